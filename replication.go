@@ -65,6 +65,8 @@ func (r *side) TakePast(keeps func(key string, second int64) bool) { r.engine.pa
 
 func (r *side) NotePast(until int64) { r.engine.keys.NotePast(until) }
 
+func (r *side) PastUntil() int64 { return r.engine.keys.PastUntil() }
+
 func (r *side) Crowded() bool { return r.engine.keys.Crowded() }
 
 func (r *side) RefuseTakes(why string) { r.engine.limits.RefuseTakes(why) }

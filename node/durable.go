@@ -70,6 +70,7 @@ func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err err
 	}
 	cfg.Join.Waiting = m.phase.say
 	if m.cfg.History.On {
+		m.history.engine = engine
 		cfg.Needed = m.history.needed
 	}
 	m.log.Info("opening the data directory", "data", cfg.Dir)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -31,15 +32,23 @@ type historian struct {
 	cfg  *Config
 	log  *slog.Logger
 	open atomic.Pointer[history.History]
+
+	engine *weir.Engine // set before the journal is opened
 }
 
-// needed is the first message of the journal that history needs: all, before it is open.
-func (m *historian) needed() uint64 {
-	if h := m.open.Load(); h != nil {
-		return h.Needed()
+// needed is the first message of the journal that history needs: all, before it is open. It must
+// have it where hits older than the retention may be there: snapshots do not have them.
+func (m *historian) needed() (first uint64, must bool) {
+	h := m.open.Load()
+	if h == nil {
+		return 1, true
 	}
-	return 1
+	past := replication.Of(m.engine).PastUntil()
+	return h.Needed(), past > 0 && past+pastMargin.Milliseconds() > h.Status().AsOf.UnixMilli()
 }
+
+// pastMargin is by how much clocks of nodes may differ where it is asked whether history has a hit.
+const pastMargin = 5 * time.Second
 
 // start begins to write.
 func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, sockets *sockets, parts *parts) error {
@@ -47,9 +56,17 @@ func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, socke
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
 	}
+	if m.cfg.clustered() {
+		cfg.Hurry = j.HurryHistory
+	}
 	h, err := history.Open(cfg, m.cfg.Journal.Dir, j.Messages(), j.Origin(), m.cfg.Engine.Retention, m.log)
 	if err != nil {
 		return err
+	}
+	if m.cfg.clustered() {
+		if err := j.OnHurryHistory(h.Kick); err != nil {
+			return errors.Join(err, h.Close())
+		}
 	}
 	m.open.Store(h)
 	replication.Of(engine).TakePast(h.Keeps)

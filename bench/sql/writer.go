@@ -32,11 +32,11 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	var open atomic.Pointer[internalhistory.History]
-	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, Needed: func() uint64 {
+	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, Needed: func() (uint64, bool) {
 		if h := open.Load(); h != nil {
-			return h.Needed()
+			return h.Needed(), false
 		}
-		return 1
+		return 1, false
 	}}, nil)
 	if err != nil {
 		return r, err

@@ -217,12 +217,22 @@ func (j *Journal) replicasAlarms() []replica.Alarm {
 func (j *Journal) fullAlarms() (alarms []replica.Alarm) {
 	if j.space.Full() {
 		alarms = append(alarms, replica.Alarm{Code: "journal_full", Refusing: true, Message: fmt.Sprintf(
-			"the journal has %s of at most %s, its part of --max-disk: hits are refused until snapshots are stored and it is trimmed",
-			units.FormatSize(j.space.Retained()), units.FormatSize(j.space.Room().FullFrom()))})
+			"the journal has %s of at most %s, its part of --max-disk: hits are refused until %s and it is trimmed",
+			units.FormatSize(j.space.Retained()), units.FormatSize(j.space.Room().FullFrom()), j.trimWaitsFor())})
 	}
 	if err := j.checkpoints.Unstored(); err != nil {
 		alarms = append(alarms, replica.Alarm{Code: "snapshots_failing", Message: fmt.Sprintf(
 			"a snapshot could not be stored (%v): the journal is not trimmed meanwhile, and hits are refused once it is full", err)})
 	}
 	return alarms
+}
+
+// trimWaitsFor says what the journal is not trimmed before.
+func (j *Journal) trimWaitsFor() string {
+	if j.cfg.Needed != nil {
+		if _, must := j.cfg.Needed(); must {
+			return "history has written what only the journal has (hits older than the retention)"
+		}
+	}
+	return "snapshots are stored"
 }

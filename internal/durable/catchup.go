@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -176,4 +177,20 @@ func (j *Journal) endQuarantineAgain(ctx context.Context) bool {
 	}
 	j.log.Info("journal: this node's replica stores again and is up to date")
 	return true
+}
+
+// hurrySubject asks the node that writes history for a shared database to write what it has.
+const hurrySubject = "weir.history.hurry"
+
+// HurryHistory calls what OnHurryHistory was given, on all nodes. Where it is lost, history is as late as it is anyway.
+func (j *Journal) HurryHistory() {
+	if err := j.server.Conn().Publish(hurrySubject, nil); err != nil {
+		j.log.Debug("journal: could not ask for history to be written", "error", err)
+	}
+}
+
+// OnHurryHistory has f called when some node asks for history to be written: f returns at once.
+func (j *Journal) OnHurryHistory(f func()) error {
+	_, err := j.server.Conn().Subscribe(hurrySubject, func(*nats.Msg) { f() })
+	return err
 }

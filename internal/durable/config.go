@@ -71,8 +71,8 @@ type Config struct {
 
 	// Needed, if not nil, is the first message of the journal that something else than
 	// snapshots needs, such as history; 0: none. The journal is not trimmed beyond it before it
-	// has taken half of its part of MaxBytes.
-	Needed func() uint64
+	// has taken half of its part of MaxBytes; if must, never: nothing else has what is there.
+	Needed func() (first uint64, must bool)
 
 	// Logger takes the journal's and the embedded server's messages. nil: none.
 	Logger *slog.Logger

@@ -2,8 +2,12 @@ package durable
 
 import (
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // A node that does not trim the journal knows that another one does: it goes on after
@@ -38,4 +42,37 @@ func TestMoreIsWrittenThanIsRetained(t *testing.T) {
 	if got, err := c.nodes[0].e.CountAt(at, fmt.Sprintf("%d-%0480d", 3, 7), time.Hour); err != nil || got.Lower == 0 {
 		t.Errorf("%v, %v", got, err)
 	}
+}
+
+// What only the journal has is not trimmed, though there is haste; once it is not needed any more it is.
+func TestWhatNothingElseHasIsNotTrimmed(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, t.TempDir())
+	cfg.MaxBytes, cfg.SnapshotBytes = minMaxBytes, 64<<10
+	var needed atomic.Uint64
+	needed.Store(2)
+	cfg.Needed = func() (uint64, bool) { return max(needed.Load(), 1), needed.Load() > 0 }
+	r := startWith(t, smallEngineConfig(), cfg)
+	first := func() uint64 {
+		first, _, err := r.j.Bounds(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first
+	}
+	for round := 0; !r.j.space.Full() && round < 1000; round++ {
+		for k := range 100 {
+			r.take(fmt.Sprintf("%d-%0480d", round%3, k), 1_000_000)
+		}
+		_ = r.j.Sync(t.Context()) // it may be refused for want of room
+	}
+	if is := first(); is > 2 || !r.j.space.Full() {
+		t.Errorf("the journal begins at message %d, full: %v", is, r.j.space.Full())
+	}
+	if alarms := r.j.fullAlarms(); len(alarms) == 0 || !strings.Contains(alarms[0].Message, "older than the retention") {
+		t.Errorf("%+v", alarms)
+	}
+	needed.Store(0)
+	transporttest.Eventually(t, "it is trimmed, and hits are taken", func() bool { return first() > 2 && r.take("a", 1_000_000) })
+	r.close()
 }

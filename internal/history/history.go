@@ -33,6 +33,8 @@ type Config struct {
 	Slot time.Duration
 	// Every is how often hits are written, 100 ms to 1 min. 0: 5 s.
 	Every time.Duration
+	// Hurry asks the nodes that may write the same database to Kick. nil: there are none.
+	Hurry func()
 }
 
 // File is the name of the file in a data directory.
@@ -105,7 +107,7 @@ func Open(cfg Config, dir string, j WriterJournal, holder string, retention time
 	}
 	h := &History{cfg: cfg, journal: j, store: s}
 	h.writer = NewWriter(WriterConfig{
-		Store: s, Journal: j, Holder: holder, Every: cfg.Every, Slot: cfg.Slot, Retention: retention, Keep: cfg.Keep, Logger: log,
+		Store: s, Journal: j, Holder: holder, Every: cfg.Every, Slot: cfg.Slot, Retention: retention, Keep: cfg.Keep, Hurry: cfg.Hurry, Logger: log,
 	})
 	run, end := context.WithCancel(context.Background())
 	h.end = end
@@ -142,6 +144,9 @@ func (h *History) FileSize() (is, most int64) {
 func (h *History) Await(ctx context.Context, message uint64) error {
 	return h.writer.Await(ctx, message)
 }
+
+// Kick has what the journal has by now written at once, if this node writes.
+func (h *History) Kick() { h.writer.Kick() }
 
 // Keeps tells whether the history keeps the day of a second, Unix, of a key.
 func (h *History) Keeps(key string, second int64) bool {

@@ -58,6 +58,9 @@ type WriterConfig struct {
 	// Keep is for how long rows are kept. The zero Keep: for ever.
 	Keep Keep
 
+	// Hurry asks whoever else writes the history of the journal to write what it has by now (Kick). nil: nobody else does.
+	Hurry func()
+
 	Logger *slog.Logger // nil: none
 }
 
@@ -200,6 +203,14 @@ func (w *Writer) step(ctx context.Context) error {
 
 // open has the lease and the tail.
 func (w *Writer) open(ctx context.Context) error {
+	if gone := w.cfg.Store.CheckFile(); gone != nil {
+		w.cfg.Logger.Error("history: begins anew, with what the journal and snapshots have; to have the older hits, stop this process and put the file back",
+			"database", w.cfg.Store.String(), "error", gone)
+		w.migrated, w.tail, w.lease = false, nil, nil
+		if err := w.cfg.Store.Reopen(); err != nil {
+			return err
+		}
+	}
 	if !w.migrated {
 		if err := w.cfg.Store.Migrate(ctx); err != nil {
 			return err
@@ -359,16 +370,24 @@ func (w *Writer) Await(ctx context.Context, message uint64) error {
 		if is.Known && is.Message >= message {
 			return nil
 		}
-		select {
-		case w.kick <- struct{}{}:
-		default:
+		if !is.Writes && w.cfg.Hurry != nil {
+			w.cfg.Hurry()
 		}
+		w.Kick()
 		select {
 		case <-moved:
 		case <-time.After(awaitPoll):
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), is.Err)
 		}
+	}
+}
+
+// Kick has the writer write what the journal has by now.
+func (w *Writer) Kick() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
 	}
 }
 

@@ -114,6 +114,9 @@ func (k *Keyspace) NotePast(until int64) {
 	}
 }
 
+// PastUntil is until when such hits were taken, Unix ms; 0: never.
+func (k *Keyspace) PastUntil() int64 { return k.pastUntil.Load() }
+
 // CountAll is the count of all hits of some partitions that a cut has.
 func (k *Keyspace) CountAll(in replication.PartitionSet, at, seconds int64) (sum window.Count) {
 	for i := range k.partitions {

@@ -106,6 +106,9 @@ type Cuts interface {
 	// NotePast says that a node took such hits until a time, Unix ms: states tell it (State.Past).
 	NotePast(until int64)
 
+	// PastUntil is until when such hits were taken, Unix ms; 0: never.
+	PastUntil() int64
+
 	// Crowded tells whether hits are refused as too much waits for Cut.
 	Crowded() bool
 

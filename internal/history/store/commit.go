@@ -91,7 +91,7 @@ func (s *Store) Roll(ctx context.Context, l *Lease, day int64) error {
 	if day <= l.Rolled {
 		return nil
 	}
-	days, err := s.days(ctx, s.writes)
+	days, err := s.days(ctx, s.writes())
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (s *Store) newOrigin(ctx context.Context, tx *sql.Tx, journal string, compl
 
 // Release gives a lease back, so that another can have it at once.
 func (s *Store) Release(ctx context.Context, l *Lease) error {
-	_, err := s.writes.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET until = 0 WHERE journal = ? AND token = ?"), l.Journal, l.Token)
+	_, err := s.writes().ExecContext(ctx, s.d.sql("UPDATE weir_journals SET until = 0 WHERE journal = ? AND token = ?"), l.Journal, l.Token)
 	return err
 }
 
@@ -314,7 +314,7 @@ func (s *Store) fence(ctx context.Context, tx *sql.Tx, l *Lease) error {
 
 // tx runs f in a transaction.
 func (s *Store) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
-	tx, err := s.writes.BeginTx(ctx, &sql.TxOptions{Isolation: s.d.level})
+	tx, err := s.writes().BeginTx(ctx, &sql.TxOptions{Isolation: s.d.level})
 	if err != nil {
 		return s.named(err)
 	}

@@ -181,7 +181,7 @@ const keysAtOnce = 200
 
 // Has calls f with the rows that a journal has of some keys, in slots that begin in [from, to).
 func (s *Store) Has(ctx context.Context, l *Lease, keys []string, from, to int64, f func(Row)) error {
-	all, err := s.days(ctx, s.reads)
+	all, err := s.days(ctx, s.reads())
 	if err != nil {
 		return s.named(err)
 	}
@@ -196,7 +196,7 @@ func (s *Store) Has(ctx context.Context, l *Lease, keys []string, from, to int64
 		for _, key := range some {
 			args = append(args, column(key))
 		}
-		if err := eachRow(ctx, s.reads, s.d.sql(query), args, func(r Row) error { f(r); return nil }); err != nil {
+		if err := eachRow(ctx, s.reads(), s.d.sql(query), args, func(r Row) error { f(r); return nil }); err != nil {
 			return s.named(err)
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -36,11 +37,30 @@ var migrations embed.FS
 
 // Store is a database. It is safe for many goroutines.
 type Store struct {
-	d      *dialect
+	d     *dialect
+	pools atomic.Pointer[pools]
+	where string // for people, without a password
+	file  string // of SQLite
+	bytes int64  // that the file may have
+
+	there atomic.Pointer[fs.FileInfo] // the file as Migrate found it; nil: not yet
+}
+
+// pools are the connections.
+type pools struct {
 	writes *sql.DB
 	reads  *sql.DB // is writes, but for SQLite
-	where  string  // for people, without a password
-	file   string  // of SQLite
+}
+
+func (s *Store) writes() *sql.DB { return s.pools.Load().writes }
+func (s *Store) reads() *sql.DB  { return s.pools.Load().reads }
+
+func (p *pools) close() error {
+	err := p.writes.Close()
+	if p.reads != p.writes {
+		err = errors.Join(err, p.reads.Close())
+	}
+	return err
 }
 
 const (
@@ -68,8 +88,8 @@ func Open(cfg Config) (*Store, error) {
 		if file == "" {
 			return nil, fmt.Errorf("%w: sqlite: names no file", ErrURL)
 		}
-		s := &Store{d: &sqlite, where: cfg.URL, file: file}
-		s.writes, s.reads = openSQLite(file, cfg.MaxBytes)
+		s := &Store{d: &sqlite, where: cfg.URL, file: file, bytes: cfg.MaxBytes}
+		s.pools.Store(openSQLite(file, cfg.MaxBytes))
 		return s, nil
 	}
 	u, err := url.Parse(cfg.URL)
@@ -77,22 +97,23 @@ func Open(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("%w: it can't be read (a password is percent-encoded)", ErrURL) // the error has the password
 	}
 	s := &Store{where: u.Redacted()}
+	var db *sql.DB
 	switch u.Scheme {
 	case "postgres", "postgresql":
 		s.d = &postgres
-		s.writes, err = openPostgres(cfg.URL)
+		db, err = openPostgres(cfg.URL)
 	case "mysql", "mariadb":
 		s.d = &mysql
-		s.writes, err = openMySQL(u)
+		db, err = openMySQL(u)
 	default:
 		return nil, fmt.Errorf("%w: %q: write sqlite:FILE, postgres://user:password@host/database or mysql://user:password@host/database", ErrURL, u.Scheme+"://")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrURL, s.where, err)
 	}
-	s.writes.SetMaxOpenConns(connections)
-	s.writes.SetConnMaxIdleTime(idleFor)
-	s.reads = s.writes
+	db.SetMaxOpenConns(connections)
+	db.SetConnMaxIdleTime(idleFor)
+	s.pools.Store(&pools{db, db})
 	return s, nil
 }
 
@@ -103,12 +124,34 @@ func (s *Store) String() string { return s.where }
 func (s *Store) Kind() string { return s.d.name }
 
 // Close closes all connections.
-func (s *Store) Close() error {
-	err := s.writes.Close()
-	if s.reads != s.writes {
-		err = errors.Join(err, s.reads.Close())
+func (s *Store) Close() error { return s.pools.Load().close() }
+
+// ErrGone is why a file of SQLite is not written any more.
+var ErrGone = errors.New("the file was removed, renamed or replaced while it was in use")
+
+// CheckFile returns ErrGone if a file of SQLite is not at its place any more, or another one is: what is written to it is in no
+// file that a later start finds.
+func (s *Store) CheckFile() error {
+	was := s.there.Load()
+	if was == nil {
+		return nil
 	}
-	return err
+	if is, err := os.Stat(s.file); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(*was, is) {
+		return ErrGone
+	}
+	return nil
+}
+
+// Reopen leaves a file that is gone, for the one that is at its place, or none. Migrate follows. Reads that are under way fail.
+func (s *Store) Reopen() error {
+	s.there.Store(nil)
+	errs := []error{s.pools.Swap(openSQLite(s.file, s.bytes)).close()}
+	for _, suffix := range []string{"-wal", "-shm"} { // of the file that is gone
+		if err := os.Remove(s.file + suffix); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Migrate makes the tables, or brings those of an earlier version up to this one's. A database of
@@ -119,9 +162,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("history: %w", err)
 		}
-		if err := f.Close(); err != nil {
+		is, err := f.Stat()
+		if err = errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("history: %w", err)
 		}
+		s.there.Store(&is)
 	}
 	files, err := fs.Sub(migrations, "migrations/"+s.d.name)
 	if err != nil {
@@ -135,7 +180,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	p, err := goose.NewProvider(s.d.goose, s.writes, files, options...)
+	p, err := goose.NewProvider(s.d.goose, s.writes(), files, options...)
 	if err != nil {
 		return err
 	}

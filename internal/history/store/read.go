@@ -78,7 +78,7 @@ func (s *Store) View(ctx context.Context, f func(v *View) error) error {
 	if s.d == &sqlite { // whose readers see one moment always
 		level = sql.LevelDefault
 	}
-	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{Isolation: level, ReadOnly: s.d != &sqlite})
+	tx, err := s.reads().BeginTx(ctx, &sql.TxOptions{Isolation: level, ReadOnly: s.d != &sqlite})
 	if err != nil {
 		return s.named(err)
 	}
@@ -201,7 +201,7 @@ func (s *Store) FileSize() int64 {
 
 // Size is how many bytes the tables take.
 func (s *Store) Size(ctx context.Context) (int64, error) {
-	bytes, err := s.d.size(ctx, s.reads)
+	bytes, err := s.d.size(ctx, s.reads())
 	return bytes, s.named(err)
 }
 

@@ -139,7 +139,7 @@ func (s *Store) expire(ctx context.Context, l *Lease, table string, before int64
 	if table == "weir_days" { // by key first: all days at once
 		return s.dropDays(ctx, l, before, where, args)
 	}
-	days, err := s.days(ctx, s.reads)
+	days, err := s.days(ctx, s.reads())
 	if err != nil {
 		return s.named(err)
 	}
@@ -189,7 +189,7 @@ func (s *Store) dropDays(ctx context.Context, l *Lease, before int64, where stri
 // DropOldest deletes the slots of the oldest day, of all keys, and tells which it was. It notes
 // nothing: the days stay in weir_days. ok is false where no day is summed up yet.
 func (s *Store) DropOldest(ctx context.Context, l *Lease) (day int64, ok bool, err error) {
-	days, err := s.days(ctx, s.reads)
+	days, err := s.days(ctx, s.reads())
 	if err != nil || len(days) == 0 || days[0] >= l.Rolled {
 		return 0, false, s.named(err)
 	}

@@ -43,7 +43,7 @@ type Config struct {
 	Space   *replica.Space // how much room the journal takes
 	Hurry   func()         // begins a flush at once
 	Suspect func()         // something could not be stored: the server is to be looked at
-	Needed  func() uint64  // the first message that something else than snapshots needs; 0: none; nil: there never is one
+	Needed  func() (first uint64, must bool) // the first message that something else than snapshots needs, and whether nothing else has it; 0: none; nil: there never is one
 
 	// Of many nodes.
 	Clustered bool
@@ -331,10 +331,10 @@ func (c *Checkpointer) oldest() (list []int) {
 }
 
 // trim removes the journal up to and including a sequence, but for what is still needed, as long
-// as there is room for that.
+// as there is room for that, or for as long as nothing else has it.
 func (c *Checkpointer) trim(ctx context.Context, upTo uint64) error {
-	if c.cfg.Needed != nil && !c.cfg.Space.Haste() {
-		if needed := c.cfg.Needed(); needed > 0 {
+	if c.cfg.Needed != nil {
+		if needed, must := c.cfg.Needed(); needed > 0 && (must || !c.cfg.Space.Haste()) {
 			upTo = min(upTo, needed-1)
 		}
 	}
