@@ -40,9 +40,9 @@ type Config struct {
 	FlushEvery    time.Duration // how often states can be cut
 	SnapshotBytes int64         // by how much the journal grows between rounds, if it has room
 
-	Space   *replica.Space // how much room the journal takes
-	Hurry   func()         // begins a flush at once
-	Suspect func()         // something could not be stored: the server is to be looked at
+	Space   *replica.Space                   // how much room the journal takes
+	Hurry   func()                           // begins a flush at once
+	Suspect func()                           // something could not be stored: the server is to be looked at
 	Needed  func() (first uint64, must bool) // the first message that something else than snapshots needs, and whether nothing else has it; 0: none; nil: there never is one
 
 	// Of many nodes.
