@@ -305,6 +305,22 @@ func (m *Merges) endReplacement(ctx context.Context, r *replacement) error {
 	})
 }
 
+// Grown tells whether some directory of a node alone became a node of this cluster, with its hits.
+func (m *Merges) Grown(ctx context.Context) (grown bool, err error) {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
+		if err == nil {
+			_, err = kv.Get(ctx, grownKey)
+			grown = err == nil
+		}
+		if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		return err
+	})
+	return grown, err
+}
+
 // ClaimGrown makes a directory's former journal the one that the cluster has grown
 // from, or says which one is. file has the backup of that directory.
 func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) error {

@@ -272,6 +272,9 @@ func (m Messages) Written() (message uint64, asOf time.Time) {
 	return 0, time.Time{}
 }
 
+// Grown tells whether the journal is of a cluster that has grown from a node alone.
+func (m Messages) Grown(ctx context.Context) (bool, error) { return m.j.merges.Grown(ctx) }
+
 // NewestSnapshots calls f with the newest sound snapshot of each partition, in order, nil where
 // there is none.
 func (m Messages) NewestSnapshots(ctx context.Context, f func(partition int, snap *record.Snapshot) error) error {

@@ -37,6 +37,8 @@ type WriterJournal interface {
 	// Written says that all hits that were taken until asOf are in the journal up to a
 	// message.
 	Written() (message uint64, asOf time.Time)
+	// Grown tells whether the journal is of a cluster that has grown from a node alone, whose history that node has.
+	Grown(ctx context.Context) (bool, error)
 	// NewestSnapshots calls f with the newest snapshot of each partition, in order; nil: there
 	// is none.
 	NewestSnapshots(ctx context.Context, f func(partition int, snap *record.Snapshot) error) error
@@ -283,6 +285,17 @@ func (w *Writer) advance(ctx context.Context, g *gather, message uint64, asOf ti
 			break
 		}
 	}
+	if len(g.gaps) > 0 {
+		lacks, err := w.lacksFormer(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range g.gaps {
+			if lacks {
+				g.gaps[i].First, g.gaps[i].Why = time.Unix(0, 0), "the cluster has grown from one node, and this one has not the history from before"
+			}
+		}
+	}
 	if lost := w.tail.Lost(); len(lost) > 0 {
 		g.gaps = append(g.gaps, w.gapOfAll("hits were lost: "+lost[0].String()))
 	}
@@ -306,6 +319,18 @@ func (w *Writer) advance(ctx context.Context, g *gather, message uint64, asOf ti
 		return errors.New("history: messages of the journal can't be read, and nothing comes after them")
 	}
 	return nil
+}
+
+// lacksFormer tells whether the journal goes on from another one, of which this database has nothing.
+func (w *Writer) lacksFormer(ctx context.Context) (lacks bool, err error) {
+	if grown, err := w.cfg.Journal.Grown(ctx); err != nil || !grown {
+		return false, err
+	}
+	err = w.cfg.Store.View(ctx, func(v *store.View) error {
+		lacks = len(v.Journals) < 2
+		return nil
+	})
+	return lacks, err
 }
 
 // gap is all time of which hits may be missing that were taken since the last batch: they may

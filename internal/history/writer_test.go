@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const retention = 4 * 365 * 24 * time.Hour
 
 // journal is one in memory, of a real engine and replica.
 type journal struct {
+	id      string // "": journal
+	grown   bool
 	engine  *weir.Engine
 	replica *replica.Replica
 	now     time.Time
@@ -50,7 +53,7 @@ func newJournal(t *testing.T) *journal {
 	return j
 }
 
-func (j *journal) ID() string      { return "journal" }
+func (j *journal) ID() string      { return cmp.Or(j.id, "journal") }
 func (j *journal) Partitions() int { return len(j.snaps) }
 
 func (j *journal) Written() (uint64, time.Time) {
@@ -86,6 +89,8 @@ func (j *journal) Get(_ context.Context, sequence uint64) ([]byte, error) {
 	}
 	return j.messages[sequence-1], nil
 }
+
+func (j *journal) Grown(context.Context) (bool, error) { return j.grown, nil }
 
 func (j *journal) NewestSnapshots(_ context.Context, f func(int, *record.Snapshot) error) error {
 	for partition, snap := range j.snaps {

@@ -187,9 +187,12 @@ func (s *Service) fillFromWindows(ctx context.Context, asked Asked, key string, 
 	}
 	for k, i := range asking {
 		p, c := &answer.Points[i], &counts[k]
-		if answer.Source != "windows" { // hits that came after what history has don't count here
-			c.Lower, c.Upper = p.Lower, max(c.Upper, p.Lower)
-			c.Estimate = min(max(c.Estimate, p.Lower), c.Upper)
+		if answer.Source != "windows" {
+			if c.Lower = max(c.Lower, p.Lower); bounds[i+1] > answer.AsOf.Unix() { // hits that came after what history has don't count here
+				c.Lower = p.Lower
+			}
+			c.Upper = max(c.Upper, c.Lower)
+			c.Estimate = min(max(c.Estimate, c.Lower), c.Upper)
 		}
 		if c.Upper == math.MaxUint64 {
 			c.Estimate = max(c.Estimate, c.Lower)
