@@ -16,9 +16,9 @@ import (
 // emptyJournal has no messages.
 type emptyJournal struct{}
 
-func (emptyJournal) ID() string                   { return "journal" }
-func (emptyJournal) Partitions() int              { return 16 }
-func (emptyJournal) Written() (uint64, time.Time) { return 0, time.Now() }
+func (emptyJournal) ID() string                          { return "journal" }
+func (emptyJournal) Partitions() int                     { return 16 }
+func (emptyJournal) Written() (uint64, time.Time)        { return 0, time.Now() }
 func (emptyJournal) Grown(context.Context) (bool, error) { return false, nil }
 
 func (emptyJournal) Bounds(context.Context) (first, last, bytes uint64, err error) {
