@@ -23,6 +23,8 @@ import (
 type (
 	// Error is why a request failed.
 	Error = request.Error
+	// Need is what a request needs of its caller.
+	Need = access.Need
 	// Caller is who a request comes from.
 	Caller = access.Caller
 	// CallerCounts is how much each caller has of something.

@@ -136,6 +136,10 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	if openRoute(pattern) || !s.service.Locked() && hotRoute(pattern) {
 		return handler
 	}
+	need, known := routeNeeds[pattern]
+	if !known {
+		panic("routeNeeds does not say who may ask " + pattern)
+	}
 	identify, how, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", ProblemOf
 	if pattern == ForwardAuthPath {
 		identify, how, refusal = s.identifyProxy, TokenHeader+": weir_...", ProblemOfProxy
@@ -144,6 +148,9 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 		c, err := identify(r)
 		if err == nil {
 			err = s.known(c, how)
+		}
+		if err == nil {
+			err = s.service.Permit(c, need.Need, need.keysNamed(r)...)
 		}
 		if err != nil {
 			p := refusal(err)

@@ -44,7 +44,7 @@ func TestAuth(t *testing.T) {
 		"SETNX KEY 1": "decide", "SETEX KEY 9 1": "decide", "PSETEX KEY 9 1": "decide", "GETSET KEY 1": "decide", "GETDEL KEY": "decide", "GETEX KEY": "decide", "TYPE KEY": "decide", "PERSIST KEY": "decide",
 		"UNLINK KEY": "admin", "SCAN 0 MATCH KEY*": "decide", "SCAN 0": "none", "DBSIZE": "none", "FLUSHDB": "none", "FLUSHALL": "none", "TIME": "any",
 		"HEARTBEAT PERMIT_OF_KEY": "decide", "RELEASE PERMIT_OF_KEY": "decide",
-		"EVAL x 0": "any", "SCRIPT FLUSH": "any",
+		"EVAL x 0": "decide", "SCRIPT FLUSH": "any",
 		"PING": "any", "ECHO KEY": "any", "SELECT 0": "any", "CLIENT ID": "any", "COMMAND COUNT": "any", "CONFIG GET maxclients": "any", "INFO": "none",
 	}
 	for _, c := range s.commands.list {
@@ -79,6 +79,20 @@ func TestAuth(t *testing.T) {
 		if got := c.do("AUTH " + role + " weir_" + role + "_s"); got != "OK" {
 			t.Fatalf("AUTH: %s", got)
 		}
+		for command, needs := range commands { // what else is wrong with a command comes after who may send it
+			name, _, _ := strings.Cut(command, " ")
+			if needs == "any" || slices.Contains(strings.Fields(needs), role) || name == "SCAN" && role == "decide" { // which it may, with a pattern
+				continue
+			}
+			for _, malformed := range []string{name, name + " out:a \"\" x y z", name + " x"} {
+				if malformed == "RESET" { // it is for everybody
+					continue
+				}
+				if got := c.do(malformed); !strings.HasPrefix(got, "-NOPERM ") {
+					t.Errorf("%s: %s: %s", role, malformed, got)
+				}
+			}
+		}
 		for command, needs := range commands {
 			for _, key := range []string{"in:a", "out:a"} {
 				may := needs == "any" || slices.Contains(strings.Fields(needs), role) && (key == "in:a" || !strings.Contains(command, "KEY"))
@@ -89,9 +103,11 @@ func TestAuth(t *testing.T) {
 			}
 		}
 		c.do("MULTI")
-		c.do("INCR out:b")
-		if got := c.do("EXEC"); !strings.Contains(got, "NOPERM") {
+		if got := c.do("INCR out:b"); !strings.HasPrefix(got, "-NOPERM ") {
 			t.Errorf("%s: in a transaction: %s", role, got)
+		}
+		if got := c.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT ") {
+			t.Errorf("%s: after it: %s", role, got)
 		}
 	}
 	if got := c.do("RESET"); got != "RESET" {

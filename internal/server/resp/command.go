@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service"
 )
 
 // command is one that the door knows.
@@ -21,6 +24,7 @@ type command struct {
 
 	flags   flags
 	deletes bool                                  // it is DEL
+	need    service.Need                          // of a client; filled in by newCommands
 	run     func(s *session, args [][]byte) error // writes the reply, or says why not
 
 	calls atomic.Uint64
@@ -59,10 +63,43 @@ func newCommands() *commands {
 			}
 			c.list = append(c.list, one)
 			one.capital = strings.ToUpper(one.name)
+			one.need = needOf(one)
 			c.byName[one.capital] = one
 		}
 	}
 	return c
+}
+
+// commandNeeds are what Weir's own commands need of a client, and those of others that not every identity may send.
+var commandNeeds = map[string]service.Need{
+	"hit": {Roles: []auth.Role{auth.Ingest}}, "mhit": {Roles: []auth.Role{auth.Ingest}},
+	"count": readNeed, "rate": readNeed, "series": readNeed, "top": readNeed, "bans": readNeed,
+	"allow": decideNeed, "peek": decideNeed, "refund": {Roles: []auth.Role{auth.Decide}, Action: "refund"}, "reserve": decideNeed, "settle": decideNeed, "cl.throttle": decideNeed,
+	"permit": decideNeed, "heartbeat": decideNeed, "release": decideNeed, "eval": decideNeed, "evalsha": decideNeed,
+	"reset": {Roles: []auth.Role{auth.Decide, auth.Admin}, Action: "reset limit"},
+	"del":   {Roles: []auth.Role{auth.Admin}, Action: "delete key"}, "unlink": {Roles: []auth.Role{auth.Admin}, Action: "delete key"},
+	"scan": decideNeed, "dbsize": allCounters, "flushdb": allCounters, "flushall": allCounters, "script": {},
+	"info": {Roles: []auth.Role{auth.Read}, All: true},
+}
+
+var (
+	readNeed   = service.Need{Roles: []auth.Role{auth.Read}}
+	decideNeed = service.Need{Roles: []auth.Role{auth.Decide}}
+
+	allCounters = service.Need{Roles: []auth.Role{auth.Decide}, All: true}
+)
+
+// needOf returns what a command needs. One for keys that is not in the table is for operators.
+func needOf(c *command) service.Need {
+	need, listed := commandNeeds[c.name]
+	switch {
+	case listed:
+	case c.flags.has(counter):
+		need = decideNeed
+	case c.flags.has(onData):
+		need = service.Need{Roles: []auth.Role{auth.Admin}, Action: c.name}
+	}
+	return need
 }
 
 // longestName bounds names of commands.
@@ -113,8 +150,10 @@ func (s *session) run(args [][]byte) {
 		}
 		s.ran, s.ranTimes = c, 1
 	}
-	var err error
+	err := s.permit(c, args) // before anything else of the request is looked at
 	switch {
+	case err != nil:
+		s.spoilTransaction()
 	case !c.takes(len(args)):
 		err = NewReplyError("ERR", "wrong number of arguments for '"+c.name+"' command: "+c.usage())
 		s.spoilTransaction()
@@ -134,7 +173,7 @@ func (s *session) run(args [][]byte) {
 
 // do is run, with an error that says how the command is written.
 func (c *command) do(s *session, args [][]byte) error {
-	err := s.permit(c, args)
+	err := s.enterCounters(c, args)
 	if err == nil {
 		err = c.run(s, args)
 	}

@@ -164,24 +164,40 @@ type allowing struct {
 	costs    []admit.Cost
 }
 
-// permit fails unless the session may run a command: who it is must be known, but for the commands
-// by which it says so, and counters must be its own. What else a command needs, the service checks.
+// permit fails unless the session may run a command, for the keys that the command names: who it is must be known, but for the commands
+// by which it says so.
 func (s *session) permit(c *command, args [][]byte) error {
 	if s.elsewhere && c.flags.has(onData) {
 		return errNoDatabase
 	}
 	of := s.server.service
-	if !of.Locked() || c.flags.has(public) {
+	if !of.Locked() || c.flags.has(public) && (len(args) == 1 || len(c.need.Roles) == 0) {
 		return nil
 	}
-	if !c.flags.has(counter) {
-		return of.Identify(s.caller)
+	if keys := c.keys(args); len(keys) > 0 {
+		return of.Permit(s.caller, c.need, ArgumentView(keys[0]))
 	}
+	return of.Permit(s.caller, c.need)
+}
+
+// enterCounters begins a request for counters that the listener keeps itself. What other commands need, the service checks.
+func (s *session) enterCounters(c *command, args [][]byte) error {
+	if !c.flags.has(counter) || !s.server.service.Locked() {
+		return nil
+	}
+	return s.server.service.PermitCounters(s.caller, c.keys(args))
+}
+
+// keys are the arguments from a command's first key to its last, as far as they were sent.
+func (c *command) keys(args [][]byte) [][]byte {
 	last := c.last
 	if last < 0 {
 		last += len(args)
 	}
-	return of.PermitCounters(s.caller, args[c.first:last+1])
+	if c.first == 0 || c.first >= len(args) || last < c.first {
+		return nil
+	}
+	return args[c.first:min(last+1, len(args))]
 }
 
 // auth is AUTH: the password is a token, the user is "default" or the identity's name.

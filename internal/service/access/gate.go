@@ -3,6 +3,7 @@
 package access
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 
@@ -25,6 +26,75 @@ func NewGate(tokens *Tokens, record *slog.Logger) *Gate {
 	return &Gate{tokens: tokens, accounts: NewAccounts(), record: record}
 }
 
+// Need is what a request needs of its caller, whatever it asks in detail: a listener has one for each of its routes or commands.
+type Need struct {
+	Roles []auth.Role // one of them is enough; none: every identity may
+	All   bool        // the role must be for all keys and limits
+
+	// Action names what role admin does, for the audit log, which has what was refused too; "": nothing.
+	Action string
+}
+
+// Permit fails unless the caller has a role that a request needs, for the keys, or all keys that begin with them, that it names. A listener
+// calls it before it parses anything else of the request, so that nobody learns more than that. It counts no request: the methods that
+// answer do, and check again.
+func (s *Service) Permit(c Caller, need Need, keys ...string) error {
+	is, err := s.gate.Identity(c)
+	switch {
+	case err == nil && (is == nil || len(need.Roles) == 0):
+		return nil
+	case err == nil:
+		err = s.gate.permit(is, need, keys)
+	}
+	if err != nil && need.Action != "" {
+		target := "all"
+		if len(keys) > 0 {
+			target = request.Clip(keys[0])
+		}
+		s.gate.Audit(context.Background(), c, need.Action, target, err)
+	}
+	return err
+}
+
+func (g *Gate) permit(is *auth.Identity, need Need, keys []string) error {
+	var may Rights
+	field, lack := "", ""
+	for _, role := range need.Roles {
+		may = g.rights(is, role)
+		if field, lack = may.lack(need, keys); lack == "" {
+			return nil
+		}
+	}
+	may.Account.Requested()
+	return may.Refuse(field, lack)
+}
+
+// lack says what the rights are short of; "": of nothing.
+func (a Rights) lack(need Need, keys []string) (field, message string) {
+	switch {
+	case a.Permission == nil:
+		return "", noRole(a)
+	case need.All && !a.All():
+		return "", notForAll(a)
+	}
+	for _, key := range keys {
+		if !a.Holds(key) {
+			return "key", notForKey(a, key)
+		}
+	}
+	return "", ""
+}
+
+func noRole(a Rights) string { return "identity " + a.Account.Name() + " has no role " + a.Role.String() }
+
+func notForAll(a Rights) string {
+	return "this concerns all keys and limits, and role " + a.Role.String() + " of this identity is for some of them"
+}
+
+func notForKey(a Rights, key string) string {
+	return "role " + a.Role.String() + " of this identity is not for the key " + request.Clip(key)
+}
+
 // Enter begins a request: it fails when the caller has not the role for any key, or has
 // reached its ceiling of requests. Whether it is for the key is asked before anything is
 // looked up, so that an answer, and the time it takes, says nothing of a key that it is not
@@ -40,7 +110,7 @@ func (g *Gate) Enter(c Caller, role auth.Role) (Rights, error) {
 	a := g.rights(is, role)
 	a.Account.Requested()
 	if a.Permission == nil {
-		return Rights{}, a.Refuse("", "identity "+is.Name+" has no role "+role.String())
+		return Rights{}, a.Refuse("", noRole(a))
 	}
 	return a, a.Account.TakeRequest()
 }
@@ -49,7 +119,7 @@ func (g *Gate) Enter(c Caller, role auth.Role) (Rights, error) {
 func (g *Gate) EnterAll(c Caller, role auth.Role) (Rights, error) {
 	a, err := g.Enter(c, role)
 	if err == nil && !a.All() {
-		return Rights{}, a.Refuse("", "this concerns all keys and limits, and role "+role.String()+" of this identity is for some of them")
+		return Rights{}, a.Refuse("", notForAll(a))
 	}
 	return a, err
 }
@@ -173,7 +243,7 @@ func (a Rights) CheckKey(key string) error {
 	if a.Holds(key) {
 		return nil
 	}
-	return a.Refuse("key", "role "+a.Role.String()+" of this identity is not for the key "+request.Clip(key))
+	return a.Refuse("key", notForKey(a, key))
 }
 
 // PartsOf is what of the keys with a prefix the role is for; it fails if that is none.
