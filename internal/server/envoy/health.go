@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -22,6 +23,9 @@ import (
 type healthServer struct {
 	*health.Server
 	of *Server
+
+	mu  sync.Mutex
+	was grpc_health_v1.HealthCheckResponse_ServingStatus // what was noted last; guarded by mu
 }
 
 const (
@@ -30,17 +34,23 @@ const (
 )
 
 func newHealthServer(of *Server) *healthServer {
-	h := &healthServer{health.NewServer(), of}
+	h := &healthServer{Server: health.NewServer(), of: of}
 	h.look()
 	return h
 }
 
-// look notes how it is now.
+// look notes how it is now. Only a change costs each Watch something.
 func (h *healthServer) look() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	is := grpc_health_v1.HealthCheckResponse_SERVING
 	if _, refusing := h.of.service.Ready(); refusing != nil || h.of.draining.Load() || h.of.xds != nil && h.of.live.now.Load() == nil {
 		is = grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	}
+	if h.was == is {
+		return
+	}
+	h.was = is
 	for _, name := range []string{"", envoyName, kuadrantName} {
 		h.SetServingStatus(name, is)
 	}
@@ -64,6 +74,48 @@ func (h *healthServer) watch(ctx context.Context) {
 			h.look()
 		}
 	}
+}
+
+// The bounds of long streams (Watch and reflection), each of which takes some 11 KB for as long as its client likes.
+const (
+	maxLongStreams = 1024               // of all clients
+	maxUnproved    = maxLongStreams / 4 // of those of them that have proved no identity
+	maxOwnStreams  = 64                 // of one client: an identity, or an address
+)
+
+// longStreams counts the long streams that are open.
+type longStreams struct {
+	mu            sync.Mutex
+	own           service.CallerCounts
+	all, unproved int
+}
+
+// enter takes a place for a stream of a client, or fails where the client, or all, have as many as they may. leave gives it back.
+func (l *longStreams) enter(c service.Caller) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unproved := 0
+	if !c.Known() {
+		unproved = 1
+	}
+	if l.all >= maxLongStreams || l.unproved+unproved > maxUnproved || l.own.Of(c) >= maxOwnStreams {
+		return nil, status.Error(codes.ResourceExhausted, "too many streams of health or reflection are open: close some, or ask with Check")
+	}
+	if l.own == nil {
+		l.own = service.CallerCounts{}
+	}
+	l.add(c, 1, unproved)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.add(c, -1, -unproved)
+	}, nil
+}
+
+// add counts a stream. The caller holds mu.
+func (l *longStreams) add(c service.Caller, n, unproved int) {
+	l.own.Add(c, int64(n))
+	l.all, l.unproved = l.all+n, l.unproved+unproved
 }
 
 // connection is what is known of one, as gRPC hands it to each request.

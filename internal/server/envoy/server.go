@@ -40,6 +40,7 @@ type Server struct {
 	log     *slog.Logger
 	tls     *tls.Config // nil: none
 	live    live
+	streams longStreams
 	grpc    *grpc.Server
 	json    *jsonServer
 	xds     *XDSClient // nil: limits come from files, or policies
@@ -108,18 +109,24 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 // guardStream lets nobody without an identity stream, but for health: reflection tells what there is. A stream ends
 // with the server, which it would keep from stopping.
 func (s *Server) guardStream(of any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if info.FullMethod == grpc_health_v1.Health_Watch_FullMethodName { // which says so first
+	watches := info.FullMethod == grpc_health_v1.Health_Watch_FullMethodName
+	c, err := s.callerOf(stream.Context())
+	if err == nil && !watches {
+		err = unauthorized(s.service.Identify(c), c)
+	}
+	if err != nil && !watches {
+		return s.fail(err)
+	}
+	leave, err := s.streams.enter(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if watches { // which says so first
 		ctx, cancel := context.WithCancel(stream.Context())
 		defer cancel()
 		defer context.AfterFunc(s.ending, cancel)()
 		return handler(of, endingStream{stream, ctx})
-	}
-	c, err := s.callerOf(stream.Context())
-	if err == nil {
-		err = unauthorized(s.service.Identify(c), c)
-	}
-	if err != nil {
-		return s.fail(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- handler(of, stream) }() // it ends with the stream, which ends when this returns

@@ -11,12 +11,15 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"github.com/weir-counter/weir/internal/units"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -34,6 +37,15 @@ const (
 	maxAnswerBytes = MaxBytes
 	// pingEvery finds a server that is gone without a word.
 	pingEvery = 30 * time.Second
+
+	// maxMessages bounds the descriptors, limits and other messages of an answer: they are counted before they are decoded, which takes
+	// hundreds of bytes for each.
+	maxMessages = 200_000
+	// maxVersionBytes and maxProblemBytes bound what the log has of an answer, and maxVersion a version that is used.
+	maxVersionBytes, maxProblemBytes = 100, 2000
+	maxVersion                       = 4096
+	// refusedPause is how long the next answer waits after one that is not in use.
+	refusedPause = time.Second
 
 	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
 )
@@ -109,8 +121,14 @@ func (c *XDSClient) follow(ctx context.Context, version *string) error {
 		request = &discovery.DiscoveryRequest{TypeUrl: typeURL, VersionInfo: *version, ResponseNonce: answer.Nonce}
 		if err := c.use(answer); err != nil {
 			c.refused.Store(true)
-			c.cfg.Logger.Error("rate limit service: limits of the management server are not in use", "version", answer.VersionInfo, "problem", err)
-			request.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: err.Error()}
+			problem := units.Clip(err.Error(), maxProblemBytes)
+			c.cfg.Logger.Error("rate limit service: limits of the management server are not in use", "version", units.Clip(answer.VersionInfo, maxVersionBytes), "problem", problem)
+			request.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: problem}
+			select { // a server that sends the same again and again fills no log
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(refusedPause):
+			}
 			continue
 		}
 		c.refused.Store(false)
@@ -128,6 +146,9 @@ func (c *XDSClient) use(answer *discovery.DiscoveryResponse) error {
 	if answer.TypeUrl != typeURL {
 		return fmt.Errorf("resources of type %q: %s was asked for", answer.TypeUrl, typeURL)
 	}
+	if len(answer.VersionInfo) > maxVersion || len(answer.Nonce) > maxVersion {
+		return fmt.Errorf("a version or nonce of %d bytes: at most %d", max(len(answer.VersionInfo), len(answer.Nonce)), maxVersion)
+	}
 	files, err := filesOf(answer.Resources)
 	if err != nil {
 		return err
@@ -143,7 +164,11 @@ func filesOf(resources []*anypb.Any) (files []byte, err error) {
 	if len(resources) > MaxConfigFiles {
 		return nil, fmt.Errorf("%d resources: at most %d", len(resources), MaxConfigFiles)
 	}
+	left := maxMessages
 	for i, r := range resources {
+		if err := countMessages(r.Value, (*ratelimit.RateLimitConfig)(nil).ProtoReflect().Descriptor(), &left); err != nil {
+			return nil, fmt.Errorf("resource %d: %w", i, err)
+		}
 		var of ratelimit.RateLimitConfig
 		if err := r.UnmarshalTo(&of); err != nil {
 			return nil, fmt.Errorf("resource %d: %w", i, err)
@@ -155,6 +180,35 @@ func filesOf(resources []*anypb.Any) (files []byte, err error) {
 		files = AppendFile(files, of.Name, text)
 	}
 	return files, nil
+}
+
+// countMessages takes the messages within an encoded message, at any depth, from left, and fails when none is left. What can't be read is left to
+// the decoder.
+func countMessages(encoded []byte, of protoreflect.MessageDescriptor, left *int) error {
+	for len(encoded) > 0 {
+		number, kind, n := protowire.ConsumeTag(encoded)
+		if n < 0 {
+			return nil
+		}
+		value := encoded[n:]
+		size := protowire.ConsumeFieldValue(number, kind, value)
+		if size < 0 {
+			return nil
+		}
+		encoded = value[size:]
+		field := of.Fields().ByNumber(number)
+		if kind != protowire.BytesType || field == nil || field.Message() == nil {
+			continue
+		}
+		if *left--; *left < 0 {
+			return fmt.Errorf("more than %d descriptors, limits and other messages", maxMessages)
+		}
+		within, _ := protowire.ConsumeBytes(value)
+		if err := countMessages(within, field.Message(), left); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func descriptors(list []*ratelimit.RateLimitDescriptor) []any {

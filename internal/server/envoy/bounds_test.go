@@ -1,0 +1,53 @@
+package envoy
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// One client has no more than its share of long streams, and has it again once they end. Check goes on.
+func TestWatchesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, options{})
+	probe := grpc_health_v1.NewHealthClient(s.dial(nil))
+	watch := func() error {
+		stream, err := probe.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	}
+	for i := range maxOwnStreams {
+		if err := watch(); err != nil {
+			t.Fatalf("watch %d: %v", i, err)
+		}
+	}
+	if err := watch(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more: %v", err)
+	}
+	if _, err := probe.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Answers of a management server that would take much memory are refused before they are decoded.
+func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
+	c := NewXDSClient(XDSConfig{Addr: "127.0.0.1:1"}, func([]byte) error { return nil })
+	for name, answer := range map[string]*discovery.DiscoveryResponse{
+		"empty descriptors": {Resources: []*anypb.Any{{TypeUrl: typeURL, Value: bytes.Repeat([]byte{3<<3 | 2, 0}, maxMessages+1)}}},
+		"a version":         {VersionInfo: strings.Repeat("x", 3<<20)},
+	} {
+		answer.TypeUrl = typeURL
+		if err := c.use(answer); err == nil || !strings.Contains(err.Error(), "more than") && !strings.Contains(err.Error(), "at most") || len(err.Error()) > 200 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+}
