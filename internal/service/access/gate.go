@@ -85,7 +85,9 @@ func (a Rights) lack(need Need, keys []string) (field, message string) {
 	return "", ""
 }
 
-func noRole(a Rights) string { return "identity " + a.Account.Name() + " has no role " + a.Role.String() }
+func noRole(a Rights) string {
+	return "identity " + a.Account.Name() + " has no role " + a.Role.String()
+}
 
 func notForAll(a Rights) string {
 	return "this concerns all keys and limits, and role " + a.Role.String() + " of this identity is for some of them"
