@@ -112,9 +112,6 @@ cluster-lag: need-go ## Measure how long a hit takes to the counts of other node
 	@$(GO) test -run 'TestClusterLag$$' -count 1 -timeout 10m ./internal/durable -args -lag.for 60s -lag.rtt $(RTT) -lag.nodes $(if $(filter command line,$(origin NODES)),$(NODES),5) \
 	  -lag.flush $(FLUSH) -lag.out $(CURDIR)/cluster-lag.md && cat cluster-lag.md; rm -f cluster-lag.md
 
-# With the elections of production: those of make test are quicker.
-cluster-crash cluster-netns cluster-size cluster-lag soak: export JOINTEST_ELECTIONS = production
-
 sim-leased: need-go ## Simulate the grants of leased limits in a world that fails, LEASED_SEEDS (10000) times, from seed FIRST (0)
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./internal/cluster/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 

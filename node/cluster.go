@@ -110,10 +110,9 @@ func (a members) Status(ctx context.Context) backend.ClusterStatus {
 }
 
 // handOver bounds how long a node that stops tries to give what it decides to others:
-// without it they wait until its leases run out. It takes some 50 ms; of nodes that all
-// stop at once the last ones can't, and must not wait longer than their journals linger
-// for each other.
-const handOver = 300 * time.Millisecond
+// without it they wait until they miss it. It takes some 50 ms; of nodes that all
+// stop at once none waits, since each has said that it stops.
+const handOver = 2 * time.Second
 
 // clustered keeps hits in a journal of many nodes, which answer questions and decide strict
 // limits for each other.
@@ -149,7 +148,7 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 		ctx, cancel := context.WithTimeout(ctx, handOver)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
-			m.log.Warn("could not hand over strict limits; other nodes decide them once the leases expire", "error", err)
+			m.log.Warn("could not hand over strict limits; other nodes decide them in some seconds", "error", err)
 		}
 		return nil
 	})

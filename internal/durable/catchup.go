@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -15,16 +17,51 @@ import (
 // Joined is the connection with the other nodes. It is the Journal's to close.
 func (j *Journal) Joined() *transport.Node { return j.server }
 
-// catchUpPoll is how often CatchUp looks how far the follower is.
-const catchUpPoll = 2 * time.Millisecond
-
 // CatchUp returns when all is counted here that was acknowledged to any node before
 // the call. It journals a flush of this node, be it empty, and waits until the
 // journal was followed up to that: what stands before it is then applied, and what
 // comes after it was not acknowledged when CatchUp was called. Only for a node
 // in a cluster.
 func (j *Journal) CatchUp(ctx context.Context) error {
-	group := j.waiters.JoinSpeaking()
+	return j.follows(ctx, j.waiters.JoinSpeaking())
+}
+
+// SyncFollowed is Sync that also waits until the journal was followed up to the flush: whatever other nodes wrote
+// before it is then known. Only for a node in a cluster.
+func (j *Journal) SyncFollowed(ctx context.Context) error { return j.follows(ctx, j.waiters.Join()) }
+
+// Claim journals that this node owns the limits of some partitions' groups from now on, and returns once the journal
+// was followed up to that. Claimed then tells whether it came first. Only for a node in a cluster.
+func (j *Journal) Claim(ctx context.Context, partitions []int) error {
+	j.claims.mu.Lock()
+	j.claims.next = append(j.claims.next, partitions...)
+	j.claims.mu.Unlock()
+	return j.follows(ctx, j.waiters.JoinSpeaking())
+}
+
+// Claimed tells whether the last claim of a partition's group, as far as the journal was followed, is one of this
+// life of the node. Its token is greater than those of all claims before. It costs some ns.
+func (j *Journal) Claimed(partition int) (token uint64, ok bool) {
+	last := j.replica.ClaimOf(partition)
+	return last.Message, last.By == j.own
+}
+
+// claims are those that the next flush has.
+type claims struct {
+	mu   sync.Mutex
+	next []int // partitions
+}
+
+func (c *claims) take() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.next
+	c.next = nil
+	return next
+}
+
+// follows waits for a flush, and until the journal was followed up to that.
+func (j *Journal) follows(ctx context.Context, group *concurrency.Group) error {
 	select {
 	case <-group.Done:
 	case <-ctx.Done():
@@ -38,18 +75,44 @@ func (j *Journal) CatchUp(ctx context.Context) error {
 
 // awaitFollowed returns when all up to a message of the journal was applied.
 func (j *Journal) awaitFollowed(ctx context.Context, last uint64) error {
-	poll := time.NewTicker(catchUpPoll)
-	defer poll.Stop()
-	for j.replica.Next() <= last {
+	for {
+		more := j.more.await()
+		if j.replica.Next() > last {
+			return nil
+		}
 		select {
-		case <-poll.C:
+		case <-more:
 		case <-j.failed:
 			return j.failure
 		case <-ctx.Done():
 			return fmt.Errorf("the journal is followed up to message %d, of %d: %w", j.replica.Next()-1, last, context.Cause(ctx))
 		}
 	}
-	return nil
+}
+
+// more wakes those who wait for more.
+type more struct {
+	mu sync.Mutex
+	ch chan struct{} // nil: nobody waits
+}
+
+// await returns what the next wake closes.
+func (m *more) await() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ch == nil {
+		m.ch = make(chan struct{})
+	}
+	return m.ch
+}
+
+func (m *more) wake() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ch != nil {
+		close(m.ch)
+		m.ch = nil
+	}
 }
 
 // removeOldReaders removes what earlier versions of Weir left on the server.

@@ -35,6 +35,9 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.others.storeWatch.Listen(); err != nil {
 		return err
 	}
+	if err := j.store.OnElection(j.elected.wake); err != nil {
+		return err
+	}
 	beats := &membership.Beats{
 		Conn: conn, Log: j.log, Own: j.own, Node: j.cfg.Join.Node, Promise: replica.Promised(j.cfg.FlushEvery), Written: j.flusher.Written, Replica: j.replica,
 	}
@@ -141,6 +144,9 @@ func (j *Journal) leave(ctx context.Context) {
 	if j.isGone() { // its server may lead a stream that it can't write any more, until it ends
 		accompanied = func() bool { return false }
 	}
+	if accompanied() {
+		j.stepDown(ctx)
+	}
 	if err := tell(ctx, leaveTimeout, j.Sync, accompanied); err != nil {
 		j.log.Warn("journal: could not tell the other nodes that this one stops; they call it late until it is back; no hit is lost", "error", err)
 		return
@@ -150,6 +156,25 @@ func (j *Journal) leave(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(linger):
 		}
+	}
+}
+
+// stepDown has another node lead the stream of flushes before this one stops: an election without it takes seconds, in which
+// nothing is written.
+func (j *Journal) stepDown(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	elected := j.elected.await()
+	if err := j.store.StepDown(ctx, j.cfg.Join.Node); err != nil {
+		j.log.Info("journal: another node could not be asked to lead the journal; it is elected when this one has stopped", "error", err)
+		return
+	}
+	if j.store.Leader() != j.cfg.Join.Node {
+		return
+	}
+	select {
+	case <-elected:
+	case <-ctx.Done():
 	}
 }
 

@@ -45,7 +45,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	began, today := time.Now(), j.now()
 	j.lookForRoom(ctx)
 	j.flusher.Begin(began, replica.FlushOptions{
-		Leaving: j.leaving.Load(), Closing: j.closing.Load(), Speak: j.waiters.Speaks(), EvenEmpty: j.noteClockSet(), Due: j.checkpoints.Due,
+		Leaving: j.leaving.Load(), Closing: j.closing.Load(), Speak: j.waiters.Speaks(), EvenEmpty: j.noteClockSet(), Claims: j.claims.take(), Due: j.checkpoints.Due,
 	})
 	if err := j.publish(ctx); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (j *Journal) publishWatched(ctx context.Context, data []byte) (uint64, erro
 	defer giveUp(nil)
 	server := j.server
 	if j.cfg.clustered() {
-		return j.store.Publish(ctx, data, clusterAskTimeout)
+		return j.publishElected(ctx, data)
 	}
 	watch := time.AfterFunc(time.Second, func() {
 		if err := server.Health(); err != nil {
@@ -167,6 +167,43 @@ func (j *Journal) publishWatched(ctx context.Context, data []byte) (uint64, erro
 		err = cause
 	}
 	return sequence, err
+}
+
+// electedFirst is how long the first try may take after the stream has a new leader; the next ones may take twice as long each. It
+// does not serve at once.
+const electedFirst = 50 * time.Millisecond
+
+// publishElected publishes to the leader of the stream, within clusterAskTimeout. What the leader before may have lost, it
+// publishes again as soon as there is a new one, not once the time is over; what is there twice counts once.
+func (j *Journal) publishElected(ctx context.Context, data []byte) (sequence uint64, err error) {
+	until := time.Now().Add(clusterAskTimeout)
+	for wait := clusterAskTimeout; ; {
+		elected := j.elected.await()
+		try, again := context.WithCancel(ctx)
+		over := make(chan struct{})
+		go func() {
+			select {
+			case <-elected:
+				again()
+			case <-over:
+			}
+		}()
+		sequence, err = j.store.Publish(try, data, min(wait, time.Until(until)))
+		news := try.Err() != nil && ctx.Err() == nil
+		close(over)
+		again()
+		if err == nil || ctx.Err() != nil || !time.Now().Before(until) {
+			return sequence, err
+		}
+		switch {
+		case news:
+			wait = electedFirst
+		case wait == clusterAskTimeout:
+			return sequence, err
+		default:
+			wait *= 2
+		}
+	}
 }
 
 // serverFull is JetStream's error code for a server at its size bound.

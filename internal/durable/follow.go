@@ -119,6 +119,7 @@ func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
 
 // followed counts what was applied of other nodes, and logs what the audit found.
 func (j *Journal) followed(others int) {
+	j.more.wake()
 	if others > 0 {
 		j.space.Wrote(others)
 	}

@@ -55,10 +55,11 @@ func AskChange(c side.Change, of weir.Check) Question {
 	return q
 }
 
-// Changes tells whether an answer has changed something, that the journal must have.
+// Changes tells whether an answer has changed something, that the journal must have; or says that a permit is lost, which
+// only an owner that is still one may say.
 func (q Question) Changes(a Answer) bool {
 	if q.Change.Kind.OfPermit() {
-		return a.Allowed
+		return a.Allowed || q.Change.Kind == side.RenewPermit
 	}
 	return q.Change.Kind != side.NoChange || a.Allowed && q.Takes()
 }

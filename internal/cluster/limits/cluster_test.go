@@ -30,7 +30,7 @@ func newCluster(t testing.TB, policies string, flushEvery time.Duration) *cluste
 		d := decider{Leased: limits.NewLeased(limits.LeasedConfig{Engine: o.Engine, Node: o.Name, Logger: o.Logger})}
 		var err error
 		d.strict, err = limits.OpenStrict(ctx, limits.StrictConfig{
-			Journal: o.Journal, Engine: o.Engine, Node: o.Name, TTL: testTTL, Lender: d.Lender(), Logger: o.Logger,
+			Journal: o.Journal, Engine: o.Engine, Node: o.Name, Lender: d.Lender(), Logger: o.Logger,
 		})
 		if err != nil {
 			return d, admit.Cluster{}, err

@@ -25,7 +25,7 @@ type pending struct {
 }
 
 // patience is for how long a request waits for others that ask.
-const patience = 250 * time.Millisecond
+const patience = ownerTime + DefaultDeadline
 
 // takes tells whether anything is to be taken.
 func takes(asked []weir.Check) bool {

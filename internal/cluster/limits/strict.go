@@ -2,7 +2,6 @@ package limits
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -12,31 +11,18 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/kv"
-	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
-// This part decides limits for a whole cluster at one node, so that they are
-// never exceeded.
+// This part decides limits for a whole cluster at one node, so that they are never exceeded.
 //
-// The keys are parted into lease.Groups groups, by their partitions. One node at a
-// time holds a group's lease, and decides for its keys; any other sends its
-// question there. What makes that exact:
+// The keys are divided into kv.Groups groups, by their partitions. Each has one owner, which decides for its keys
+// (owner.go); any other node sends its question there. An admission is answered only once it is in the journal, and
+// no later claim of the group is. One that is not answered may still count: a limit admits less for it, never more.
+// Denials, and questions that take nothing, need neither.
 //
-//   - An admission is told only after it is in the journal, and if the lease is
-//     still valid after that by the holder's own clock (package lease: which ends
-//     before another can have it). One that is not told may still count: a limit
-//     admits less for it, never more.
-//   - A new holder first journals a flush of its own, and applies the journal up to
-//     it. So it knows all that any holder before it has told of.
-//   - Denials, and questions that take nothing, need neither.
-//
-// Two holders that overlap, because one of them was stopped and does not know the
-// time, both count in the journal, but only one can tell.
-//
-// When the holder does not answer in time, nobody decides: what becomes of the
-// request is the policy's choice.
+// When the owner does not answer in time, nobody decides: what becomes of the request is the policy's choice.
 
 // StrictConfig sets up a Strict. Journal, Engine and Node must be given; zeros mean the
 // defaults.
@@ -45,12 +31,8 @@ type StrictConfig struct {
 	Engine  *weir.Engine     // that it keeps
 	Node    string           // this one's name, as durable.Origins has it
 
-	// Deadline is how long a question may wait for its answer. 0: 250 ms.
+	// Deadline is how long a question may wait for its answer. 0: DefaultDeadline.
 	Deadline time.Duration
-
-	// TTL is how long after a crash of its holder a group is without one. It is
-	// that of the cluster: the first node that starts sets it. 0: kv.DefaultTTL.
-	TTL time.Duration
 
 	// Lender lends parts of limits to other nodes. What it has lent counts for strict limits of the
 	// same name too. nil: nothing is lent.
@@ -76,23 +58,23 @@ type StrictLender interface {
 	Serve(group int, token uint64, question []byte) (answer []byte, commit bool)
 }
 
-// DefaultDeadline is some ten times what a question takes on a machine that is busy.
-const DefaultDeadline = 250 * time.Millisecond
+// DefaultDeadline is what a question takes, at most, while the stream of the journal gets another leader since a node stopped.
+const DefaultDeadline = time.Second
 
-// bucket is that of the leases.
-const bucket = "WEIR_STRICT"
+// ownerTime is how long a question may wait for an owner, while a group is handed over.
+const ownerTime = time.Second
 
-// replicas of the leases, as many as the journal has.
-const replicas = 3
-
-// Strict asks, and answers for the groups that this node holds. It is safe for many
-// goroutines. It owns two of them and the leases, until Close, which must come
-// before the journal's.
+// Strict asks, and answers for the groups that this node owns. It is safe for many
+// goroutines. It owns four of them, until Close, which must come before the journal's.
 type Strict struct {
-	cfg    StrictConfig
-	conn   *nats.Conn
-	leases *kv.LeaseHolder
-	groups [kv.Groups]strictGroup
+	cfg     StrictConfig
+	conn    *nats.Conn
+	origin  string
+	owners  owners
+	offers  chan offer
+	leaving atomic.Bool
+	groups  []strictGroup
+	heard   []*nats.Subscription
 
 	commits  commits
 	life     context.Context // until Close
@@ -102,25 +84,16 @@ type Strict struct {
 	stats    strictCounters
 }
 
-// strictGroup is one part of the keys.
-type strictGroup struct {
-	name    string        // of its lease
-	ready   atomic.Uint64 // token of the lease under which this node knows all; 0: none
-	breaker breaker       // of the holder
-
-	answering *nats.Subscription // nil: we are not the holder; the keeper's
-}
-
 // strictCounters are what Stats tells.
 type strictCounters struct{ decided, forwarded, unanswered, lost, refused atomic.Uint64 }
 
 // StrictStats are figures since Open.
 type StrictStats struct {
-	Held       int    // groups that this node decides for now
+	Held       int    // groups that this node owns now
 	Decided    uint64 // questions that this node decided
 	Forwarded  uint64 // questions that it sent to others
 	Unanswered uint64 // of all its own questions: nobody decided in time
-	Lost       uint64 // admissions that count but were not told: the lease or the journal was lost meanwhile
+	Lost       uint64 // admissions that count but were not answered: the group or the journal was lost meanwhile
 	Refused    uint64 // questions of others not taken, because too many waited for the journal
 }
 
@@ -130,54 +103,63 @@ func OpenStrict(ctx context.Context, cfg StrictConfig) (*Strict, error) {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = DefaultDeadline
 	}
-	if cfg.TTL == 0 {
-		cfg.TTL = kv.DefaultTTL
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Lender == nil {
 		cfg.Lender = alone{cfg.Engine}
 	}
-	s := &Strict{cfg: cfg, conn: cfg.Journal.Joined().Conn(), commits: newCommits()}
+	s := &Strict{
+		cfg: cfg, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), commits: newCommits(), offers: make(chan offer, kv.Groups),
+		owners: owners{nodes: map[string]announced{}, began: time.Now()}, groups: make([]strictGroup, min(kv.Groups, cfg.Engine.Config().Partitions)),
+	}
 	for i := range s.groups {
 		s.groups[i].name = kv.Group(i)
 	}
-	of, err := openBucket(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("strict limits: %w", err)
+	for subject, f := range map[string]nats.MsgHandler{ownersSubject: s.hear, takeSubject + s.origin: s.offered} {
+		sub, err := s.conn.Subscribe(subject, f)
+		if err != nil {
+			return nil, fmt.Errorf("limits: %w", err)
+		}
+		s.heard = append(s.heard, sub)
 	}
-	s.leases = kv.HoldLease(of, kv.LeaseConfig{Names: kv.GroupNames(), Want: s.wants, Logger: cfg.Logger})
 	s.life, s.stop = context.WithCancel(context.Background())
+	s.running.Go(func() { s.announcing(s.life) })
 	s.running.Go(func() { s.keep(s.life) })
+	s.running.Go(func() { s.accept(s.life) })
 	s.running.Go(func() { s.commit(s.life) })
 	return s, nil
 }
 
-// openBucket tries until ctx ends: while a cluster starts, a request may get no
-// answer.
-func openBucket(ctx context.Context, cfg StrictConfig) (*kv.Bucket, error) {
-	joined := cfg.Journal.Joined()
-	for {
-		asking, cancel := context.WithTimeout(ctx, 3*time.Second)
-		of, err := kv.OpenBucket(asking, joined.JetStream(), bucket, kv.Self{Node: cfg.Node, Origin: cfg.Journal.Origin()}, cfg.TTL, joined.Replicas(replicas))
-		cancel()
-		if err == nil {
-			return of, nil
+// Close hands the groups over to other nodes, while ctx lasts. Questions that wait then are not answered.
+func (s *Strict) Close(ctx context.Context) error {
+	s.leaving.Store(true)
+	s.announce()
+	for ctx.Err() == nil {
+		v, owned := s.view(), 0
+		for i := range s.groups {
+			if _, ok := s.owns(i); ok {
+				owned++
+			}
+		}
+		if owned == 0 || len(v.names) == 0 {
+			break
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), err)
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(keepEvery / 4):
 		}
 	}
-}
-
-// Close gives the groups to other nodes. Questions that wait are not answered.
-func (s *Strict) Close(ctx context.Context) error {
 	s.stop()
 	s.running.Wait()
-	return s.leases.Close(ctx)
+	for _, sub := range s.heard {
+		_ = sub.Unsubscribe() // the connection ends in any case
+	}
+	for i := range s.groups {
+		s.groups[i].token.Store(0)
+		s.listen(i)
+	}
+	return ctx.Err()
 }
 
 // Group is the group of a key, 0 to kv.Groups-1.
@@ -192,25 +174,11 @@ func (s *Strict) Stats() StrictStats {
 		Lost: s.stats.lost.Load(), Refused: s.stats.refused.Load(),
 	}
 	for i := range s.groups {
-		if _, ok := s.holds(&s.groups[i]); ok {
+		if _, ok := s.owns(i); ok {
 			stats.Held++
 		}
 	}
 	return stats
-}
-
-// wants says whether a lease is this node's turn, of those that are up.
-func (s *Strict) wants(name string) bool {
-	var up []string
-	for _, o := range s.cfg.Journal.Origins() {
-		switch {
-		case o.Self:
-			up = append(up, s.cfg.Node)
-		case !o.Left && !o.Late:
-			up = append(up, o.Node)
-		}
-	}
-	return membership.ChooseHolders(up, name) == s.cfg.Node
 }
 
 // breaker has requests not all wait for a holder that does not answer. After a question that got no answer in
@@ -268,11 +236,12 @@ type commits struct {
 	list []commit
 }
 
-// commit is one, decided under a lease's token.
+// commit is one, decided under the token of a claim.
 type commit struct {
-	group *strictGroup
+	group int // -1: it waits for those before it
 	token uint64
 	tell  func()
+	empty bool // it may have put nothing into the journal
 }
 
 // maxCommits is how many may wait: some thousand a flush are more than one node can

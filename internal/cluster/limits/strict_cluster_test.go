@@ -49,7 +49,7 @@ func newClusterWithin(t testing.TB, policies string, flushEvery, deadline time.D
 	return &cluster{clustertest.New(t, policies, flushEvery, func(ctx context.Context, o clustertest.Opening) (*decider, admit.Cluster, error) {
 		d := &decider{lender: &lateLender{alone: alone{o.Engine}}}
 		var err error
-		d.Strict, err = OpenStrict(ctx, StrictConfig{Journal: o.Journal, Engine: o.Engine, Lender: d.lender, Node: o.Name, Deadline: deadline, TTL: testTTL, Logger: o.Logger})
+		d.Strict, err = OpenStrict(ctx, StrictConfig{Journal: o.Journal, Engine: o.Engine, Lender: d.lender, Node: o.Name, Deadline: deadline, Logger: o.Logger})
 		return d, admit.Cluster{Strict: d.Strict}, err
 	})}
 }
@@ -60,7 +60,7 @@ func (c *cluster) holder(t testing.TB, key string) (holder int) {
 	transporttest.Eventually(t, "a node decides for "+key, func() bool {
 		for i := range clustertest.Size {
 			if n := c.At(i); n != nil {
-				if _, ok := n.Decider.holds(&n.Decider.groups[n.Decider.Group(key)]); ok {
+				if _, ok := n.Decider.holds(n.Decider.Group(key)); ok {
 					holder = i
 					return true
 				}

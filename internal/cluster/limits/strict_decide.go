@@ -4,37 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// decide answers a question, at once or after the journal has it, or never.
-func (s *Strict) decide(i int, q Question, tell func(strictAnswer)) {
-	g := &s.groups[i]
-	token, ok := s.holds(g)
+// decide answers a question, at once or after the journal has it, or never. It returns false, and answers nothing, if this
+// node does not decide for the group.
+func (s *Strict) decide(i int, q Question, tell func(strictAnswer)) bool {
+	token, ok := s.holds(i)
 	if !ok {
-		return
+		return false
 	}
 	if s.commits.full() {
 		s.stats.refused.Add(1)
-		return
+		return true
 	}
 	a, err := s.take(i, q)
 	if err != nil {
 		tell(strictAnswer{err: err})
-		return
+		return true
 	}
 	s.stats.decided.Add(1)
 	if !q.Changes(a.Answer) {
 		tell(a)
-		return
+		return true
 	}
-	s.commits.add(commit{g, token, func() { tell(a) }})
+	s.commits.add(commit{i, token, func() { tell(a) }, !a.Allowed})
+	return true
 }
 
 // take decides on this node's engine.
@@ -51,7 +52,7 @@ func (s *Strict) take(i int, q Question) (a strictAnswer, err error) {
 // commitTime bounds the wait for the journal: who asked has long given up.
 const commitTime = 2 * time.Second
 
-// commit tells of admissions once they are in the journal. All that come while one
+// commit answers admissions once they are in the journal, and the journal was followed up to there: no later claim came. All that come while one
 // flush is written wait for the next together.
 func (s *Strict) commit(ctx context.Context) {
 	for {
@@ -60,12 +61,18 @@ func (s *Strict) commit(ctx context.Context) {
 			return
 		}
 		syncing, cancel := context.WithTimeout(ctx, commitTime)
-		err := s.cfg.Journal.Sync(syncing)
+		sync := s.cfg.Journal.SyncFollowed
+		if slices.ContainsFunc(list, func(c commit) bool { return c.empty }) {
+			sync = s.cfg.Journal.CatchUp
+		}
+		err := sync(syncing)
 		cancel()
 		for _, c := range list {
-			if token, ok := s.holds(c.group); err != nil || !ok || token != c.token {
-				s.stats.lost.Add(1)
-				continue
+			if c.group >= 0 {
+				if token, ok := s.owns(c.group); err != nil || !ok || token != c.token {
+					s.stats.lost.Add(1)
+					continue
+				}
 			}
 			c.tell()
 		}
@@ -153,22 +160,45 @@ func (s *Strict) inTime(i int, ask func(ctx context.Context) error) error {
 	return s.within(s.life, s.cfg.Deadline, i, ask)
 }
 
-// within asks the holder of a group, whether it answered a moment ago or not.
-func (s *Strict) within(ctx context.Context, d time.Duration, i int, ask func(ctx context.Context) error) error {
+// within asks the owner of a group, whether it answered a moment ago or not. While nobody says that it is the owner, it
+// asks again for ownerTime.
+func (s *Strict) within(ctx context.Context, d time.Duration, i int, ask func(ctx context.Context) error) (err error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	err := ask(ctx)
+	for {
+		err = s.once(ctx, d, ask)
+		if !errors.Is(err, errNoOwner) && !errors.Is(err, nats.ErrNoResponders) || ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) >= ownerTime {
+			err = context.DeadlineExceeded
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(keepEvery / 4):
+		}
+	}
 	s.groups[i].breaker.leave(began, time.Now(), err == nil, errors.Is(err, context.DeadlineExceeded))
 	return err
 }
 
+func (s *Strict) once(ctx context.Context, d time.Duration, ask func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return ask(ctx)
+}
+
+// errNoOwner is an answer of a node that is not the owner any more, or not yet: it took nothing.
+var errNoOwner = errors.New("the node that was asked does not decide for the key")
+
 var errResting = errors.New("the node that decides did not answer a moment ago; asking it again shortly")
 
 func (s *Strict) askHolder(ctx context.Context, i int, q Question) (strictAnswer, error) {
-	if _, ok := s.holds(&s.groups[i]); ok {
+	if _, ok := s.holds(i); ok {
 		told := make(chan strictAnswer, 1)
-		s.decide(i, q, func(a strictAnswer) { told <- a })
+		if !s.decide(i, q, func(a strictAnswer) { told <- a }) {
+			return strictAnswer{}, errNoOwner
+		}
 		select {
 		case a := <-told:
 			return a, nil
@@ -181,118 +211,50 @@ func (s *Strict) askHolder(ctx context.Context, i int, q Question) (strictAnswer
 	if err != nil {
 		return strictAnswer{}, err
 	}
+	if len(msg.Data) == 0 {
+		return strictAnswer{}, errNoOwner
+	}
 	return decodeAnswer(msg.Data, len(q.Checks))
 }
 
-const (
-	// keepEvery is how often the keeper looks for leases that came or went.
-	keepEvery = 20 * time.Millisecond
-
-	// catchUpTime bounds one attempt; it is made again while the lease is held.
-	catchUpTime = 10 * time.Second
-
-	// maxWaiting bounds the questions of a group that wait to be read.
-	maxWaiting, maxWaitingBytes = 10_000, 16 << 20
-)
+// maxWaiting bounds the questions of a group that wait to be read.
+const maxWaiting, maxWaitingBytes = 10_000, 16 << 20
 
 func subject(group int) string { return fmt.Sprintf("weir.strict.%02d", group) }
 
-// keep answers for the groups whose leases are held, as soon as all is known.
-func (s *Strict) keep(ctx context.Context) {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
-	for {
-		s.learn(ctx)
-		for i := range s.groups {
-			s.listen(i)
-		}
-		select {
-		case <-ctx.Done():
-			for i := range s.groups {
-				s.groups[i].ready.Store(0)
-				s.unsubscribe(&s.groups[i])
-			}
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// learn makes groups ready whose leases came since.
-func (s *Strict) learn(ctx context.Context) {
-	var came [kv.Groups]uint64 // tokens
-	some := false
-	for i := range s.groups {
-		g := &s.groups[i]
-		if l, _, ok := s.leases.Held(g.name); ok && l.Token != g.ready.Load() {
-			came[i], some = l.Token, true
-		}
-	}
-	if !some {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
-	defer cancel()
-	if err := s.cfg.Journal.CatchUp(ctx); err != nil {
-		if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			s.cfg.Logger.Warn("strict limits: this node has leases but could not read yet what others admitted; will retry", "error", err)
-		}
-		return
-	}
-	for i, token := range came {
-		if token != 0 {
-			s.cfg.Lender.Learn(i, token)
-			s.groups[i].ready.Store(token)
-		}
-	}
-}
-
-// holds returns the token of a group's lease, if this node has it and knows all.
-func (s *Strict) holds(g *strictGroup) (token uint64, ok bool) {
-	token = g.ready.Load()
-	if token == 0 || !s.cfg.Journal.ClockSound() {
-		return 0, false
-	}
-	l, _, ok := s.leases.Held(g.name)
-	return token, ok && l.Token == token
-}
-
-// listen subscribes to the questions of a group that we decide, and to no others:
-// who asks then knows at once that there is nobody.
+// listen subscribes to the questions of a group that this node decides, and to no others: a node that asks then knows at once
+// that there is nobody.
 func (s *Strict) listen(i int) {
 	g := &s.groups[i]
-	_, ok := s.holds(g)
+	g.listening.Lock()
+	defer g.listening.Unlock()
+	_, ok := s.holds(i)
 	switch {
-	case !ok:
-		s.unsubscribe(g)
-	case g.answering == nil:
+	case !ok && g.answering != nil:
+		if err := g.answering.Unsubscribe(); err != nil {
+			s.cfg.Logger.Warn("limits: could not unsubscribe", "group", g.name, "error", err)
+		}
+		g.answering = nil
+	case ok && g.answering == nil:
 		sub, err := s.conn.Subscribe(subject(i), func(msg *nats.Msg) { s.answer(i, msg) })
 		if err == nil {
 			err = sub.SetPendingLimits(maxWaiting, maxWaitingBytes)
 		}
 		if err != nil {
-			s.cfg.Logger.Warn("strict limits: could not subscribe; will retry", "group", g.name, "error", err)
+			s.cfg.Logger.Warn("limits: could not subscribe; will retry", "group", g.name, "error", err)
 			return
 		}
 		g.answering = sub
-		s.cfg.Logger.Debug("strict limits: deciding for a group", "group", g.name)
 	}
 }
 
-func (s *Strict) unsubscribe(g *strictGroup) {
-	if g.answering == nil {
-		return
-	}
-	if err := g.answering.Unsubscribe(); err != nil {
-		s.cfg.Logger.Warn("strict limits: could not unsubscribe", "group", g.name, "error", err)
-	}
-	g.answering = nil
-}
-
-// answer decides what another node asks. One that is not ours gets no answer.
+// answer decides what another node asks. While this node does not decide for the group the answer is empty, and the node asks
+// again.
 func (s *Strict) answer(i int, msg *nats.Msg) {
 	if len(msg.Data) > 0 && msg.Data[0] == lenderVersion {
-		s.serve(i, msg.Data[1:], func(b []byte) { s.respond(msg, b) })
+		if !s.serve(i, msg.Data[1:], func(b []byte) { s.respond(msg, b) }) {
+			s.respond(msg, nil)
+		}
 		return
 	}
 	q, err := decodeQuestion(msg.Data)
@@ -300,7 +262,9 @@ func (s *Strict) answer(i int, msg *nats.Msg) {
 		s.cfg.Logger.Warn("strict limits: could not decode the question of another node; check that all nodes run the same version", "error", err)
 		return
 	}
-	s.decide(i, q, func(a strictAnswer) { s.respond(msg, a.encode()) })
+	if !s.decide(i, q, func(a strictAnswer) { s.respond(msg, a.encode()) }) {
+		s.respond(msg, nil)
+	}
 }
 
 func (s *Strict) respond(msg *nats.Msg, answer []byte) {
@@ -321,9 +285,11 @@ func (s *Strict) Ask(group int, question []byte) (answer []byte, err error) {
 }
 
 func (s *Strict) askLender(ctx context.Context, i int, question []byte) ([]byte, error) {
-	if _, ok := s.holds(&s.groups[i]); ok {
+	if _, ok := s.holds(i); ok {
 		told := make(chan []byte, 1)
-		s.serve(i, question, func(b []byte) { told <- b })
+		if !s.serve(i, question, func(b []byte) { told <- b }) {
+			return nil, errNoOwner
+		}
 		select {
 		case answer := <-told:
 			return answer, nil
@@ -335,32 +301,35 @@ func (s *Strict) askLender(ctx context.Context, i int, question []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
+	if len(msg.Data) == 0 {
+		return nil, errNoOwner
+	}
 	return msg.Data, nil
 }
 
-// serve has the Lender answer, at once or once the journal has it, or never.
-func (s *Strict) serve(i int, question []byte, tell func([]byte)) {
-	g := &s.groups[i]
-	token, ok := s.holds(g)
+// serve has the Lender answer, at once or once the journal has it, or never. It returns false as decide does.
+func (s *Strict) serve(i int, question []byte, tell func([]byte)) bool {
+	token, ok := s.holds(i)
 	if !ok {
-		return
+		return false
 	}
 	if s.commits.full() {
 		s.stats.refused.Add(1)
-		return
+		return true
 	}
 	answer, commit := s.cfg.Lender.Serve(i, token, question)
 	switch {
 	case answer == nil:
 	case commit:
-		s.commits.add(commitOf(g, token, answer, tell))
+		s.commits.add(commitOf(i, token, answer, tell))
 	default:
 		tell(answer)
 	}
+	return true
 }
 
-func commitOf(g *strictGroup, token uint64, answer []byte, tell func([]byte)) commit {
-	return commit{g, token, func() { tell(answer) }}
+func commitOf(group int, token uint64, answer []byte, tell func([]byte)) commit {
+	return commit{group, token, func() { tell(answer) }, false}
 }
 
 // alone is the Lender of a Strict without one.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // monthly is a quota by the calendar, which is strict unless where says otherwise.
@@ -78,7 +79,7 @@ func TestAwayCluster(t *testing.T) {
 	c.Crash(1)
 	c.Crash(2)
 	admitted := map[string]int{}
-	until := time.Now().Add(3 * testTTL)
+	until := time.Now().Add(transporttest.Patience)
 	for time.Now().Before(until) && admitted["o:k"] < 20 {
 		for _, key := range []string{"c:k", "o:k", "s:k"} {
 			d := c.Take(0, key)

@@ -32,6 +32,8 @@ func (b *Batch) check() (sound bool) {
 	case KindHits, KindPast:
 	case KindAdmissions:
 		return b.eachAdmission(func(_ []byte, _ bool, _ []byte, _ int64, n uint64) { b.N += n })
+	case KindClaim:
+		return len(b.Entries) == 0
 	default:
 		return b.CheckRestored()
 	}

@@ -46,7 +46,7 @@ import (
 //	                to 0), and N
 //
 // A batch of kind 5 has hits in the same form, without removals: they are older than the
-// retention and for history alone (package history).
+// retention and for history alone (package history). One of kind 6 has no entries: Encoder.Claim.
 //
 // An entry of admissions, of limits that survive a restart or that nodes share:
 //
@@ -200,6 +200,7 @@ const (
 	KindEvicted // hits of evicted keys, of a backup
 	KindClear   // of the whole partition, before a backup replaces it
 	KindPast    // hits for history alone: older than the retention, in no window
+	KindClaim   // no entries: from here on its origin owns the limits of the partition's group
 	kinds
 )
 
@@ -262,6 +263,13 @@ func (e *Encoder) Restate(partition int) {
 	if e.body = e.body[:0]; e.Seqs[partition] > 0 {
 		e.appendBatch(partition, KindHits)
 	}
+}
+
+// Claim says that the origin owns the limits of a partition's group from this flush on. It repeats what the partition's
+// batches come to so far.
+func (e *Encoder) Claim(partition int) {
+	e.body = e.body[:0]
+	e.appendBatch(partition, KindClaim)
 }
 
 func (e *Encoder) closeBatch(partition int, kind uint64) {

@@ -48,7 +48,7 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 // throw it away.
 func TestNewerKindIsRefusedByName(t *testing.T) {
 	for part, why := range map[string]string{
-		string(partOf(4, 5, flagLast, 3, kinds, []byte("anything"))): "kind 6: this build knows kinds 0 to 5",
+		string(partOf(4, 5, flagLast, 3, kinds, []byte("anything"))): "kind 7: this build knows kinds 0 to 6",
 		string(partOf(6, 5, flagLast, 3, KindHits, nil)):             "version 6: this build reads version 4",
 	} {
 		_, err := DecodePart([]byte(part))

@@ -45,6 +45,7 @@ type FlushOptions struct {
 	Closing   bool                          // it is one of the last
 	Speak     bool                          // the heartbeat is due, whenever the last one was
 	EvenEmpty bool                          // there is a flush also if there is nothing in it
+	Claims    []int                         // see CutOptions
 	Due       func(haste bool) map[int]bool // of which partitions the state is taken; nil: none
 }
 
@@ -56,7 +57,7 @@ func (f *Flusher) Begin(now time.Time, as FlushOptions) {
 	if as.Due != nil {
 		f.due = as.Due(room.Haste)
 	}
-	f.cut = f.r.Cut(now, CutOptions{Leaving: as.Leaving, States: f.due, Quiet: room.Quiet, Speak: as.Speak, EvenEmpty: as.EvenEmpty})
+	f.cut = f.r.Cut(now, CutOptions{Leaving: as.Leaving, States: f.due, Quiet: room.Quiet, Speak: as.Speak, EvenEmpty: as.EvenEmpty, Claims: as.Claims})
 	f.stated, f.from = len(f.cut.Parts), f.last
 	f.open.Add(int64(f.cut.Entries)) // to those of a flush that was given up
 	f.space.Bound(f.r.engine, record.SizeOf(f.cut.Parts))

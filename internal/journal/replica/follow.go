@@ -94,10 +94,12 @@ func (r *Replica) applyOne(now time.Time, sequence uint64, data []byte, from Sou
 		if got.Last {
 			r.repaired++
 		}
+		r.noteClaims(sequence, got)
 		if err := r.audit.applyParts(r.to, r.audit.progressOf(got.Origin).part("a flush sent again", got)); err != nil {
 			return 0, err
 		}
 	}
+	r.noteClaims(sequence, p)
 	if err := r.audit.applyParts(r.to, r.audit.next(sequence, p)); err != nil {
 		return 0, err
 	}
@@ -113,6 +115,34 @@ func (r *Replica) applyOne(now time.Time, sequence uint64, data []byte, from Sou
 		return 0, nil
 	}
 	return len(data), nil
+}
+
+// Claim is the last claim of the limits of a group in the journal, as far as it was followed.
+type Claim struct {
+	By      record.Incarnation
+	Message uint64 // of the journal, in which it came first
+}
+
+// noteClaims takes in the claims of a part, unless it came before. The caller holds mu, and has not applied the part.
+func (r *Replica) noteClaims(message uint64, p record.Part) {
+	at := r.audit.progressOf(p.Origin)
+	if p.Epoch < at.epoch || p.Epoch == at.epoch && p.Flush <= at.flush {
+		return
+	}
+	for _, b := range p.Batches {
+		if b.Kind == record.KindClaim && b.Partition < len(r.claims) {
+			r.claims[b.Partition].Store(&Claim{p.Incarnation, message})
+		}
+	}
+}
+
+// ClaimOf is the last claim of a partition's group that was followed, in this life of the node; zero: there was none. It takes
+// no lock.
+func (r *Replica) ClaimOf(partition int) (c Claim) {
+	if last := r.claims[partition].Load(); last != nil {
+		c = *last
+	}
+	return c
 }
 
 // maxResend is how many flushes a gap may have to be asked for.

@@ -23,6 +23,7 @@ package replica
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -63,18 +64,19 @@ type Replica struct {
 	behind    time.Duration    // LimitClockBehind when Sets was noted
 	peers     map[uint64]*peer // by origin, this one's too
 	to        Sink
-	holding   *Holding // which is to
-	replaying group    // of a start: what Replay took, and is not counted yet
-	reported  int      // findings that were handed out
-	holes     uint64   // messages that the journal lost
-	hole      hole     // the last of them, as long as it is in doubt whose it was
-	repaired  uint64   // flushes that their origin sent again
+	holding   *Holding                // which is to
+	replaying group                   // of a start: what Replay took, and is not counted yet
+	reported  int                     // findings that were handed out
+	claims    []atomic.Pointer[Claim] // by partition; nil: none was followed
+	holes     uint64                  // messages that the journal lost
+	hole      hole                    // the last of them, as long as it is in doubt whose it was
+	repaired  uint64                  // flushes that their origin sent again
 }
 
 // New returns the replica of an engine that was made with Config.Gather. origin is that of
 // its data directory.
 func New(engine *weir.Engine, origin uint64, node string, clustered bool) *Replica {
-	r := &Replica{engine: engine, node: node, clustered: clustered, audit: NewAuditor(origin, engine.Config().Partitions), peers: map[uint64]*peer{}}
+	r := &Replica{engine: engine, node: node, clustered: clustered, audit: NewAuditor(origin, engine.Config().Partitions), peers: map[uint64]*peer{}, claims: make([]atomic.Pointer[Claim], engine.Config().Partitions)}
 	r.audit.Alone, r.audit.AtOnce = !clustered, replication.Of(engine).AtOnce
 	r.holding = NewHolding(engine)
 	r.behind = replication.Of(engine).LimitClockBehind()
@@ -155,6 +157,8 @@ type CutOptions struct {
 	Speak   bool         // the heartbeat is due, whenever the last one was
 
 	EvenEmpty bool // there is a flush also if there is nothing in it
+
+	Claims []int // partitions whose groups' limits this node owns from this flush on
 }
 
 // Cut makes a flush of all that the engine gathered until now, and takes the
@@ -187,6 +191,9 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 			}
 		}
 	})
+	for _, partition := range as.Claims {
+		e.Claim(partition)
+	}
 	if e.Empty() && len(receipts) == 0 && !as.Leaving && !as.EvenEmpty && (!r.clustered || as.Quiet || now.Sub(r.beat) < HeartbeatEvery) {
 		e.Cancel()
 		r.openBefore(f.Snaps)

@@ -136,6 +136,22 @@ func (s *Store) Publish(ctx context.Context, data []byte, timeout time.Duration)
 	return ack.Sequence, nil
 }
 
+// OnElection calls f when the stream of flushes has a new leader, for as long as the connection is there.
+func (s *Store) OnElection(f func()) error {
+	_, err := s.Conn().Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+FlushStream, func(*nats.Msg) { f() })
+	return err
+}
+
+// StepDown has another node lead the stream of flushes, if the one of a name does.
+func (s *Store) StepDown(ctx context.Context, node string) error {
+	info, err := s.at.Load().flushes.Info(ctx)
+	if err != nil || info.Cluster == nil || info.Cluster.Leader != node || len(info.Cluster.Replicas) == 0 {
+		return err
+	}
+	_, err = s.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+FlushStream, nil)
+	return err
+}
+
 // Trim removes the messages up to and including a sequence.
 func (s *Store) Trim(ctx context.Context, upTo uint64) error {
 	return s.at.Load().flushes.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))

@@ -1,0 +1,420 @@
+package limits
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// This part decides which node owns the limits of a group of keys.
+//
+// The owner is the node of the last claim of the group in the journal. A claim's place in the journal is its
+// token. Whatever an owner says an admission or a grant has, it journals first; it sends the answer only once it has
+// followed the journal up to there and found no later claim. A new owner follows the journal up to its own claim before
+// it decides. So two owners never both answer, whatever their clocks, pauses and networks do, and an owner may be
+// replaced at any time: a wrong suspicion costs a moment, never an admission too many.
+//
+// Who should claim needs no agreement:
+//
+//   - Each node announces four times a second that it is up, and which groups it owns. A node of which nothing
+//     came for silentAfter is taken to be down.
+//   - A group without an owner that is up is claimed by the first of the nodes that are up, by rendezvous. A node that sees
+//     no majority claims nothing.
+//   - An owner that is not that node, and one that stops, hands the group over, if the next owner follows the journal: it
+//     answers nothing new, waits until the journal has what it decided, and asks the next owner to claim the group. Questions
+//     meanwhile are asked again.
+const (
+	announceEvery = 250 * time.Millisecond
+
+	// silentAfter is after how long without an announcement a node is taken to be down.
+	silentAfter = 2 * time.Second
+
+	// settledAfter is for how long a node must be up before groups are handed over to it.
+	settledAfter = time.Second
+
+	// handOverTime bounds one handover, and probeTime the question before it whether the next owner follows the journal.
+	handOverTime = ownerTime
+	probeTime    = 500 * time.Millisecond
+
+	// maxNodes bounds the nodes of which announcements are kept.
+	maxNodes = 1024
+
+	ownersSubject = "weir.owners"
+	takeSubject   = "weir.owners.take." // the origin of the node follows
+)
+
+// owners are the nodes that are up, and what they own, as this node knows it.
+type owners struct {
+	mu    sync.Mutex
+	nodes map[string]announced // other nodes, by origin
+	began time.Time
+}
+
+// announced is what a node said last.
+type announced struct {
+	node   string
+	at     time.Time
+	since  time.Time // it was up without a pause since then
+	leaves bool
+	owns   [kv.Groups]uint64 // tokens; 0: another node's
+}
+
+// announcement is the bytes of what a node says: origin, name, 1 if it stops, then the token of each group.
+func (s *Strict) announcement() []byte {
+	b := wire.AppendText(wire.AppendText(nil, s.origin), s.cfg.Node)
+	b = wire.AppendBool(b, s.leaving.Load())
+	for i := range s.groups {
+		token, _ := s.owns(i)
+		b = binary.AppendUvarint(b, token)
+	}
+	return b
+}
+
+func readAnnouncement(data []byte) (origin string, a announced, err error) {
+	r := wire.NewReader(data)
+	origin, a.node, a.leaves = r.Text(64), r.Text(weir.MaxLimitNameBytes), r.Bool()
+	for i := range a.owns {
+		a.owns[i] = r.Uvarint()
+	}
+	return origin, a, done(r)
+}
+
+// hear takes in an announcement. One of a node that was not up is answered with this node's, so that it knows at once
+// who owns what.
+func (s *Strict) hear(msg *nats.Msg) {
+	origin, a, err := readAnnouncement(msg.Data)
+	if err != nil || origin == s.origin {
+		return
+	}
+	a.at, a.since = time.Now(), time.Now()
+	s.owners.mu.Lock()
+	was, known := s.owners.nodes[origin]
+	if known = known && a.at.Sub(was.at) < silentAfter; known && !was.leaves {
+		a.since = was.since
+	}
+	if known || len(s.owners.nodes) < maxNodes {
+		s.owners.nodes[origin] = a
+	}
+	s.owners.mu.Unlock()
+	if !known {
+		s.announce()
+	}
+}
+
+func (s *Strict) announce() {
+	if err := s.conn.Publish(ownersSubject, s.announcement()); err != nil {
+		s.cfg.Logger.Debug("limits: could not announce which groups this node owns; will retry", "error", err)
+	}
+}
+
+// announcing announces until ctx ends, whatever the keeper waits for.
+func (s *Strict) announcing(ctx context.Context) {
+	tick := time.NewTicker(announceEvery)
+	defer tick.Stop()
+	for {
+		s.announce()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// up calls f with each other node that is up, and forgets those that are not.
+func (o *owners) up(now time.Time, f func(origin string, a *announced)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for origin, a := range o.nodes {
+		if now.Sub(a.at) >= silentAfter {
+			delete(o.nodes, origin)
+			continue
+		}
+		f(origin, &a)
+	}
+}
+
+// view is what the owners are at one moment.
+type view struct {
+	names   []string          // of the nodes that are up and do not stop
+	origins map[string]string // by name: the others that are up for long enough to be handed groups
+	owned   [kv.Groups]bool   // by another node that is up
+	known   bool              // all nodes that are up have said what they own
+}
+
+func (s *Strict) view() (v view) {
+	now := time.Now()
+	v.origins = map[string]string{}
+	heard := map[string]bool{}
+	if !s.leaving.Load() {
+		v.names = append(v.names, s.cfg.Node)
+	}
+	up := 1
+	s.owners.up(now, func(origin string, a *announced) {
+		heard[origin] = true
+		up++
+		for i, token := range a.owns {
+			v.owned[i] = v.owned[i] || token > 0
+		}
+		if a.leaves {
+			return
+		}
+		v.names = append(v.names, a.node)
+		if now.Sub(a.since) >= settledAfter || s.leaving.Load() {
+			v.origins[a.node] = origin
+		}
+	})
+	v.known = now.Sub(s.owners.began) >= silentAfter
+	if !v.known {
+		v.known = true
+		for _, o := range s.cfg.Journal.Origins() {
+			v.known = v.known && (o.Self || o.Left || o.Why == replica.Silent || heard[o.Origin])
+		}
+	}
+	if size := s.cfg.Journal.Joined().Size(); 2*up <= size {
+		v.known = false
+	}
+	return v
+}
+
+// Settled tells whether every group has an owner that is up, as far as this node knows: until then requests may not be
+// decided.
+func (s *Strict) Settled() bool {
+	v := s.view()
+	for i := range s.groups {
+		if _, ok := s.holds(i); !ok && !v.owned[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// keepEvery is how often the keeper looks for groups to claim or to hand over.
+const keepEvery = 20 * time.Millisecond
+
+// offer is groups that another node hands over.
+type offer struct {
+	groups []int
+	msg    *nats.Msg
+}
+
+// keep claims groups and hands them over, until ctx ends.
+func (s *Strict) keep(ctx context.Context) {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		v := s.view()
+		if v.known {
+			s.claim(ctx, s.unowned(&v))
+		}
+		s.handOver(ctx, &v)
+		for i := range s.groups {
+			s.listen(i)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// accept claims what other nodes hand over, until ctx ends. It waits for no handover of this node.
+func (s *Strict) accept(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case o := <-s.offers:
+			s.claim(ctx, o.groups)
+			if len(o.groups) > 0 || s.cfg.Journal.CatchUp(ctx) == nil {
+				s.respond(o.msg, s.announcement())
+			}
+		}
+	}
+}
+
+// unowned are the groups that this node should claim.
+func (s *Strict) unowned(v *view) (groups []int) {
+	for i := range s.groups {
+		if _, owns := s.owns(i); !owns && !v.owned[i] && membership.ChooseHolders(v.names, s.groups[i].name) == s.cfg.Node {
+			groups = append(groups, i)
+		}
+	}
+	return groups
+}
+
+// claimTime bounds one attempt to claim groups; it is made again.
+const claimTime = 10 * time.Second
+
+// claim makes this node the owner of groups.
+func (s *Strict) claim(ctx context.Context, groups []int) {
+	if len(groups) == 0 || s.leaving.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	if err := s.cfg.Journal.Claim(ctx, groups); err != nil {
+		if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			s.cfg.Logger.Warn("limits: this node should decide for some keys but could not journal that; will retry", "groups", len(groups), "error", err)
+		}
+		return
+	}
+	for _, i := range groups {
+		if token, ok := s.cfg.Journal.Claimed(i); ok {
+			s.cfg.Lender.Learn(i, token)
+			s.groups[i].token.Store(token)
+			s.listen(i)
+			s.cfg.Logger.Info("limits: this node decides for a group", "group", s.groups[i].name, "token", token)
+		}
+	}
+	s.announce()
+}
+
+// handOver gives groups to the nodes that should own them.
+func (s *Strict) handOver(ctx context.Context, v *view) {
+	to := map[string][]int{} // by origin
+	for i := range s.groups {
+		if _, owns := s.owns(i); !owns {
+			continue
+		}
+		if origin, ok := v.origins[membership.ChooseHolders(v.names, s.groups[i].name)]; ok {
+			to[origin] = append(to[origin], i)
+		}
+	}
+	for origin := range to {
+		if err := s.probe(ctx, origin); err != nil {
+			delete(to, origin)
+		}
+	}
+	if len(to) == 0 {
+		return
+	}
+	for _, groups := range to {
+		for _, i := range groups {
+			s.groups[i].yields.Store(true)
+			s.listen(i)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+	defer cancel()
+	err := s.drained(ctx)
+	for origin, groups := range to {
+		if err == nil {
+			err = s.offer(ctx, origin, groups)
+		}
+		for _, i := range groups {
+			s.groups[i].yields.Store(false)
+			s.listen(i)
+		}
+	}
+	if err != nil && context.Cause(s.life) == nil {
+		s.cfg.Logger.Warn("limits: could not hand groups over to another node; will retry", "error", err)
+	}
+	s.announce()
+}
+
+// drained waits until all that was decided so far is answered, or lost.
+func (s *Strict) drained(ctx context.Context) error {
+	over := make(chan struct{})
+	s.commits.add(commit{group: -1, tell: func() { close(over) }})
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// probe tells whether another node can take groups over: it writes and follows the journal.
+func (s *Strict) probe(ctx context.Context, origin string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	return s.offer(ctx, origin, nil)
+}
+
+// offer asks another node to claim groups, and waits until it did.
+func (s *Strict) offer(ctx context.Context, origin string, groups []int) error {
+	b := binary.AppendUvarint(nil, uint64(len(groups)))
+	for _, i := range groups {
+		b = binary.AppendUvarint(b, uint64(i))
+	}
+	msg, err := s.conn.RequestWithContext(ctx, takeSubject+origin, b)
+	if err != nil {
+		return err
+	}
+	s.hear(msg)
+	for _, i := range groups { // its claim may be followed here in a moment: until then nothing is to be decided here
+		for {
+			if _, owns := s.owns(i); !owns {
+				break
+			}
+			if err := s.cfg.Journal.CatchUp(ctx); err != nil {
+				return err
+			}
+			if _, owns := s.owns(i); owns {
+				return errors.New("the other node did not claim the group")
+			}
+		}
+	}
+	return nil
+}
+
+// offered takes in what another node hands over.
+func (s *Strict) offered(msg *nats.Msg) {
+	r := wire.NewReader(msg.Data)
+	o := offer{msg: msg}
+	for range r.AtMost(kv.Groups) {
+		o.groups = append(o.groups, int(r.AtMost(uint64(len(s.groups)-1))))
+	}
+	if !r.Done() {
+		return
+	}
+	select {
+	case s.offers <- o:
+	default: // the other node asks again
+	}
+}
+
+// owns returns the token of a group that this node owns: under which it may answer what it has decided.
+func (s *Strict) owns(i int) (token uint64, ok bool) {
+	token = s.groups[i].token.Load()
+	if token == 0 {
+		return 0, false
+	}
+	last, own := s.cfg.Journal.Claimed(i)
+	if !own || last != token {
+		s.groups[i].token.CompareAndSwap(token, 0)
+		return 0, false
+	}
+	return token, true
+}
+
+// holds is owns of a group for which this node decides what it is asked now.
+func (s *Strict) holds(i int) (token uint64, ok bool) {
+	if s.groups[i].yields.Load() || !s.cfg.Journal.ClockSound() {
+		return 0, false
+	}
+	return s.owns(i)
+}
+
+// strictGroup is one part of the keys.
+type strictGroup struct {
+	name    string
+	token   atomic.Uint64 // of the claim under which this node decides; 0: it does not
+	yields  atomic.Bool   // it is being handed over
+	breaker breaker       // of the owner
+
+	listening sync.Mutex
+	answering *nats.Subscription // nil: this node does not answer; guarded by listening
+}
