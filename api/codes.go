@@ -67,7 +67,8 @@ const (
 	CodeUnknownKey       Code = "unknown_key"      // a delete of a key that is not there
 
 	// A decision of a limit. What is wrong with its body has the codes of lines.
-	CodeUnknownLimit Code = "unknown_limit" // there is no policy of that name
+	CodeUnknownLimit     Code = "unknown_limit"     // there is no policy of that name
+	CodeOwnerUnreachable Code = "owner_unreachable" // the node that decides for the key did not answer: not known whether it is over the limit
 
 	// A policy that is put by API.
 	CodeInvalidPolicy   Code = "invalid_policy"   // one that a policy file could not have

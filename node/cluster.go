@@ -152,11 +152,30 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 		}
 		return nil
 	})
+	m.awaitOwners(ctx, s)
 	sockets.Node = name
 	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(s.Stats()) }
 	sockets.Leased = func() backend.LeasedStats { return backend.LeasedStats(lent.Stats()) }
 	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s, Leased: lent}
 	return nil
+}
+
+// ownersTime bounds the wait for owners: without some of them the node is of use for all else.
+const ownersTime = 5 * time.Second
+
+// awaitOwners waits until every limit that one node decides has an owner: a node that is ready decides at once.
+func (m *clustered) awaitOwners(ctx context.Context, s *limits.Strict) {
+	late := time.After(ownersTime)
+	for !s.Settled() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-late:
+			m.log.Warn("no node decides yet for some keys of strict and leased limits: requests for these fail until one does")
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // openRouter puts questions and decisions about keys that other nodes hold to them.

@@ -132,7 +132,7 @@ func hasMax(n *yaml.Node) bool {
 type Away uint8
 
 const (
-	// AwayClosed denies, for a second.
+	// AwayClosed does not decide: the request fails, and is not reported as over the limit.
 	AwayClosed Away = iota
 
 	// AwayOpen admits, and counts nothing.

@@ -181,6 +181,24 @@ func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hi
 	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking, global: of.global})
 }
 
+// Undecided is the result of a limit whose owner could not be reached, where nothing but that denies the requests: whether they are over
+// a limit is not known. nil: the limits were decided, or without their owners as Policy.Away says.
+func (d *Decision) Undecided() (first *Result) {
+	if d.Allowed {
+		return nil
+	}
+	for i := range d.Results {
+		switch r := &d.Results[i]; {
+		case !d.denies(i):
+		case r.Away != policy.AwayClosed.String():
+			return nil
+		case first == nil:
+			first = r
+		}
+	}
+	return first
+}
+
 // countBy has the decision about what was added last counted by values too.
 func (d *Decision) countBy(values string) { d.Results[len(d.Results)-1].values = values }
 

@@ -85,6 +85,14 @@ func (b *Book) Out(now int64, t Terms) (n uint64) {
 	return n
 }
 
+// Granted is how much nodes have of grants that can be settled.
+func (b *Book) Granted() (n uint64) {
+	for i := range b.grants {
+		n += b.grants[i].out()
+	}
+	return n
+}
+
 // Own is what the next holder must know to be out, for Terms.Held from now on.
 func (b *Book) Own(now int64, t Terms) (n uint64) {
 	b.lapse(now, t)

@@ -146,6 +146,12 @@ func (c *Credit) Paused(now int64, n uint64) time.Duration {
 	return time.Duration(c.pause - now)
 }
 
+// Resume ends a pause: the limit may have more than the owner said.
+func (c *Credit) Resume() { c.pause = 0 }
+
+// Untold tells whether the owner may not know yet of something that was used.
+func (c *Credit) Untold() bool { return c.used > c.told }
+
 // Stop has the node use nothing more of what it has: its clock stood still.
 func (c *Credit) Stop(now int64) { c.end, c.oldEnd = min(c.end, now), min(c.oldEnd, now) }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,9 @@ type LeasedHolder interface {
 	Ask(group int, question []byte) (answer []byte, err error)
 	Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
 	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
+
+	// Changed has all nodes, this one too, told of a key whose limit may have more than before (Lender.Resume).
+	Changed(record, key string)
 }
 
 // Leased decides leased limits, and lends. It is safe for many goroutines.
@@ -73,7 +77,7 @@ func NewLeased(cfg LeasedConfig) *Leased {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Leased{cfg: cfg, side: side.Lending(cfg.Engine), seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
-	l.lends = LeasedLender{cfg: cfg, side: l.side, stats: &l.stats, most: maxBooks}
+	l.lends = LeasedLender{of: l, cfg: cfg, side: l.side, stats: &l.stats, most: maxBooks}
 	for i := range l.shards {
 		l.shards[i].keys, l.shards[i].lent = map[entryKey]*entry{}, map[*entry]struct{}{}
 	}
@@ -92,11 +96,40 @@ func (l *Leased) Run(holder LeasedHolder) {
 	l.running.Go(func() { l.tick(ctx) })
 }
 
-// Close ends what Run began, before the Holder is closed. What is lent is told to nobody: it counts
-// until it has ended.
+// Close ends what Run began, before the LeasedHolder is closed, and gives back what is granted and not used.
 func (l *Leased) Close() {
 	l.stop()
 	l.running.Wait()
+	l.giveBack(func(int) bool { return true })
+}
+
+// giveBack gives back what is granted of keys of some groups, and reports what was used of it.
+func (l *Leased) giveBack(of func(group int) bool) {
+	left := map[int][]*entry{}
+	now := l.side.Now()
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for e := range sh.lent {
+			group := l.Group(e.key.key)
+			if !of(group) || !e.Lent() {
+				continue
+			}
+			e.Stop(now)
+			if e.busy == nil { // else who asks does it with the next message
+				e.busy = make(chan struct{})
+				left[group] = append(left[group], e)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	var reporting sync.WaitGroup
+	for group, entries := range left {
+		for part := range slices.Chunk(entries, weir.MaxChecks) {
+			reporting.Go(func() { l.reportEntries(group, part) })
+		}
+	}
+	reporting.Wait()
 }
 
 // Group is the group of a key.
@@ -147,11 +180,47 @@ func (l *Leased) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 	return q.decide()
 }
 
-// Change is of admit.Strict: the holder makes it. What is out stays out, and a node may deny for
-// a moment by what was said before.
+// Change is of admit.Strict: the owner makes it, once it knows what this node has used of the key: what is given back
+// may be of that. What is granted stays granted.
 func (l *Leased) Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error) {
+	l.reportKey(&of)
 	l.stats.asked.Add(1)
 	return l.holder.Change(c, of)
+}
+
+// reportKey reports what was used of a key, if the owner may not know it. What is not answered is reported later.
+func (l *Leased) reportKey(c *weir.Check) {
+	sh := l.shard(c.Key)
+	for until := time.Now().Add(patience); time.Now().Before(until); {
+		sh.mu.Lock()
+		e := sh.keys[entryKey{side.Record(c.Limit), c.Key}]
+		if e == nil || !e.Untold() {
+			sh.mu.Unlock()
+			return
+		}
+		busy := e.busy
+		if busy == nil {
+			e.busy = make(chan struct{})
+			sh.mu.Unlock()
+			l.reportEntries(l.Group(c.Key), []*entry{e})
+			return
+		}
+		sh.mu.Unlock()
+		select {
+		case <-busy:
+		case <-time.After(time.Until(until)):
+		}
+	}
+}
+
+// Resume is of Lender: the owner of a key says that its limit may have more than it said before.
+func (l *LeasedLender) Resume(record, key string) {
+	sh := l.of.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e := sh.keys[entryKey{record, key}]; e != nil {
+		e.Resume()
+	}
 }
 
 // Stats returns the figures.
@@ -243,6 +312,10 @@ func (l *Leased) due() (due map[int][]*entry, some bool) {
 func (l *Leased) report(group int, entries []*entry) {
 	l.asking[group].Store(true)
 	defer l.asking[group].Store(false)
+	l.reportEntries(group, entries)
+}
+
+func (l *Leased) reportEntries(group int, entries []*entry) {
 	// What is lost is said again: all that is told are totals.
 	_, _ = l.message(group, func(k int) (*weir.Check, *entry) { return nil, entries[k] }, make([]uint64, len(entries)))
 	for _, e := range entries {

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 // LeasedLender is the side of a Leased that lends: a strict.Lender.
 type LeasedLender struct {
+	of     *Leased
 	cfg    LeasedConfig
 	side   side.Lender
 	groups [kv.Groups]group
@@ -25,7 +27,8 @@ type LeasedLender struct {
 // group is what this node has lent of the keys of one group, while it holds its lease.
 type group struct {
 	mu      sync.Mutex // guards all below, and is held while a question is decided
-	token   uint64     // of the lease
+	token   uint64     // of the claim
+	closed  bool       // nothing is granted: the group is handed over
 	books   map[bookKey]*book
 	sweepAt int   // books at which those are forgotten of which nothing is out
 	sweptAt int64 // when that was last done, by the engine's clock
@@ -52,12 +55,29 @@ func (l *LeasedLender) Learn(i int, token uint64) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.token, g.books, g.sweepAt = token, map[bookKey]*book{}, 0
+	g.token, g.closed, g.books, g.sweepAt = token, false, map[bookKey]*book{}, 0
 	inGroup := func(partition int) bool { return partition%kv.Groups == i }
 	l.side.Outs(inGroup, func(o side.Out) {
 		// Its terms come with the first question; until then nothing lapses but by Until.
 		g.book(bookKey{o.Limit, o.Key}, grant.Terms{}).Recover(o.N, o.Until, o.Holder == l.cfg.Node)
 	})
+}
+
+// Recall has nothing of a group granted any more, or again, and returns how much nodes still have.
+func (l *LeasedLender) Recall(i int, recall bool) (granted uint64) {
+	g := &l.groups[i]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = recall
+	for _, b := range g.books {
+		granted += b.Granted()
+	}
+	return granted
+}
+
+// GiveBack is of Lender: owners of groups want back what they granted to this node.
+func (l *LeasedLender) GiveBack(groups []int) {
+	l.of.giveBack(func(group int) bool { return slices.Contains(groups, group) })
 }
 
 // book finds or makes a key's book. The caller holds g.mu.
@@ -102,6 +122,10 @@ func (l *LeasedLender) Decide(i int, q Question) (a Answer, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if q.Change.Kind != side.NoChange { // what is out stays so
+		of := q.Checks[0]
+		if kl, err := side.Of(l.cfg.Engine).LimitOfRecord(of.Limit); err == nil && g.books[bookKey{kl.Name(), of.Key}] != nil {
+			defer l.of.holder.Changed(of.Limit, of.Key)
+		}
 		return q.Decide(l.cfg.Engine)
 	}
 	asked := make([]weir.Check, len(q.Checks))
@@ -160,7 +184,7 @@ func (l *LeasedLender) lend(g *group, i int, q *question) (a answer, commit bool
 		asked[k] = weir.Check{Limit: of, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
 		terms := grant.TermsOf(of.Limit())
 		var full bool
-		if books[k], full = g.bookFor(bookKey{of.Name(), it.key}, terms, l.most); full {
+		if books[k], full = g.bookFor(bookKey{of.Name(), it.key}, terms, l.most); full || g.closed {
 			it.ask.Want = 0
 		}
 		if it.ask.ID.Number != 0 {

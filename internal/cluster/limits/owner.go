@@ -49,6 +49,10 @@ const (
 	// maxNodes bounds the nodes of which announcements are kept.
 	maxNodes = 1024
 
+	// recallTime is how long a handover waits for what nodes were granted.
+	recallTime = 250 * time.Millisecond
+
+	recallSubject = "weir.limits.recall"
 	ownersSubject = "weir.owners"
 	takeSubject   = "weir.owners.take." // the origin of the node follows
 )
@@ -301,6 +305,7 @@ func (s *Strict) handOver(ctx context.Context, v *view) {
 		return
 	}
 	for _, groups := range to {
+		s.recall(ctx, groups)
 		for _, i := range groups {
 			s.groups[i].yields.Store(true)
 			s.listen(i)
@@ -314,6 +319,7 @@ func (s *Strict) handOver(ctx context.Context, v *view) {
 			err = s.offer(ctx, origin, groups)
 		}
 		for _, i := range groups {
+			s.cfg.Lender.Recall(i, false)
 			s.groups[i].yields.Store(false)
 			s.listen(i)
 		}
@@ -322,6 +328,55 @@ func (s *Strict) handOver(ctx context.Context, v *view) {
 		s.cfg.Logger.Warn("limits: could not hand groups over to another node; will retry", "error", err)
 	}
 	s.announce()
+}
+
+// recall has nodes give back what they were granted of some groups: the next owner can settle nothing of it. It waits for
+// recallTime at most; what does not come back counts as used until the grants' ends and an interval of the limit.
+func (s *Strict) recall(ctx context.Context, groups []int) {
+	granted := func() (n uint64) {
+		for _, i := range groups {
+			n += s.cfg.Lender.Recall(i, true)
+		}
+		return n
+	}
+	if granted() == 0 {
+		return
+	}
+	if err := s.conn.Publish(recallSubject, appendGroups(groups)); err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, recallTime)
+	defer cancel()
+	for granted() > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(keepEvery / 4):
+		}
+	}
+}
+
+// recalled gives back what this node was granted.
+func (s *Strict) recalled(msg *nats.Msg) {
+	if groups, err := s.readGroups(msg.Data); err == nil {
+		s.cfg.Lender.GiveBack(groups)
+	}
+}
+
+// appendGroups is the bytes of a list of groups: how many, and each as an unsigned varint.
+func appendGroups(groups []int) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(groups)))
+	for _, i := range groups {
+		b = binary.AppendUvarint(b, uint64(i))
+	}
+	return b
+}
+
+func (s *Strict) readGroups(data []byte) (groups []int, err error) {
+	r := wire.NewReader(data)
+	for range r.AtMost(kv.Groups) {
+		groups = append(groups, int(r.AtMost(uint64(len(s.groups)-1))))
+	}
+	return groups, done(r)
 }
 
 // drained waits until all that was decided so far is answered, or lost.
@@ -345,11 +400,7 @@ func (s *Strict) probe(ctx context.Context, origin string) error {
 
 // offer asks another node to claim groups, and waits until it did.
 func (s *Strict) offer(ctx context.Context, origin string, groups []int) error {
-	b := binary.AppendUvarint(nil, uint64(len(groups)))
-	for _, i := range groups {
-		b = binary.AppendUvarint(b, uint64(i))
-	}
-	msg, err := s.conn.RequestWithContext(ctx, takeSubject+origin, b)
+	msg, err := s.conn.RequestWithContext(ctx, takeSubject+origin, appendGroups(groups))
 	if err != nil {
 		return err
 	}
@@ -372,16 +423,12 @@ func (s *Strict) offer(ctx context.Context, origin string, groups []int) error {
 
 // offered takes in what another node hands over.
 func (s *Strict) offered(msg *nats.Msg) {
-	r := wire.NewReader(msg.Data)
-	o := offer{msg: msg}
-	for range r.AtMost(kv.Groups) {
-		o.groups = append(o.groups, int(r.AtMost(uint64(len(s.groups)-1))))
-	}
-	if !r.Done() {
+	groups, err := s.readGroups(msg.Data)
+	if err != nil {
 		return
 	}
 	select {
-	case s.offers <- o:
+	case s.offers <- offer{groups, msg}:
 	default: // the other node asks again
 	}
 }

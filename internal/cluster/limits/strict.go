@@ -56,6 +56,15 @@ type StrictLender interface {
 	// given. With commit the answer is told once all that was counted is in the journal, if the lease
 	// is still held. No answer is told if it is nil.
 	Serve(group int, token uint64, question []byte) (answer []byte, commit bool)
+
+	// Recall has nothing of a group granted to nodes any more, or again, and returns how much they still have.
+	Recall(group int, recall bool) (granted uint64)
+
+	// GiveBack gives back what this node was granted of keys of some groups.
+	GiveBack(groups []int)
+
+	// Resume is told of a key whose limit may have more than its owner said before.
+	Resume(record, key string)
 }
 
 // DefaultDeadline is what a question takes, at most, while the stream of the journal gets another leader since a node stopped.
@@ -116,7 +125,7 @@ func OpenStrict(ctx context.Context, cfg StrictConfig) (*Strict, error) {
 	for i := range s.groups {
 		s.groups[i].name = kv.Group(i)
 	}
-	for subject, f := range map[string]nats.MsgHandler{ownersSubject: s.hear, takeSubject + s.origin: s.offered} {
+	for subject, f := range map[string]nats.MsgHandler{ownersSubject: s.hear, takeSubject + s.origin: s.offered, changedSubject: s.resume, recallSubject: s.recalled} {
 		sub, err := s.conn.Subscribe(subject, f)
 		if err != nil {
 			return nil, fmt.Errorf("limits: %w", err)

@@ -332,12 +332,35 @@ func commitOf(group int, token uint64, answer []byte, tell func([]byte)) commit 
 	return commit{group, token, func() { tell(answer) }, false}
 }
 
+// changedSubject takes the records and keys whose limits may have more than before: the record with its length before it, the key.
+const changedSubject = "weir.limits.changed"
+
+// Changed is of LeasedHolder.
+func (s *Strict) Changed(record, key string) {
+	if err := s.conn.Publish(changedSubject, append(wire.AppendText(nil, record), key...)); err != nil {
+		s.cfg.Logger.Debug("limits: could not tell the other nodes of a change; they learn of it within two seconds", "error", err)
+	}
+}
+
+func (s *Strict) resume(msg *nats.Msg) {
+	r := wire.NewReader(msg.Data)
+	if record := r.Text(len(msg.Data)); !r.Failed() {
+		s.cfg.Lender.Resume(record, string(r.Rest()))
+	}
+}
+
 // alone is the Lender of a Strict without one.
 type alone struct{ engine *weir.Engine }
 
 func (alone) Learn(int, uint64) {}
 
 func (a alone) Decide(_ int, q Question) (Answer, error) { return q.Decide(a.engine) }
+
+func (alone) Recall(int, bool) (granted uint64) { return 0 }
+
+func (alone) GiveBack([]int) {}
+
+func (alone) Resume(string, string) {}
 
 func (alone) Serve(int, uint64, []byte) (answer []byte, commit bool) { return nil, false }
 

@@ -168,6 +168,8 @@ var statuses = map[api.Code]codes.Code{
 	api.CodeInvalidParameter: codes.InvalidArgument,
 	api.CodeUnknownLimit:     codes.NotFound,
 
+	api.CodeOwnerUnreachable: codes.Unavailable,
+
 	api.CodeOverloaded: codes.Unavailable,
 	api.CodeStarting:   codes.Unavailable,
 	api.CodeStopping:   codes.Unavailable,

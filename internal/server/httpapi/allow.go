@@ -243,7 +243,7 @@ func (s *DecisionRoutes) registerReserve(doc *API, mux DecisionsMux) {
 	mux.HandleFunc("POST /v1/reserve", s.reserve)
 	answer := map[string]*huma.MediaType{"application/json": {Schema: SchemaFor[api.ReserveAnswer](doc)}}
 	responses := doc.Responses(api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
-		api.CodeInvalidCount, api.CodeInvalidWindow, api.CodeKeyReused, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeBodyBroken, api.CodeUnknownLimit, api.CodeNotHeld,
+		api.CodeInvalidCount, api.CodeInvalidWindow, api.CodeKeyReused, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeBodyBroken, api.CodeUnknownLimit, api.CodeNotHeld, api.CodeOwnerUnreachable,
 		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed)
 	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: limitFields(false)}
 	over := responses["429"] // of the caller's own ceiling, as a problem

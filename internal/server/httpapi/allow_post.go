@@ -203,7 +203,7 @@ func (s *DecisionRoutes) registerAllow(doc *API, mux DecisionsMux) {
 	body := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")
 	answer := map[string]*huma.MediaType{"application/json": {Schema: SchemaFor[api.AllowAnswer](doc)}}
 	responses := doc.Responses(api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
-		api.CodeInvalidCount, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeBodyBroken, api.CodeUnknownLimit,
+		api.CodeInvalidCount, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeBodyBroken, api.CodeUnknownLimit, api.CodeOwnerUnreachable,
 		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed)
 	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: limitFields(false)}
 	over := responses["429"] // of the caller's own ceiling, as a problem

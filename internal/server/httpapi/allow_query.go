@@ -191,7 +191,7 @@ const allowQueryDescription = "`POST /v1/allow` for the shell: `curl -sf 'localh
 func (s *DecisionRoutes) registerAllowQuery(doc *API, mux DecisionsMux) {
 	mux.HandleFunc("GET /v1/allow", s.allowQuery)
 	answer := map[string]*huma.MediaType{"application/json": {Schema: SchemaFor[api.AllowAnswer](doc)}}
-	responses := doc.Responses(append(queryCodes(), api.CodeOverloaded, api.CodeClosed)...)
+	responses := doc.Responses(append(queryCodes(), api.CodeOwnerUnreachable, api.CodeOverloaded, api.CodeClosed)...)
 	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: limitFields(false)}
 	over := responses["429"]
 	over.Description = "A limit denies the request, and nothing was taken. Or, as a problem: `" + string(api.CodeCeiling) + "`"

@@ -101,7 +101,7 @@ may, 429 when not. Any method will do, and nothing of a body is read.
 func (s *DecisionRoutes) registerForwardAuth(doc *API, mux DecisionsMux) {
 	mux.HandleFunc(ForwardAuthPath, s.forwardAuth)
 	text := &huma.Schema{Type: huma.TypeString}
-	responses := doc.Responses(api.CodeInternal, api.CodeOverloaded, api.CodeClosed)
+	responses := doc.Responses(api.CodeInternal, api.CodeOwnerUnreachable, api.CodeOverloaded, api.CodeClosed)
 	delete(responses, "401")
 	responses["200"] = &huma.Response{Description: "The request may pass", Headers: limitFields(false)}
 	responses["403"].Description = "With `denied=403`, a limit denies the request. Or, as a problem: `" + string(api.CodeForbiddenOrigin) + "`"

@@ -204,6 +204,8 @@ var StatusOf = map[api.Code]int{
 	api.CodeUnknownField: http.StatusBadRequest,
 	api.CodeUnknownLimit: http.StatusNotFound,
 
+	api.CodeOwnerUnreachable: http.StatusServiceUnavailable,
+
 	api.CodeInvalidPolicy:   http.StatusBadRequest,
 	api.CodeVersionMismatch: http.StatusPreconditionFailed,
 	api.CodePolicyInFile:    http.StatusConflict,
@@ -243,5 +245,5 @@ var StatusOf = map[api.Code]int{
 // passing are the codes of what is over soon, and of which nothing was counted: the same request
 // may come again.
 var passing = map[api.Code]bool{
-	api.CodeNotHeld: true, api.CodeNotFresh: true, api.CodeOverloaded: true, api.CodeOnceFull: true, api.CodeDurableFull: true, api.CodeStarting: true,
+	api.CodeOwnerUnreachable: true, api.CodeNotHeld: true, api.CodeNotFresh: true, api.CodeOverloaded: true, api.CodeOnceFull: true, api.CodeDurableFull: true, api.CodeStarting: true,
 }

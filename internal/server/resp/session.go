@@ -267,9 +267,11 @@ func (s *session) handshake() error {
 }
 
 // kinds are the kinds of the service's errors that clients do well to tell apart: all others
-// are ERR. TRYAGAIN says that nothing was done and that the request may be sent again; clients such as
+// are ERR. TRYAGAIN says that the request may be sent again; clients such as
 // go-redis do that by themselves.
 var kinds = map[api.Code]string{
+	api.CodeOwnerUnreachable: "TRYAGAIN",
+
 	api.CodeOverloaded: "TRYAGAIN",
 	api.CodeStarting:   "LOADING",
 	api.CodeStopping:   "LOADING",

@@ -50,6 +50,9 @@ func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d 
 	if d.Never {
 		return neverPasses(d)
 	}
+	if r := d.Undecided(); r != nil {
+		return ownerUnreachable(r)
+	}
 	if !peek {
 		s.count(d)
 		s.NoteDenial(requests, d)
@@ -93,6 +96,12 @@ func (s *Service) undecided(may access.Rights, err error) *request.Error {
 		return &request.Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}
 	}
 	return e
+}
+
+// ownerUnreachable is the error of requests that could not be decided. They may have used up quota.
+func ownerUnreachable(r *admit.Result) *request.Error {
+	return &request.Error{Code: api.CodeOwnerUnreachable, Field: "key", Message: fmt.Sprintf(
+		"the node that decides limit %s for key %q did not answer, so it is not known whether the request is over the limit: try again in a second; `away: open` or `away: share` in the policy decides such requests otherwise", r.Name, request.Clip(r.Key))}
 }
 
 // neverPasses is the error of a request for more than a burst: waiting does not help.

@@ -66,6 +66,9 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	case d.Never:
 		return "", false, neverPasses(d)
 	}
+	if r := d.Undecided(); r != nil {
+		return "", false, ownerUnreachable(r)
+	}
 	s.count(d)
 	if !d.Allowed {
 		s.NoteDenial(requests, d)
