@@ -175,6 +175,7 @@ type UnbanAnswer struct {
 	Name string `json:"name" example:"login"`
 	Key  string `json:"key" doc:"As it is counted." example:"login:bob"`
 	Was  bool   `json:"was" doc:"There was a ban, as far as the node that was asked knew."`
+	Full bool   `json:"full" doc:"The limit denies the key all the same, until it has more or is reset."`
 }
 
 // BansAnswer is the keys that are banned now.

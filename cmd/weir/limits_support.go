@@ -118,6 +118,9 @@ by a policy with deny_for, banned again. weir limits reset gives the whole burst
 		}, func(t *cli.Table, answer client.Unbanned) {
 			if answer.Was {
 				t.Row(fmt.Sprintf("%s is no longer banned by %s", cli.KeyText(answer.Key), answer.Name))
+				if answer.Full {
+					t.Row("the limit is still full, so the next request is denied, and by deny_for banned again: weir limits reset gives the whole burst back too")
+				}
 				return
 			}
 			t.Row(fmt.Sprintf("%s was not banned by %s", cli.KeyText(answer.Key), answer.Name))

@@ -175,6 +175,10 @@ func TestLimitsActs(t *testing.T) {
 	if got := mustWeir(t, exitOK, "", "limits", "unban", "tpm", "llm:7", "--server", server); !strings.Contains(got, "weir limits reset gives the whole burst back too") {
 		t.Error(got)
 	}
+	mustWeir(t, exitOK, "", "limits", "ban", "tpm", "llm:8", "--for", "1m", "--server", server)
+	if got := mustWeir(t, exitOK, "", "limits", "unban", "tpm", "llm:8", "--server", server); strings.Contains(got, "reset") {
+		t.Error("a warning where the limit is not full:", got)
+	}
 }
 
 func TestLimitsCheck(t *testing.T) {

@@ -287,6 +287,24 @@ func (l *Live) LiftBans(name string) error {
 	return nil
 }
 
+// Full tells whether the limit of a name denies a counted key one admission now, or is not known to admit it.
+func (l *Live) Full(name, key string) bool {
+	of, ok := l.named(name, key)
+	if !ok {
+		return false
+	}
+	check, verdicts := []weir.Check{{Limit: of.limit, Key: key, N: 1}}, make([]weir.Verdict, 1)
+	allowed, answered, err := false, true, error(nil)
+	switch e := of.elsewhere.of(key); e {
+	case nil:
+		allowed, err = l.engine.PeekAll(check, verdicts)
+	case noPart:
+	default:
+		allowed, answered, err = e.who.Decide(check, verdicts, false)
+	}
+	return err != nil || !answered || !allowed
+}
+
 // Bans lists the bans that are not over, at most n, those that end last first.
 func (l *Live) Bans(n int) []weir.KeyBan { return side.Of(l.engine).Bans(n) }
 

@@ -260,7 +260,7 @@ func (s *Service) UnbanKey(ctx context.Context, c access.Caller, name, key strin
 	if err != nil {
 		return api.UnbanAnswer{}, request.As(err)
 	}
-	return api.UnbanAnswer{Name: name, Key: key, Was: was}, nil
+	return api.UnbanAnswer{Name: name, Key: key, Was: was, Full: s.parts.Policies.Full(name, key)}, nil
 }
 
 // Bans lists the keys that are banned now and that the caller may read of, at most n, those whose ban ends last first.
