@@ -170,7 +170,7 @@ func TestLimitsActs(t *testing.T) {
 			}
 		}
 	}
-	mustWeir(t, exitOK, "", "allow", "llm:7", "--cost", "tokens=5", "--cost", "calls=1", "--server", server)
+	mustWeir(t, exitOK, "", "allow", "llm:7", "--cost", "tokens=9", "--cost", "calls=1", "--server", server)
 	mustWeir(t, exitDenied, "", "allow", "llm:7", "--cost", "tokens=5", "--server", server)
 	if got := mustWeir(t, exitOK, "", "limits", "unban", "tpm", "llm:7", "--server", server); !strings.Contains(got, "weir limits reset gives the whole burst back too") {
 		t.Error(got)
