@@ -9,8 +9,8 @@
 // The fields know whole seconds only. q and w are the limit and its period, or a multiple
 // of both that is a whole number of seconds: 10 per 100 ms is q=100;w=1, the same rate, so
 // that a client that paces itself by them gets all that the limit admits. A burst that is
-// not q stands beside them, as weir-burst: 10 of those 100. r is what there is until t is over, and
-// t is rounded up.
+// not q stands next to them, as weir-burst: 10 of those 100. r is what may pass at once now. t is when the
+// whole burst is there again, rounded up.
 //
 // Members of one name are told apart by pk, a hash of the key that is counted: the
 // key itself may be long, and not for the client to know.
@@ -54,8 +54,7 @@ func appendPolicy(dst []byte, name string, quota, burst uint64, window time.Dura
 	return dst
 }
 
-// appendLimit appends what is left of a limit to dst, the list so far or nothing: there is
-// remaining until seconds are over.
+// appendLimit appends what is left of a limit to dst, the list so far or nothing.
 func appendLimit(dst []byte, name string, remaining, seconds uint64) []byte {
 	dst = appendName(dst, name)
 	dst = appendParameter(dst, ";r=", remaining)
@@ -158,10 +157,8 @@ func (l *List) Texts(wait time.Duration) (policies, limits []byte) {
 		m := &l.members[i]
 		policies = l.appendKey(appendPolicy(policies, m.Name, m.Quota, m.Burst, m.Window), i)
 		t, r := secondsUp(m.Reset), m.Remaining
-		if wait > 0 { // Retry-After counts: what there is until then is nobody's business
+		if wait > 0 { // Retry-After counts
 			t = min(t, secondsUp(wait))
-		} else {
-			r = available(m, t)
 		}
 		limits = l.appendKey(appendLimit(limits, m.Name, r, t), i)
 	}
@@ -211,27 +208,6 @@ func gcd(a, b time.Duration) time.Duration {
 		a, b = b, a%b
 	}
 	return a
-}
-
-// available is what a limit admits until t seconds are over, when remaining is left now, and
-// all of the burst after reset: burst again in each interval of window * burst / quota that
-// has begun after reset and is over by then. It is more than remaining where such intervals
-// are shorter than the second that t is rounded up to.
-func available(m *Member, t uint64) uint64 {
-	if m.Quota == 0 || m.Burst == 0 || m.Window <= 0 || t > math.MaxInt64/uint64(time.Second) {
-		return m.Remaining
-	}
-	interval := scale(uint64(m.Window), m.Burst, m.Quota)
-	after := time.Duration(t)*time.Second - max(0, m.Reset)
-	if interval == 0 || after < 0 {
-		return m.Remaining
-	}
-	high, low := bits.Mul64(uint64(after)/interval, m.Burst)
-	sum, carry := bits.Add64(low, m.Remaining, 0)
-	if high > 0 || carry > 0 {
-		return math.MaxUint64
-	}
-	return sum
 }
 
 // scale is n * by / over, rounded down, or the largest number. over is not 0.

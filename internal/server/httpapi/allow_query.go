@@ -221,7 +221,7 @@ func limitFields(denied bool) map[string]*huma.Param {
 	text := &huma.Schema{Type: huma.TypeString}
 	fields := map[string]*huma.Param{
 		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is 5 per 60 s, `\"api\";q=1000;w=1;weir-burst=50` 1000 per second, 50 at once. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},
-		"RateLimit":        {Description: "Of each what there is until t seconds are over: until all is there again, or until it would not deny: `\"login\";r=3;t=12`.", Schema: text},
+		"RateLimit":        {Description: "Of each r, what may pass at once now, and in how many seconds t all is there again, or it would not deny: `\"login\";r=3;t=12`.", Schema: text},
 	}
 	if denied {
 		fields["Retry-After"] = &huma.Param{Description: "Whole seconds, rounded up.", Schema: &huma.Schema{Type: huma.TypeInteger}}

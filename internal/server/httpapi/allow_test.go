@@ -109,7 +109,7 @@ func TestAllow(t *testing.T) {
 			`"login";q=100;w=60`, `"login";r=40;t=60`, ""},
 		{"unmatched", `{"key":"other"}`, 0, 200, `{"allowed":true,"unmatched":true,"limits":[]}`, "", "", ""},
 		{"inline", `{"key":"u","limit":{"n":2,"per":"100ms","burst":1,"algorithm":"gcra"}}`, 0, 200, `{"allowed":true,"limits":[{"name":"inline/gcra/100ms","key":"u","mode":"enforce","allowed":true,"n":1,"limit":2,"per_s":0.1,"burst":1,"remaining":0,"reset_s":0.05}]}`,
-			`"inline/gcra/100ms";q=20;w=1;weir-burst=1`, `"inline/gcra/100ms";r=19;t=1`, ""},
+			`"inline/gcra/100ms";q=20;w=1;weir-burst=1`, `"inline/gcra/100ms";r=0;t=1`, ""},
 		{"inline, an odd period", `{"key":"u","limit":{"name":"odd","n":2,"per":"1.0005"}}`, 0, 200, `"limit":2,"per_s":1.0005,"burst":2,"remaining":1,"reset_s":1.001}]}`,
 			`"odd";q=119;w=60;weir-burst=2`, `"odd";r=1;t=2`, ""},
 		{"inline denied", `{"key":"u","limit":{"n":2,"per":0.1,"burst":1,"algorithm":"gcra"}}`, 20 * time.Millisecond, 429, `{"allowed":false,"retry_after_s":0.03,"limits":[{"name":"inline/gcra/100ms","key":"u","mode":"enforce","allowed":false,"n":1,"limit":2,"per_s":0.1,"burst":1,"remaining":0,"retry_after_s":0.03,"reset_s":0.03}]}`,
