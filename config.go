@@ -80,7 +80,7 @@ func wholeSeconds(field string, w time.Duration) (int64, error) {
 }
 
 func windowError(field string, w time.Duration) error {
-	return &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s"}
+	return &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s (31.7 years)"}
 }
 
 // checkHit refuses what no counter takes.
@@ -212,7 +212,7 @@ func (cfg Config) validate() error {
 		return &Error{CodeInvalidConfig, field, fmt.Sprintf("%s of %v: must be %s", field, value, must)}
 	}
 	if _, err := wholeSeconds("Retention", cfg.Retention); err != nil {
-		return bad("Retention", cfg.Retention, "whole seconds from 1s to 1000000000s")
+		return bad("Retention", cfg.Retention, "whole seconds from 1s to 1000000000s (31.7 years)")
 	}
 	switch p := cfg.Partitions; {
 	case p < 1 || p > maxPartitions || p&(p-1) != 0:

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"sync/atomic"
 
 	"github.com/weir-counter/weir/internal/region"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -96,6 +99,30 @@ func (cfg *Config) setBudgets() {
 		e.Memory = max(most/5*4, leastMemory)
 		e.LimitMemory = max(most-e.Memory, leastLimitMemory)
 	}
+}
+
+// validateMemory refuses budgets that a machine with so many bytes can't have; 0: it is not known how many those are.
+func (cfg *Config) validateMemory(machine int64) error {
+	const defaults = defaultMemory + defaultLimitMemory
+	e := &cfg.Engine
+	if most := max(machine, defaults); machine > 0 && (e.Memory > most || e.LimitMemory > most-e.Memory) {
+		return settings.Invalid("Engine.Memory", fmt.Sprintf("Memory (--memory) of %s and LimitMemory (--limit-memory) of %s are more than the %s that this machine has: lower them",
+			units.FormatSize(e.Memory), units.FormatSize(e.LimitMemory), units.FormatSize(machine)))
+	}
+	return nil
+}
+
+// machineMemory returns the bytes of memory of this machine where /proc/meminfo has them, else 0.
+func machineMemory() int64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	var kib int64
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err != nil {
+		return 0
+	}
+	return kib << 10
 }
 
 // leastShare is the part of one budget that the other is at least, without a warning.

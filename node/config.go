@@ -238,6 +238,9 @@ func (cfg Config) validate() error {
 	if err := cfg.validateStatsD(); err != nil {
 		return err
 	}
+	if err := cfg.validateMemory(machineMemory()); err != nil {
+		return err
+	}
 	if err := cfg.validateJournal(); err != nil {
 		return err
 	}

@@ -210,7 +210,6 @@ func (d *doors) handler() http.Handler { return d.http.Handler() }
 
 // addressHint says which setting chooses another address.
 func addressHint(err error, flag string) error {
-	var wrong *net.AddrError // a port that is none
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%w: is a server running already? choose another address with --%s", err, flag)
@@ -218,8 +217,6 @@ func addressHint(err error, flag string) error {
 		return fmt.Errorf("%w: this machine has no such address: choose one of its own with --%s, 127.0.0.1 for itself alone", err, flag)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w: ports below 1024 are for root, or need CAP_NET_BIND_SERVICE: choose another with --%s", err, flag)
-	case errors.As(err, &wrong):
-		return fmt.Errorf("%w: write host:port with a port from 0 to 65535 for --%s", err, flag)
 	}
 	return err
 }

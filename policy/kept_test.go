@@ -12,7 +12,7 @@ func TestParsePolicy(t *testing.T) {
 		`{"keys": "a:*", "limit": 5, "per": "1m"}`:               "",
 		"name: login\nkeys: \"a:*\"\nlimit: 5\nper: 1m\n":        "",
 		`{"keys": "a:*", "max": 5}`:                              "",
-		"keys: \"a:*\"\nlimit: 5\nper: 1y\n":                     "login:3: per: ",
+		"keys: \"a:*\"\nlimit: 5\nper: 1q\n":                     "login:3: per: ",
 		"keys: \"a:*\"\nlimt: 5\nper: 1m\n":                      "login:2: limt: unknown field, did you mean limit?",
 		`{"name": "other", "keys": "a:*", "limit": 5, "per": 1}`: `login:1: name: "other", and it is put as "login"`,
 		"limits:\n- {name: login}\n":                             "login:1: limits: this is a file",

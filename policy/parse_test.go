@@ -129,12 +129,12 @@ func TestFaults(t *testing.T) {
 		{"limits:\n  - name: a\n    keys: a\n    limit: 1e3\n    per: 1m\n", "p.yaml:4: limit: \"1e3\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: _\n    per: 1m\n", "p.yaml:4: limit: \"_\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 60000001\n    per: 1m\n", "p.yaml:4: limit: n of 60000001 per 1m0s: must be 1 to 60000000, a million per second"},
-		{"limits:\n  - name: a\n    keys: a\n    limit: 5\n    per: soon\n", "p.yaml:5: per: \"soon\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds, or day, week or month of the calendar"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 5\n    per: soon\n", "p.yaml:5: per: \"soon\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds, or day, week or month of the calendar"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 5\n    per: 0\n", fmt.Sprintf(year, "0s")},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 5\n    per: 367d\n", fmt.Sprintf(year, "367d")},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 0\n    per: 1ms1ms\n    burst: -1\n    overrides: [{key: a, limit: x, per: 0, burst: y}]\n",
 			"p.yaml:4: limit: \"0\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`\n" +
-				"p.yaml:5: per: \"1ms1ms\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds, or day, week or month of the calendar\n" +
+				"p.yaml:5: per: \"1ms1ms\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds, or day, week or month of the calendar\n" +
 				"p.yaml:6: burst: \"-1\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`\n" +
 				"p.yaml:7: overrides.limit: \"x\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`\n" +
 				"p.yaml:7: overrides.per: 0s: must be 1ms to 366d\n" +
@@ -161,7 +161,7 @@ func TestFaults(t *testing.T) {
 		{override("key: \"login:{user}\"\n        limit: 6\n"), "p.yaml:7: overrides.key: \"login:{user}\": an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many"},
 		{override("key: \"\"\n        limit: 6\n"), "p.yaml:7: overrides.key: 0 bytes: a key has 1 to 512"},
 		{override("key: \"login:a\"\n        limit: 6\n      - key: \"login:a\"\n        limit: 7\n"), "p.yaml:9: overrides.key: \"login:a\" stands twice, first in line 7: remove one"},
-		{override("key: \"login:a\"\n        per: 1ns\n"), "p.yaml:8: overrides.per: \"1ns\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds"},
+		{override("key: \"login:a\"\n        per: 1ns\n"), "p.yaml:8: overrides.per: \"1ns\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds"},
 		{override("key: \"login:a\"\n        limit: 70000000\n"), "p.yaml:8: overrides.limit: n of 70000000 per 1m0s: must be 1 to 60000000, a million per second"},
 		{override("key: \"login:a\"\n        burst: 99999999999999\n"), "p.yaml:8: overrides.burst: \"99999999999999\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`"},
 		{"limits:\n  - name: a\n    keys: \"a:{u}:*\"\n    by: \"a:{u}\"\n    limit: 1\n    per: 1s\n    overrides: [{key: bob, limit: 2}]\n",

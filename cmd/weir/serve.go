@@ -70,7 +70,7 @@ the YAML file that --config names:
   retention: 7d
   memory: 2GiB
 
-Durations are written 90s, 5m, 24h, 7d or in plain seconds, sizes 512MiB.
+Durations are written 90s, 5m, 24h, 7d, 1y or in plain seconds, sizes 512MiB.
 To stop the server, interrupt it or send SIGTERM: it answers the requests that it
 has begun, writes all hits to disk, and exits with code 0.`,
 		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",

@@ -123,7 +123,7 @@ func (cfg Config) withDefaults() Config {
 func (cfg Config) validate() error {
 	switch {
 	case cfg.Dir == "":
-		return invalidConfig("Dir", "Dir is empty: name a directory")
+		return invalidConfig("Dir", "it is empty: name a directory")
 	case cfg.FlushEvery < time.Millisecond || cfg.FlushEvery > time.Minute:
 		return invalidConfig("FlushEvery", "FlushEvery of %v: must be 1ms to 1m", cfg.FlushEvery)
 	case cfg.MaxBytes < minMaxBytes:

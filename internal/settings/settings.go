@@ -5,6 +5,7 @@ package settings
 
 import (
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -14,6 +15,18 @@ import (
 // Invalid is the error of a field outside what it may be.
 func Invalid(field, message string) error {
 	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: message}
+}
+
+// CheckAddr returns an error unless addr is host:port with a port, or the name of one, that there is.
+func CheckAddr(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return Invalid("Addr", fmt.Sprintf("%s is not an address: write host:port with a port from 0 to 65535", addr))
+	}
+	return nil
 }
 
 // Number is a field that is a whole number, with its bounds, which are allowed.

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// day and week are exact: durations here never follow a calendar.
+// day, week and year are exact: durations here never follow a calendar.
 const (
 	day  = 24 * time.Hour
 	week = 7 * day
+	year = 365 * day
 )
 
 // durationUnits is ordered from the longest unit to the shortest; ParseDuration
@@ -22,6 +23,7 @@ var durationUnits = []struct {
 	name  string
 	width time.Duration
 }{
+	{"y", year},
 	{"w", week},
 	{"d", day},
 	{"h", time.Hour},
@@ -31,8 +33,8 @@ var durationUnits = []struct {
 }
 
 // ParseDuration reads a duration that is not negative: numbers with the units
-// w, d, h, m, s or ms, largest first (90s, 5m, 7d, 1h30m, 1.5h), or a plain
-// number of seconds (300, 0.5). A week is 7 days and a day is 24 hours. Digits
+// y, w, d, h, m, s or ms, largest first (90s, 5m, 7d, 1h30m, 1.5h), or a plain
+// number of seconds (300, 0.5). A year is 365 days, a week 7, and a day is 24 hours. Digits
 // below one nanosecond are cut off. The longest duration is about 292 years.
 func ParseDuration(s string) (time.Duration, error) {
 	if d, ok := short(s); ok {
@@ -99,7 +101,7 @@ func short(s string) (d time.Duration, ok bool) {
 }
 
 func durationError(s string) error {
-	return fmt.Errorf("%.40q is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds", s)
+	return fmt.Errorf("%.40q is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds", s)
 }
 
 // FormatDuration writes d in the units that ParseDuration reads, without the
@@ -108,8 +110,8 @@ func durationError(s string) error {
 func FormatDuration(d time.Duration) string {
 	var b strings.Builder
 	for _, u := range durationUnits {
-		if u.width == week && d%week != 0 {
-			continue // 10d reads better than 1w3d
+		if u.width == year || u.width == week && d%week != 0 {
+			continue // 10d reads better than 1w3d, and 52w is no year
 		}
 		if n := d / u.width; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, u.name)

@@ -16,6 +16,7 @@ func TestParseDuration(t *testing.T) {
 		{"24h", 24 * time.Hour},
 		{"7d", 7 * 24 * time.Hour},
 		{"1w", 7 * 24 * time.Hour},
+		{"10y", 3650 * 24 * time.Hour},
 		{"1h30m", 90 * time.Minute},
 		{"1w2d3h4m5s6ms", (9*24+3)*time.Hour + 4*time.Minute + 5*time.Second + 6*time.Millisecond},
 		{"1.5h", 90 * time.Minute},

@@ -284,8 +284,8 @@ func (c Config) WithDefaults() Config {
 // it may be. New does the same, and reads Limits.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		return settings.Invalid("Addr", c.Addr+" is not an address: write host:port")
+	if err := settings.CheckAddr(c.Addr); err != nil {
+		return err
 	}
 	if c.XDS.Addr != "" {
 		if c.Limits != "" {

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
+
+	"github.com/weir-counter/weir/internal/settings"
 )
 
 // This part gets the limits of the rate limit service from a management server, such as Envoy Gateway: it is a client of
@@ -42,9 +43,9 @@ func (c XDSConfig) WithDefaults() XDSConfig {
 
 // Validate says what is wrong with a Config whose Addr is given.
 func (c XDSConfig) Validate() error {
-	switch _, _, err := net.SplitHostPort(c.Addr); {
+	switch err := settings.CheckAddr(c.Addr); {
 	case err != nil:
-		return fmt.Errorf("%s is not an address: write host:port", c.Addr)
+		return err
 	case (c.Cert == "") != (c.Key == ""):
 		return errors.New("--rls-xds-tls has only one of tls.crt and tls.key: put both there, or neither")
 	case c.Cert != "" && c.CA == "":

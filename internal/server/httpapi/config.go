@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 	"unicode/utf8"
 
@@ -96,8 +95,8 @@ func (c Config) WithDefaults() Config {
 // same: this is for code that opens other things before it.
 func (c Config) Validate(durable time.Duration) error {
 	c = c.WithDefaults()
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		return settings.Invalid("Addr", fmt.Sprintf("%q is not an address: write host:port", c.Addr))
+	if err := settings.CheckAddr(c.Addr); err != nil {
+		return err
 	}
 	if err := c.origins().Validate(); err != nil {
 		return err

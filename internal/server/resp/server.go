@@ -226,8 +226,8 @@ func (c Config) WithDefaults() Config {
 // it may be. New does the same.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		return settings.Invalid("Addr", c.Addr+" is not an address: write host:port")
+	if err := settings.CheckAddr(c.Addr); err != nil {
+		return err
 	}
 	if err := settings.CheckNumbers(
 		settings.Number{Field: "MaxConns", Value: int64(c.MaxConns), Low: 1, High: 1_000_000},

@@ -82,7 +82,7 @@ func TestHits(t *testing.T) {
 		COUNT a 1h BY region -> -ERR invalid_parameter: by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope
 		TOP 1h 1 BY region -> -ERR syntax error: TOP window n [PREFIX text] [AT time] [FRESH duration] [SCOPE node|region|global]
 		COUNT a 1h FRESH -> -ERR syntax error: COUNT key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]
-		COUNT a 5 mins -> -ERR invalid_window: "mins" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds
+		COUNT a 5 mins -> -ERR invalid_window: "mins" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds
 		TOP 5m 0 -> -ERR invalid_parameter: n of 0: must be a whole number from 1 to 1000
 	`)
 	if n, _ := s.engine.CountAt(start, "a", time.Minute); n.Estimate != 0 {
@@ -149,7 +149,7 @@ func TestSupport(t *testing.T) {
 		UNBAN login login:b -> 1
 		UNBAN login login:b -> 0
 		BANS 0 -> -ERR invalid_count: n of 0: must be a whole number from 1
-		BAN login login:b soon -> -ERR invalid_window: "soon" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds
+		BAN login login:b soon -> -ERR invalid_window: "soon" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds
 		BAN nobody login:b 1h -> -ERR unknown_limit: no limit "nobody"; there are login
 		GRANT login login:a 3 -> -ERR syntax error: GRANT limit key n duration
 		GRANT login login:a x 1h -> -ERR invalid_count: n of x: must be a whole number from 0

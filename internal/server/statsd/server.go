@@ -226,8 +226,8 @@ func (c Config) WithDefaults() Config {
 // does the same.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		return settings.Invalid("Addr", c.Addr+" is not an address: write host:port")
+	if err := settings.CheckAddr(c.Addr); err != nil {
+		return err
 	}
 	if _, err := parseTemplate(c.Key); err != nil {
 		return settings.Invalid("Key", "the template of keys "+err.Error())
