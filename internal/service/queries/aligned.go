@@ -64,7 +64,7 @@ func (s *Service) Aligned(ctx context.Context, c access.Caller, q AlignedQuery) 
 	if err != nil {
 		return none, err
 	}
-	now := asked.At(time.Time{})
+	now := asked.present()
 	bounds, err := q.bounds(now)
 	if err != nil {
 		return none, &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
@@ -237,7 +237,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 	if err != nil {
 		return none, err
 	}
-	from, to, err := q.bounds(asked.At(time.Time{}))
+	from, to, err := q.bounds(asked.present())
 	if err != nil {
 		return none, &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
 	}

@@ -3,6 +3,7 @@ package queries
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,15 +32,34 @@ func (s *Sources) Await(ctx context.Context, within time.Duration) (Asked, error
 	return s.peers.await(ctx, within)
 }
 
-// At is the time that a question is about; zero means now.
-func (a Asked) At(t time.Time) time.Time {
-	switch {
-	case !t.IsZero():
-		return t
-	case a.now.IsZero():
+// At is the time that a question is about, which field names; zero means now. A time that no hit may have yet is an
+// error: its count would still change, so no answer about it is exact.
+func (a Asked) At(field string, t time.Time) (time.Time, error) {
+	if !t.IsZero() {
+		return t, a.of.notAhead(field, t)
+	}
+	return a.present(), nil
+}
+
+// present is the time of a question that names none.
+func (a Asked) present() time.Time {
+	if a.now.IsZero() {
 		return a.of.Now()
 	}
 	return a.now
+}
+
+// notAhead refuses a time after the latest that a hit may have.
+func (s *Sources) notAhead(field string, t time.Time) error {
+	latest := s.Now()
+	if wall := s.Wall(); wall.After(latest) { // the newest hit may be older, where it is what now means
+		latest = wall
+	}
+	if !t.After(latest.Add(s.engine.Config().MaxAhead + time.Second)) {
+		return nil
+	}
+	return &request.Error{Code: api.CodeInvalidParameter, Field: field,
+		Message: fmt.Sprintf("%s is in the future, where hits can still come: ask for a time up to now, or leave %s out", t.UTC().Format(time.RFC3339), field)}
 }
 
 // latest is now, or the clock of a node that is ahead, by no more than hits may be: its

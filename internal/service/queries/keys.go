@@ -100,7 +100,10 @@ func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.Top
 	if err != nil {
 		return api.TopAnswer{}, err
 	}
-	at := asked.At(q.At)
+	at, err := asked.At("at", q.At)
+	if err != nil {
+		return api.TopAnswer{}, err
+	}
 	keys, fresh, err := topOf(ctx, asked.Answers, at, q, parts)
 	if err != nil {
 		return api.TopAnswer{}, request.As(err)

@@ -87,7 +87,10 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 		}
 		all.Keep = true
 	}
-	at := asked.At(q.At)
+	at, err := asked.At("at", q.At)
+	if err != nil {
+		return err
+	}
 	for _, key := range q.Keys {
 		for _, w := range windows {
 			into.questions = append(into.questions, CountQuestion{Key: key, At: at, Window: w})

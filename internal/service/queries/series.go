@@ -39,7 +39,11 @@ func (s *Service) Series(ctx context.Context, c access.Caller, q SeriesQuery) (a
 	if err != nil {
 		return api.SeriesAnswer{}, err
 	}
-	to, from := asked.At(q.To), q.From
+	to, err := asked.At("to", q.To)
+	if err != nil {
+		return api.SeriesAnswer{}, err
+	}
+	from := q.From
 	if from.IsZero() {
 		from = to.Add(-defaultSpan)
 	}
