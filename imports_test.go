@@ -41,7 +41,7 @@ var layers = []layer{
 	{"journal", []string{"internal/journal/..."}, "base window engine library", "nats-io"},
 	{"cluster", []string{"internal/cluster/transport/...", "internal/cluster/kv", "internal/cluster/grant", "internal/cluster/membership"}, "base window engine library journal auth", "nats-io minio/highwayhash cespare/xxhash"},
 	{"durable", []string{"internal/durable", "internal/backup"}, "base engine library policy journal cluster", "nats-io"},
-	{"distributed", []string{"internal/cluster/limits", "internal/cluster/query", "internal/cluster/clustertest"}, "base window engine library side policy cluster durable", "nats-io"},
+	{"distributed", []string{"internal/cluster/limits", "internal/cluster/query", "internal/cluster/clustertest"}, "base window engine library side policy journal cluster durable", "nats-io"},
 	{"region", []string{"internal/region"}, "base engine library side journal cluster durable", "nats-io"},
 	{"calendar", []string{"internal/history/calendar"}, "", "klauspost/compress"},
 	{"history", []string{"internal/history", "internal/history/store/..."}, "base window engine library journal", "modernc.org/sqlite jackc/pgx go-sql-driver/mysql pressly/goose"},

@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"time"
@@ -21,7 +22,7 @@ func Invalid(field, message string) error {
 func CheckAddr(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
-		_, err = net.LookupPort("tcp", port)
+		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // a number or a name of the machine's list
 	}
 	if err != nil {
 		return Invalid("Addr", fmt.Sprintf("%s is not an address: write host:port with a port from 0 to 65535", addr))
