@@ -185,7 +185,8 @@ func (c *Counter) retract(second int64, n uint64) {
 	defer c.mu.Unlock()
 	c.last.change()
 	s.FoldAll(keyspace.Idle, c.window.Settle)
-	c.window.Retract(second, n)
+	n -= c.window.Retract(second, n)
+	c.quarantine.Retract(AllKeys, second, n)
 }
 
 // keep looks after what is ahead of the clock; the engine calls it now and then.

@@ -235,8 +235,8 @@ func (r *side) ApplyOwn(partition int, deltas []replication.Delta, own func(key 
 	r.engine.keys.Apply(partition, deltas, own)
 }
 
-func (r *side) Retract(partition int, deltas []replication.Delta, removed func(key string) bool) {
-	r.engine.keys.Retract(partition, deltas, removed)
+func (r *side) Retract(partition int, deltas []replication.Delta) {
+	r.engine.keys.Retract(partition, deltas)
 	keyspace.EachSecond(deltas, r.engine.total.retract)
 }
 

@@ -137,8 +137,8 @@ func (p *pyramid) add(newest, at int64, n uint64) {
 }
 
 // retract takes back n hits at the second at, by lowering every reading after it. A level whose boundaries all come after the hit has it
-// in its base or in each of its readings.
-func (p *pyramid) retract(newest, at int64, n uint64) {
+// in its base or in each of its readings. It returns how many hits it took.
+func (p *pyramid) retract(newest, at int64, n uint64) uint64 {
 	n = min(n, p.read(newest, at+1).after-p.read(newest, at).before)
 	for level := range p.levels() {
 		low, high := span(level, newest)
@@ -152,9 +152,10 @@ func (p *pyramid) retract(newest, at int64, n uint64) {
 			p.readings.lower(place(level, unit), left)
 		}
 		if after > low {
-			return // the boundaries of coarser levels are older
+			break // the boundaries of coarser levels are older
 		}
 	}
+	return n
 }
 
 // advance moves newest on to the second to. Readings that fall off a level

@@ -170,31 +170,39 @@ func (w *Window) Settle(at int64, n uint64) {
 }
 
 // Retract takes back n hits that were counted at the second at: afterwards counts are as if they had never been counted. More hits than
-// there are at that second take what there is. Newest may stay as it was.
+// there are at that second take what there is. It returns how many hits it took. Newest may stay as it was.
 //
 // Cost: O(slots newer than at in its level), of few hits O(pairs).
-func (w *Window) Retract(at int64, n uint64) {
+func (w *Window) Retract(at int64, n uint64) (taken uint64) {
 	switch {
 	case n == 0 || w.empty():
+		return 0
 	case w.dense != nil:
-		w.dense.retract(w.newest(), at, n)
+		return w.dense.retract(w.newest(), at, n)
 	default:
 		list, older := w.pairs().list(w.newest())
 		i := slices.IndexFunc(list, func(p pair) bool { return p.at == at })
 		switch {
-		case i < 0: // it has left, or was never there
-			older -= min(older, n)
+		case i < 0 && at > w.newest()-w.Retention():
+			return 0
+		case i < 0: // it has left
+			taken = min(older, n)
+			older -= taken
 		case list[i].n > n:
+			taken = n
 			list[i].n -= n
 		case len(list) == 1:
+			taken = list[i].n
 			w.stack = stack{}
 			w.setNewest(0)
-			return
+			return taken
 		default:
+			taken = list[i].n
 			list = slices.Delete(list, i, i+1)
 		}
 		w.setNewest(list[0].at)
 		w.keep(packPairs(list, older))
+		return taken
 	}
 }
 

@@ -185,22 +185,35 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 }
 
 // Retract takes own hits of a cut back: see replication.Engine.Retract.
-func (k *Keyspace) Retract(number int, deltas []replication.Delta, removed func(key string) bool) {
+func (k *Keyspace) Retract(number int, deltas []replication.Delta) {
 	p := &k.partitions[number]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, d := range deltas {
-		removes := func(later replication.Delta) bool { return later.N == 0 && later.Key == d.Key }
-		en := p.table.Load().Find(k.hash(d.Key), d.Key)
-		if en == nil || slices.ContainsFunc(deltas[i:], removes) || slices.ContainsFunc(p.deltas, removes) || removed(d.Key) {
+	var passed map[string]int // removals in deltas that are before the next of them
+	for _, d := range deltas {
+		switch {
+		case d.N == 0:
+			if passed == nil {
+				passed = map[string]int{}
+			}
+			passed[d.Key]++
+			continue
+		case p.gone[d.Key] > passed[d.Key]: // a removal of ours after it took it
 			continue
 		}
-		before := en.Value.window.Size()
-		en.Value.window.Retract(d.At, d.N)
-		p.grew(int64(en.Value.window.Size() - before))
+		left := d.N
+		if en := p.table.Load().Find(k.hash(d.Key), d.Key); en != nil {
+			before := en.Value.window.Size()
+			left -= en.Value.window.Retract(d.At, left)
+			p.grew(int64(en.Value.window.Size() - before))
+		}
+		k.bytes.Add(-int64(p.quarantine.Retract(d.Key, d.At, left)))
 	}
 	before := p.total.Size()
-	EachSecond(deltas, p.total.Retract)
+	EachSecond(deltas, func(second int64, n uint64) {
+		n -= p.total.Retract(second, n)
+		k.bytes.Add(-int64(p.quarantine.Retract(allKeys, second, n)))
+	})
 	k.bytes.Add(int64(p.total.Size() - before))
 }
 

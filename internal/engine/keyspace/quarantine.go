@@ -234,6 +234,22 @@ func (a *Quarantine) Drop(key string) (total uint64, newest int64, freed int) {
 	return total, newest, freed
 }
 
+// Retract takes n hits of a key at a second back, as far as they are here, and returns the bytes that this frees.
+func (a *Quarantine) Retract(key string, second int64, n uint64) (freed int) {
+	for _, tier := range []map[string]*window.Window{a.Near, a.Far} {
+		w := tier[key]
+		if w == nil || n == 0 {
+			continue
+		}
+		freed += w.Size()
+		n -= w.Retract(second, n)
+		freed -= w.Size()
+		newest, _ := w.Newest()
+		a.due = min(a.due, newest)
+	}
+	return freed
+}
+
 // Forget drops all keys, and returns the bytes.
 func (a *Quarantine) Forget() (freed int) {
 	a.Each(func(key string, w *window.Window) { freed += aheadBytes(key) + w.Size() })

@@ -194,9 +194,10 @@ type Applied interface {
 	// are in Stats already.
 	ApplyOwn(partition int, deltas []Delta, own func(key string) []Delta)
 
-	// Retract takes own hits of a cut back: the journal has them of another node already. A removal in deltas took
-	// the hits of its key that are before it, for that key; so did a later own removal that was cut, which removed reports.
-	Retract(partition int, deltas []Delta, removed func(key string) bool)
+	// Retract takes own hits of a batch back: the journal has them of another node already. deltas are these hits and all
+	// removals of the batch, in order. Hits before an own removal of their key count for AllKeys alone: this one may be in
+	// deltas, in a later batch, or not cut yet. Retract comes before Confirm of the removals in deltas.
+	Retract(partition int, deltas []Delta)
 
 	// ApplyShared is ApplyAdmissions for those of shared limits alone: own ones that were cut
 	// before the partition was held.

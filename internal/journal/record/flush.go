@@ -93,7 +93,7 @@ type Batch struct {
 	// that follow it. They take the place of what it clears, all at once.
 	Then []Batch
 
-	Less []replication.Delta // hits that Without has left out, and the removals after them, in order
+	Less []replication.Delta // hits that Without has left out, and all removals, in order; nil: it left none out
 }
 
 // Part is one message.

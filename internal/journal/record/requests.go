@@ -105,17 +105,15 @@ func (b Batch) Without(less map[KeySecond]uint64) Batch {
 	}
 	hits := b.AppendHits(nil)
 	b.Entries, b.N, b.Removes, b.count, b.Less = nil, 0, false, 0, nil
-	key, at := "", int64(0)
+	key, at, left := "", int64(0), false
 	for _, d := range hits {
 		if d.N == 0 {
-			if len(b.Less) > 0 {
-				b.Less = append(b.Less, d)
-			}
+			b.Less = append(b.Less, d)
 		} else {
 			of := KeySecond{replication.KeySum(d.Key), d.At}
 			if n := min(less[of], d.N); n > 0 {
 				less[of] -= n
-				b.Less = append(b.Less, replication.Delta{Key: d.Key, At: d.At, N: n})
+				b.Less, left = append(b.Less, replication.Delta{Key: d.Key, At: d.At, N: n}), true
 				if d.N -= n; d.N == 0 {
 					continue
 				}
@@ -126,6 +124,9 @@ func (b Batch) Without(less map[KeySecond]uint64) Batch {
 			at = d.At
 		}
 		b.N, b.Removes, b.count = b.N+min(d.N, math.MaxUint64-b.N), b.Removes || d.N == 0, b.count+1
+	}
+	if !left {
+		b.Less = nil
 	}
 	return b
 }

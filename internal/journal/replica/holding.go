@@ -27,7 +27,6 @@ type Holding struct {
 	unsure   []atomic.Bool                                                        // by partition: removals came whose own hits the resend buffer did not have any more
 	own      func(partition int, seq uint64) func(key string) []replication.Delta // replica.ownSince; nil: there is no journal of own hits
 	ownAll   func(partition int, seq uint64) []replication.Delta                  // replica.ownAll; nil too
-	removed  func(partition int, seq uint64) func(key string) bool                // replica.removedSince; nil too
 	busy     atomic.Bool                                                          // there are some coming
 	Set      func(message uint64) time.Duration                                   // by how much the clock was set forward since; nil: of no journal
 	maxThen  int
@@ -100,7 +99,7 @@ func (h *Holding) retract(b record.Batch) {
 	if o := h.open[b.Partition]; o != nil {
 		o.spoiled = true
 	}
-	replication.Of(h.engine).Retract(b.Partition, b.Less, h.removed(b.Partition, b.Seq))
+	replication.Of(h.engine).Retract(b.Partition, b.Less)
 }
 
 func (h *Holding) apply(b record.Batch, own bool) {

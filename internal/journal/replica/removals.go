@@ -34,19 +34,6 @@ func (r *Replica) ownSince(partition int, seq uint64) func(key string) []replica
 	}
 }
 
-// removedSince tells whether an own removal of a key is among the deltas of ownSince, as far as they are kept. The caller
-// holds cutting and mu.
-func (r *Replica) removedSince(partition int, seq uint64) func(key string) bool {
-	var removed map[string]bool
-	return func(key string) bool {
-		if removed == nil {
-			removed = map[string]bool{}
-			r.eachOwn(partition, seq, func(d replication.Delta) { removed[d.Key] = removed[d.Key] || d.N == 0 })
-		}
-		return removed[key]
-	}
-}
-
 // reportUnsure names the partitions in which own hits may be missing. The caller holds
 // mu.
 func (r *Replica) reportUnsure() {

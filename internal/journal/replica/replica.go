@@ -81,7 +81,7 @@ func New(engine *weir.Engine, origin uint64, node string, clustered bool) *Repli
 	r.holding = NewHolding(engine)
 	r.behind = replication.Of(engine).LimitClockBehind()
 	r.holding.Set = r.sinceSet
-	r.holding.own, r.holding.ownAll, r.holding.removed = r.ownSince, r.ownAll, r.removedSince
+	r.holding.own, r.holding.ownAll = r.ownSince, r.ownAll
 	r.to = r.holding
 	if clustered {
 		replication.Of(engine).RecordRequests()

@@ -42,11 +42,11 @@ func (c *simCluster) check() {
 		if c.holes == simBeyond && !n.e.Now().IsZero() { // the newest hit may be lost
 			now = n.e.Now().Unix()
 		}
-		n.checkTotal(truth, now, len(doubtful) > 0)
+		n.checkTotal(truth, now, doubtful[weir.AllKeys])
 		for _, key := range keys {
 			above, below := n.passesOver(key, affected, disordered, named)
-			if above == "" && doubtful[key] {
-				above = simDoubtful
+			if above == "" {
+				above = doubtful[key]
 			}
 			over, under := c.tally.does("counts from above", above), c.tally.does("counts from below", below)
 			for _, w := range []int64{1, 7, 60, 300, 1800, 86400} {
@@ -139,8 +139,12 @@ func (c *simCluster) disordered() map[string]bool {
 // origin kept to send again. Who lacks the flush counts the request's retry; so does its origin, which has the hits of both.
 const simDoubtful = "a retry of a request of a lost flush"
 
-// doubtful are the keys of such requests.
-func (c *simCluster) doubtful() map[string]bool {
+// simRemoved is another reason: a flush has hits of a key in a second, then a removal of the key, then a retry with hits of the key in
+// the same second. A request does not say on which side of the removal its hits are: readers leave the first out, so that none is lost.
+const simRemoved = "deleted between hits of the second of a retry"
+
+// doubtful are the keys of such requests, and why they are.
+func (c *simCluster) doubtful() map[string]string {
 	flushes := map[simRequest]map[*simFlush]bool{}
 	for _, f := range c.model.flushes {
 		for _, op := range f.ops {
@@ -152,11 +156,25 @@ func (c *simCluster) doubtful() map[string]bool {
 			}
 		}
 	}
-	keys := map[string]bool{}
+	keys := map[string]string{}
+	for _, f := range c.model.flushes {
+		for i, op := range f.ops {
+			if len(flushes[op.request]) < 2 {
+				continue
+			}
+			removed := false
+			for _, before := range slices.Backward(f.ops[:i]) {
+				if before.key == op.key && before.kind == simHit && before.at == op.at && removed {
+					keys[op.key] = simRemoved
+				}
+				removed = removed || before.key == op.key && before.kind == simDelete
+			}
+		}
+	}
 	for _, f := range c.model.flushes {
 		for _, op := range f.ops {
 			if f.lost && c.ringBytes > 0 && len(flushes[op.request]) > 1 {
-				keys[op.key], keys[weir.AllKeys] = true, true
+				keys[op.key], keys[weir.AllKeys] = simDoubtful, simDoubtful
 			}
 		}
 	}

@@ -182,11 +182,8 @@ func (n *simNode) takeAll(run int) bool {
 }
 
 // checkTotal checks the count of all hits of the partitions that are held.
-func (n *simNode) checkTotal(truth simTruth, now int64, doubtful bool) {
-	above, ground := "", ""
-	if doubtful {
-		above = simDoubtful
-	}
+func (n *simNode) checkTotal(truth simTruth, now int64, above string) {
+	ground := ""
 	switch {
 	case n.c.holes == simBeyond && n.c.model.lost():
 		ground = "flushes are lost"
