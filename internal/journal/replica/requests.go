@@ -20,8 +20,8 @@ import (
 
 // requests are the requests that were seen in the journal.
 type requests struct {
-	by    map[replication.RequestID]seen
-	order []replication.RequestID // as they came
+	by    map[replication.RequestID][]seen // several, of clocks or times that are far from each other; a slice is never changed
+	order []replication.RequestID          // as they came
 }
 
 // seen is the flush that counts a request.
@@ -33,8 +33,11 @@ type seen struct {
 }
 
 const (
-	// maxRequests bounds the requests that are kept: 16 MB of memory, and two minutes of 1,000 requests with a key a second.
+	// maxRequests bounds the requests that are kept: 24 MB of memory, and two minutes of 1,000 requests with a key a second.
 	maxRequests = 1 << 17
+
+	// maxTimes bounds the flushes that are kept of one request.
+	maxTimes = 8
 
 	// requestsFor is for how long a request is kept, by what flushes say of the time. A node knows the receipts of others after the lag of the
 	// journal, so that two flushes with one request are that close together. It is shorter than keyspace.ReceiptSeconds, after which a
@@ -63,15 +66,22 @@ func (s *requests) settle(parts []record.Part) (less map[record.KeySecond]uint64
 
 // note notes that a flush has a request, and tells whether it is the one that counts it.
 func (s *requests) note(id replication.RequestID, in seen) bool {
-	was, known := s.by[id]
-	if known && time.Duration(max(in.at-was.at, was.at-in.at))*time.Millisecond < requestsFor {
-		return was.of == in.of && was.Head == in.Head
+	was := s.by[id]
+	for _, w := range was { // first of all, so that a flush that is read again gets the same answer
+		if w.of == in.of && w.Head == in.Head {
+			return true
+		}
+	}
+	for _, w := range was {
+		if time.Duration(max(in.at-w.at, w.at-in.at))*time.Millisecond < requestsFor {
+			return false
+		}
 	}
 	if s.by == nil {
-		s.by = map[replication.RequestID]seen{}
+		s.by = map[replication.RequestID][]seen{}
 	}
-	s.by[id] = in
-	if known {
+	s.by[id] = append(slices.Clip(was[max(0, len(was)+1-maxTimes):]), in)
+	if len(was) > 0 {
 		return true
 	}
 	s.order = append(s.order, id)
@@ -86,17 +96,22 @@ func (s *requests) note(id replication.RequestID, in seen) bool {
 func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 	kept := s.order[:0]
 	for _, id := range s.order {
-		in := s.by[id]
-		if in.listed.IsZero() {
-			in.listed = now
-			s.by[id] = in
+		var left []seen
+		for _, in := range s.by[id] {
+			if in.listed.IsZero() {
+				in.listed = now
+			}
+			if now.Sub(in.listed) <= requestsFor {
+				left = append(left, in)
+				list = append(list, record.SeenRequest{ID: id, Incarnation: in.of, Flush: in.Flush, At: in.at})
+			}
 		}
-		if now.Sub(in.listed) > requestsFor {
+		if len(left) == 0 {
 			delete(s.by, id)
 			continue
 		}
+		s.by[id] = left
 		kept = append(kept, id)
-		list = append(list, record.SeenRequest{ID: id, Incarnation: in.of, Flush: in.Flush, At: in.at})
 	}
 	s.order = kept
 	return list

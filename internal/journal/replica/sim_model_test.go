@@ -2,6 +2,7 @@ package replica
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/journal/record"
@@ -159,14 +160,14 @@ func (m *simModel) truth(partitionOf func(key string) int) simTruth {
 		}
 		to[key][op.at] += op.n
 	}
-	by := map[simRequest]*simFlush{}
+	by := map[simRequest][]*simFlush{}
 	for _, f := range m.counted {
 		for _, op := range f.ops {
-			if first := by[op.request]; op.request.key != "" && first != f {
-				if first != nil && max(first.at-f.at, f.at-first.at) < requestsFor.Milliseconds() {
+			if counts := by[op.request]; op.request.key != "" && !slices.Contains(counts, f) {
+				if slices.ContainsFunc(counts, func(c *simFlush) bool { return max(c.at-f.at, f.at-c.at) < requestsFor.Milliseconds() }) {
 					continue // its retry at another node
 				}
-				by[op.request] = f
+				by[op.request] = append(counts, f)
 			}
 			switch op.kind {
 			case simHit:
