@@ -13,9 +13,31 @@ import (
 	"time"
 )
 
-// NamesOf are the subject alternative names of a certificate, as tokens files write
-// them.
-func NamesOf(of *x509.Certificate) (names []string) {
+// Certificate is what a client's verified certificate proves. It does not change.
+type Certificate struct {
+	Names []string  // all subject alternative names, as tokens files write them: dns:NAME, uri:URI, email:ADDRESS, ip:ADDRESS
+	Ends  time.Time // when the certificate, or an authority of its chain, expires
+}
+
+// CertificateOf returns the certificate at the start of verified chains, of which there is at least one. It ends with
+// the last of the chains.
+func CertificateOf(chains [][]*x509.Certificate) (c Certificate) {
+	c.Names = namesOf(chains[0][0])
+	for _, chain := range chains {
+		ends := chain[0].NotAfter
+		for _, authority := range chain[1:] {
+			if authority.NotAfter.Before(ends) {
+				ends = authority.NotAfter
+			}
+		}
+		if ends.After(c.Ends) {
+			c.Ends = ends
+		}
+	}
+	return c
+}
+
+func namesOf(of *x509.Certificate) (names []string) {
 	for _, name := range of.DNSNames {
 		names = append(names, "dns:"+name)
 	}

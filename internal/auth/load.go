@@ -22,8 +22,8 @@
 //
 // Invariants. A Set does not change. Who has no identity may do nothing. Secrets are compared
 // in constant time. A Login says which token or certificate proved an identity, and Live.Check
-// tells at any later time whether it still does: a token that was revoked is refused on
-// connections that stay open too. The file has bounds: MaxFileBytes, MaxIdentities,
+// tells at any later time whether it still does: a token that was revoked, and a certificate
+// that expired, are refused on connections that stay open too. The file has bounds: MaxFileBytes, MaxIdentities,
 // MaxTokens, MaxPrefixes, MaxLimits, MaxCertificates.
 //
 // Neighbours: package service asks what a caller may do, and doors hand it what clients
@@ -105,7 +105,7 @@ func Parse(path string, data []byte) (*Set, error) {
 	if n := len(read.Identities); n > MaxIdentities {
 		return nil, fmt.Errorf("%s: %d identities: at most %d", path, n, MaxIdentities)
 	}
-	s := &Set{tokens: map[string]*Login{}, names: map[string]*Login{}, ofIdentity: map[string][]*Login{}, named: map[string]*Login{}, content: filewatch.HashOf(data)}
+	s := &Set{tokens: map[string]*Login{}, names: map[string]*Identity{}, ofIdentity: map[string][]*Login{}, named: map[string]*Login{}, content: filewatch.HashOf(data)}
 	var faults []error
 	for at := range read.Identities {
 		if err := s.add(&read.Identities[at]); err != nil {
@@ -204,7 +204,7 @@ func (s *Set) addCertificates(of *Identity, sans []string) error {
 		case s.names[san] != nil:
 			return fmt.Errorf("certificates: %s stands twice", clip(san))
 		}
-		s.names[san] = &Login{Identity: of, set: s, san: san}
+		s.names[san] = of
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 const example = `identities:
@@ -40,12 +42,63 @@ func TestParse(t *testing.T) {
 		t.Errorf("ops: %+v", g)
 	}
 	live := NewLive(s)
-	if login, err := live.Certificate([]string{"dns:other", "dns:shop.internal", "uri:spiffe://example.org/shop"}); err != nil || login.Identity != shop {
+	if login, err := live.Certificate(Certificate{Names: []string{"dns:other", "dns:shop.internal", "uri:spiffe://example.org/shop"}, Ends: time.Now().Add(time.Hour)}); err != nil || login.Identity != shop {
 		t.Errorf("certificate: %v", err)
 	}
-	if _, err := live.Certificate([]string{"dns:shop.internal", "dns:ops.internal"}); !errors.Is(err, ErrUnknown) {
+	if _, err := live.Certificate(Certificate{Names: []string{"dns:shop.internal", "dns:ops.internal"}, Ends: time.Now().Add(time.Hour)}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a certificate of two: %v", err)
 	}
+}
+
+// A login by a certificate ends with the certificate, and when its names belong to others.
+func TestCertificateLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := func(text string) *Set {
+			s, err := Parse("f", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		live := NewLive(set(example))
+		certificate := Certificate{Names: []string{"dns:shop.internal", "dns:old.internal"}, Ends: time.Now().Add(time.Hour)}
+		login, err := live.Certificate(certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			old, new string
+			want     error
+		}{
+			"same":                 {"", "", nil},
+			"also another's":       {`"dns:ops.internal"`, `"dns:old.internal"`, ErrUnknown},
+			"nobody's":             {`"dns:shop.internal", `, "", ErrUnknown},
+			"of another identity":  {"name: shop", "name: mall", ErrUnknown},
+			"by another of it":     {`"dns:shop.internal", `, `"dns:old.internal", `, nil},
+			"another's in between": {"name: ops", "name: operators", nil},
+		} {
+			live.Use(set(strings.Replace(example, c.old, c.new, 1)))
+			if _, err := live.Check(login); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+		live.Use(set(example))
+		login, err = live.Certificate(certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour - 1)
+		if _, err := live.Check(login); err != nil {
+			t.Errorf("before its end: %v", err)
+		}
+		time.Sleep(1)
+		if _, err := live.Check(login); !errors.Is(err, ErrExpired) {
+			t.Errorf("at its end: %v", err)
+		}
+		if _, err := live.Certificate(certificate); !errors.Is(err, ErrExpired) {
+			t.Errorf("after its end: %v", err)
+		}
+	})
 }
 
 func TestWrongFiles(t *testing.T) {

@@ -18,27 +18,27 @@ import (
 var (
 	ErrUnknown = errors.New("the token, password or certificate is not known")
 	ErrNoName  = errors.New("the tokens file has no identity of this name")
-	ErrExpired = errors.New("the token has expired: ask for a new one (weir token create)")
+	ErrExpired = errors.New("the token or certificate has expired: ask for a new one (weir token create makes tokens)")
 )
 
 // Set is the identities of one file. It does not change.
 type Set struct {
 	identities []*Identity
-	tokens     map[string]*Login   // by id
-	names      map[string]*Login   // by SAN of a certificate
-	ofIdentity map[string][]*Login // tokens, by name, as in the file
-	named      map[string]*Login   // that prove nothing, by name
-	content    filewatch.Hash      // of the file
+	tokens     map[string]*Login    // by id
+	names      map[string]*Identity // by SAN of a certificate
+	ofIdentity map[string][]*Login  // tokens, by name, as in the file
+	named      map[string]*Login    // that prove nothing, by name
+	content    filewatch.Hash       // of the file
 }
 
 // Login is the proof of an identity: a token or a certificate of a Set, or none (Live.Named). It does not change.
 type Login struct {
 	Identity *Identity
 
-	set   *Set
-	token Token
-	san   string // of a certificate; "": a token
-	named bool   // neither: its word is taken
+	set         *Set
+	token       Token
+	certificate Certificate // Names empty: a token
+	named       bool        // neither: its word is taken
 }
 
 // nobody is what a secret is compared with where there is no such id.
@@ -66,21 +66,24 @@ func (s *Set) byToken(text string, now time.Time) (*Login, error) {
 	return login, nil
 }
 
-// bySANs finds whose a certificate is. One with names of several identities is nobody's.
-func (s *Set) bySANs(sans []string) (*Login, error) {
-	var found *Login
-	for _, san := range sans {
-		login := s.names[san]
-		if login == nil {
+// byCertificate finds whose a certificate is. One with names of several identities is nobody's.
+func (s *Set) byCertificate(c Certificate, now time.Time) (*Identity, error) {
+	var found *Identity
+	for _, name := range c.Names {
+		is := s.names[name]
+		if is == nil {
 			continue
 		}
-		if found != nil && found.Identity != login.Identity {
+		if found != nil && found != is {
 			return nil, ErrUnknown
 		}
-		found = login
+		found = is
 	}
-	if found == nil {
+	switch {
+	case found == nil:
 		return nil, ErrUnknown
+	case !now.Before(c.Ends):
+		return nil, ErrExpired
 	}
 	return found, nil
 }
@@ -93,13 +96,10 @@ func (s *Set) byName(name string) (*Login, error) {
 	return nil, ErrNoName
 }
 
-// same finds in s what a login of another Set was proved by.
+// same finds in s what a login of another Set was proved by. It does not look at certificates.
 func (s *Set) same(login *Login) (*Login, error) {
 	if login.named {
 		return s.byName(login.Identity.Name)
-	}
-	if login.san != "" {
-		return s.bySANs([]string{login.san})
 	}
 	now := s.tokens[login.token.ID]
 	if now == nil || subtle.ConstantTimeCompare(now.token.sum[:], login.token.sum[:]) != 1 {

@@ -60,28 +60,50 @@ func (l *Live) Password(user, password string) (*Login, error) {
 	return login, err
 }
 
-// Certificate says whose a client's certificate is that was verified, by its subject
-// alternative names: dns:NAME, uri:URI, email:ADDRESS, ip:ADDRESS. Or it fails with
-// ErrUnknown.
-func (l *Live) Certificate(sans []string) (*Login, error) { return l.Set().bySANs(sans) }
+// Certificate returns the login of a client's verified certificate, or ErrUnknown or ErrExpired.
+func (l *Live) Certificate(c Certificate) (*Login, error) {
+	set := l.Set()
+	is, err := set.byCertificate(c, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &Login{Identity: is, set: set, certificate: c}, nil
+}
 
 // Named is the login of an identity that proves nothing: for those whose word is taken. Or it fails with
 // ErrNoName.
 func (l *Live) Named(name string) (*Login, error) { return l.Set().byName(name) }
 
-// Check says which identity a login proves now: as the file is now, and as late as it is. It
-// fails with ErrUnknown or ErrExpired. While the file stays as it is, it costs a few
-// nanoseconds.
+// Check returns the identity that a login proves now: by the file in use, at this time. It fails with ErrUnknown or
+// ErrExpired. A login whose token or certificate belongs to another identity now is unknown: what its caller began
+// stands under the name before. While the file stays as it is, Check costs a few nanoseconds.
 func (l *Live) Check(login *Login) (*Identity, error) {
-	if set := l.Set(); login.set != set {
-		now, err := set.same(login)
-		if err != nil {
+	set, is := l.Set(), login.Identity
+	switch {
+	case len(login.certificate.Names) > 0:
+		now := time.Now()
+		if login.set == set && now.Before(login.certificate.Ends) {
+			break
+		}
+		var err error
+		if is, err = set.byCertificate(login.certificate, now); err != nil {
 			return nil, err
 		}
-		login = now
+	default:
+		current := login
+		if login.set != set {
+			var err error
+			if current, err = set.same(login); err != nil {
+				return nil, err
+			}
+		}
+		if !current.token.Expires.IsZero() && current.token.Expired(time.Now()) {
+			return nil, ErrExpired
+		}
+		is = current.Identity
 	}
-	if !login.token.Expires.IsZero() && login.token.Expired(time.Now()) {
-		return nil, ErrExpired
+	if is.Name != login.Identity.Name {
+		return nil, ErrUnknown
 	}
-	return login.Identity, nil
+	return is, nil
 }

@@ -41,7 +41,10 @@ func (a *Authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.
 	a.check(err)
 	a.last++
 	template.SerialNumber = big.NewInt(a.last)
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.NotBefore = time.Now().Add(-time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
+	}
 	parent, by := a.cert, a.key
 	if parent == nil {
 		parent, by = template, key
@@ -84,8 +87,11 @@ func (a *Authority) Issue(name string, ips []net.IP, uses ...x509.ExtKeyUsage) (
 }
 
 // Client makes a certificate of a client with a name of DNS.
-func (a *Authority) Client(name string) tls.Certificate {
-	c, k := a.sign(&x509.Certificate{DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+func (a *Authority) Client(name string) tls.Certificate { return a.ClientUntil(time.Time{}, name) }
+
+// ClientUntil is Client with several names and an end; zero: an hour from now.
+func (a *Authority) ClientUntil(end time.Time, names ...string) tls.Certificate {
+	c, k := a.sign(&x509.Certificate{NotAfter: end, DNSNames: names, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: k}
 }
 

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -137,8 +138,9 @@ func (c *connection) AuthType() string {
 // callerOf is who sends a request, by its token, else by the certificate of its connection.
 func (s *Server) callerOf(ctx context.Context) (service.Caller, error) {
 	var c service.Caller
+	var of *connection
 	if p, ok := peer.FromContext(ctx); ok {
-		if of, ok := p.AuthInfo.(*connection); ok {
+		if of, ok = p.AuthInfo.(*connection); ok {
 			c = of.caller
 			of.conn.Waits(true) // from now on again: it is not idle
 		}
@@ -148,6 +150,12 @@ func (s *Server) callerOf(ctx context.Context) (service.Caller, error) {
 	}
 	if given := metadata.ValueFromIncomingContext(ctx, "authorization"); len(given) > 0 {
 		return s.withAuthorization(c, given[0])
+	}
+	if c.Known() {
+		if err := s.service.Identify(c); err != nil {
+			// A client of gRPC connects again by itself, and shows a renewed certificate.
+			return c, errors.Join(err, of.conn.Close())
+		}
 	}
 	return c, nil
 }

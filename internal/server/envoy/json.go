@@ -142,6 +142,9 @@ func (j *jsonServer) decide(w http.ResponseWriter, r *http.Request) (*pb.RateLim
 		}
 	}
 	if err := j.of.service.Identify(c); err != nil {
+		if is.caller.Known() {
+			w.Header().Set("Connection", "close") // a new connection shows a renewed certificate
+		}
 		return nil, unauthorized(err, c)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSONBytes))
@@ -226,11 +229,9 @@ func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 			return nil, nil, err
 		}
 		stream, is.secure, is.SecurityLevel = secure, true, credentials.PrivacyAndIntegrity
-		if chains := secure.ConnectionState().VerifiedChains; len(chains) > 0 {
-			// A certificate of nobody's is no failure: a token may follow.
-			if known, err := h.of.service.WithCertificate(is.caller, chains[0][0]); err == nil {
-				is.caller = known
-			}
+		// A certificate of nobody's is no failure: a token may follow.
+		if known, err := h.of.service.WithCertificate(is.caller, secure.ConnectionState().VerifiedChains); err == nil {
+			is.caller = known
 		}
 	}
 	begun, http2, err := peek(stream)

@@ -153,6 +153,9 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 			err = s.service.Permit(c, need.Need, need.keysNamed(r)...)
 		}
 		if err != nil {
+			if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && service.AsError(err).Code == api.CodeUnauthorized {
+				w.Header().Set("Connection", "close") // a new connection shows a renewed certificate
+			}
 			p := refusal(err)
 			p.BearerAlone = asksByItself(r)
 			p.Write(w)
@@ -212,10 +215,10 @@ func (s *Server) identifyProxy(r *http.Request) (service.Caller, error) {
 }
 
 func (s *Server) byCertificate(c service.Caller, r *http.Request) (service.Caller, error) {
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return s.service.WithCertificate(c, r.TLS.VerifiedChains[0][0])
+	if r.TLS == nil {
+		return c, nil
 	}
-	return c, nil
+	return s.service.WithCertificate(c, r.TLS.VerifiedChains)
 }
 
 // callerOf is who a request comes from, as its guard found out.

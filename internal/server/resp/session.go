@@ -21,7 +21,7 @@ type session struct {
 	stream net.Conn // of conn, or TLS on it
 	in     *Reader
 	out    *Writer
-	peer   service.Caller // by address alone
+	peer   service.Caller // by address, or by the certificate of the connection
 	caller service.Caller // peer, or who it has proved to be
 	id     uint64
 	since  time.Time
@@ -258,10 +258,8 @@ func (s *session) handshake() error {
 	if s.server.stopping.Load() { // wake came before
 		s.wake()
 	}
-	if chains := secure.ConnectionState().VerifiedChains; len(chains) > 0 {
-		if is, err := s.server.service.WithCertificate(s.peer, chains[0][0]); err == nil {
-			s.peer, s.caller = is, is
-		}
+	if is, err := s.server.service.WithCertificate(s.peer, secure.ConnectionState().VerifiedChains); err == nil {
+		s.peer, s.caller = is, is
 	}
 	return nil
 }
@@ -295,6 +293,9 @@ func (s *session) fail(err error) {
 		}
 		if e.Code == api.CodeUnauthorized && !s.caller.Known() {
 			own.Text += ": send AUTH NAME TOKEN; 'weir token create' makes one"
+		}
+		if e.Code == api.CodeUnauthorized && s.caller.Known() && s.caller == s.peer {
+			s.quit = true // its certificate proves nothing any more: a new connection shows a renewed one
 		}
 	}
 	s.server.commands.failed.Add(1)

@@ -35,10 +35,13 @@ func (s *Service) WithPassword(c Caller, user, password string) (Caller, error) 
 	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Password(user, password) })
 }
 
-// WithCertificate is the caller as whom a certificate proves it to be that was verified, by
-// its subject alternative names.
-func (s *Service) WithCertificate(c Caller, of *x509.Certificate) (Caller, error) {
-	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Certificate(auth.NamesOf(of)) })
+// WithCertificate returns the caller with the identity that its certificate proves, by the chains that TLS verified.
+// Without a chain it returns the caller as it is.
+func (s *Service) WithCertificate(c Caller, chains [][]*x509.Certificate) (Caller, error) {
+	if len(chains) == 0 {
+		return c, nil
+	}
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Certificate(auth.CertificateOf(chains)) })
 }
 
 // WithName is the caller as an identity that nothing is proved of: for doors of protocols that can't, whose
