@@ -207,7 +207,6 @@ func TestQuestionsThatFail(t *testing.T) {
 		{"GET", "/v1/count?key=a&at=2099-01-01T00:00:00Z", api.CodeInvalidParameter, 400, "2099-01-01T00:00:00Z is in the future"},
 		{"GET", "/v1/rate?key=a&at=2099-01-01T00:00:00Z", api.CodeInvalidParameter, 400, "leave at out"},
 		{"GET", "/v1/top?at=2099-01-01T00:00:00Z", api.CodeInvalidParameter, 400, "is in the future"},
-		{"GET", "/v1/series?key=a&to=2099-01-01T00:00:00Z", api.CodeInvalidParameter, 400, "leave to out"},
 		{"GET", "/v1/count?key=a&at=", api.CodeInvalidParameter, 400, "at is empty"},
 		{"GET", "/v1/count?key=a&key=", api.CodeInvalidKey, 400, "key is empty: a key has 1 to 512"},
 		{"GET", "/v1/count?key=%ff", api.CodeInvalidKey, 400, "UTF-8"},

@@ -41,6 +41,14 @@ func (a Asked) At(field string, t time.Time) (time.Time, error) {
 	return a.present(), nil
 }
 
+// time is t, or the present if t is zero.
+func (a Asked) time(t time.Time) time.Time {
+	if t.IsZero() {
+		return a.present()
+	}
+	return t
+}
+
 // present is the time of a question that names none.
 func (a Asked) present() time.Time {
 	if a.now.IsZero() {
