@@ -19,14 +19,11 @@ PARALLEL  ?= 10
 PACKAGES  ?= 4
 VERBOSE   ?= -v
 LINT      := $(BIN)/golangci-lint
-NPM       := bench/doors/npm
-TSC       := clients/typescript
-APT       := apt-get update -qq && apt-get -o DPkg::Lock::Timeout=300 install -y -qq
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web settings web web-test pictures size
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary check clean need-go settings web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +46,11 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled. Those that take longest begin first.
 # The other modules' tests wait for programs more than they compute: they run side by side.
-test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium need-web need-postgres need-mariadb ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak). A missing program is left out, or with STRICT=1 a failure
+	@tools/programs.sh
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./internal/durable ./cmd/weir ./node ./...
 	@$(MAKE) --no-print-directory -j 3 test-netns test-bench test-browser
+	@tools/programs.sh missing
 
 test-netns: need-go
 	$(GO) vet -tags netns ./cmd/weir
@@ -59,7 +58,7 @@ test-netns: need-go
 test-bench: need-go
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
 
-test-browser: need-go need-chromium need-web
+test-browser: need-go
 	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$|TestReports$$' -timeout 5m ./...
 
 settings: need-go ## Write docs/settings.md from the settings of weir serve
@@ -75,7 +74,7 @@ pictures: build need-chromium need-web ## Draw docs/pictures from a running weir
 	cd web/browser && $(GO) test -mod=mod -run 'TestPictures$$' -count 1 -timeout 5m . -args -pictures $(CURDIR)/docs/pictures -weir $(CURDIR)/$(BIN)/weir
 	cd bench && $(GO) run ./report -draw
 
-race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool need-postgres need-mariadb ## Run every test under the race detector
+race: need-go need-gcc ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
@@ -155,7 +154,7 @@ size: need-go ## Print the size of the production code as a table (docs/ARCHITEC
 fmt: need-go ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
-bench: build need-goaccess need-redis-server ## Measure Weir beside the textbook designs, other limiters and Redis; writes docs/benchmarks.md
+bench: build need-redis-server ## Measure Weir beside the textbook designs, other limiters and Redis; writes docs/benchmarks.md
 	cd bench && $(GO) run ./report -out ../docs/benchmarks.md
 
 bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
@@ -176,6 +175,7 @@ bench-growth: need-go ## Measure what a hit, a count and a key cost with more ke
 adversary: need-go ## Search what limiters admit at worst; writes docs/adversary.md
 	cd bench && $(GO) run ./adversary -out ../docs/adversary.md
 
+check: export STRICT = 1
 check: lint test race ## All that must be green before a change lands
 
 clean: ## Remove what was built
@@ -184,77 +184,6 @@ clean: ## Remove what was built
 need-go:
 	@command -v $(GO) >/dev/null || { echo "make: Go 1.26 or newer is needed and not on the PATH: install it from https://go.dev/dl" >&2; exit 1; }
 
-need-gcc:
-	@command -v gcc >/dev/null || { echo "make: the race detector needs gcc: installing it"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
-	  { echo "make: gcc could not be installed: as root, apt-get install gcc libc6-dev" >&2; exit 1; }
-
-need-goaccess:
-	@command -v goaccess >/dev/null || { echo "make: the replay benchmark compares with goaccess: installing it"; apt-get update -qq && apt-get install -y -qq goaccess; } || \
-	  echo "make: goaccess could not be installed (as root: apt-get install goaccess): the report leaves it out and says so" >&2
-
-need-curl:
-	@command -v curl >/dev/null || { echo "make: the test of docs/envoy.md uses curl: installing it"; $(APT) curl; } || \
-	  { echo "make: curl could not be installed: as root, apt-get install curl" >&2; exit 1; }
-
-need-redis:
-	@{ command -v redis-cli && command -v redis-benchmark && /usr/bin/python3 -c 'import redis, limits'; } >/dev/null 2>&1 || { echo "make: tests of the RESP door use redis-cli, redis-benchmark, redis-py and limits: installing them"; $(APT) redis-tools python3-redis python3-limits; } || \
-	  { echo "make: they could not be installed: as root, apt-get install redis-tools python3-redis python3-limits" >&2; exit 1; }
-
-need-proxies:
-	@for program in caddy nginx haproxy; do \
-	  command -v $$program >/dev/null || [ -x /usr/sbin/$$program ] || { echo "make: tests of docs/proxies.md use $$program: installing it"; $(APT) --no-install-recommends $$program; } || \
-	    { echo "make: $$program could not be installed: as root, apt-get install caddy nginx haproxy" >&2; exit 1; }; \
-	done
-
-need-web: need-npm
-	@cmp -s web/package-lock.json web/node_modules/installed.json || { cd web && npm ci --loglevel=error && cp package-lock.json node_modules/installed.json; } || \
-	  { echo "make: the packages of web could not be installed: npm ci in that folder says why" >&2; exit 1; }
-
-need-statsd:
-	@/usr/bin/python3 -c 'import statsd' >/dev/null 2>&1 || { echo "make: tests of the StatsD door use python3-statsd: installing it"; $(APT) python3-statsd; } || \
-	  { echo "make: it could not be installed: as root, apt-get install python3-statsd" >&2; exit 1; }
-
-need-postgres:
-	@{ command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || { echo "make: tests of history use Postgres: installing it"; $(APT) postgresql; } || \
-	  { echo "make: Postgres could not be installed: as root, apt-get install postgresql" >&2; exit 1; }
-
-need-mariadb:
-	@command -v mariadbd >/dev/null || { echo "make: tests of history use MariaDB: installing it"; $(APT) mariadb-server; } || \
-	  { echo "make: MariaDB could not be installed: as root, apt-get install mariadb-server" >&2; exit 1; }
-
-need-redis-server:
-	@command -v redis-server >/dev/null || { echo "make: tests and a benchmark compare with redis-server: installing it"; $(APT) redis-server; } || \
-	  { echo "make: redis-server could not be installed: as root, apt-get install redis-server" >&2; exit 1; }
-
-need-npm:
-	@command -v npm >/dev/null || { echo "make: tests of the doors use clients from npm: installing nodejs and npm"; $(APT) nodejs npm; } || \
-	  { echo "make: they could not be installed: as root, apt-get install nodejs npm" >&2; exit 1; }
-	@cmp -s $(NPM)/package-lock.json $(NPM)/node_modules/installed.json || { cd $(NPM) && npm ci --loglevel=error && cp package-lock.json node_modules/installed.json; } || \
-	  { echo "make: the packages of $(NPM) could not be installed: npm ci in that folder says why" >&2; exit 1; }
-
-need-tsc: need-npm
-	@cmp -s $(TSC)/package-lock.json $(TSC)/node_modules/installed.json || { cd $(TSC) && npm ci --ignore-scripts --loglevel=error && cp package-lock.json node_modules/installed.json; } || \
-	  { echo "make: the compiler of TypeScript could not be installed: npm ci in $(TSC) says why" >&2; exit 1; }
-
-need-python:
-	@command -v python3 >/dev/null || { echo "make: the client for Python is tested with python3: installing it"; $(APT) python3; } || \
-	  { echo "make: it could not be installed: as root, apt-get install python3" >&2; exit 1; }
-
-need-iproute2:
-	@{ command -v ip && command -v tc; } >/dev/null || { echo "make: network namespaces need iproute2: installing it"; apt-get update -qq && apt-get install -y -qq iproute2; } || \
-	  { echo "make: iproute2 could not be installed: as root on Linux, apt-get install iproute2" >&2; exit 1; }
-
-need-chromium:
-	@command -v chromium >/dev/null || { echo "make: tests of the dashboard run it in Chromium: installing it"; apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } || \
-	  { echo "make: Chromium could not be installed: as root, apt-get install chromium fonts-dejavu-core" >&2; exit 1; }
-
-need-tmux:
-	@command -v tmux >/dev/null || { echo "make: weir top is tested in tmux: installing it"; $(APT) tmux; } || \
-	  { echo "make: tmux could not be installed: as root, apt-get install tmux" >&2; exit 1; }
-
-need-promtool:
-	@command -v promtool >/dev/null || { echo "make: alert rules and the Grafana dashboard are checked by promtool: installing it"; $(APT) --no-install-recommends prometheus; } || \
-	  { echo "make: promtool could not be installed: as root, apt-get install prometheus" >&2; exit 1; }
-
-need-node:
-	@command -v npm >/dev/null || { echo "make: building the dashboard needs Node.js 20 or newer, with npm: install it from https://nodejs.org" >&2; exit 1; }
+# need-X: the program X of tools/programs.sh is there, or is installed, or it is an error.
+need-%:
+	@tools/programs.sh $*

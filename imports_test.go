@@ -30,7 +30,7 @@ type layer struct {
 
 // layers is the architecture (docs/ARCHITECTURE.md), from the bottom up.
 var layers = []layer{
-	{"base", []string{"internal/units", "internal/wire", "internal/prefetch", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields"}, "", ""},
+	{"base", []string{"internal/units", "internal/wire", "internal/prefetch", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields", "internal/testprogram"}, "", ""},
 	{"window", []string{"window", "limit"}, "base", ""},
 	{"engine", []string{"internal/engine/replication", "internal/engine/keyspace", "internal/engine/admission"}, "base window", "cespare/xxhash"},
 	{"library", []string{"."}, "base window engine", ""},

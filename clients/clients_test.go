@@ -19,6 +19,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testprogram"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"
@@ -119,11 +120,7 @@ func locked(t *testing.T) []string {
 // run runs a program in a folder, and fails with what it printed.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("%s is needed, and not on the PATH: `make test` installs it", name)
-	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd := exec.CommandContext(t.Context(), testprogram.Path(t, name), args...)
 	cmd.Dir, cmd.Env = dir, env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -144,9 +141,7 @@ func TestPython(t *testing.T) {
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	const tsc = "node_modules/.bin/tsc"
-	if _, err := os.Stat(filepath.Join("typescript", tsc)); err != nil {
-		t.Fatalf("clients/typescript/%s is needed: `make test` installs it", tsc)
-	}
+	testprogram.File(t, filepath.Join("typescript", tsc))
 	compiled, env := t.TempDir(), os.Environ()
 	run(t, "typescript", env, "node", tsc, "--outDir", compiled)
 	if err := os.WriteFile(filepath.Join(compiled, "package.json"), []byte(`{"type":"module"}`), 0o600); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/testprogram"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -91,17 +92,7 @@ func (p *proxied) file(name, before, text, after string) string {
 // run runs a program of Debian until the test ends, and waits until it listens.
 func (p *proxied) run(name string, args ...string) {
 	p.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		for _, also := range []string{"/usr/sbin/" + name, "/usr/bin/" + name} { // which not every PATH has
-			if _, missing := os.Stat(also); missing == nil {
-				path, err = also, nil
-			}
-		}
-	}
-	if err != nil {
-		p.Fatalf("%s is not installed, and the recipe of docs/proxies.md is tried with it: make need-proxies installs it", name)
-	}
+	path := testprogram.Path(p, name)
 	var output bytes.Buffer
 	ctx, end := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, args...)

@@ -3,25 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"testing"
-)
 
-// program is the path of one that a test needs; need is the rule of the Makefile that installs it.
-func program(t *testing.T, name, need string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("%s is not installed: make %s installs it, and make test does that first", name, need)
-	}
-	return path
-}
+	"github.com/weir-counter/weir/internal/testprogram"
+)
 
 // oracle starts a redis-server to compare with.
 func oracle(t *testing.T) (address string) {
 	t.Helper()
-	s, err := start(t.Context(), "redis", redisArgs(program(t, "redis-server", "need-redis-server")))
+	s, err := start(t.Context(), "redis", redisArgs(testprogram.Path(t, "redis-server")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +23,8 @@ func oracle(t *testing.T) (address string) {
 // runNode runs a program of the folder npm, which fails when something is not as it should be.
 func runNode(t *testing.T, script string, args ...string) {
 	t.Helper()
-	path := program(t, "node", "need-npm")
-	if _, err := os.Stat("npm/node_modules/ioredis"); err != nil {
-		t.Fatal("the packages of bench/doors/npm are not installed: make need-npm installs them, and make test does that first")
-	}
+	path := testprogram.Path(t, "node")
+	testprogram.File(t, "npm/node_modules/ioredis")
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, append([]string{script}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "npm", &out, &out
@@ -65,10 +54,7 @@ func TestLimitersOfNode(t *testing.T) {
 // So does Python's limits.
 func TestPythonLimits(t *testing.T) {
 	t.Parallel()
-	const python = "/usr/bin/python3"
-	if exec.Command(python, "-c", "import limits").Run() != nil {
-		t.Fatal("python3-limits is not installed: make need-redis installs it, and make test does that first")
-	}
+	python := testprogram.Python(t, "limits")
 	out, err := exec.CommandContext(t.Context(), python, "limits_compare.py", open(t), oracle(t)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

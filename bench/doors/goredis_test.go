@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/weir-counter/weir/internal/testprogram"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -131,10 +132,7 @@ func TestGoRedisPipelines(t *testing.T) {
 
 // redis-py connects and keeps a limit.
 func TestPythonRedis(t *testing.T) {
-	const python = "/usr/bin/python3"
-	if exec.Command(python, "-c", "import redis").Run() != nil {
-		t.Fatal("python3-redis is not installed: make need-redis installs it, and make test does that first")
-	}
+	python := testprogram.Python(t, "redis")
 	host, port, err := net.SplitHostPort(open(t))
 	if err != nil {
 		t.Fatal(err)

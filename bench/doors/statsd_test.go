@@ -11,6 +11,7 @@ import (
 	datadog "github.com/DataDog/datadog-go/v5/statsd"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/testprogram"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -104,10 +105,7 @@ func TestHotShots(t *testing.T) {
 // python-statsd sends by both, alone and in pipelines.
 func TestPythonStatsD(t *testing.T) {
 	t.Parallel()
-	const python = "/usr/bin/python3"
-	if exec.Command(python, "-c", "import statsd").Run() != nil {
-		t.Fatal("python3-statsd is not installed: make need-statsd installs it, and make test does that first")
-	}
+	python := testprogram.Python(t, "statsd")
 	n := openStatsD(t)
 	host, port, err := net.SplitHostPort(n.StatsDAddr())
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-counter/weir/internal/testprogram"
 )
 
 // The first commands of docs/envoy.md do what the page says, with this server in place of weir serve.
@@ -24,9 +26,7 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("the page has %q where the server starts", serve)
 	}
 	s := newTestServer(t, options{limits: limits})
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Fatal("curl is not installed: make need-curl installs it")
-	}
+	testprogram.Path(t, "curl")
 	var script, want strings.Builder
 	for line := range strings.Lines(rest) {
 		if output, is := strings.CutPrefix(line, "# "); is {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-counter/weir/internal/testprogram"
 )
 
 // described is the labels of each metric that there can be, by name.
@@ -74,11 +76,7 @@ func fits(t *testing.T, metrics map[string][]string, where, expr string) {
 
 func promtool(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	path, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Fatal("this test needs promtool: as root, apt-get install prometheus (make need-promtool)")
-	}
-	command := exec.Command(path, args...)
+	command := exec.Command(testprogram.Path(t, "promtool"), args...)
 	command.Dir = dir
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

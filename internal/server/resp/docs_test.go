@@ -9,15 +9,13 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/testprogram"
 )
 
 // redisTool runs a program of Debian's redis-tools against s.
 func (s *testServer) redisTool(name string, args ...string) string {
 	s.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		s.Fatalf("%s is not installed: make need-redis installs it, and make test does that first", name)
-	}
+	path := testprogram.Path(s, name)
 	_, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
 		s.Fatal(err)

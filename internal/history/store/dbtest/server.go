@@ -1,6 +1,5 @@
 // Package dbtest runs Postgres and MariaDB for tests: real processes in a temporary directory, on
-// loopback. One serves all tests of a package (Main), each with a database of its own. A program
-// that is missing fails the test with what to install: make test does.
+// loopback. One serves all tests of a package (Main), each with a database of its own.
 package dbtest
 
 import (
@@ -20,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/testprogram"
 )
 
 // Server is a database server that tests share, or a benchmark. It starts when the first of them asks for it.
@@ -69,6 +70,9 @@ func Main(m *testing.M, servers ...*Server) {
 // URL makes a database, and returns its URL for package store.
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
+	for _, program := range s.kind.programs {
+		testprogram.Path(t, program)
+	}
 	url, err := s.Database(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -158,14 +162,9 @@ func (s *Server) begin(ctx context.Context) (err error) {
 // find finds the programs.
 func (s *Server) find() (found []string, err error) {
 	for _, program := range s.kind.programs {
-		path, err := exec.LookPath(program)
+		path, err := testprogram.Look(program)
 		if err != nil {
-			if hidden, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); len(hidden) > 0 {
-				path, err = hidden[len(hidden)-1], nil
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s is missing, which this test needs: as root, apt-get install %s (make test does)", program, s.kind.install)
+			return nil, fmt.Errorf("%s is missing (as root, apt-get install %s): %w", program, s.kind.install, err)
 		}
 		found = append(found, path)
 	}

@@ -1,0 +1,64 @@
+// Package testprogram finds the external programs that tests need. Where one is missing, its test
+// is skipped; with STRICT=1 in the environment, as in CI and `make check`, the test fails.
+// tools/programs.sh has the list of them, installs them, and prints what a run has left out.
+package testprogram
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Look returns the path of a program, or an error if it is not installed. It also looks where
+// Debian keeps programs that not every PATH has.
+func Look(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, pattern := range []string{"/usr/sbin/", "/usr/lib/postgresql/*/bin/"} {
+		if found, _ := filepath.Glob(pattern + name); len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", err
+}
+
+// Path returns the path of a program that a test needs. A test whose program is missing ends here.
+func Path(tb testing.TB, name string) string {
+	tb.Helper()
+	path, err := Look(name)
+	if err != nil {
+		Missing(tb, name)
+	}
+	return path
+}
+
+// File ends a test if a file that an installation leaves, such as a package of npm, is missing.
+func File(tb testing.TB, path string) {
+	tb.Helper()
+	if _, err := os.Stat(path); err != nil {
+		Missing(tb, path)
+	}
+}
+
+// Python returns the path of the Python that has a module. A test ends here if there is none.
+func Python(tb testing.TB, module string) string {
+	tb.Helper()
+	const debian = "/usr/bin/python3" // apt-get installs modules for it
+	if exec.Command(debian, "-c", "import "+module).Run() != nil {
+		Missing(tb, "Python's "+module)
+	}
+	return debian
+}
+
+// Missing ends a test that needs what is not installed: skipped, or failed with STRICT=1.
+func Missing(tb testing.TB, what string) {
+	tb.Helper()
+	const advice = "%s is not installed: as root on Debian, tools/programs.sh installs what tests need"
+	if os.Getenv("STRICT") == "1" {
+		tb.Fatalf(advice, what)
+	}
+	tb.Skipf(advice, what)
+}
