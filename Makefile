@@ -23,7 +23,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary check clean need-go settings web web-test pictures size
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary textbook check clean need-go settings web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -171,6 +171,9 @@ bench-history: build ## Print the figures of history: a year of a million keys i
 
 bench-growth: need-go ## Measure what a hit, a count and a key cost with more keys, goroutines and longer windows; writes docs/benchmarks-growth.md
 	cd bench && $(GO) run ./growth -page ../docs/benchmarks-growth.md
+
+textbook: need-go ## Measure the designs of textbooks next to Weir, within two minutes; writes the tables of docs/textbook.md
+	cd bench && $(GO) run ./textbook/compare -page ../docs/textbook.md -picture ../docs/pictures/textbook.svg
 
 adversary: need-go ## Search what limiters admit at worst; writes docs/adversary.md
 	cd bench && $(GO) run ./adversary -out ../docs/adversary.md

@@ -1,5 +1,6 @@
-// Package textbook has the hit counters that books and interviews teach, each
-// as fast as its design can be, under one lock, to be measured beside Weir.
+// Package textbook has the hit counters and limiters that books and interviews
+// teach, to be measured next to Weir: those of Designs as fast as the design can
+// be, under one lock, and those of Miniatures to show an idea.
 //
 // They all share the assumptions of those texts, which Weir does not make: a
 // count asks for a window that ends at or after the newest hit, and no window
@@ -31,6 +32,26 @@ func Designs() []Design {
 		{"cached", func(window int64) Counter { return NewCached(window) }},
 		{"tiers", func(int64) Counter { return NewTiers() }},
 		{"seconds", func(window int64) Counter { return NewSeconds(window) }},
+	}
+}
+
+// Miniatures are designs that show an idea and are not meant to be fast: without
+// bounds, without a lock, or with a network in between.
+func Miniatures() []Design {
+	return []Design{
+		{"vector", func(int64) Counter { return NewVector() }},
+		{"queue", func(window int64) Counter { return NewQueue(window) }},
+		{"unlocked", func(window int64) Counter { return NewUnlocked(window) }},
+		{"central", func(window int64) Counter {
+			c, err := NewCentral(window)
+			if err != nil {
+				panic(err) // no loopback
+			}
+			return c
+		}},
+		{"tree", func(window int64) Counter { return NewTree(window, 16) }},
+		{"state-crdt", func(window int64) Counter { return NewStateCRDT(window) }},
+		{"operation-crdt", func(window int64) Counter { return NewOperationCRDT(window) }},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 )
 
 // steps is the example of the texts: counts over 300 s as time goes on.
@@ -34,6 +35,90 @@ func TestSteps(t *testing.T) {
 			if got := c.Count(step.at, 300); got != step.want {
 				t.Errorf("%s: at %d: %d hits, want %d", d.Name, step.at, got, step.want)
 			}
+		}
+	}
+}
+
+// The steps of the texts, by the miniatures that answer at once.
+func TestMiniatures(t *testing.T) {
+	for _, d := range Miniatures() {
+		if d.Name == "tree" || d.Name == "state-crdt" || d.Name == "operation-crdt" {
+			continue
+		}
+		c := d.New(300)
+		for _, step := range steps {
+			for range step.hits {
+				c.Hit(step.at)
+			}
+			if got := c.Count(step.at, 300); got != step.want {
+				t.Errorf("%s: at %d: %d hits, want %d", d.Name, step.at, got, step.want)
+			}
+		}
+		if c, is := c.(*Central); is {
+			c.Close()
+		}
+	}
+}
+
+// The root of a tree lacks what its leaves and their parents still add up.
+func TestTreeIsLate(t *testing.T) {
+	c := NewTree(300, 4)
+	for at, want := range []int64{0, 0, 4, 8} {
+		for range 4 {
+			c.Hit(1_000 + int64(at))
+		}
+		if got := c.Count(1_000+int64(at), 300); got != want {
+			t.Errorf("%d s later: %d hits, want %d", at, got, want)
+		}
+	}
+}
+
+// What all replicas have exchanged, they all have; a merge that is repeated changes nothing.
+func TestStateCRDT(t *testing.T) {
+	c := NewStateCRDT(300)
+	for range 3 {
+		c.Hit(1_000)
+	}
+	if got := c.Count(1_000, 300); got != 1 {
+		t.Errorf("before an exchange the first replica has %d hits, want its own", got)
+	}
+	for range 2 {
+		for at := range replicas {
+			merge(c.state[0][at], c.state[at][at])
+		}
+	}
+	if got := c.Count(1_000, 300); got != 3 {
+		t.Errorf("%d hits, want 3", got)
+	}
+}
+
+// Operations that are lost or come twice stay so.
+func TestOperationCRDT(t *testing.T) {
+	c := NewOperationCRDT(300)
+	const hits = 30_000
+	for range hits {
+		c.Hit(1_000)
+	}
+	if got := c.Count(1_000, 300); got == hits || got < hits*98/100 || got > hits*102/100 {
+		t.Errorf("%d hits of %d", got, hits)
+	}
+}
+
+// Each limiter against the schedule that the texts name for it: five at the end of a second and five
+// at the beginning of the next, with five allowed in a second.
+func TestLimiters(t *testing.T) {
+	want := map[string]int{
+		"counter per period": 10, "minimum gap": 2, "look back 10": 10, "sliding log": 5, "sliding window counter": 5, "token bucket": 6,
+	}
+	for _, d := range LimiterDesigns() {
+		l, admitted := d.New(5, time.Second), 0
+		for _, ms := range []time.Duration{1900, 1905, 1910, 1915, 1920, 2100, 2105, 2110, 2115, 2120} {
+			if l.Allow(ms * time.Millisecond) {
+				admitted++
+			}
+		}
+		if admitted != want[d.Name] {
+			t.Errorf("%s admits %d, want %d", d.Name, admitted, want[d.Name])
 		}
 	}
 }
