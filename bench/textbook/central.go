@@ -1,6 +1,7 @@
 package textbook
 
 import (
+	"context"
 	"net"
 	"net/rpc"
 )
@@ -39,7 +40,7 @@ func NewCentral(window int64) (*Central, error) {
 	if err := server.Register(&CentralServer{NewRing(window)}); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
