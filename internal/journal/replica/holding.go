@@ -75,8 +75,8 @@ func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 }
 
 func (h *Holding) hits(b record.Batch, own bool) {
-	if o := h.open[b.Partition]; o != nil && !own {
-		o.see(b)
+	if o := h.open[b.Partition]; o != nil {
+		o.see(b, own)
 	}
 	switch c := h.arrivals[b.Partition]; {
 	case c != nil:
@@ -91,15 +91,11 @@ func (h *Holding) hits(b record.Batch, own bool) {
 	}
 }
 
-// retract takes own hits back that another node counts: see requests. A snapshot that is not settled has them.
+// retract takes own hits back that another node counts: see requests.
 func (h *Holding) retract(b record.Batch) {
-	if len(b.Less) == 0 || !replication.Of(h.engine).Holds(b.Partition) {
-		return
+	if len(b.Less) > 0 && replication.Of(h.engine).Holds(b.Partition) {
+		replication.Of(h.engine).Retract(b.Partition, b.Less)
 	}
-	if o := h.open[b.Partition]; o != nil {
-		o.spoiled = true
-	}
-	replication.Of(h.engine).Retract(b.Partition, b.Less)
 }
 
 func (h *Holding) apply(b record.Batch, own bool) {
@@ -207,7 +203,7 @@ func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 // restored counts a batch of one of these kinds.
 func (h *Holding) restored(b record.Batch) error {
 	if o := h.open[b.Partition]; o != nil {
-		o.see(b)
+		o.see(b, false)
 	}
 	if c := h.arrivals[b.Partition]; c != nil {
 		if c.room(h.maxThen) {

@@ -110,8 +110,13 @@ func (r *Replica) openBefore(snaps []record.Snapshot) {
 	}
 }
 
-// see looks at a batch of another life that is applied after the state was taken.
-func (o *openSnapshot) see(b record.Batch) {
+// see looks at a batch that is applied after the state was taken, held or not: own hits that another node
+// counts are in the state, other own batches are there as they should be.
+func (o *openSnapshot) see(b record.Batch, own bool) {
+	if own {
+		o.spoiled = o.spoiled || len(b.Less) > 0
+		return
+	}
 	if b.Kind != record.KindHits {
 		o.spoiled = o.spoiled || b.Kind == record.KindClear || len(o.removed) > 0
 		return

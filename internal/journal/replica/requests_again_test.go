@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
@@ -26,6 +27,28 @@ func TestRequestsReadAgain(t *testing.T) {
 			if got := to.note(id, in); got != want[i] {
 				t.Errorf("round %d: flush %d counts the request: %v, want %v", round, i, got, want[i])
 			}
+		}
+	}
+}
+
+// A snapshot has own hits that another node turns out to count: it is not stored, also if its partition was released meanwhile (seed 93147).
+func TestSnapshotWithHitsOfAnotherNode(t *testing.T) {
+	engine, err := weir.New(weir.Config{Partitions: 16, Gather: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	for _, released := range []bool{false, true} {
+		h := NewHolding(engine)
+		h.open[1] = &openSnapshot{}
+		if released {
+			replication.Of(engine).Release(1)
+		}
+		if err := h.Count(record.Batch{Partition: 1, Seq: 1, Less: []replication.Delta{{Key: "k", At: 1, N: 1}}}, true, true); err != nil {
+			t.Fatal(err)
+		}
+		if !h.open[1].spoiled {
+			t.Errorf("released %v: the snapshot counts as sound", released)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestSimulation(t *testing.T) {
 
 // Seeds that have found a fault stay.
 func TestSimulationSeeds(t *testing.T) {
-	for _, seed := range []uint64{8, 10, 18, 37, 71, 309, 3305, 3907, 6051, 780, 841, 871, 926, 2097, 2211, 4334, 11000, 12705, 12959, 51318, 54251, 59471, 66809, 90024, 90070, 91064, 91935} {
+	for _, seed := range []uint64{8, 10, 18, 37, 71, 309, 3305, 3907, 6051, 780, 841, 871, 926, 2097, 2211, 4334, 11000, 12705, 12959, 51318, 54251, 59471, 66809, 90024, 90070, 91064, 91935, 93147} {
 		simulate(t, seed, newSimTally())
 	}
 }
