@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weir-counter/weir/internal/concurrency"
@@ -48,6 +49,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	defer tick.Stop()
 	for failed := 0; ; {
 		k.tell(ctx)
+		k.expect(time.Now())
 		if k.Current() {
 			k.release(ctx, k.View.List())
 		}
@@ -77,6 +79,17 @@ func (k *Keeper) tell(ctx context.Context) {
 	defer cancel()
 	if err := k.View.registry.Put(ctx, now); err != nil && ctx.Err() == nil {
 		k.View.cfg.Log.Warn("journal: could not tell the other nodes which partitions this one holds; will retry", "error", err)
+	}
+}
+
+// expect has the replica know the members that registered: the journal may have lost the only flushes of one that this node never
+// hears. One that registered longer ago is known by its flushes, or was waited for.
+func (k *Keeper) expect(now time.Time) {
+	for _, e := range k.View.registry.Entries() {
+		origin, err := strconv.ParseUint(e.Origin, 16, 64)
+		if err == nil && e.Node != k.View.cfg.Node && now.Sub(e.At) <= replica.ForgetAfter {
+			k.Replica.Expect(now, record.Incarnation{Origin: origin, Epoch: e.Epoch}, e.Node)
+		}
 	}
 }
 

@@ -248,7 +248,12 @@ func (r *Replica) Removed(origin string, at int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.audit.byOrigin[id]
-	if l == nil || l.at > at {
+	if l == nil { // nothing of it is here
+		known := r.peers[id] != nil
+		delete(r.peers, id)
+		return known
+	}
+	if l.at > at {
 		return false
 	}
 	l.left = true

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/weir-counter/weir/internal/journal/record"
@@ -121,18 +122,9 @@ const maxPeers = 10_000
 func (r *Replica) Hear(now time.Time, b Heartbeat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.peers[b.Origin]
+	p := r.peerOf(now, b.Origin)
 	if p == nil {
-		for origin, old := range r.peers {
-			if now.Sub(old.heard) > ForgetAfter {
-				delete(r.peers, origin)
-			}
-		}
-		if len(r.peers) >= maxPeers {
-			return
-		}
-		p = &peer{}
-		r.peers[b.Origin] = p
+		return
 	}
 	r.followed(b.Origin, p)
 	fresh := r.freshBefore(b.Origin)
@@ -144,6 +136,39 @@ func (r *Replica) Hear(now time.Time, b Heartbeat) {
 	}
 	p.hear(now, b)
 	r.followed(b.Origin, p)
+}
+
+// Expect notes that a member of the cluster began a life, as the registry of the cluster says: if neither its hello nor a
+// beat of that life arrives, the member is silent after LateAfter. O(nodes).
+func (r *Replica) Expect(now time.Time, of record.Incarnation, node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.peers, func(origin uint64, p *peer) bool { // of its directory before
+		return p.node == node && origin != of.Origin && r.audit.byOrigin[origin] == nil && now.Sub(p.heard) > LateAfter
+	})
+	if l := r.audit.byOrigin[of.Origin]; l != nil && (l.epoch >= of.Epoch || !l.left) {
+		return // its flushes tell
+	}
+	if p := r.peerOf(now, of.Origin); p != nil && p.epoch < of.Epoch {
+		p.node, p.epoch, p.heard, p.fresh = node, of.Epoch, now, Later(p.fresh, r.freshBefore(of.Origin))
+	}
+}
+
+// peerOf returns an origin's, which may be new; nil: there are too many. The caller holds mu.
+func (r *Replica) peerOf(now time.Time, origin uint64) *peer {
+	if p := r.peers[origin]; p != nil {
+		return p
+	}
+	for origin, old := range r.peers {
+		if now.Sub(old.heard) > ForgetAfter {
+			delete(r.peers, origin)
+		}
+	}
+	if len(r.peers) >= maxPeers {
+		return nil
+	}
+	r.peers[origin] = &peer{}
+	return r.peers[origin]
 }
 
 // freshBefore is up to when nothing is missing of what an origin took, as is known before the

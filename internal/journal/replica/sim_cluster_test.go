@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/journal/record"
 )
 
 // simCluster is one simulation: nodes in a world that fails, as its seed says.
@@ -28,6 +30,7 @@ type simCluster struct {
 	ringBytes int
 	max       int64           // size bound of the journal; 0: none
 	replaced  map[uint64]bool // origins whose directory is gone
+	members   map[string]record.Incarnation
 	protected map[string]bool // nodes that keep their ring
 	damaged   map[simPart]bool
 	spoiled   map[int]bool // partitions without a sound snapshot for a while
@@ -61,7 +64,7 @@ var simBegin = time.Unix(1_700_000_000, 0)
 
 func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	w := NewWorld(seed)
-	c := &simCluster{t: t, w: w, model: newSimModel(), replaced: map[uint64]bool{}, protected: map[string]bool{}, damaged: map[simPart]bool{}, spoiled: map[int]bool{}, unsure: map[int]bool{}, tally: newSimTally(), requests: map[string][3]simOp{}}
+	c := &simCluster{t: t, w: w, model: newSimModel(), replaced: map[uint64]bool{}, members: map[string]record.Incarnation{}, protected: map[string]bool{}, damaged: map[simPart]bool{}, spoiled: map[int]bool{}, unsure: map[int]bool{}, tally: newSimTally(), requests: map[string][3]simOp{}}
 	c.holes = []simHoles{simSound, simCovered, simSound, simBeyond}[seed%4]
 	if c.holes == simBeyond && w.Chance(.5) {
 		c.ringBytes = 1

@@ -3,6 +3,7 @@ package replica
 import (
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -99,5 +100,40 @@ func (c *simCluster) noneLate() {
 				c.failf("%s calls %s late, %s since %v, and all is well", n.name, o.Node, o.Why, o.Since.UTC())
 			}
 		}
+	}
+}
+
+// All replicas lose the hello of a node that no other node reaches from then on, and another node starts again: it has nothing of the
+// first one, and hears nothing, but knows of it as a member, and calls it late (seed 81203).
+func TestMemberThatNobodyHears(t *testing.T) {
+	c := newSimCluster(t, 8) // of three nodes and more, whose clocks agree
+	defer c.end()
+	c.net.SetFaults(Faults{Usual: time.Millisecond, Slowest: 2 * time.Millisecond})
+	if len(c.nodes) < 3 || c.skewed {
+		t.Fatalf("%d nodes, skewed %v: take another seed", len(c.nodes), c.skewed)
+	}
+	first, lost := c.nodes[0], c.nodes[2]
+	c.log.Appended = func(sequence uint64, data []byte) {
+		if c.model.appended(sequence, data); c.model.parts[&data[0]].Origin == lost.origin {
+			c.log.Lose(sequence, Replicas)
+		}
+	}
+	c.w.Run(5 * time.Second)
+	for _, other := range c.nodes {
+		if other != lost {
+			c.net.Cut(lost.name, other.name)
+		}
+	}
+	first.crash()
+	first.start()
+	c.w.Run(2 * time.Second)
+	lost.hit("k")
+	c.w.Run(lost.simNamed() + LateAfter)
+	_, late := first.r.Freshness(c.now())
+	if len(late) != 1 || late[0].Node != lost.name || late[0].Why != Silent {
+		t.Errorf("late are %+v, want %s", late, lost.name)
+	}
+	for _, failed := range c.failures {
+		t.Error(failed)
 	}
 }

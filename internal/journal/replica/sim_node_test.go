@@ -370,9 +370,16 @@ func (n *simNode) beat(run int) bool {
 	}
 	b := Heartbeat{n.r.encoder.Incarnation, n.name, Promised(n.flushEvery), n.f.Written().Flush, n.c.now().Sub(n.f.Written().Began)}
 	n.r.Hear(n.c.now(), b)
+	registered := n.c.log.leaderFor(n.name) != nil // Keeper.Run reaches the registry
+	if registered {
+		n.c.members[n.name] = n.r.encoder.Incarnation
+	}
 	for _, other := range n.c.nodes {
 		if other == n {
 			continue
+		}
+		if of := n.c.members[other.name]; registered && of.Epoch > 0 {
+			n.r.Expect(n.c.now(), of, other.name)
 		}
 		n.c.net.Send(n.name, other.name, func() {
 			if other.ready {
