@@ -26,6 +26,7 @@ promtool|promtool|prometheus|alert rules and the Grafana dashboard
 postgres|postgres|postgresql|history in Postgres
 mariadb|mariadbd|mariadb-server|history in MariaDB
 goaccess|goaccess|goaccess|goaccess in the replay benchmark
+root|-||full and read-only disks, on file systems of their own
 iproute2|ip tc|iproute2|clusters in network namespaces
 gcc|gcc|gcc libc6-dev|the race detector
 '
@@ -67,11 +68,12 @@ install() {
 missing() {
   left=
   for name; do present "$name" || left="$left $name"; done
+  [ "$(id -u)" = 0 ] || left="$left root"
   [ -n "$left" ] || return 0
-  echo "Not installed, and left out of the tests:"
+  echo "Missing, and left out of the tests:"
   for name in $left; do
-    case $(field "$name" 2) in npm:*) how="npm ci in $(field "$name" 2 | cut -c 5-)" ;; *) how="apt-get install $(field "$name" 3)" ;; esac
-    printf '  %-48s %s\n' "$(field "$name" 4)" "$how"
+    case $(field "$name" 2) in -) how="run as root" ;; npm:*) how="npm ci in $(field "$name" 2 | cut -c 5-)" ;; *) how="apt-get install $(field "$name" 3)" ;; esac
+    printf '  %-56s %s\n' "$(field "$name" 4)" "$how"
   done
   return 1
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/testprogram"
 )
 
 // disk is a small file system of its own, in memory.
@@ -25,7 +26,7 @@ func newDisks(t *testing.T, c *processes) (disks []disk) {
 	for _, dir := range c.dirs {
 		err := syscall.Mount("weir-test", dir, "tmpfs", 0, fmt.Sprint("size=", diskBytes))
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
-			t.Fatal("this test mounts a small file system, which needs root: run it as root, or leave these tests out by name: go test -skip 'DisksAreFull|DiskFull|ReadOnlyDisk'")
+			testprogram.Missing(t, "the right to mount a file system")
 		}
 		if err != nil {
 			t.Fatal(err)

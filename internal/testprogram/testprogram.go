@@ -53,10 +53,10 @@ func Python(tb testing.TB, module string) string {
 	return debian
 }
 
-// Missing ends a test that needs what is not installed: skipped, or failed with STRICT=1.
+// Missing ends a test that needs what is not there: skipped, or failed with STRICT=1.
 func Missing(tb testing.TB, what string) {
 	tb.Helper()
-	const advice = "%s is not installed: as root on Debian, tools/programs.sh installs what tests need"
+	const advice = "%s is missing: as root on Debian, tools/programs.sh installs what tests need"
 	if os.Getenv("STRICT") == "1" {
 		tb.Fatalf(advice, what)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	patience   = 30 * time.Second // for a stream without a leader: one that is lost takes up to 9 s
+	patience   = 2 * time.Minute // for a stream without a leader: an election takes up to 9 s, and much longer on a machine that is overloaded
 	retryEvery = 50 * time.Millisecond
 	AskTime    = 3 * time.Second // a request may be lost on its way
 	firstAsk   = AskTime / 6     // servers without a leader drop requests, and may have one soon

@@ -356,12 +356,14 @@ func taken(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNameInUse
 }
 
+const appliedWithin = 30 * time.Second // of a leader's election
+
 // AwaitApplied returns the last sequence of the journal once it is what is known to
 // have been acknowledged, or after a while what it is. Among many nodes a leader
 // that has just been elected says less for a moment: it has the message, and has
 // not yet applied it to the stream.
 func (s *Store) AwaitApplied(ctx context.Context, last, known uint64) (uint64, error) {
-	for end := time.Now().Add(patience); last < known && time.Now().Before(end); {
+	for end := time.Now().Add(appliedWithin); last < known && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return last, context.Cause(ctx)

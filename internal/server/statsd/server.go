@@ -151,16 +151,17 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain is how long a server that stops reads datagrams that the kernel has: it has them at once.
-const drain = 100 * time.Millisecond
+// A server that stops still reads the datagrams that the kernel has, for at most drainMost while senders
+// go on. None for drain means that there are no more.
+const drain, drainMost = 100 * time.Millisecond, time.Second
 
 // stop ends the waits for senders.
 func (s *Server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.ending)
-	_ = s.packets.SetReadDeadline(time.Now().Add(drain)) // a closed one does not wait
-	_ = s.listener.Close()                               // nobody is left to tell
+	_ = s.packets.SetReadDeadline(time.Unix(1, 0)) // receive goes on by deadlines of its own; a closed one does not wait
+	_ = s.listener.Close()                         // it accepts nobody anymore
 	for c := range s.open {
 		_ = c.SetReadDeadline(time.Unix(1, 0)) // a closed one is awake
 	}

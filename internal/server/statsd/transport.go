@@ -110,14 +110,24 @@ const maxDatagram = 64 << 10
 // receive counts datagrams until the server stops.
 func (s *Server) receive() error {
 	c, buffer := newCounting(s), make([]byte, maxDatagram)
+	var end time.Time // of the datagrams that the kernel has when the server stops
 	for {
+		if !end.IsZero() {
+			// Set right before the read: a deadline that passed before it hides what the kernel has.
+			_ = s.packets.SetReadDeadline(time.Now().Add(drain))
+		}
 		n, _, err := s.packets.ReadFromUDPAddrPort(buffer)
 		switch {
 		case err == nil:
 			s.datagrams.Add(1)
 			c.count(buffer[:n])
+			if !end.IsZero() && time.Now().After(end) {
+				return nil
+			}
+		case errors.Is(err, os.ErrDeadlineExceeded) && end.IsZero():
+			end = time.Now().Add(drainMost)
 		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed):
-			return nil // it stops
+			return nil
 		default: // of one datagram: the next one may do better
 			s.log.Warn("could not receive a StatsD datagram", "error", err)
 			s.pause()
