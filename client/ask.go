@@ -244,6 +244,7 @@ type request struct {
 	contentType     string
 	contentEncoding string
 	idempotencyKey  string
+	replayed        *bool // set by a success: a request of this idempotency key was answered before
 	ifMatch         string
 	onlyNew         bool // nothing of the name is there
 }
@@ -263,6 +264,9 @@ func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
 			attempts++
 			body, err = c.attempt(ctx, at, r)
 			if err == nil {
+				if r.replayed != nil && attempts > 1 {
+					*r.replayed = false // by an attempt whose answer was lost
+				}
 				return body, nil
 			}
 			if ctx.Err() != nil {
@@ -373,6 +377,9 @@ func (c *Client) once(ctx context.Context, at int, r request) ([]byte, error) {
 	}
 	if answer.StatusCode/100 != 2 {
 		return body, newError(answer, body)
+	}
+	if r.replayed != nil {
+		*r.replayed = answer.Header.Get("Idempotency-Replayed") == "true"
 	}
 	return body, nil
 }

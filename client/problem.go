@@ -107,11 +107,12 @@ func newError(r *http.Response, body []byte) *Error {
 
 // A Receipt is what became of hits that were sent.
 type Receipt struct {
-	Counted  uint64 `json:"counted"`        // hits, late ones included
-	Late     uint64 `json:"late"`           // of these: older than the newest hit of their key
-	History  uint64 `json:"history"`        // of these: older than the server's retention; its history has them, and no window
-	TooLate  uint64 `json:"too_late"`       // hits not counted: older than what the server keeps
-	Rejected int    `json:"rejected_lines"` // elements of the hits sent that were not counted for what they say
+	Counted  uint64 `json:"counted"`         // hits, late ones included
+	Late     uint64 `json:"late"`            // of these: older than the newest hit of their key
+	History  uint64 `json:"history"`         // of these: older than the server's retention; its history has them, and no window
+	TooLate  uint64 `json:"too_late"`        // hits not counted: older than what the server keeps
+	Again    uint64 `json:"again,omitempty"` // of Counted: an earlier SendOnce had sent these, and they were not counted again
+	Rejected int    `json:"rejected_lines"`  // elements of the hits sent that were not counted for what they say
 	// Reasons are the first 20 of these.
 	Reasons []Rejection `json:"rejected"`
 	// Durable tells that the hits counted are on the server's disk.
@@ -120,7 +121,7 @@ type Receipt struct {
 
 // receiptOf is that of one request.
 func receiptOf(a api.HitsAnswer) Receipt {
-	return Receipt{a.Counted, a.Late, a.History, a.TooLate, a.RejectedLines, a.Rejected, a.Durable}
+	return Receipt{Counted: a.Counted, Late: a.Late, History: a.History, TooLate: a.TooLate, Rejected: a.RejectedLines, Reasons: a.Rejected, Durable: a.Durable}
 }
 
 // Add adds what became of further hits.
@@ -132,6 +133,7 @@ func (r *Receipt) Add(more Receipt) {
 	r.Late += more.Late
 	r.History += more.History
 	r.TooLate += more.TooLate
+	r.Again += more.Again
 	r.Rejected += more.Rejected
 	r.Reasons = append(r.Reasons, more.Reasons[:min(len(more.Reasons), api.MaxRejected-len(r.Reasons))]...)
 }
@@ -141,6 +143,9 @@ func (r Receipt) String() string {
 	s := fmt.Sprintf("%d counted, %d late, %d too late, %d rejected", r.Counted, r.Late, r.TooLate, r.Rejected)
 	if r.History > 0 {
 		s = fmt.Sprintf("%d counted, %d late, %d for history alone, %d too late, %d rejected", r.Counted, r.Late, r.History, r.TooLate, r.Rejected)
+	}
+	if r.Again > 0 {
+		s += fmt.Sprintf(", %d sent before and not counted again", r.Again)
 	}
 	if len(r.Reasons) > 0 {
 		s += ", the first one because " + r.Reasons[0].Message

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +52,23 @@ const maxLines = 50_000
 // answer the batch stays with its node, which knows the idempotency key at once, while the others
 // learn of it a flush interval later. A Sender goes on with the other nodes meanwhile.
 func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
+	return c.send(ctx, hits, func(int, []byte) string { return rand.Text() })
+}
+
+// SendOnce is Send of hits that a program may send again, for example after it was started again. The same hits
+// under the same id count once if a server took them within the last ten minutes, which is how long servers
+// remember idempotency keys; Receipt.Again says how many hits these are. Give different parts different ids.
+func (c *Client) SendOnce(ctx context.Context, id string, hits []Hit) (Receipt, error) {
+	return c.send(ctx, hits, func(first int, body []byte) string {
+		h := sha256.New()
+		fmt.Fprintf(h, "%q %d %s\n", id, first, c.opts.Compression)
+		h.Write(body)
+		return hex.EncodeToString(h.Sum(nil))
+	})
+}
+
+// send sends each body under the idempotency key that name returns for it and the number of hits before it.
+func (c *Client) send(ctx context.Context, hits []Hit, name func(first int, body []byte) string) (Receipt, error) {
 	total := Receipt{Reasons: []Rejection{}} // a list in JSON, also an empty one
 	var nothing error                        // the first request of which nothing was counted
 	sent, most := 0, maxLines
@@ -59,7 +78,7 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 			body = appendHit(body, hits[lines])
 			lines++
 		}
-		answer, err := c.sendBody(ctx, body)
+		answer, again, err := c.sendBody(ctx, body, name(sent, body))
 		if from := answer.RetryFrom; err == nil && from > 0 && from <= lines {
 			behind := &Error{Status: http.StatusServiceUnavailable, Code: api.CodeOverloaded, After: time.Second,
 				Detail: fmt.Sprintf("the server is behind and took %d of %d hits", from-1, lines)}
@@ -79,7 +98,11 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 			answer.Rejected[i].Line += sent
 		}
 		hits, sent = hits[lines:], sent+lines
-		total.Add(receiptOf(answer))
+		receipt := receiptOf(answer)
+		if again {
+			receipt.Again = receipt.Counted
+		}
+		total.Add(receipt)
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.NothingCounted() {
 			if nothing == nil {
 				nothing = err
@@ -100,27 +123,27 @@ func cut(a *api.HitsAnswer, lines int) {
 	a.Rejected = slices.DeleteFunc(a.Rejected, func(r Rejection) bool { return r.Line >= a.RetryFrom })
 }
 
-func (c *Client) sendBody(ctx context.Context, body []byte) (answer api.HitsAnswer, err error) {
+func (c *Client) sendBody(ctx context.Context, body []byte, idempotencyKey string) (answer api.HitsAnswer, again bool, err error) {
 	r := request{
 		method: http.MethodPost, path: "/v1/hits",
 		contentType: "application/x-ndjson", contentEncoding: string(c.opts.Compression),
-		idempotencyKey: rand.Text(),
+		idempotencyKey: idempotencyKey, replayed: &again,
 	}
 	if c.opts.Durable {
 		r.query = url.Values{"durable": {"true"}}
 	}
 	if r.body, err = c.compress(body); err != nil {
-		return answer, err
+		return answer, false, err
 	}
 	text, err := c.do(ctx, r)
 	var refused *Error
 	if err != nil && (!errors.As(err, &refused) || !refused.NothingCounted() && !refused.NotDurable()) {
-		return answer, err
+		return answer, false, err
 	}
 	if bad := decode(text, &answer); bad != nil {
-		return api.HitsAnswer{}, errors.Join(err, bad)
+		return api.HitsAnswer{}, false, errors.Join(err, bad)
 	}
-	return answer, err
+	return answer, again, err
 }
 
 // appendHit appends one line of NDJSON.

@@ -127,6 +127,9 @@ class Counting(unittest.TestCase):
             for key, n, at in ("", 1, 0), ("k" * 513, 1, 0), ("*", 1, 0), ("limit:x", 1, 0), ("\ud800", 1, 0), ("k", 0, 0), ("k", 1 << 41, 0), ("k", 1, -1):
                 with self.assertRaises(ValueError):
                     w.hit(key, n, at)
+            for args in ("k", "x"), ("k", 1.5), (b"k",), (None,):
+                with self.assertRaisesRegex(TypeError, "whole number of hits|must be a str"):
+                    w.hit(*args)
             w.hit("k", at=time.time() + 1000)
             w.hit("k", at=0)
             self.assertTrue(w.flush(10))

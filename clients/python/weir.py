@@ -655,6 +655,8 @@ class _Sender:
             node.forget()
 
     def add(self, key: str, n: int, second: int) -> bool:
+        if not isinstance(n, int):
+            raise TypeError(f"n is {n!r}: hit(key, n, at) takes a whole number of hits, 1 to {MAX_HITS}")
         if not 1 <= n <= MAX_HITS:
             raise ValueError(f"{n} hits: n must be 1 to {MAX_HITS}")
         place = (key, second)
@@ -881,6 +883,8 @@ class _Sender:
 
 def _check(key: str, second: int) -> int:
     """The bytes of a key that a server would count."""
+    if not isinstance(key, str):
+        raise TypeError(f"key is {key!r}: it must be a str")
     size = len(key.encode())  # a lone surrogate is a ValueError
     if not 1 <= size <= MAX_KEY_BYTES:
         raise ValueError(f"a key of {size} bytes: it must have 1 to {MAX_KEY_BYTES}")

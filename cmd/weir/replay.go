@@ -19,13 +19,13 @@ A FILE may be plain, .gz or .zst; - is the standard input. Several are read one
 after the other. The format is told from the first lines:
 
   clf   Apache or nginx, common or combined
-  json  one object per line, with the time in a field at, time, timestamp, ts
-        or @timestamp, and maybe a count in n or count
+  json  one object per line, with the time in a field at, time, timestamp, ts,
+        @timestamp, time_iso8601 or time_local, and maybe a count in n or count
   tsv   epoch count [key], with tabs or spaces between them
 
 Each line's time zone is honoured. A key template makes the key of a line. Its
 fields are, for clf: {host} {ident} {user} {time} {request} {method} {path}
-{proto} {status} {bytes} {referer} {agent}; for json: every top-level field;
+{proto} {status} {bytes} {referer} {agent}, and {vhost} of vhost_combined; for json: every top-level field;
 for tsv: {key}. Values are taken as they stand, {path} with its query string.
 
 Totals, busiest windows, rates and what --at and --window ask for are exact.
@@ -37,7 +37,9 @@ With --to, all keys are counted on a server, at the times of the lines: the
 server must keep hits long enough (see weir serve --retention). There, the key
 * counts each line once per template. A batch whose answer is lost on the way
 is sent again, and counts once anyway; with --durable each batch is on the
-server's disk before the next one is sent.
+server's disk before the next one is sent. The same FILEs with the same keys
+count once within ten minutes, so that a replay that failed can be repeated;
+--again counts them again.
 
 With --follow, the last FILE is read on as it grows, through rotation, until an
 interrupt. A restart begins at the start of that file again: with --to its lines
@@ -87,6 +89,7 @@ func newReplay(w *cli.World) *cobra.Command {
 	f.Login.Define(cmd)
 	cli.Choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
 	flags.BoolVar(&f.durable, "durable", false, "with --to, "+cli.DurableHelp)
+	flags.BoolVar(&o.Again, "again", false, "with --to, count lines again that the server took from these files within ten minutes")
 	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows; a restart reads it from its start")
 	flags.BoolVar(&o.FromEnd, "from-end", false, "with --follow, begin at the end of the last file, as tail -f -n 0 does")
 	flags.Var(cli.Duration(&o.StatusEvery), "every", "how often --follow tells the state")

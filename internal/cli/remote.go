@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -319,11 +320,20 @@ func (l *Login) Do(req *http.Request) (*http.Response, error) {
 	return (&http.Client{Transport: transport}).Do(req)
 }
 
-// loginHint says what to do about a server that wants to know who asks, in the words of the command
-// line.
+// loginHint says what to do about a TLS handshake that failed, in the words of the command line.
 func loginHint(err error) error {
-	if err != nil && strings.Contains(err.Error(), "certificate signed by unknown authority") {
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var remote *net.OpError
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("%w: name its authority with --ca FILE", err)
+	case errors.As(err, &name):
+		return fmt.Errorf("%w: name the server by a name of its certificate, or give it a certificate for %s", err, KeyText(name.Host))
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("%w: renew the server's certificate (weir serve --tls-cert), or set the clock of this machine", err)
+	case errors.As(err, &remote) && remote.Op == "remote error": // an alert of TLS
+		return fmt.Errorf("%w: the server refuses the client certificate: name one that its --tls-client-ca signed with --cert and --cert-key", err)
 	}
 	return err
 }

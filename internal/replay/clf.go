@@ -42,17 +42,21 @@ const (
 	clfBytes
 	clfReferer
 	clfAgent
+	clfVhost
 	clfFieldCount
 )
 
 var clfFieldNames = [clfFieldCount]string{
-	"host", "ident", "user", "time", "request", "method", "path", "proto", "status", "bytes", "referer", "agent",
+	"host", "ident", "user", "time", "request", "method", "path", "proto", "status", "bytes", "referer", "agent", "vhost",
 }
 
 // clfParser reads the common log format and the combined one, which adds the
 // referer and the agent:
 //
 //	host ident user [time] "request" status bytes "referer" "agent"
+//
+// Apache's vhost_combined has the virtual host and its port before them, as
+// example.com:443, when the word after it looks like an address or a name.
 //
 // The host, the time, the quoted request and the status must be there; what
 // follows may be missing. Values are kept as they are written: no %-decoding,
@@ -77,7 +81,13 @@ func (p *clfParser) parse(b []byte, l *line) error {
 	if space <= 0 {
 		return errNoHost
 	}
-	f[clfHost] = b[:space]
+	f[clfHost], f[clfVhost] = b[:space], nil
+	if hasPort(b[:space]) {
+		if client, _, _ := bytes.Cut(b[space+1:], []byte(" ")); bytes.ContainsAny(client, ".:") {
+			f[clfHost], f[clfVhost] = client, b[:space]
+			space += 1 + len(client)
+		}
+	}
 	at, open, err := p.findTime(b, space)
 	if err != nil {
 		return err
@@ -104,6 +114,19 @@ func (p *clfParser) parse(b []byte, l *line) error {
 		splitTail(rest, f)
 	}
 	return nil
+}
+
+// hasPort reports whether b ends in a colon and one to five digits.
+func hasPort(b []byte) bool {
+	for i := len(b) - 1; i > 0 && len(b)-i <= 6; i-- {
+		if b[i] == ':' {
+			return i < len(b)-1
+		}
+		if !isDigit(b[i]) {
+			return false
+		}
+	}
+	return false
 }
 
 // findTime looks for [time] after the host. A user name may hold spaces and

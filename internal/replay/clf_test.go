@@ -43,7 +43,9 @@ func TestCLF(t *testing.T) {
 		{"half a zone hour", `h - - [10/Oct/2000:13:55:36 +0530] "GET / HTTP/1.0" 200 1`, 971166336, fields{}},
 		{"leap second", `h - - [31/Dec/2016:23:59:60 +0000] "GET / HTTP/1.0" 200 1`, 1483228800, fields{}},
 		{"unclosed agent", `h - - ` + when + ` "GET / HTTP/1.0" 200 1 "-" "cut off`, at, fields{clfReferer: "-", clfAgent: ""}},
-		{"vhost", `example.com:80 10.0.0.1 - - ` + when + ` "GET / HTTP/1.0" 200 1`, at, fields{clfHost: "example.com:80"}},
+		{"vhost", `example.com:80 10.0.0.1 - - ` + when + ` "GET / HTTP/1.0" 200 1`, at, fields{clfHost: "10.0.0.1", clfVhost: "example.com:80", clfIdent: "-", clfUser: "-"}},
+		{"vhost and IPv6", `[2001:db8::2]:443 2001:db8::1 - bob ` + when + ` "GET / HTTP/1.0" 200 1`, at, fields{clfHost: "2001:db8::1", clfVhost: "[2001:db8::2]:443", clfUser: "bob"}},
+		{"IPv6 that ends like a port", `2001:db8::80 - - ` + when + ` "GET / HTTP/1.0" 200 1`, at, fields{clfHost: "2001:db8::80", clfVhost: ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, l := newTestCLF()

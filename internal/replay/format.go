@@ -3,8 +3,10 @@ package replay
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -24,32 +26,111 @@ const (
 var Formats = []Format{Auto, CLF, JSON, TSV}
 
 // formatList says what the formats are, for messages.
-const formatList = "clf (Apache and nginx, common or combined), json (one object per line, with its time in at, time, timestamp, ts or @timestamp), tsv (epoch count [key], with tabs or spaces between them)"
+const formatList = "clf (Apache and nginx, common or combined), json (one object per line, with its time in " + timeFields + "), tsv (epoch count [key], with tabs or spaces between them)"
 
 // detectLines is how many lines at the start of a log tell its format.
 const detectLines = 100
 
-// detect tells the format that most of the first lines of text are written
-// in. Text that fits none is read as CLF: its lines are shown as malformed, and
-// useless says that no format fits.
+// detect returns the format that most of the first lines of text are written
+// in. Lines that no format can read are JSON if they are objects, so that their
+// reasons speak of JSON. Other text is read as CLF: its lines are shown as malformed,
+// and useless says that no format fits.
 func detect(text []byte) Format {
-	best, most := CLF, 0
+	best, most, objects := CLF, 0, 0
 	for _, f := range []Format{CLF, JSON, TSV} {
 		plan, _ := newPlan(f, nil)
 		p, l := plan.newParser(), plan.newLine()
-		good, rest := 0, text
-		for i := 0; i < detectLines && len(rest) > 0; i++ {
-			var b []byte
-			b, rest, _ = bytes.Cut(rest, []byte("\n"))
-			if len(b) <= MaxLineBytes && p.parse(trimEnd(b), &l) == nil {
+		good := 0
+		for b := range firstLines(text) {
+			err := p.parse(b, &l)
+			if err == nil {
 				good++
+			}
+			if f == JSON && !errors.Is(err, errNotJSON) {
+				objects++
 			}
 		}
 		if good > most {
 			best, most = f, good
 		}
 	}
+	if most == 0 && objects > 0 {
+		return JSON
+	}
 	return best
+}
+
+// firstLines yields the lines by which a format is detected.
+func firstLines(text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := 0; i < detectLines && len(text) > 0; i++ {
+			var b []byte
+			b, text, _ = bytes.Cut(text, []byte("\n"))
+			if len(b) <= MaxLineBytes && !yield(trimEnd(b)) {
+				return
+			}
+		}
+	}
+}
+
+// maxFields is how many of the fields of a log a message lists.
+const maxFields = 40
+
+// fieldsOf lists the fields that the first lines of a log have, as {a} {b}, for messages.
+func (p *plan) fieldsOf(text []byte) string {
+	var names []string
+	if p.format == JSON {
+		for b := range firstLines(text) {
+			var fields map[string]json.RawMessage
+			if json.Unmarshal(b, &fields) != nil {
+				continue
+			}
+			for name, raw := range fields {
+				if !strings.ContainsAny(string(raw[:1]), "{[n") && !slices.Contains(names, name) && len(names) < maxFields {
+					names = append(names, name)
+				}
+			}
+		}
+		slices.Sort(names)
+		return braced(names)
+	}
+	all := p.allNames()
+	every := make([]template, len(all))
+	for i, name := range all {
+		every[i] = template{parts: []part{{field: name}}}
+	}
+	plan, _ := newPlan(p.format, every)
+	reader, l := plan.newParser(), plan.newLine()
+	has := make([]bool, len(all))
+	for b := range firstLines(text) {
+		if reader.parse(b, &l) != nil {
+			continue
+		}
+		for i := range all {
+			has[i] = has[i] || l.fields[i] != nil
+		}
+	}
+	for i, name := range all {
+		if has[i] {
+			names = append(names, name)
+		}
+	}
+	return braced(names)
+}
+
+// allNames lists the fields that a log of the format may have; those of JSON are in its lines.
+func (p *plan) allNames() []string {
+	if p.format == TSV {
+		return tsvFieldNames[:]
+	}
+	return clfFieldNames[:]
+}
+
+func braced(names []string) string {
+	if len(names) == 0 {
+		return "no fields"
+	}
+	return Printable("{" + strings.Join(names, "} {") + "}")
 }
 
 // trimEnd takes the carriage return of a CRLF line away.
@@ -63,6 +144,7 @@ type plan struct {
 	bound      []boundTemplate // parallel to templates
 	fieldCount int
 	jsonNames  []string // JSON only: the fields that templates name
+	has        string   // the fields of the first lines, for messages
 }
 
 // newPlan binds templates to the fields of a format. Without templates it
@@ -73,29 +155,21 @@ func newPlan(format Format, templates []template) (*plan, error) {
 		p.templates = defaultTemplates(format)
 	}
 	place := func(name string) int {
-		switch format {
-		case JSON:
+		if format == JSON {
 			return p.jsonPlace(name)
-		case TSV:
-			return slices.Index(tsvFieldNames[:], name)
-		default:
-			return slices.Index(clfFieldNames[:], name)
 		}
+		return slices.Index(p.allNames(), name)
 	}
 	for _, t := range p.templates {
 		bound, unknown := t.bind(place)
 		if unknown != "" {
-			return nil, fmt.Errorf("key template %s: a %s log has no field {%s}; it has %s", t.text, format, unknown, fieldList(format))
+			return nil, fmt.Errorf("key template %s: a %s log has no field {%s}; it has %s", t.text, format, unknown, braced(p.allNames()))
 		}
 		p.bound = append(p.bound, bound)
 	}
-	switch format {
-	case JSON:
-		p.fieldCount = len(p.jsonNames)
-	case TSV:
-		p.fieldCount = tsvFieldCount
-	default:
-		p.fieldCount = clfFieldCount
+	p.fieldCount = len(p.jsonNames)
+	if format != JSON {
+		p.fieldCount = len(p.allNames())
 	}
 	return p, nil
 }
@@ -119,14 +193,6 @@ func defaultTemplates(format Format) []template {
 		panic(err) // fixed texts
 	}
 	return templates
-}
-
-func fieldList(format Format) string {
-	names := clfFieldNames[:]
-	if format == TSV {
-		names = tsvFieldNames[:]
-	}
-	return "{" + strings.Join(names, "} {") + "}"
 }
 
 func (p *plan) newParser() parser {
@@ -177,7 +243,7 @@ var (
 	errNoRequest   = errors.New(`no "request" in quotes after the time`)
 	errNoStatus    = errors.New("no status after the request")
 	errNotJSON     = errors.New("not a JSON object")
-	errNoTimeField = errors.New("no time in a field at, time, timestamp, ts or @timestamp")
+	errNoTimeField = errors.New("no time in a field " + timeFields)
 	errBadTime     = errors.New("the time is not RFC 3339, Unix seconds or milliseconds, or a log time")
 	errTimeRange   = errors.New("the time is before 1970 or after 2514")
 	errBadWeight   = errors.New("the count is not a whole number from 0 to 4294967296")

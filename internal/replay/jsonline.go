@@ -9,9 +9,12 @@ import (
 // The names of the field that holds the time, and of the one that holds the
 // count. The first one that a line has is used.
 var (
-	jsonTimeNames   = []string{"at", "time", "timestamp", "ts", "@timestamp"}
+	jsonTimeNames   = []string{"at", "time", "timestamp", "ts", "@timestamp", "time_iso8601", "time_local"}
 	jsonWeightNames = []string{"n", "count"}
 )
+
+// timeFields lists jsonTimeNames, for messages.
+const timeFields = "at, time, timestamp, ts, @timestamp, time_iso8601 or time_local"
 
 // jsonParser reads one JSON object per line. Templates may name any of its
 // top-level fields whose value is a string, a number or a boolean. Of a name
@@ -21,7 +24,7 @@ type jsonParser struct {
 	clock   clfClock
 	scratch []byte // unescaped strings of the current line
 
-	times   [5]jsonValue // parallel to jsonTimeNames
+	times   [7]jsonValue // parallel to jsonTimeNames
 	weights [2]jsonValue // parallel to jsonWeightNames
 }
 
@@ -40,7 +43,7 @@ func (p *jsonParser) parse(b []byte, l *line) error {
 		return errNotJSON
 	}
 	clear(l.fields)
-	p.times, p.weights, p.scratch = [5]jsonValue{}, [2]jsonValue{}, p.scratch[:0]
+	p.times, p.weights, p.scratch = [7]jsonValue{}, [2]jsonValue{}, p.scratch[:0]
 	p.scan(b, l.fields)
 
 	var err error

@@ -64,6 +64,11 @@ type Options struct {
 	// grows by as many.
 	To *client.Client
 
+	// Again sends lines again that the server took from these files within the last
+	// ten minutes. By default they count once: a batch of regular files has an
+	// idempotency key that is made of its place and content.
+	Again bool
+
 	// Follow goes on reading the last file as it grows, through rotation,
 	// until the context ends. It must be a plain file, not a compressed one.
 	Follow bool

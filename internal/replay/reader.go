@@ -181,6 +181,7 @@ func (r *reader) prepare(text []byte) error {
 		if err != nil {
 			return &OptionError{Field: "Keys", Message: err.Error()}
 		}
+		plan.has = plan.fieldsOf(text)
 		r.plan = plan
 	}
 	if r.plan.format != format {

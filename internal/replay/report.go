@@ -171,6 +171,9 @@ func (p *pipeline) report() (*Report, error) {
 	if p.sent != nil && r.Sent.Counted > 0 && r.Sent.TooLate > 0 {
 		r.Warning = fmt.Sprintf("%s too late for the server: %s", units.Plural(r.Sent.TooLate, "hit"), p.keepLonger(oldest))
 	}
+	if p.sent != nil && r.Sent.Again > 0 {
+		r.Warning = fmt.Sprintf("the server took %s of these files within the last ten minutes, and did not count them again: --again counts them again", units.Plural(r.Sent.Again, "hit"))
+	}
 	p.counts(r, newest)
 	switch {
 	case p.engine != nil:
@@ -188,7 +191,7 @@ func (p *pipeline) report() (*Report, error) {
 // useless tells why a replay that went well was in vain.
 func (p *pipeline) useless(r *Report) error {
 	switch {
-	case r.Lines == 0 && r.Malformed > 0 && p.opts.Format == Auto:
+	case r.Lines == 0 && r.Malformed > 0 && p.opts.Format == Auto && r.Format == CLF:
 		return fmt.Errorf("no line fits a format: %s; the first malformed lines say why they are not clf", formatList)
 	case r.Lines == 0 && r.Malformed > 0:
 		return fmt.Errorf("no line could be read as %s: the first malformed lines say why; --format reads them as another format", r.Format)
@@ -198,8 +201,20 @@ func (p *pipeline) useless(r *Report) error {
 		return fmt.Errorf("no hit was counted: %s too late for the server: %s", units.Plural(r.Sent.TooLate, "hit"), p.keepLonger(r.First.Unix()))
 	case p.sent != nil && r.Sent.Counted == 0 && r.Sent.Rejected > 0 && p.stopped == nil:
 		return fmt.Errorf("no hit was counted: %s", *r.Sent)
-	case p.sent != nil && p.stopped == nil && r.Hits > 0 && sum(p.keyless) == r.Hits*uint64(len(p.keyless)):
-		return fmt.Errorf("no hit was sent: no line has a key; name one with --key, such as --key log:all for all lines")
+	case p.stopped != nil || r.Hits == 0:
+		return nil
+	case p.sent != nil && sum(p.keyless) == r.Hits*uint64(len(p.keyless)):
+		return fmt.Errorf("no hit was sent: no line has a key of %s; the lines have %s: name a field with --key, or a text such as --key log:all for all lines", p.plan.templates[0].text, p.plan.has)
+	}
+	for i, n := range p.keyless {
+		if n < r.Hits {
+			continue
+		}
+		if text := p.plan.templates[i].text; len(p.opts.Keys) > 0 {
+			return fmt.Errorf("key template %s: no line has such a field; the lines have %s", text, p.plan.has)
+		} else if r.Warning == "" && r.Format != TSV {
+			r.Warning = fmt.Sprintf("no line has a key of %s; the lines have %s: name one with --key", text, p.plan.has)
+		}
 	}
 	return nil
 }

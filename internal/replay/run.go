@@ -103,7 +103,7 @@ func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipelin
 	}
 	p.reader = &reader{opts: o, templates: templates, free: p.free, work: p.work, order: p.order}
 	if o.To != nil {
-		p.sent = newSender(o.To, pool)
+		p.sent = newSender(o, pool)
 	}
 	p.collector.begin(o)
 	return p

@@ -294,6 +294,34 @@ func TestUnknownFieldOfDetectedFormat(t *testing.T) {
 	}
 }
 
+// A log whose lines lack a field that a template names is not counted in silence.
+func TestFieldThatNoLineHas(t *testing.T) {
+	for _, test := range []struct {
+		text, key string
+		err       string // part of the error; empty is none
+		warning   string
+	}{
+		{`{"time_iso8601":"2026-01-31T11:00:00Z","uri":"/a","n":1,"x":{"y":1}}`, "url:{path}", "url:{path}: no line has such a field; the lines have {n} {time_iso8601} {uri}", ""},
+		{`{"when":"2026-01-31T11:00:00Z","uri":"/a"}`, "url:{uri}", "no line could be read as json", ""},
+		{`{"ts":"2026-01-31T11:00:00Z","uri":"/a"}`, "", "", "no line has a key of {key}; the lines have {ts} {uri}"},
+		{`h - - [31/Jan/2026:11:00:00 +0000] "GET / HTTP/1.0" 200 1`, "from:{referer}", "the lines have {host} {ident} {user} {time} {request} {method} {path} {proto} {status} {bytes}", ""},
+		{"1769857200\t1", "{key}", "no line has such a field; the lines have no fields", ""},
+		{"1769857200\t1", "", "", ""},
+	} {
+		var keys []string
+		if test.key != "" {
+			keys = []string{test.key}
+		}
+		r, err := ofText(t, []byte(test.text+"\n"), Options{Keys: keys})
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || r == nil || !strings.HasPrefix(r.Warning, test.warning) || (r.Warning == "") != (test.warning == "") {
+			t.Errorf("%s by %q: error %v, warning %q", test.text, test.key, err, r.Warning)
+		}
+		if strings.Contains(test.err, "could not be read") && (len(r.MalformedLines) != 1 || !strings.HasPrefix(r.MalformedLines[0].Reason, "no time in a field")) {
+			t.Errorf("malformed lines %+v", r.MalformedLines)
+		}
+	}
+}
+
 // blocked is a standard input that never gives anything.
 type blocked struct{}
 

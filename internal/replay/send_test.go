@@ -81,6 +81,33 @@ func TestSend(t *testing.T) {
 	}
 }
 
+// A file that is sent a second time counts once, unless Again says otherwise; so does one that grew meanwhile.
+func TestSendTwice(t *testing.T) {
+	engine, to := serve(t, weir.Config{Clock: weir.EventClock}, func(h http.Handler) http.Handler { return h })
+	text := bytes.Repeat([]byte("1700000000 1 x\n"), 100_000) // two chunks
+	for _, c := range []struct {
+		text  []byte
+		again bool
+		sent  uint64 // not counted again
+		want  uint64 // at the server
+		warns bool
+	}{
+		{text: text, want: 100_000},
+		{text: text, sent: 100_000, want: 100_000, warns: true},
+		{text: append(text, "1700000000 5 y\n"...), sent: 69_905, want: 130_095, warns: true}, // the last chunk is another one
+		{text: text, again: true, want: 230_095},
+	} {
+		r, err := ofText(t, c.text, Options{To: to, Again: c.again})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := engine.CountAt(time.Unix(1_700_000_000, 0), "x", time.Second)
+		if err != nil || got.Estimate != c.want || r.Sent.Again != c.sent || (r.Warning != "") != c.warns {
+			t.Errorf("the server has %+v (%v), want %d; sent %+v, warning %q", got.Estimate, err, c.want, r.Sent, r.Warning)
+		}
+	}
+}
+
 // A sorted log arrives sorted, however many workers there are.
 func TestSendInOrder(t *testing.T) {
 	_, to := serve(t, weir.Config{Clock: weir.EventClock, Retention: 1000 * time.Hour}, func(h http.Handler) http.Handler { return h })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -137,13 +138,16 @@ func (*sendSink) close() error { return nil }
 // requests at once would save here.
 type sender struct {
 	client  *client.Client
+	once    bool           // the same hits at the same place in the log count once
+	sent    int            // hits so far
 	receipt client.Receipt // so far; read it after run
 	chunks  chan *chunk    // those that are sent, in the order of the log
 }
 
-// newSender makes a sender for a pool of so many chunks.
-func newSender(c *client.Client, pool int) *sender {
-	return &sender{client: c, receipt: client.Receipt{Reasons: []client.Rejection{}}, chunks: make(chan *chunk, pool)}
+// newSender returns a sender for a pool of so many chunks. Only regular files are cut at the same places each time.
+func newSender(o *Options, pool int) *sender {
+	size, err := TotalSize(o.Files)
+	return &sender{client: o.To, once: !o.Again && !o.Follow && err == nil && size > 0, receipt: client.Receipt{Reasons: []client.Rejection{}}, chunks: make(chan *chunk, pool)}
 }
 
 // run takes chunks in the order of the log, waits until each is parsed, sends
@@ -166,7 +170,14 @@ func (s *sender) run(ctx context.Context, order <-chan *chunk, fail func(error))
 // send takes it for an answer, and not for a failure, that the server counted
 // none of a batch: the receipt says why.
 func (s *sender) send(ctx context.Context, hits []client.Hit) error {
-	receipt, err := s.client.Send(ctx, hits)
+	var receipt client.Receipt
+	var err error
+	if s.once {
+		receipt, err = s.client.SendOnce(ctx, "replay "+strconv.Itoa(s.sent), hits)
+	} else {
+		receipt, err = s.client.Send(ctx, hits)
+	}
+	s.sent += len(hits)
 	s.receipt.Add(receipt)
 	if refused := (*client.Error)(nil); errors.As(err, &refused) && refused.NothingCounted() {
 		return nil

@@ -70,6 +70,7 @@ func TestDetect(t *testing.T) {
 		"\x00\xff\nrubbish": CLF,
 		"h - - [10/Oct/2000:13:55:36 +0000] \"GET / HTTP/1.0\" 200 1\r\n": CLF,
 		"rubbish\n{\"at\":1}\n":    JSON,
+		"{\"when\":\"now\"}\n":     JSON, // its time is not found, and the reason says so
 		"epoch\tcount\n1 2\n3 4\n": TSV,
 	} {
 		if got := detect([]byte(text)); got != want {

@@ -167,7 +167,7 @@ func TestNothingToDo(t *testing.T) {
 		want           string
 	}{
 		{"no such keys", testPolicies, log, []string{"host:{host}"}, "the lines make keys like host:10.0.0."},
-		{"no keys", testPolicies, jsonLines(madeUp(1, 5, false)), []string{"ip:{nobody}"}, "no line has a key: make one with --key that a policy is for (ip:*, url:/0*, login:*)"},
+		{"no keys", testPolicies, jsonLines(madeUp(1, 5, false)), []string{"ip:{nobody}"}, "no line has such a field; the lines have {ip} {n} {path} {ts}"},
 		{"rubbish", testPolicies, []byte("rubbish\n"), nil, "no line fits a format"},
 		{"no policies", "limits: []\n", log, nil, "policies.yaml has no policies"},
 		{"bad template", testPolicies, log, []string{"ip:{hots}"}, "has no field {hots}"},
