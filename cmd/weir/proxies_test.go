@@ -1,4 +1,4 @@
-package node_test
+package main
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,14 +21,12 @@ import (
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/testprogram"
-	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/node/nodetest"
 )
 
 // recipe is a fenced block of docs/proxies.md.
 func recipe(t *testing.T, language string) string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/proxies.md")
+	page, err := os.ReadFile("../../docs/proxies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,17 +38,17 @@ func recipe(t *testing.T, language string) string {
 	return block
 }
 
-// proxied is a proxy between clients and a service, and the node that the proxy asks.
+// proxied is a proxy between clients and a service, and the server that the proxy asks.
 type proxied struct {
 	*testing.T
-	node  *node.Node
+	weir  *process
 	dir   string
 	url   string // of the proxy
 	token string // of the proxy
 	here  *strings.Replacer
 }
 
-// newProxied starts a node with tokens, and a service.
+// newProxied starts weir serve with tokens, and a service.
 func newProxied(t *testing.T) *proxied {
 	t.Helper()
 	t.Parallel()
@@ -59,7 +58,7 @@ func newProxied(t *testing.T) *proxied {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := nodetest.Start(t, func(cfg *node.Config) { cfg.Tokens.File = tokens })
+	weir := startProcess(t, filepath.Join(dir, "weir"), "--tokens", tokens)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size, err := io.Copy(io.Discard, r.Body)
 		if r.URL.Path == "/forbidden" {
@@ -69,8 +68,8 @@ func newProxied(t *testing.T) *proxied {
 	}))
 	t.Cleanup(service.Close)
 	at := transporttest.Addrs(t, 1)[0]
-	return &proxied{T: t, node: n, dir: dir, url: "http://" + at, token: token, here: strings.NewReplacer(
-		"127.0.0.1:8000", at, "127.0.0.1:8080", n.Addr(), "127.0.0.1:9000", service.Listener.Addr().String(), "/etc/haproxy/", dir+"/", "weir_...", token)}
+	return &proxied{T: t, weir: weir, dir: dir, url: "http://" + at, token: token, here: strings.NewReplacer(
+		"127.0.0.1:8000", at, "127.0.0.1:8080", weir.addr, "127.0.0.1:9000", service.Listener.Addr().String(), "/etc/haproxy/", dir+"/", "weir_...", token)}
 }
 
 // tokenLine is the line of a recipe that sends the token: it is a comment there.
@@ -89,8 +88,8 @@ func (p *proxied) file(name, before, text, after string) string {
 	return path
 }
 
-// run runs a program of Debian until the test ends, and waits until it listens.
-func (p *proxied) run(name string, args ...string) {
+// run runs a program of Debian, and waits until it listens. It runs until stop is called, or the test ends.
+func (p *proxied) run(name string, args ...string) (stop func()) {
 	p.Helper()
 	path := testprogram.Path(p, name)
 	var output bytes.Buffer
@@ -109,9 +108,9 @@ func (p *proxied) run(name string, args ...string) {
 		defer close(ended)
 		_ = cmd.Wait() // it is killed
 	}()
+	stop = func() { end(); <-ended }
 	p.Cleanup(func() {
-		end()
-		<-ended
+		stop()
 		if p.Failed() {
 			p.Logf("%s:\n%s", name, &output)
 		}
@@ -120,7 +119,7 @@ func (p *proxied) run(name string, args ...string) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if err == nil {
 			conn.Close()
-			return
+			return stop
 		}
 		select {
 		case <-ended:
@@ -185,32 +184,85 @@ func (p *proxied) limits20() {
 	p.usedUp("ip:127.0.0.1")
 }
 
-// usedUp asserts that the node counted the requests under the address of their client.
+// usedUp asserts that the server counted the requests under the address of their client.
 func (p *proxied) usedUp(key string) {
 	p.Helper()
-	req := httptest.NewRequest("GET", "http://127.0.0.1/v1/allow?limit=20&per=1m&peek=true&key="+key, nil)
+	req, err := http.NewRequest("GET", "http://"+p.weir.addr+"/v1/allow?limit=20&per=1m&peek=true&key="+key, nil)
+	if err != nil {
+		p.Fatal(err)
+	}
 	req.Header.Set("Authorization", "Bearer "+p.token)
-	answer := httptest.NewRecorder()
-	p.node.Handler().ServeHTTP(answer, req)
-	if answer.Code != http.StatusTooManyRequests {
-		p.Errorf("%s: %d %s", key, answer.Code, answer.Body)
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusTooManyRequests {
+		p.Errorf("%s: %d", key, answer.StatusCode)
 	}
 }
 
-// denies asserts what clients get while the node is away.
-func (p *proxied) denies(want int) {
+// without asserts what clients get while the server is stopped, after it goes on, and once it is gone. Without timeouts in
+// the recipe the first answer comes after a minute, or never.
+func (p *proxied) without(stopped, gone int) {
 	p.Helper()
-	nodetest.Close(p.T, p.node)
-	if status, _, got := p.send("GET", "/", ""); status != want {
-		p.Errorf("without Weir: %d %s, want %d", status, got, want)
+	p.signal(syscall.SIGSTOP)
+	transporttest.Eventually(p.T, "every thread of Weir stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.weir.Process.Pid))
+		return err == nil && !slices.ContainsFunc(threads, func(stat string) bool {
+			text, err := os.ReadFile(stat)
+			return err == nil && !bytes.Contains(text, []byte(") T "))
+		})
+	})
+	for _, path := range []string{"/", "/again"} {
+		began := time.Now()
+		status, _, got := p.send("GET", path, "")
+		if took := time.Since(began); status != stopped || took > 30*time.Second {
+			p.Errorf("with Weir stopped: %d %s after %v, want %d", status, got, took, stopped)
+		} else {
+			p.Logf("with Weir stopped: %d after %v", status, took.Round(10*time.Millisecond))
+		}
 	}
+	p.signal(syscall.SIGCONT)
+	transporttest.Eventually(p.T, "a denial once Weir goes on", func() bool {
+		status, _, _ := p.send("GET", "/", "")
+		return status == http.StatusTooManyRequests
+	})
+	p.signal(syscall.SIGKILL)
+	<-p.weir.ended
+	began := time.Now()
+	if status, _, got := p.send("GET", "/", ""); status != gone {
+		p.Errorf("without Weir: %d %s, want %d", status, got, gone)
+	}
+	p.Logf("without Weir: %d after %v", gone, time.Since(began).Round(10*time.Millisecond))
+}
+
+func (p *proxied) signal(s syscall.Signal) {
+	p.Helper()
+	if err := p.weir.Process.Signal(s); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// recipeTimeouts are the timeouts of the recipes, which a busy machine may exceed: the limits are tried with longer ones.
+var recipeTimeouts = regexp.MustCompile(`(?m)((?:_timeout|timeout) (?:= )?)(1s|300)\b`)
+
+func patiently(text string) string {
+	return recipeTimeouts.ReplaceAllStringFunc(text, func(s string) string {
+		return strings.NewReplacer("1s", "60s", "300", "60000").Replace(s)
+	})
 }
 
 func TestCaddy(t *testing.T) {
 	p := newProxied(t)
-	p.run("caddy", "run", "--adapter", "caddyfile", "--config", p.file("Caddyfile", "{\n\tadmin off\n}\n", recipe(t, "caddyfile"), ""))
+	run := func(text string) func() {
+		return p.run("caddy", "run", "--adapter", "caddyfile", "--config", p.file("Caddyfile", "{\n\tadmin off\n}\n", text, ""))
+	}
+	stop := run(patiently(recipe(t, "caddyfile")))
 	p.limits20()
-	p.denies(http.StatusBadGateway)
+	stop()
+	run(recipe(t, "caddyfile"))
+	p.without(http.StatusGatewayTimeout, http.StatusBadGateway)
 }
 
 func TestNginx(t *testing.T) {
@@ -219,17 +271,41 @@ func TestNginx(t *testing.T) {
 	for _, temp := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		before += temp + "_temp_path " + p.dir + ";\n"
 	}
-	p.run("nginx", "-p", p.dir, "-e", "stderr", "-c", p.file("nginx.conf", before, recipe(t, "nginx"), "}\n"))
+	run := func(text string) func() {
+		return p.run("nginx", "-p", p.dir, "-e", "stderr", "-c", p.file("nginx.conf", before, text, "}\n"))
+	}
+	stop := run(patiently(recipe(t, "nginx")))
 	p.limits20()
-	p.denies(http.StatusInternalServerError)
+	stop()
+	stop = run(recipe(t, "nginx"))
+	p.without(http.StatusInternalServerError, http.StatusInternalServerError)
+	stop()
+	// The lines of the page that let requests pass.
+	page, err := os.ReadFile("../../docs/proxies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := regexp.MustCompile("`(proxy_intercept_errors [^`]*)`[^`]*`location = /weir`[^`]*`(location = /weir-away [^`]*)`").FindStringSubmatch(strings.ReplaceAll(string(page), "\n", " "))
+	if open == nil {
+		t.Fatal("docs/proxies.md does not say how nginx lets requests pass")
+	}
+	run(strings.Replace(recipe(t, "nginx"), "    location = /weir {\n", "    "+open[2]+"\n    location = /weir {\n        "+open[1]+"\n", 1))
+	if status, _, got := p.send("GET", "/", ""); status != http.StatusOK {
+		t.Errorf("without Weir, open: %d %s", status, got)
+	}
 }
 
 func TestHAProxy(t *testing.T) {
 	p := newProxied(t)
-	p.file("weir.lua", "", strings.Replace(recipe(t, "lua"), "timeout = 500", "timeout = 20000", 1), "") // what it repeats counts twice
-	p.run("haproxy", "-db", "-f", p.file("haproxy.cfg", "", recipe(t, "haproxy"), ""))
+	run := func(lua string) func() {
+		p.file("weir.lua", "", lua, "")
+		return p.run("haproxy", "-db", "-f", p.file("haproxy.cfg", "", recipe(t, "haproxy"), ""))
+	}
+	stop := run(patiently(recipe(t, "lua"))) // what it repeats counts twice
 	p.limits20()
-	p.denies(http.StatusServiceUnavailable)
+	stop()
+	run(recipe(t, "lua"))
+	p.without(http.StatusServiceUnavailable, http.StatusServiceUnavailable)
 }
 
 // Traefik is not in Debian: this is what its ForwardAuth sends, by its documentation.
