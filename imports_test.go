@@ -53,7 +53,7 @@ var layers = []layer{
 	{"listener", []string{"internal/server/listener"}, "service", ""},
 	{"metrics", []string{"internal/server/metrics"}, "window library side api policy service listener", "prometheus/client_golang"},
 	{"http", []string{"internal/server/httpapi", "internal/server/servertest"}, "base auth window library side api policy calendar web service listener metrics", "danielgtaylor/huma klauspost/compress"},
-	{"resp", []string{"internal/server/resp"}, "base auth side api policy service listener", ""},
+	{"resp", []string{"internal/server/resp"}, "base auth library side api policy service listener", ""},
 	{"envoy", []string{"internal/server/envoy/..."}, "base window library side api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "library side api service listener", ""},
 	{"node", []string{"node/..."}, "base engine library side api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-counter/weir/internal/concurrency"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/region"
-	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/queries"
 )
 
 // members are the nodes of a journal as the service knows them.
@@ -279,9 +279,9 @@ type routed struct {
 	upTo uint64 // message of the journal that is in the answers
 }
 
-var _ service.Answers = routed{}
+var _ queries.Answers = routed{}
 
-func (r routed) Counts(ctx context.Context, questions []service.CountQuestion, counts []weir.Count) ([]weir.Count, service.Fresh, error) {
+func (r routed) Counts(ctx context.Context, questions []queries.CountQuestion, counts []weir.Count) ([]weir.Count, queries.Fresh, error) {
 	of := make([]query.CountQuestion, len(questions))
 	for i, q := range questions {
 		of[i] = query.CountQuestion(q)
@@ -291,25 +291,25 @@ func (r routed) Counts(ctx context.Context, questions []service.CountQuestion, c
 	return append(counts, answers...), freshOf(fresh), err
 }
 
-func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, service.Fresh, error) {
+func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, queries.Fresh, error) {
 	points, fresh, err := r.Router.After(r.upTo).Series(ctx, key, from, to, step)
 	return points, freshOf(fresh), err
 }
 
-func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, service.Fresh, error) {
+func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, queries.Fresh, error) {
 	keys, fresh, err := r.Router.After(r.upTo).Top(ctx, at, w, n, prefix)
 	return keys, freshOf(fresh), err
 }
 
-func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, service.Fresh, error) {
+func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, queries.Fresh, error) {
 	keys, fresh, err := r.Router.After(r.upTo).Keys(ctx, prefix, after, limit)
 	return keys, freshOf(fresh), err
 }
 
-func (r routed) After(upTo uint64) service.Answers { return routed{r.Router, upTo} }
+func (r routed) After(upTo uint64) queries.Answers { return routed{r.Router, upTo} }
 
-func freshOf(f query.Fresh) service.Fresh {
-	fresh := service.Fresh{AsOf: f.AsOf}
+func freshOf(f query.Fresh) queries.Fresh {
+	fresh := queries.Fresh{AsOf: f.AsOf}
 	for _, l := range f.Late {
 		fresh.Late = append(fresh.Late, backend.LateNode{Name: l.Node, Since: l.Since})
 	}

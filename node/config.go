@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
@@ -320,9 +321,9 @@ func (n *Node) openSettings(sockets *sockets) error {
 		return nil
 	})
 	others := sockets.Alarms
-	sockets.Alarms = func() (list []service.Alarm) {
+	sockets.Alarms = func() (list []api.Alarm) {
 		for _, a := range of.Alarms() {
-			list = append(list, service.Alarm(a))
+			list = append(list, api.Alarm(a))
 		}
 		return append(list, others()...)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/region"
-	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/backend"
 )
 
@@ -111,9 +110,9 @@ func interrupted(ctx context.Context) error {
 // other.
 type served struct{ *internaldurable.Journal }
 
-func (s served) Alarms() (to []service.Alarm) {
+func (s served) Alarms() (to []api.Alarm) {
 	for _, a := range s.Journal.Alarms() {
-		to = append(to, service.Alarm(a))
+		to = append(to, api.Alarm(a))
 	}
 	return to
 }

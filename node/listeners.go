@@ -12,12 +12,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/server/envoy"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/server/resp"
 	"github.com/weir-counter/weir/internal/server/statsd"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/settings"
 )
 
@@ -241,7 +243,7 @@ type Tokens struct {
 
 // locks are what keeps strangers out of the doors.
 type locks struct {
-	tokens *service.Tokens // nil: everybody may do everything
+	tokens *access.Tokens  // nil: everybody may do everything
 	certs  *auth.CertStore // nil: doors speak without TLS
 	reload chan struct{}   // of certs; holds one
 }
@@ -249,7 +251,7 @@ type locks struct {
 // readLocks reads the files for the first time, before anything is opened.
 func readLocks(cfg *Config) (l locks, err error) {
 	l.reload = make(chan struct{}, 1)
-	if l.tokens, err = service.ReadTokens(cfg.Tokens.File); err != nil {
+	if l.tokens, err = access.ReadTokens(cfg.Tokens.File); err != nil {
 		return l, err
 	}
 	if err := l.checkStatsD(cfg); err != nil || cfg.TLS.Cert == "" {
@@ -324,15 +326,15 @@ func (l *locks) watch(cfg *Config, parts *parts) {
 const expiresSoon = 7 * 24 * time.Hour
 
 // alarms are of certificates that clients will not take, or soon.
-func (l *locks) alarms() (list []service.Alarm) {
+func (l *locks) alarms() (list []api.Alarm) {
 	if l.certs == nil {
 		return nil
 	}
 	if l.certs.Wrong() {
-		list = append(list, service.Alarm{Code: "certificate_files_bad", Message: "the newest certificate files are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})
+		list = append(list, api.Alarm{Code: "certificate_files_bad", Message: "the newest certificate files are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})
 	}
 	if end := l.certs.Expires(); time.Until(end) < expiresSoon {
-		list = append(list, service.Alarm{Code: "certificate_expires", Message: "the certificate of --tls-cert is good until " + end.UTC().Format(time.RFC3339) + ": renew it; the files are read again by themselves"})
+		list = append(list, api.Alarm{Code: "certificate_expires", Message: "the certificate of --tls-cert is good until " + end.UTC().Format(time.RFC3339) + ": renew it; the files are read again by themselves"})
 	}
 	return list
 }

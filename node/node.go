@@ -26,6 +26,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/policy"
 )
@@ -37,7 +38,7 @@ type Node struct {
 	log        *slog.Logger
 	engine     *weir.Engine
 	mode       mode
-	policyFile *service.PolicyFile // nil: there is none
+	policyFile *access.PolicyFile // nil: there is none
 	locks      locks
 	auditFile  *auditFile // nil: the audit log goes to log
 	doors      doors
@@ -66,7 +67,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg.tellBudgets(&given)
-	file, set, err := service.ReadPolicyFile(cfg.Policies.File)
+	file, set, err := access.ReadPolicyFile(cfg.Policies.File)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,8 @@ import (
 	"os"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/policy"
 )
@@ -26,7 +27,7 @@ func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *socke
 	}
 	sockets.Policies, sockets.PolicyFile = live, n.policyFile
 	if api := n.cfg.Policies.API; api != APIOff {
-		if sockets.Kept, err = service.OpenKept(ctx, sockets.document, live, api == APIWins, n.log); err != nil {
+		if sockets.Kept, err = access.OpenKept(ctx, sockets.document, live, api == APIWins, n.log); err != nil {
 			if ctx.Err() != nil {
 				return interrupted(ctx)
 			}
@@ -84,7 +85,7 @@ func (w *Warnings) readSecret() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--warn-secret-file: %w", err)
 	}
-	secret, err := service.ParseWarningSecret(string(text))
+	secret, err := limits.ParseSecret(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("--warn-secret-file: %s: %w", w.SecretFile, err)
 	}
@@ -100,7 +101,7 @@ func (n *Node) openWarnings(secret []byte, sockets *sockets) error {
 	if err != nil {
 		return err
 	}
-	sockets.Warnings = service.OpenWarnings(service.WarningsConfig{URL: to, Secret: secret, Node: sockets.Node, Logger: n.log})
+	sockets.Warnings = limits.OpenWarnings(limits.WarningConfig{URL: to, Secret: secret, Node: sockets.Node, Logger: n.log})
 	n.parts.opened(func(ctx context.Context) error { return sockets.Warnings.Close(ctx) })
 	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/queries"
 )
 
 // A history that has read nothing yet does not say that there were no hits.
@@ -26,7 +28,7 @@ func TestAlignedBeforeHistoryHasRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := time.Now()
-		answer, err := s.Aligned(t.Context(), service.CallerAt("127.0.0.1:1"), service.AlignedQuery{Key: "k", Spans: service.Spans{From: now, To: now.Add(time.Second), Unit: calendar.Month, Zone: time.UTC}})
+		answer, err := s.Aligned(t.Context(), access.CallerAt("127.0.0.1:1"), queries.AlignedQuery{Key: "k", Spans: queries.Spans{From: now, To: now.Add(time.Second), Unit: calendar.Month, Zone: time.UTC}})
 		if err != nil {
 			t.Fatal(err)
 		}

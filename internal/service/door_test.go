@@ -12,14 +12,18 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // door is the least of one: its requests are texts of hits, key and number in turn.
 type door struct {
 	*testing.T
 	service *service.Service
-	caller  service.Caller
+	caller  access.Caller
 }
 
 func newDoor(t *testing.T, b service.Backend, cfg service.Config) *door {
@@ -34,11 +38,11 @@ func newDoor(t *testing.T, b service.Backend, cfg service.Config) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &door{t, s, service.CallerAt("192.0.2.1:1234")}
+	return &door{t, s, access.CallerAt("192.0.2.1:1234")}
 }
 
 // hit takes a request as docs/extend.md says.
-func (d *door) hit(key, text string, durable bool) (t service.Tally, repeated bool, err error) {
+func (d *door) hit(key, text string, durable bool) (t ingest.Tally, repeated bool, err error) {
 	if err := d.service.Ingest(d.caller, &t); err != nil {
 		return t, false, err
 	}
@@ -62,9 +66,9 @@ func (d *door) hit(key, text string, durable bool) (t service.Tally, repeated bo
 			if t.Refuses() {
 				continue
 			}
-			n, rejected := service.ParseCount(words[1])
+			n, rejected := request.ParseCount(words[1])
 			if rejected == nil {
-				rejected = service.CheckHitKey(words[0])
+				rejected = request.ParseHitKey(words[0])
 			}
 			if rejected != nil {
 				t.Reject(rejected)
@@ -75,14 +79,14 @@ func (d *door) hit(key, text string, durable bool) (t service.Tally, repeated bo
 			}
 		}
 		if len(words) == 1 {
-			return d.service.Verdict(&t, &service.Error{Code: api.CodeBodyBroken, Message: "a key without a number"})
+			return d.service.Verdict(&t, &request.Error{Code: api.CodeBodyBroken, Message: "a key without a number"})
 		}
 		return d.service.Verdict(&t, nil)
 	}
 	if key == "" {
 		err = count()
 	} else {
-		repeated, err = d.service.Once(d.Context(), d.caller, key, service.Fingerprint('t', []byte(text)), &t, count)
+		repeated, err = d.service.Once(d.Context(), d.caller, key, ingest.Fingerprint('t', []byte(text)), &t, count)
 	}
 	if durable && err == nil {
 		err = d.service.Sync(d.Context(), &t)
@@ -90,9 +94,9 @@ func (d *door) hit(key, text string, durable bool) (t service.Tally, repeated bo
 	return t, repeated, err
 }
 
-func (d *door) wantCode(err error, code api.Code) *service.Error {
+func (d *door) wantCode(err error, code api.Code) *request.Error {
 	d.Helper()
-	e := service.AsError(err)
+	e := request.As(err)
 	if err == nil || e.Code != code {
 		d.Errorf("got %v (%s), want %s", err, e.Code, code)
 	}
@@ -101,7 +105,7 @@ func (d *door) wantCode(err error, code api.Code) *service.Error {
 
 func (d *door) wantCount(key string, want uint64) {
 	d.Helper()
-	answers, err := d.service.Count(d.Context(), d.caller, service.CountQuery{Keys: []string{key}})
+	answers, err := d.service.Count(d.Context(), d.caller, queries.CountQuery{Keys: []string{key}})
 	if err != nil || answers[0].Estimate != want {
 		d.Errorf("count of %s: %+v, %v, want %d", key, answers, err, want)
 	}
@@ -187,7 +191,7 @@ type slowJournal struct {
 	err            error
 }
 
-func (slowJournal) Alarms() []service.Alarm { return nil }
+func (slowJournal) Alarms() []api.Alarm { return nil }
 
 func (j slowJournal) Backup(_ context.Context, w io.Writer) error {
 	_, _ = io.WriteString(w, "all")

@@ -11,6 +11,10 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // A request for another's key is refused before anything is looked up, so that no answer, error or time depends on
@@ -32,11 +36,11 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Backend{Engine: engine, Policies: policies, Tokens: NewTokens(set)}, Config{Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(Backend{Engine: engine, Policies: policies, Tokens: access.NewTokens(set)}, Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller, err := s.WithToken(CallerAt("10.0.0.1:1"), "weir_a_secret")
+	caller, err := s.WithToken(access.CallerAt("10.0.0.1:1"), "weir_a_secret")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,28 +50,37 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 	ctx := t.Context()
 	asks := map[string]func(key string) error{
 		"hit": func(key string) error {
-			var tally Tally
+			var tally ingest.Tally
 			if err := s.Ingest(caller, &tally); err != nil {
 				return err
 			}
 			tally.Line = 1
 			return s.Verdict(&tally, s.Hit(&tally, time.Now(), key, 1))
 		},
-		"count": func(key string) error { _, err := s.Count(ctx, caller, CountQuery{Keys: []string{key}}); return err },
-		"counts": func(key string) error {
-			_, err := s.Count(ctx, caller, CountQuery{Keys: []string{"in:b", key}})
+		"count": func(key string) error {
+			_, err := s.Count(ctx, caller, queries.CountQuery{Keys: []string{key}})
 			return err
 		},
-		"rate": func(key string) error { _, err := s.Rate(ctx, caller, CountQuery{Keys: []string{key}}); return err },
+		"counts": func(key string) error {
+			_, err := s.Count(ctx, caller, queries.CountQuery{Keys: []string{"in:b", key}})
+			return err
+		},
+		"rate": func(key string) error {
+			_, err := s.Rate(ctx, caller, queries.CountQuery{Keys: []string{key}})
+			return err
+		},
 		"series": func(key string) error {
-			_, err := s.Series(ctx, caller, SeriesQuery{Key: key, Step: time.Minute})
+			_, err := s.Series(ctx, caller, queries.SeriesQuery{Key: key, Step: time.Minute})
 			return err
 		},
 		"top": func(key string) error {
-			_, err := s.Top(ctx, caller, TopQuery{Window: time.Minute, N: 1, Prefix: key})
+			_, err := s.Top(ctx, caller, queries.TopQuery{Window: time.Minute, N: 1, Prefix: key})
 			return err
 		},
-		"keys":   func(key string) error { _, err := s.Keys(ctx, caller, KeysQuery{Limit: 1, Prefix: key}); return err },
+		"keys": func(key string) error {
+			_, err := s.Keys(ctx, caller, queries.KeysQuery{Limit: 1, Prefix: key})
+			return err
+		},
 		"delete": func(key string) error { return s.Delete(ctx, caller, key) },
 		"allow": func(key string) error {
 			return s.Allow(caller, []admit.Request{{Key: "in:b", N: 1}, {Key: key, N: 1}}, false, new(admit.Decision))
@@ -82,11 +95,11 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 		}
 		if panics(func() { err = ask("out:a") }) {
 			t.Errorf("%s looks another's key up", name)
-		} else if e := AsError(err); err == nil || e.Code != api.CodeForbidden {
+		} else if e := request.As(err); err == nil || e.Code != api.CodeForbidden {
 			t.Errorf("%s of another's key: %v", name, err)
 		}
 	}
-	if err := s.PermitCounters(caller, [][]byte{[]byte("in:a"), []byte("out:a")}); err == nil || AsError(err).Code != api.CodeForbidden {
+	if err := s.PermitCounters(caller, [][]byte{[]byte("in:a"), []byte("out:a")}); err == nil || request.As(err).Code != api.CodeForbidden {
 		t.Errorf("counters of others: %v", err)
 	}
 }

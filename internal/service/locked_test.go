@@ -18,6 +18,9 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -32,7 +35,7 @@ func lockedDoor(t *testing.T, fields string, cfg service.Config) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set)}, cfg)
+	d := newDoor(t, service.Backend{Tokens: access.NewTokens(set)}, cfg)
 	d.login("weir_a_secret")
 	return d
 }
@@ -54,13 +57,13 @@ func TestIngestOfSomeKeys(t *testing.T) {
 	}
 	_, _, err = d.hit("", "out:a 1", false)
 	d.wantCode(err, api.CodeForbidden)
-	_, err = d.service.Count(t.Context(), d.caller, service.CountQuery{Keys: []string{"in:a"}})
+	_, err = d.service.Count(t.Context(), d.caller, queries.CountQuery{Keys: []string{"in:a"}})
 	d.wantCode(err, api.CodeForbidden)
 	accounts, _ := d.service.Accounts()
 	if len(accounts) != 1 || accounts[0].Identity != "shop" || accounts[0].Hits != 2 || accounts[0].Requests != 3 || accounts[0].Forbidden != 3 {
 		t.Errorf("%+v", accounts)
 	}
-	d.caller = service.Caller{}
+	d.caller = access.Caller{}
 	_, _, err = d.hit("", "in:a 1", false)
 	d.wantCode(err, api.CodeUnauthorized)
 	if _, unauthorized := d.service.Accounts(); unauthorized != 1 {
@@ -78,7 +81,7 @@ func TestIdempotencyKeysAreOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set)}, service.Config{})
+	d := newDoor(t, service.Backend{Tokens: access.NewTokens(set)}, service.Config{})
 	for i, token := range []string{"weir_a_secret", "weir_b_secret", "weir_a_secret"} {
 		d.login(token)
 		if _, repeated, err := d.hit("k", "x 1", false); err != nil || repeated != (i == 2) {
@@ -112,10 +115,10 @@ func TestReservationsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set), Policies: live}, service.Config{})
+	d := newDoor(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
 	var said admit.Decision
 	reserve := func(key string) (known bool, err error) {
-		_, known, err = d.service.Reserve(d.caller, []admit.Request{{Key: key, N: 1}}, service.Reservation{ID: "x"}, &said)
+		_, known, err = d.service.Reserve(d.caller, []admit.Request{{Key: key, N: 1}}, limits.Reservation{ID: "x"}, &said)
 		return known, err
 	}
 	for i, name := range []string{"a", "b", "a", "b"} {
@@ -172,7 +175,7 @@ func TestAudit(t *testing.T) {
 	d := lockedDoor(t, `permissions: [{role: admin, keys: ["in:"]}]`, service.Config{Audit: slog.New(slog.NewTextHandler(&log, nil))})
 	d.wantCode(d.service.Delete(t.Context(), d.caller, "in:a"), api.CodeUnknownKey)
 	d.wantCode(d.service.Delete(t.Context(), d.caller, "out:a"), api.CodeForbidden)
-	d.wantCode(d.service.Backup(t.Context(), service.CallerAt("192.0.2.7:1"), &log), api.CodeUnauthorized)
+	d.wantCode(d.service.Backup(t.Context(), access.CallerAt("192.0.2.7:1"), &log), api.CodeUnauthorized)
 	for _, want := range []string{
 		`msg=audit who=shop action="delete key" target=in:a outcome=unknown_key remote=192.0.2.1`,
 		`msg=audit who=shop action="delete key" target=out:a outcome=forbidden remote=192.0.2.1`,
@@ -195,7 +198,7 @@ func TestTokensFile(t *testing.T) {
 		}
 	}
 	write(tokensFile("a", "permissions: [{role: read}]"))
-	tokens, err := service.ReadTokens(path)
+	tokens, err := access.ReadTokens(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +258,7 @@ func TestPoliciesOfOthersAreNotTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDoor(t, service.Backend{Tokens: service.NewTokens(set), Policies: live}, service.Config{})
+		d := newDoor(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
 		d.login("weir_a_secret")
 		for name := range strings.FieldsSeq(names) {
 			err := d.service.Allow(d.caller, []admit.Request{{Key: "shop:x", N: 1, Limit: name}}, true, new(admit.Decision))

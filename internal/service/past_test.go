@@ -10,7 +10,10 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // remembered is a history that answers one total.
@@ -57,30 +60,30 @@ func TestCountsOfThePast(t *testing.T) {
 	const day = 24 * time.Hour
 	last := midnight.Add(-time.Second) // of the day before
 	for name, test := range map[string]struct {
-		change  func(*service.CountQuery, *remembered)
+		change  func(*queries.CountQuery, *remembered)
 		history bool
 		unasked bool
 	}{
 		"a whole day":               {history: true},
-		"and with fresh":            {func(q *service.CountQuery, _ *remembered) { q.Fresh = time.Second }, true, false},
-		"of the region":             {func(q *service.CountQuery, _ *remembered) { q.Scope = "region" }, true, false},
-		"of one node":               {func(q *service.CountQuery, _ *remembered) { q.Scope = "node" }, false, true},
-		"of now":                    {func(q *service.CountQuery, _ *remembered) { q.At = time.Time{} }, false, true},
-		"within an hour":            {func(q *service.CountQuery, _ *remembered) { q.At = midnight }, false, true},
-		"at a moment":               {func(q *service.CountQuery, _ *remembered) { q.At = last.Add(time.Millisecond) }, false, true},
-		"a window of no hours":      {func(q *service.CountQuery, _ *remembered) { q.Windows[0] -= time.Second }, false, true},
-		"exact anyway":              {func(q *service.CountQuery, _ *remembered) { q.Keys[0] = "none" }, false, true},
-		"history is away":           {func(_ *service.CountQuery, r *remembered) { r.err = errors.New("away") }, false, false},
-		"history is late":           {func(_ *service.CountQuery, r *remembered) { r.asOf = last }, false, false},
-		"history can't be fresh":    {func(q *service.CountQuery, r *remembered) { q.Fresh, r.late = time.Millisecond, true }, false, true},
-		"history has a gap":         {func(_ *service.CountQuery, r *remembered) { r.total.Bounded = false }, false, false},
-		"history has more doubt":    {func(_ *service.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1, 1e6 }, false, false},
-		"late hits aren't in it":    {func(_ *service.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 9, 9 }, false, false},
-		"a deletion isn't in it":    {func(_ *service.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1e6, 1e6 }, false, false},
-		"history has bounds, close": {func(_ *service.CountQuery, r *remembered) { r.total.Upper++ }, true, false},
+		"and with fresh":            {func(q *queries.CountQuery, _ *remembered) { q.Fresh = time.Second }, true, false},
+		"of the region":             {func(q *queries.CountQuery, _ *remembered) { q.Scope = "region" }, true, false},
+		"of one node":               {func(q *queries.CountQuery, _ *remembered) { q.Scope = "node" }, false, true},
+		"of now":                    {func(q *queries.CountQuery, _ *remembered) { q.At = time.Time{} }, false, true},
+		"within an hour":            {func(q *queries.CountQuery, _ *remembered) { q.At = midnight }, false, true},
+		"at a moment":               {func(q *queries.CountQuery, _ *remembered) { q.At = last.Add(time.Millisecond) }, false, true},
+		"a window of no hours":      {func(q *queries.CountQuery, _ *remembered) { q.Windows[0] -= time.Second }, false, true},
+		"exact anyway":              {func(q *queries.CountQuery, _ *remembered) { q.Keys[0] = "none" }, false, true},
+		"history is away":           {func(_ *queries.CountQuery, r *remembered) { r.err = errors.New("away") }, false, false},
+		"history is late":           {func(_ *queries.CountQuery, r *remembered) { r.asOf = last }, false, false},
+		"history can't be fresh":    {func(q *queries.CountQuery, r *remembered) { q.Fresh, r.late = time.Millisecond, true }, false, true},
+		"history has a gap":         {func(_ *queries.CountQuery, r *remembered) { r.total.Bounded = false }, false, false},
+		"history has more doubt":    {func(_ *queries.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1, 1e6 }, false, false},
+		"late hits aren't in it":    {func(_ *queries.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 9, 9 }, false, false},
+		"a deletion isn't in it":    {func(_ *queries.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1e6, 1e6 }, false, false},
+		"history has bounds, close": {func(_ *queries.CountQuery, r *remembered) { r.total.Upper++ }, true, false},
 	} {
 		h := &remembered{total: backend.HistoryTotal{Lower: 6646, Upper: 6646, Bounded: true}, asOf: now.Add(-5 * time.Second)}
-		q := service.CountQuery{Keys: []string{"k"}, Windows: []time.Duration{day}, At: last}
+		q := queries.CountQuery{Keys: []string{"k"}, Windows: []time.Duration{day}, At: last}
 		if test.change != nil {
 			test.change(&q, h)
 		}
@@ -88,7 +91,7 @@ func TestCountsOfThePast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := s.Count(t.Context(), service.CallerAt("127.0.0.1:1"), q)
+		list, err := s.Count(t.Context(), access.CallerAt("127.0.0.1:1"), q)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -128,31 +131,31 @@ func TestTopOfHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(unit calendar.Unit) service.AlignedTopQuery {
-		return service.AlignedTopQuery{N: 2, Prefix: "x", Spans: service.Spans{Unit: unit, Zone: time.UTC}}
+	of := func(unit calendar.Unit) queries.AlignedTopQuery {
+		return queries.AlignedTopQuery{N: 2, Prefix: "x", Spans: queries.Spans{Unit: unit, Zone: time.UTC}}
 	}
 	at := func(year int, month time.Month, day, hour int) int64 {
 		return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
 	}
 	for name, test := range map[string]struct {
-		query    service.AlignedTopQuery
-		change   func(*service.AlignedTopQuery)
+		query    queries.AlignedTopQuery
+		change   func(*queries.AlignedTopQuery)
 		err      error
 		from, to int64
 		code     api.Code
 	}{
 		"this month": {query: of(calendar.Month), from: at(2026, 3, 1, 0), to: at(2026, 4, 1, 0)},
 		"two years": {query: of(calendar.Year), from: at(2025, 1, 1, 0), to: at(2027, 1, 1, 0),
-			change: func(q *service.AlignedTopQuery) { q.From = now.AddDate(-1, 0, 0) }},
+			change: func(q *queries.AlignedTopQuery) { q.From = now.AddDate(-1, 0, 0) }},
 		"up to midnight": {query: of(calendar.Day), from: at(2026, 3, 1, 0), to: at(2026, 3, 5, 0),
-			change: func(q *service.AlignedTopQuery) {
+			change: func(q *queries.AlignedTopQuery) {
 				q.From, q.To = time.Unix(at(2026, 3, 1, 9), 0), time.Unix(at(2026, 3, 5, 0), 0)
 			}},
-		"a day of 23 hours": {query: of(calendar.Day), from: at(2026, 3, 28, 23), to: at(2026, 3, 29, 22), change: func(q *service.AlignedTopQuery) { q.Zone = berlin }},
-		"from after now":    {query: of(calendar.Day), from: at(2026, 4, 1, 0), to: at(2026, 4, 2, 0), change: func(q *service.AlignedTopQuery) { q.From = now.AddDate(0, 0, 3) }},
-		"from after to":     {query: of(calendar.Day), change: func(q *service.AlignedTopQuery) { q.From, q.To = now, now.Add(-time.Hour) }, code: api.CodeInvalidRange},
-		"too many":          {query: of(calendar.Day), change: func(q *service.AlignedTopQuery) { q.N = 1001 }, code: api.CodeInvalidParameter},
-		"all regions":       {query: of(calendar.Day), change: func(q *service.AlignedTopQuery) { q.Scope = "global" }, code: api.CodeInvalidParameter},
+		"a day of 23 hours": {query: of(calendar.Day), from: at(2026, 3, 28, 23), to: at(2026, 3, 29, 22), change: func(q *queries.AlignedTopQuery) { q.Zone = berlin }},
+		"from after now":    {query: of(calendar.Day), from: at(2026, 4, 1, 0), to: at(2026, 4, 2, 0), change: func(q *queries.AlignedTopQuery) { q.From = now.AddDate(0, 0, 3) }},
+		"from after to":     {query: of(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.From, q.To = now, now.Add(-time.Hour) }, code: api.CodeInvalidRange},
+		"too many":          {query: of(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.N = 1001 }, code: api.CodeInvalidParameter},
+		"all regions":       {query: of(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.Scope = "global" }, code: api.CodeInvalidParameter},
 		"away":              {query: of(calendar.Day), err: errors.New("away"), code: api.CodeNoHistory},
 	} {
 		h := &remembered{asOf: now, err: test.err}
@@ -164,9 +167,9 @@ func TestTopOfHistory(t *testing.T) {
 		if test.change != nil {
 			test.change(&q)
 		}
-		got, err := s.AlignedTop(t.Context(), service.CallerAt("127.0.0.1:1"), q)
+		got, err := s.AlignedTop(t.Context(), access.CallerAt("127.0.0.1:1"), q)
 		if test.code != "" {
-			if service.AsError(err).Code != test.code {
+			if request.As(err).Code != test.code {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
@@ -185,7 +188,7 @@ func TestTopOfHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AlignedTop(t.Context(), service.CallerAt("127.0.0.1:1"), of(calendar.Day)); service.AsError(err).Code != api.CodeNoHistory {
+	if _, err := s.AlignedTop(t.Context(), access.CallerAt("127.0.0.1:1"), of(calendar.Day)); request.As(err).Code != api.CodeNoHistory {
 		t.Error("without history:", err)
 	}
 }

@@ -1,8 +1,8 @@
-// Package service is what every door of Weir calls: a door speaks a protocol (HTTP in
-// package server), parses, calls a method of Service, and writes what it returns. Here
-// is all that is the same whatever the protocol, put together of rooms by job: who calls and what that one may
-// do (access), hits (ingest), questions about keys (reads), limits (decisions), what operators do (admin), what is
-// wrong (health). Service embeds them, so that a door calls all by one type, and finds each name that it needs here.
+// Package service is what every listener of Weir calls: a listener speaks a protocol (HTTP in
+// package httpapi), parses, calls a method of Service, and writes what it returns. The packages below
+// are its parts: who calls, and what that caller may do (access), hits (ingest), questions about keys (queries),
+// limits, what operators do (admin). Service embeds them, so that a listener calls all by one type; the types of
+// questions are declared in the parts, and those of answers in package api.
 //
 // Invariants. A method returns answers of package api, ready to be written, and fails
 // with an *Error alone, whose Code a door maps to its protocol once. No method waits
@@ -67,7 +67,7 @@ type Service struct {
 	*Health
 
 	// Pools are the ceilings, for doors to take places of.
-	Pools *Pools
+	Pools *access.Pools
 
 	backend Backend
 	cfg     Config // defaults applied, valid
@@ -128,10 +128,10 @@ func (s *Service) Config() Config { return s.cfg }
 func (s *Service) Backend() Backend { return s.backend }
 
 // Attach adds a door. It is for whoever puts a node together, before the doors answer.
-func (s *Service) Attach(d Door) { s.doors.Attach(d) }
+func (s *Service) Attach(d access.Listener) { s.doors.Attach(d) }
 
 // Doors are the figures of those that are attached.
-func (s *Service) Doors() []DoorFigures { return s.doors.Figures() }
+func (s *Service) Doors() []access.ListenerFigures { return s.doors.Figures() }
 
 // Now is the second that questions without a time are asked at: queries.Sources.Now.
 func (s *Service) Now() time.Time { return s.sources.Now() }
@@ -145,20 +145,20 @@ type Backend struct {
 	Engine  *weir.Engine
 	Journal backend.Journal // nil: hits are kept in memory only
 	Cluster backend.Cluster // nil: this node counts alone
-	Answers Answers         // nil: the engine answers, which holds all keys
+	Answers queries.Answers // nil: the engine answers, which holds all keys
 	Node    string          // this node's name in a cluster; "": it counts alone
 	Regions backend.Regions // nil: this server counts for no region
 	History backend.History // nil: there are windows only
 
-	Tokens *Tokens // who may do what; nil: everybody may do everything
+	Tokens *access.Tokens // who may do what; nil: everybody may do everything
 
 	// Alarms are those of what the service knows nothing of, such as certificates; nil: there are none.
-	Alarms func() []Alarm
+	Alarms func() []api.Alarm
 
-	Policies   *admit.Live   // the limits that Allow asks; nil: only those that requests bring along
-	PolicyFile *PolicyFile   // that Policies come from; nil: from none
-	Kept       *KeptPolicies // those that were put by API; nil: none can be
-	Warnings   *Warnings     // where a key's warnings are sent; nil: nowhere
+	Policies   *admit.Live          // the limits that Allow asks; nil: only those that requests bring along
+	PolicyFile *access.PolicyFile   // that Policies come from; nil: from none
+	Kept       *access.KeptPolicies // those that were put by API; nil: none can be
+	Warnings   *limits.Warnings     // where a key's warnings are sent; nil: nowhere
 
 	Route  func() backend.RouteStats  // figures of Answers that ask other nodes; nil: they ask none
 	Strict func() backend.StrictStats // figures of nodes that decide strict limits for each other; nil: they don't

@@ -12,7 +12,8 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -214,13 +215,13 @@ func (s *Server) fail(err error) error {
 }
 
 // decideFor answers a request of a caller.
-func (s *Server) decideFor(ctx context.Context, c service.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
+func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
 	if err := s.service.Identify(c); err != nil {
 		return nil, err
 	}
 	limits := s.live.now.Load()
 	if limits == nil && s.xds != nil {
-		return nil, &service.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
+		return nil, &request.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
 	}
 	a := newAsk(by)
 	defer a.free()

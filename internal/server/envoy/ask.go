@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -218,7 +219,7 @@ func (p *part) request(by admit.Algorithm) admit.Request {
 }
 
 // decide asks the service, and notes what is over.
-func (a *ask) decide(s *service.Service, c service.Caller) (denied bool, err error) {
+func (a *ask) decide(s *service.Service, c access.Caller) (denied bool, err error) {
 	if err := a.permit(s, c); err != nil {
 		return false, err
 	}
@@ -241,7 +242,7 @@ func (a *ask) decide(s *service.Service, c service.Caller) (denied bool, err err
 }
 
 // permit fails unless the caller may ask for descriptors that have no limit: who may not, learns not even that.
-func (a *ask) permit(s *service.Service, c service.Caller) error {
+func (a *ask) permit(s *service.Service, c access.Caller) error {
 	if !s.Locked() {
 		return nil
 	}
@@ -264,7 +265,7 @@ func (a *ask) asksOnly() bool {
 	return true
 }
 
-func (a *ask) allow(s *service.Service, c service.Caller, peek bool) (denied bool, err error) {
+func (a *ask) allow(s *service.Service, c access.Caller, peek bool) (denied bool, err error) {
 	a.decision.Never = false
 	if err := s.Allow(c, a.requests, peek, &a.decision); err != nil && !a.decision.Never {
 		return false, err
@@ -325,7 +326,7 @@ func (a *ask) assign() {
 
 // giveBack gives back what descriptors with negative hits took, the newest admissions, before anything is decided. A
 // CheckRateLimit gives nothing back.
-func (a *ask) giveBack(s *service.Service, c service.Caller) error {
+func (a *ask) giveBack(s *service.Service, c access.Caller) error {
 	if a.how == check {
 		return nil
 	}
@@ -353,7 +354,7 @@ func (a *ask) giveBack(s *service.Service, c service.Caller) error {
 
 // useUp takes the rest of limits that had some left, and not as much as was asked: what Envoy asks for at
 // the end of a stream has happened, and would not count at all. It leaves limits that were not over.
-func (a *ask) useUp(s *service.Service, c service.Caller) error {
+func (a *ask) useUp(s *service.Service, c access.Caller) error {
 	a.requests = a.requests[:0]
 	for i := range a.parts {
 		p := &a.parts[i]

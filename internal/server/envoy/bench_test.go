@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // What a decision costs without gRPC.
@@ -13,9 +13,9 @@ func BenchmarkDecide(b *testing.B) {
 	s := newTestServer(b, options{limits: tableLimits})
 	requests := make([]*pb.RateLimitRequest, 10_000)
 	for i := range requests {
-		requests[i] = request(b, "edge", 0, fmt.Sprintf("many=%d", i))
+		requests[i] = newRequest(b, "edge", 0, fmt.Sprintf("many=%d", i))
 	}
-	c := service.CallerAt("127.0.0.1:1")
+	c := access.CallerAt("127.0.0.1:1")
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if _, err := s.decideFor(b.Context(), c, requests[i%len(requests)], take); err != nil {
@@ -29,7 +29,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	s := newTestServer(b, options{limits: tableLimits})
 	requests := make([]*pb.RateLimitRequest, 10_000)
 	for i := range requests {
-		requests[i] = request(b, "edge", 0, fmt.Sprintf("many=%d", i))
+		requests[i] = newRequest(b, "edge", 0, fmt.Sprintf("many=%d", i))
 	}
 	client := pb.NewRateLimitServiceClient(s.conn)
 	b.ReportAllocs()

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -45,7 +46,7 @@ type options struct {
 	limits   string // of one file; "": the server has none
 	policies string
 	among    admit.Cluster // nodes and regions, as far as policies know
-	tokens   *service.Tokens
+	tokens   *access.Tokens
 	backend  service.Backend
 	client   *tls.Config // with TLS
 	opening  *Opening    // its address is taken over
@@ -163,8 +164,8 @@ func scans(text, format string, into ...any) bool {
 	return err == nil && n == len(into)
 }
 
-// request makes one of descriptors separated by semicolons.
-func request(t testing.TB, domain string, hits uint32, descriptors string) *pb.RateLimitRequest {
+// newRequest makes one of descriptors separated by semicolons.
+func newRequest(t testing.TB, domain string, hits uint32, descriptors string) *pb.RateLimitRequest {
 	t.Helper()
 	r := &pb.RateLimitRequest{Domain: domain, HitsAddend: hits}
 	for text := range strings.SplitSeq(descriptors, ";") {
@@ -187,7 +188,7 @@ func (s *testServer) ask(domain, descriptors string) string {
 
 func (s *testServer) askFor(domain string, hits uint32, descriptors string) string {
 	s.Helper()
-	answer, err := s.should(s.Context(), request(s, domain, hits, descriptors))
+	answer, err := s.should(s.Context(), newRequest(s, domain, hits, descriptors))
 	if err != nil {
 		return "error: " + err.Error()
 	}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/server/listener"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
@@ -87,12 +88,12 @@ const (
 // longStreams counts the long streams that are open.
 type longStreams struct {
 	mu            sync.Mutex
-	own           service.CallerCounts
+	own           access.CallerCounts
 	all, unproved int
 }
 
 // enter takes a place for a stream of a client, or fails where the client, or all, have as many as they may. leave gives it back.
-func (l *longStreams) enter(c service.Caller) (leave func(), err error) {
+func (l *longStreams) enter(c access.Caller) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	unproved := 0
@@ -103,7 +104,7 @@ func (l *longStreams) enter(c service.Caller) (leave func(), err error) {
 		return nil, status.Error(codes.ResourceExhausted, "too many streams of health or reflection are open: close some, or ask with Check")
 	}
 	if l.own == nil {
-		l.own = service.CallerCounts{}
+		l.own = access.CallerCounts{}
 	}
 	l.add(c, 1, unproved)
 	return func() {
@@ -114,7 +115,7 @@ func (l *longStreams) enter(c service.Caller) (leave func(), err error) {
 }
 
 // add counts a stream. The caller holds mu.
-func (l *longStreams) add(c service.Caller, n, unproved int) {
+func (l *longStreams) add(c access.Caller, n, unproved int) {
 	l.own.Add(c, int64(n))
 	l.all, l.unproved = l.all+n, l.unproved+unproved
 }
@@ -123,7 +124,7 @@ func (l *longStreams) add(c service.Caller, n, unproved int) {
 type connection struct {
 	credentials.CommonAuthInfo
 	conn   *listener.Conn
-	caller service.Caller // by its address, or its certificate
+	caller access.Caller // by its address, or its certificate
 	secure bool
 }
 
@@ -136,8 +137,8 @@ func (c *connection) AuthType() string {
 }
 
 // callerOf is who sends a request, by its token, else by the certificate of its connection.
-func (s *Server) callerOf(ctx context.Context) (service.Caller, error) {
-	var c service.Caller
+func (s *Server) callerOf(ctx context.Context) (access.Caller, error) {
+	var c access.Caller
 	var of *connection
 	if p, ok := peer.FromContext(ctx); ok {
 		if of, ok = p.AuthInfo.(*connection); ok {
@@ -160,7 +161,7 @@ func (s *Server) callerOf(ctx context.Context) (service.Caller, error) {
 	return c, nil
 }
 
-func (s *Server) withAuthorization(c service.Caller, value string) (service.Caller, error) {
+func (s *Server) withAuthorization(c access.Caller, value string) (access.Caller, error) {
 	scheme, token, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		token = "" // it is nobody's
@@ -194,7 +195,7 @@ func failed(err error) error {
 	if _, is := status.FromError(err); is {
 		return err
 	}
-	e := service.AsError(err)
+	e := request.As(err)
 	code, known := statuses[e.Code]
 	if !known {
 		code = codes.Internal
@@ -203,12 +204,12 @@ func failed(err error) error {
 }
 
 func invalid(code api.Code, field, message string) error {
-	return &service.Error{Code: code, Field: field, Message: message}
+	return &request.Error{Code: code, Field: field, Message: message}
 }
 
 // unauthorized is the error of a caller that must prove an identity, and says how.
-func unauthorized(err error, c service.Caller) error {
-	if e := service.AsError(err); e.Code == api.CodeUnauthorized && !c.Known() {
+func unauthorized(err error, c access.Caller) error {
+	if e := request.As(err); e.Code == api.CodeUnauthorized && !c.Known() {
 		told := *e
 		told.Message += ": send the metadata authorization: Bearer TOKEN ('weir token create' makes one), or a client certificate"
 		return &told

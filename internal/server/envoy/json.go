@@ -16,7 +16,8 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/server/listener"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
@@ -151,11 +152,11 @@ func (j *jsonServer) decide(w http.ResponseWriter, r *http.Request) (*pb.RateLim
 	if err != nil {
 		return nil, invalid(api.CodeInvalidParameter, "body", "the body is larger than 64 KiB, or came too slowly")
 	}
-	var request pb.RateLimitRequest
-	if err := protojson.Unmarshal(body, &request); err != nil {
-		return nil, invalid(api.CodeInvalidParameter, "body", "not a RateLimitRequest: "+service.Clip(err.Error())+`; write {"domain":"edge","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}`)
+	var asked pb.RateLimitRequest
+	if err := protojson.Unmarshal(body, &asked); err != nil {
+		return nil, invalid(api.CodeInvalidParameter, "body", "not a RateLimitRequest: "+request.Clip(err.Error())+`; write {"domain":"edge","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}`)
 	}
-	made, err := j.of.decideFor(r.Context(), c, &request, take)
+	made, err := j.of.decideFor(r.Context(), c, &asked, take)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +221,7 @@ func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	if !ok {
 		return nil, nil, errors.New("rls: a connection of another listener")
 	}
-	is := &connection{conn: counted, caller: service.CallerAt(raw.RemoteAddr().String())}
+	is := &connection{conn: counted, caller: access.CallerAt(raw.RemoteAddr().String())}
 	is.SecurityLevel = credentials.NoSecurity
 	stream := raw
 	if h.of.tls != nil {

@@ -9,7 +9,7 @@ import (
 func (s *testServer) kuadrant(method, descriptors string) string {
 	s.Helper()
 	answer := new(pb.RateLimitResponse)
-	if err := s.conn.Invoke(s.Context(), "/"+kuadrantName+"/"+method, request(s, "edge", 0, descriptors), answer); err != nil {
+	if err := s.conn.Invoke(s.Context(), "/"+kuadrantName+"/"+method, newRequest(s, "edge", 0, descriptors), answer); err != nil {
 		return "error: " + err.Error()
 	}
 	return short(answer)

@@ -12,7 +12,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -33,7 +33,7 @@ func locked(t testing.TB, o options, identities map[string]string) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.tokens = service.NewTokens(set)
+	o.tokens = access.NewTokens(set)
 	return newTestServer(t, o)
 }
 
@@ -92,7 +92,7 @@ func TestMatrix(t *testing.T) {
 				may         bool
 			}{{inside, role == "decide"}, {outside, role == "decide" && part == "all"}, {[]string{"k=a | limit 5/MINUTE"}, role == "decide" && part == "all"}} {
 				for _, descriptors := range side.descriptors {
-					err := call(as(t.Context(), name), request(t, "in", 0, descriptors))
+					err := call(as(t.Context(), name), newRequest(t, "in", 0, descriptors))
 					want := codes.OK
 					if !side.may {
 						want = codes.PermissionDenied
@@ -102,7 +102,7 @@ func TestMatrix(t *testing.T) {
 					}
 				}
 			}
-			if err := call(as(t.Context(), name), request(t, "foreign", 0, "k=a")); (err == nil) != (name == "decide0all") {
+			if err := call(as(t.Context(), name), newRequest(t, "foreign", 0, "k=a")); (err == nil) != (name == "decide0all") {
 				t.Errorf("%s: %s of a domain that is not there: %v", name, method, err)
 			}
 		}
@@ -112,7 +112,7 @@ func TestMatrix(t *testing.T) {
 			"nobody": t.Context(), "a stranger": as(t.Context(), "stranger"),
 			"another scheme": metadata.AppendToOutgoingContext(t.Context(), "authorization", "Basic weir_decide0all_s"),
 		} {
-			err := call(ctx, request(t, "in", 0, "k=a"))
+			err := call(ctx, newRequest(t, "in", 0, "k=a"))
 			if status.Code(err) != codes.Unauthenticated || name == "nobody" && !strings.Contains(err.Error(), "authorization: Bearer TOKEN") {
 				t.Errorf("%s: %s: %v", name, method, err)
 			}
@@ -124,17 +124,17 @@ func TestMatrix(t *testing.T) {
 func TestForeignKeysDoNotShow(t *testing.T) {
 	t.Parallel()
 	s := locked(t, options{limits: matrixFiles()}, map[string]string{"all": "permissions: [{role: decide}]", "some": `permissions: [{role: decide, keys: ["in:k=mine"]}]`})
-	if _, err := s.should(as(t.Context(), "all"), request(t, "in", 0, "k=theirs")); err != nil {
+	if _, err := s.should(as(t.Context(), "all"), newRequest(t, "in", 0, "k=theirs")); err != nil {
 		t.Fatal(err)
 	}
 	for _, descriptors := range []string{"k=theirs", "k=unused", "other=x", "none=x", "nothing=x"} {
-		_, err := s.should(as(t.Context(), "some"), request(t, "in", 0, descriptors))
+		_, err := s.should(as(t.Context(), "some"), newRequest(t, "in", 0, descriptors))
 		want := "forbidden: role decide of this identity is not for the key in:" + descriptors
 		if status.Code(err) != codes.PermissionDenied || status.Convert(err).Message() != want {
 			t.Errorf("%s: %v", descriptors, err)
 		}
 	}
-	if got, err := s.should(as(t.Context(), "some"), request(t, "in", 0, "k=mine")); err != nil || short(got) != "OK, ok 99999/100000" {
+	if got, err := s.should(as(t.Context(), "some"), newRequest(t, "in", 0, "k=mine")); err != nil || short(got) != "OK, ok 99999/100000" {
 		t.Error(got, err)
 	}
 }
@@ -219,7 +219,7 @@ func TestCeiling(t *testing.T) {
 	s := locked(t, options{limits: matrixFiles()}, map[string]string{"shop": "permissions: [{role: decide}], ceilings: {requests_per_second: 2}"})
 	var failed int
 	for range 5 {
-		if _, err := s.should(as(t.Context(), "shop"), request(t, "in", 0, "k=a")); err != nil {
+		if _, err := s.should(as(t.Context(), "shop"), newRequest(t, "in", 0, "k=a")); err != nil {
 			failed++
 			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "requests_per_second") {
 				t.Error(err)
@@ -313,7 +313,7 @@ descriptors:
 - {key: a, rate_limit: {name: gold, unit: hour, requests_per_unit: 9}}
 - {key: b, rate_limit: {unit: hour, requests_per_unit: 9, replaces: [{name: gold}]}}
 `}, map[string]string{"some": `permissions: [{role: decide, keys: ["in:"]}]`, "half": `permissions: [{role: decide, keys: ["in:b"]}]`})
-	both := request(t, "in", 0, "a=1; b=1")
+	both := newRequest(t, "in", 0, "a=1; b=1")
 	if _, err := s.should(as(t.Context(), "some"), both); err != nil {
 		t.Error(err)
 	}

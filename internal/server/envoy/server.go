@@ -25,6 +25,7 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/settings"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -162,7 +163,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	s.log.Info("serving Envoy's rate limit service", "addr", s.Addr())
-	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
+	if access.OpenToOthers(s.Addr()) && !s.service.Locked() {
 		s.log.Warn("other machines can reach the address for Envoy, and there is no tokens file: anybody who reaches it can use up limits", "addr", s.Addr())
 	}
 	var running sync.WaitGroup
@@ -335,10 +336,10 @@ func Open(cfg Config) (*Opening, error) {
 func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
 
 // Figures implements service.Door.
-func (s *Server) Figures() service.DoorFigures {
-	f := service.DoorFigures{Name: "rls", Failed: s.failed.Load()}
+func (s *Server) Figures() access.ListenerFigures {
+	f := access.ListenerFigures{Name: "rls", Failed: s.failed.Load()}
 	for i := range s.calls {
-		f.Requests = append(f.Requests, service.DoorRequests{Kind: callNames[i], Count: s.calls[i].Load()})
+		f.Requests = append(f.Requests, access.ListenerRequests{Kind: callNames[i], Count: s.calls[i].Load()})
 	}
 	if l := s.address.Listener(); l != nil {
 		f.Bound = l.Bound()

@@ -162,7 +162,7 @@ func TestDecisions(t *testing.T) {
 func TestRequestsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, options{limits: tableLimits})
-	for _, r := range []*pb.RateLimitRequest{{}, request(t, "", 0, "ip=1"), request(t, "edge", 0, ""), request(t, "edge", 0, strings.Repeat("ip=1;", 257)), request(t, "edge", 0, strings.Repeat("ip=1;", 65))} {
+	for _, r := range []*pb.RateLimitRequest{{}, newRequest(t, "", 0, "ip=1"), newRequest(t, "edge", 0, ""), newRequest(t, "edge", 0, strings.Repeat("ip=1;", 257)), newRequest(t, "edge", 0, strings.Repeat("ip=1;", 65))} {
 		if _, err := s.should(t.Context(), r); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%d descriptors: %v", len(r.Descriptors), err)
 		}
@@ -183,7 +183,7 @@ func TestAnswer(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, options{limits: tableLimits, cfg: Config{Algorithm: admit.Fixed}})
 	s.now.Store(int64(20 * time.Second))
-	answer, err := s.should(t.Context(), request(t, "edge", 0, "ip=1; named=x; free=y; nothing=z"))
+	answer, err := s.should(t.Context(), newRequest(t, "edge", 0, "ip=1; named=x; free=y; nothing=z"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestHeaders(t *testing.T) {
 		{HeadersNone, "ip=1", ""},
 	} {
 		s := newTestServer(t, options{limits: tableLimits, cfg: Config{Headers: c.headers}})
-		answer, err := s.should(t.Context(), request(t, "edge", 0, c.descriptors))
+		answer, err := s.should(t.Context(), newRequest(t, "edge", 0, c.descriptors))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ limits:
 		ip=2; nothing=3 -> OK, ok 0/3, ok
 		ip=3 -> OVER, over 0/3
 		ip=1 | hits 0 -> OVER, over 0/2`)
-	answer, err := s.should(t.Context(), request(t, "edge", 0, "ip=1 | hits 0"))
+	answer, err := s.should(t.Context(), newRequest(t, "edge", 0, "ip=1 | hits 0"))
 	if l := answer.GetStatuses()[0].GetCurrentLimit(); err != nil || l.Unit != pb.RateLimitResponse_RateLimit_MINUTE || l.UnitMultiplier.GetValue() != 10 || l.Name != "ip" {
 		t.Error(answer, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
@@ -59,7 +59,7 @@ func TestMetadataOfAnswers(t *testing.T) {
 		{"ip=1; plain=2", `{"descriptors":[{"entries":["ip=1"]},{"entries":["plain=2"]}], "domain":"edge", "hitsAddend":1, "metadata":{"net":{"rack":7,"zone":"b"},"tags":["x",true,null],"team":"all"}}`},
 		{"none=1 more | hits 0, limit 5/MINUTE", `{"descriptors":[{"entries":["none=1","more="],"hitsAddend":0,"limit":"5/MINUTE"}], "domain":"edge", "hitsAddend":1}`},
 	} {
-		answer, err := s.should(t.Context(), request(t, "edge", 1, c.descriptors))
+		answer, err := s.should(t.Context(), newRequest(t, "edge", 1, c.descriptors))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestMetadataOfAnswers(t *testing.T) {
 			t.Errorf("%s: %s, %v\nwant %s", c.descriptors, got, err, want)
 		}
 	}
-	if answer, err := newTestServer(t, options{limits: valuesLimits}).should(t.Context(), request(t, "edge", 1, "ip=1")); err != nil || answer.DynamicMetadata != nil {
+	if answer, err := newTestServer(t, options{limits: valuesLimits}).should(t.Context(), newRequest(t, "edge", 1, "ip=1")); err != nil || answer.DynamicMetadata != nil {
 		t.Errorf("without Config.Metadata: %v, %v", answer, err)
 	}
 }
@@ -104,7 +104,7 @@ func TestMetadataSharedByRegions(t *testing.T) {
 		{knownOthers{used: 5}, "own=a", "OK, ok 3/5", `null`},
 	} {
 		others = c.knownOthers
-		answer, err := s.should(t.Context(), request(t, "d", 0, c.descriptors))
+		answer, err := s.should(t.Context(), newRequest(t, "d", 0, c.descriptors))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,9 +138,9 @@ func TestLimitsAreListed(t *testing.T) {
 	}
 }
 
-func (s *testServer) caller(name string) service.Caller {
+func (s *testServer) caller(name string) access.Caller {
 	s.Helper()
-	c, err := s.service.WithToken(service.CallerAt("127.0.0.1:1"), "weir_"+name+"_s")
+	c, err := s.service.WithToken(access.CallerAt("127.0.0.1:1"), "weir_"+name+"_s")
 	if err != nil {
 		s.Fatal(err)
 	}

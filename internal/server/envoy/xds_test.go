@@ -27,7 +27,7 @@ func TestXDS(t *testing.T) {
 		}
 		return ""
 	}
-	if _, err := s.should(t.Context(), request(t, "edge", 0, "ip=1")); status.Code(err) != codes.Unavailable || health() != grpc_health_v1.HealthCheckResponse_NOT_SERVING || alarm() != "rls_xds_away" {
+	if _, err := s.should(t.Context(), newRequest(t, "edge", 0, "ip=1")); status.Code(err) != codes.Unavailable || health() != grpc_health_v1.HealthCheckResponse_NOT_SERVING || alarm() != "rls_xds_away" {
 		t.Errorf("before the first limits: %v, %v, %s", err, health(), alarm())
 	}
 	<-server.Said

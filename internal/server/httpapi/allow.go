@@ -14,6 +14,9 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 )
@@ -32,7 +35,7 @@ type DecisionsConfig struct {
 	Log     *slog.Logger
 
 	// Caller is who a request comes from.
-	Caller func(*http.Request) service.Caller
+	Caller func(*http.Request) access.Caller
 
 	// Upload takes a place for a body that arrives while it is read; leave gives it back. It fails with the error to answer.
 	Upload func(http.ResponseWriter, *http.Request) (leave func(), err error)
@@ -42,7 +45,7 @@ type DecisionsConfig struct {
 type DecisionRoutes struct {
 	service *service.Service
 	log     *slog.Logger
-	caller  func(*http.Request) service.Caller
+	caller  func(*http.Request) access.Caller
 	upload  func(http.ResponseWriter, *http.Request) (leave func(), err error)
 	maxBody int64
 	states  sync.Pool // of *allowing
@@ -174,7 +177,7 @@ func appendRetryAfter(b []byte, d time.Duration) []byte {
 // appendSeconds writes seconds with the decimals that they have, rounded up to
 // milliseconds: who waits for so long has waited long enough.
 func appendSeconds(b []byte, d time.Duration) []byte {
-	return units.AppendUnix(b, time.Unix(0, int64(service.Milliseconds(d))))
+	return units.AppendUnix(b, time.Unix(0, int64(limits.Milliseconds(d))))
 }
 
 // appendJSONString writes s, which is UTF-8, as a string of JSON.
@@ -308,19 +311,19 @@ func (s *DecisionRoutes) reserve(w http.ResponseWriter, r *http.Request) {
 // reserved reads the request, and reserves.
 func (s *DecisionRoutes) reserved(a *allowing, w http.ResponseWriter, r *http.Request) (id string, known bool, err error) {
 	values := r.URL.Query()
-	of := service.Reservation{ID: values.Get("id")}
+	of := limits.Reservation{ID: values.Get("id")}
 	for name, list := range values {
 		switch {
 		case name == "ttl":
-			if of.TTL, err = service.ParseWindow("ttl", list[0]); err != nil {
+			if of.TTL, err = request.ParseWindow("ttl", list[0]); err != nil {
 				return "", false, err
 			}
 		case name == "unsettled" && (list[0] == "used" || list[0] == "returned"):
 			of.GiveBack = list[0] == "returned"
 		case name == "unsettled":
-			return "", false, NewProblem(api.CodeInvalidParameter, "unsettled", "unsettled of "+service.Clip(list[0])+": must be used or returned")
+			return "", false, NewProblem(api.CodeInvalidParameter, "unsettled", "unsettled of "+request.Clip(list[0])+": must be used or returned")
 		case name != "id":
-			return "", false, NewProblem(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: there are id, ttl and unsettled")
+			return "", false, NewProblem(api.CodeUnknownParameter, request.Clip(name), request.Clip(name)+": unknown query parameter: there are id, ttl and unsettled")
 		}
 	}
 	if err := s.readAllow(a, w, r); err != nil {
@@ -375,13 +378,13 @@ func (s *DecisionRoutes) refund(w http.ResponseWriter, r *http.Request) {
 
 func (s *DecisionRoutes) refunded(w http.ResponseWriter, r *http.Request) (api.RefundAnswer, error) {
 	values := r.URL.Query()
-	taken, err := service.ParseTime("taken", values.Get("taken"))
+	taken, err := request.ParseTime("taken", values.Get("taken"))
 	if err != nil {
 		return api.RefundAnswer{}, err
 	}
 	for name := range values {
 		if name != "taken" {
-			return api.RefundAnswer{}, NewProblem(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: there is taken")
+			return api.RefundAnswer{}, NewProblem(api.CodeUnknownParameter, request.Clip(name), request.Clip(name)+": unknown query parameter: there is taken")
 		}
 	}
 	again, bad := ReadKey(r.Header.Values(IdempotencyKey))
@@ -397,7 +400,7 @@ func (s *DecisionRoutes) refunded(w http.ResponseWriter, r *http.Request) (api.R
 		return api.RefundAnswer{}, err
 	}
 	made, err := s.service.Refund(r.Context(), s.caller(r), a.parser.Requests, taken, again)
-	answer := api.RefundAnswer{Refunded: service.Refunded(made), Limits: make([]api.LimitRefund, len(made))}
+	answer := api.RefundAnswer{Refunded: limits.Refunded(made), Limits: make([]api.LimitRefund, len(made))}
 	for i, m := range made {
 		answer.Limits[i] = api.LimitRefund{Name: m.Name, Key: m.Key, Refunded: m.Freed, Remaining: m.Remaining}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 const (
@@ -91,10 +91,10 @@ func allowParams(r *http.Request) error {
 	if r.URL.RawQuery != "" {
 		values, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
-			return NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+service.Clip(err.Error()))
+			return NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+request.Clip(err.Error()))
 		}
 		for name := range values {
-			return NewProblem(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: all that is asked stands in the body")
+			return NewProblem(api.CodeUnknownParameter, request.Clip(name), request.Clip(name)+": unknown query parameter: all that is asked stands in the body")
 		}
 	}
 	if r.Header.Get(IdempotencyKey) != "" {
@@ -108,7 +108,7 @@ func allowParams(r *http.Request) error {
 func (s *DecisionRoutes) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) error {
 	contentType := r.Header.Get("Content-Type")
 	if f, err := BodyFormatOf(contentType); err != nil || f != JSONDocument {
-		return NewProblem(api.CodeUnsupportedType, "Content-Type", "Content-Type "+service.Clip(strconv.Quote(contentType))+" is not taken: send application/json (curl -H content-type:application/json, or curl --json)")
+		return NewProblem(api.CodeUnsupportedType, "Content-Type", "Content-Type "+request.Clip(strconv.Quote(contentType))+" is not taken: send application/json (curl -H content-type:application/json, or curl --json)")
 	}
 	limit := min(MaxDecisionBytes, s.maxBody)
 	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= min(limit, SmallBody) {

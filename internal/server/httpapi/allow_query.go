@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 )
@@ -64,7 +64,7 @@ func (s *DecisionRoutes) decideQuery(a *allowing, r *http.Request) error {
 	}
 	for i := range requests {
 		requests[i].Costs = costs
-		if bad := service.CheckKey(requests[i].Key); bad != nil {
+		if bad := request.ParseKey(requests[i].Key); bad != nil {
 			return NewProblem(bad.Code, "key", bad.Message)
 		}
 	}
@@ -75,12 +75,12 @@ func (s *DecisionRoutes) decideQuery(a *allowing, r *http.Request) error {
 func queryOf(r *http.Request, known []string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+service.Clip(err.Error()))
+		return nil, NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+request.Clip(err.Error()))
 	}
 	for name, values := range q {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, NewProblem(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter")
+			return nil, NewProblem(api.CodeUnknownParameter, request.Clip(name), request.Clip(name)+": unknown query parameter")
 		case slices.Contains(values, ""):
 			return nil, NewProblem(api.CodeInvalidParameter, name, name+" is empty: give it a value or leave it out")
 		case len(values) > 1 && name != "key" && name != "cost":
@@ -139,7 +139,7 @@ func costsOf(values []string) ([]admit.Cost, error) {
 			return nil, NewProblem(api.CodeInvalidCount, "cost", fmt.Sprintf("cost must be a name and a whole number from 0 to %d, such as cost=tokens=812", uint64(limit.MaxBurst)))
 		}
 		if slices.ContainsFunc(costs, func(c admit.Cost) bool { return c.Field == name }) {
-			return nil, NewProblem(api.CodeInvalidCount, "cost", "cost "+service.Clip(name)+" is given twice: give it once")
+			return nil, NewProblem(api.CodeInvalidCount, "cost", "cost "+request.Clip(name)+" is given twice: give it once")
 		}
 		costs = append(costs, admit.Cost{Field: name, N: n})
 	}

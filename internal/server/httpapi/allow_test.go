@@ -22,6 +22,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 const testPolicies = `limits:
@@ -58,7 +59,7 @@ func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.D
 	if err := os.WriteFile(path, []byte(policies), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, set, err := service.ReadPolicyFile(path)
+	file, set, err := access.ReadPolicyFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -108,7 +108,7 @@ func DecodedBody(r *http.Request, limit int64) (body io.Reader, release func(), 
 		return &limitedBody{d, limit}, release, nil
 	default:
 		return nil, release, fail(api.CodeUnsupportedEncoding, "Content-Encoding",
-			"Content-Encoding "+service.Clip(encoding)+" is not taken: send "+AcceptedEncodings+" or no encoding")
+			"Content-Encoding "+request.Clip(encoding)+" is not taken: send "+AcceptedEncodings+" or no encoding")
 	}
 }
 
@@ -186,13 +186,13 @@ func BodyFormatOf(contentType string) (BodyFormat, error) {
 	f := formats[name]
 	if err != nil || f == unknownFormat {
 		return unknownFormat, fail(api.CodeUnsupportedType, "Content-Type",
-			"Content-Type "+service.Clip(contentType)+" is not taken: send one of "+AcceptedTypes)
+			"Content-Type "+request.Clip(contentType)+" is not taken: send one of "+AcceptedTypes)
 	}
 	switch charset := strings.ToLower(params["charset"]); charset {
 	case "", "utf-8", "utf8", "us-ascii":
 		return f, nil
 	default:
-		return unknownFormat, fail(api.CodeUnsupportedType, "Content-Type", "charset "+service.Clip(charset)+" is not taken: send UTF-8")
+		return unknownFormat, fail(api.CodeUnsupportedType, "Content-Type", "charset "+request.Clip(charset)+" is not taken: send UTF-8")
 	}
 }
 
@@ -267,17 +267,17 @@ func (l bodyLines) next() (line []byte, tooLong bool, err error) {
 	return line, len(line) > l.maxBytes, nil
 }
 
-func fail(code api.Code, field, message string) *service.Error {
-	return &service.Error{Code: code, Field: field, Message: message}
+func fail(code api.Code, field, message string) *request.Error {
+	return &request.Error{Code: code, Field: field, Message: message}
 }
 
-func reject(code api.Code, message string) *service.Rejection {
-	return &service.Rejection{Code: code, Message: message}
+func reject(code api.Code, message string) *request.Rejection {
+	return &request.Rejection{Code: code, Message: message}
 }
 
 // ReadKey reads an idempotency key: a quoted string as the IETF's draft has it,
 // or the same letters without quotes.
-func ReadKey(values []string) (string, *service.Error) {
+func ReadKey(values []string) (string, *request.Error) {
 	if len(values) == 0 {
 		return "", nil
 	}

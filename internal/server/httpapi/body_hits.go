@@ -9,8 +9,11 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // block is how many records are read before the first of them is counted.
@@ -21,7 +24,7 @@ type BodyHits struct {
 	service  *service.Service
 	maxBatch int // lines of a body
 	maxLine  int // bytes
-	tooLong  *service.Rejection
+	tooLong  *request.Rejection
 	readers  sync.Pool // of *reader
 }
 
@@ -40,11 +43,11 @@ type reader struct {
 	of      *BodyHits
 	feed    feed
 	json    jsonParser
-	tally   *service.Tally
+	tally   *ingest.Tally
 	now     time.Time // for hits of a block without a time; zero: there was none yet
 	records [block]record
 	keys    [block]string // of the records, "" of those that are no hit
-	hits    []service.Expected
+	hits    []weir.Expected
 	used    int // of records, and so of keys, at most
 }
 
@@ -52,12 +55,12 @@ type reader struct {
 type record struct {
 	hit
 	blank bool
-	wrong *service.Rejection // nil: it is a hit, or blank
+	wrong *request.Rejection // nil: it is a hit, or blank
 }
 
 // Count counts the hits of a whole body into t. f is the FormatOf its Content-Type. The error is
 // that of service.Verdict, or says that the body is of another format: then nothing was counted.
-func (h *BodyHits) Count(t *service.Tally, f BodyFormat, contentType string, whole []byte) error {
+func (h *BodyHits) Count(t *ingest.Tally, f BodyFormat, contentType string, whole []byte) error {
 	in := h.readers.Get().(*reader)
 	in.tally, in.feed = t, feed{buf: whole}
 	defer func() {
@@ -95,7 +98,7 @@ func (in *reader) read(f BodyFormat, contentType string) error {
 
 // each counts the records of a body and returns why it did not end well. It reads a block of
 // them, then has the engine look for all keys, then counts one after the other.
-func (in *reader) each(records splitter, parse func([]byte) (h hit, blank bool, rej *service.Rejection)) error {
+func (in *reader) each(records splitter, parse func([]byte) (h hit, blank bool, rej *request.Rejection)) error {
 	for {
 		n, end := in.readBlock(records, parse)
 		in.used = max(in.used, n)
@@ -117,7 +120,7 @@ func (in *reader) each(records splitter, parse func([]byte) (h hit, blank bool, 
 }
 
 // readBlock reads records until there are block of them, or the body ends.
-func (in *reader) readBlock(records splitter, parse func([]byte) (h hit, blank bool, rej *service.Rejection)) (n int, end error) {
+func (in *reader) readBlock(records splitter, parse func([]byte) (h hit, blank bool, rej *request.Rejection)) (n int, end error) {
 	for ; n < block; n++ {
 		text, tooLong, err := records.next()
 		if err != nil {
@@ -179,7 +182,7 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // quoteField echoes a piece of a record in a message; it copies.
 func quoteField(b []byte) string {
-	return `"` + strings.ToValidUTF8(service.Clip(string(b)), "?") + `"`
+	return `"` + strings.ToValidUTF8(request.Clip(string(b)), "?") + `"`
 }
 
 var (
@@ -190,7 +193,7 @@ var (
 
 // parseTextHit reads a line `key [n [at]]`, its parts apart by spaces or tabs.
 // blank is true for a line without anything on it.
-func parseTextHit(line []byte) (h hit, blank bool, rej *service.Rejection) {
+func parseTextHit(line []byte) (h hit, blank bool, rej *request.Rejection) {
 	key, rest, control := cutKey(line)
 	if len(key) == 0 {
 		return h, true, nil
@@ -201,7 +204,7 @@ func parseTextHit(line []byte) (h hit, blank bool, rej *service.Rejection) {
 	if control {
 		return h, false, rejectControl
 	}
-	if rej := service.CheckHitKey(view(key)); rej != nil {
+	if rej := request.ParseHitKey(view(key)); rej != nil {
 		return h, false, rej
 	}
 	h.key, h.n = view(key), 1
@@ -213,12 +216,12 @@ func parseTextHit(line []byte) (h hit, blank bool, rej *service.Rejection) {
 	if extra, _ := cutField(rest); len(extra) > 0 {
 		return h, false, rejectFields
 	}
-	if h.n, rej = service.ParseCount(view(n)); rej != nil {
+	if h.n, rej = request.ParseCount(view(n)); rej != nil {
 		return h, false, rej
 	}
 	if len(at) > 0 {
 		h.hasAt = true
-		h.at, rej = service.ParseAt(view(at))
+		h.at, rej = request.ParseAt(view(at))
 	}
 	return h, false, rej
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // jsonScanner reads the tokens of JSON (RFC 8259) from data[i:].
@@ -215,7 +215,7 @@ type jsonParser struct {
 // parse reads one object {"key","n","at"}; other fields, and fields given
 // twice, are rejected rather than guessed at. n and at may be null, which
 // stands for their defaults. blank is true for a record of white space.
-func (p *jsonParser) parse(record []byte) (h hit, blank bool, rej *service.Rejection) {
+func (p *jsonParser) parse(record []byte) (h hit, blank bool, rej *request.Rejection) {
 	p.scanner = jsonScanner{data: record}
 	if p.scanner.space(); p.scanner.i == len(record) {
 		return h, true, nil
@@ -224,7 +224,7 @@ func (p *jsonParser) parse(record []byte) (h hit, blank bool, rej *service.Rejec
 	return h, false, rej
 }
 
-func (p *jsonParser) object() (h hit, rej *service.Rejection) {
+func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 	s := &p.scanner
 	if !s.token('{') {
 		return h, rejectNotObject
@@ -290,7 +290,7 @@ func fieldNamed(name []byte) jsonField {
 	return 0
 }
 
-func (p *jsonParser) readKey(h *hit) *service.Rejection {
+func (p *jsonParser) readKey(h *hit) *request.Rejection {
 	if p.scanner.peek() != '"' {
 		return rejectKeyType
 	}
@@ -300,10 +300,10 @@ func (p *jsonParser) readKey(h *hit) *service.Rejection {
 		return rejectJSON
 	}
 	h.key = view(key)
-	return service.CheckHitKey(h.key)
+	return request.ParseHitKey(h.key)
 }
 
-func (p *jsonParser) readN(h *hit) (rej *service.Rejection) {
+func (p *jsonParser) readN(h *hit) (rej *request.Rejection) {
 	if p.scanner.null() {
 		return nil
 	}
@@ -311,11 +311,11 @@ func (p *jsonParser) readN(h *hit) (rej *service.Rejection) {
 	if !ok {
 		number = nil // no number at all
 	}
-	h.n, rej = service.ParseCount(view(number))
+	h.n, rej = request.ParseCount(view(number))
 	return rej
 }
 
-func (p *jsonParser) readAt(h *hit) (rej *service.Rejection) {
+func (p *jsonParser) readAt(h *hit) (rej *request.Rejection) {
 	var at []byte
 	var ok bool
 	switch c := p.scanner.peek(); {
@@ -331,7 +331,7 @@ func (p *jsonParser) readAt(h *hit) (rej *service.Rejection) {
 		}
 	}
 	h.hasAt = true
-	h.at, rej = service.ParseAt(view(at))
+	h.at, rej = request.ParseAt(view(at))
 	return rej
 }
 

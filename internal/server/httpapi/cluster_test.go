@@ -92,11 +92,11 @@ func (j stillJournal) Stats() backend.JournalStats {
 	return backend.JournalStats{Failing: j.failing, Revivals: 2, Retained: 5}
 }
 
-func (j stillJournal) Alarms() []service.Alarm {
+func (j stillJournal) Alarms() []api.Alarm {
 	if !j.failing {
 		return nil
 	}
-	return []service.Alarm{{Code: "journal_failing", Message: "no quorum", Refusing: j.refusing}, {Code: "journal_failing", Message: "said twice"}}
+	return []api.Alarm{{Code: "journal_failing", Message: "no quorum", Refusing: j.refusing}, {Code: "journal_failing", Message: "said twice"}}
 }
 
 func newClusterAPI(t *testing.T, j stillJournal) *testAPI {

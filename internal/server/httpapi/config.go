@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/settings"
 )
 
@@ -130,7 +130,7 @@ func checkMetricsKeys(prefixes []string) error {
 	}
 	for _, prefix := range prefixes {
 		if prefix == "" || len(prefix) > weir.MaxKeyBytes || !utf8.ValidString(prefix) {
-			return settings.Invalid("MetricsKeys", fmt.Sprintf("%q is no beginning of keys: write 1 to %d bytes of UTF-8, such as url:", service.Clip(prefix), weir.MaxKeyBytes))
+			return settings.Invalid("MetricsKeys", fmt.Sprintf("%q is no beginning of keys: write 1 to %d bytes of UTF-8, such as url:", request.Clip(prefix), weir.MaxKeyBytes))
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/queries"
 	servicerequest "github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -58,8 +58,8 @@ func (s *Server) registerCount(doc *API) {
 }
 
 // read reads a question.
-func (q *countQuestion) read() (service.CountQuery, error) {
-	var none service.CountQuery
+func (q *countQuestion) read() (queries.CountQuery, error) {
+	var none queries.CountQuery
 	windows, err := windowParams(q.Window)
 	if err != nil {
 		return none, err
@@ -68,7 +68,7 @@ func (q *countQuestion) read() (service.CountQuery, error) {
 	if err != nil {
 		return none, err
 	}
-	fresh, err := service.ParseFresh(q.Fresh)
+	fresh, err := servicerequest.ParseFresh(q.Fresh)
 	if err != nil {
 		return none, err
 	}
@@ -77,7 +77,7 @@ func (q *countQuestion) read() (service.CountQuery, error) {
 		return none, err
 	}
 	by, err := servicerequest.ParseByRegion(q.By)
-	return service.CountQuery{Keys: q.Key, Windows: windows, At: at, Fresh: fresh, Scope: scope, ByRegion: by}, err
+	return queries.CountQuery{Keys: q.Key, Windows: windows, At: at, Fresh: fresh, Scope: scope, ByRegion: by}, err
 }
 
 type seriesQuestion struct {
@@ -110,8 +110,8 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 	if q.Align != "" || q.TZ != "" {
 		return s.aligned(ctx, q)
 	}
-	query := service.SeriesQuery{Key: q.Key}
-	if query.Step, err = service.ParseWindow("step", cmp.Or(q.Step, "1m")); err != nil {
+	query := queries.SeriesQuery{Key: q.Key}
+	if query.Step, err = servicerequest.ParseWindow("step", cmp.Or(q.Step, "1m")); err != nil {
 		return none, err
 	}
 	if query.To, err = s.agoParam("to", q.To); err != nil {
@@ -120,7 +120,7 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 	if query.From, err = s.agoParam("from", q.From); err != nil {
 		return none, err
 	}
-	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
+	if query.Fresh, err = servicerequest.ParseFresh(q.Fresh); err != nil {
 		return none, err
 	}
 	if query.Scope, err = servicerequest.ScopeOf(q.Scope); err != nil {
@@ -131,9 +131,9 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 
 // aligned is series by the calendar.
 func (s *Server) aligned(ctx context.Context, q *seriesQuestion) (none api.SeriesAnswer, err error) {
-	query := service.AlignedQuery{Key: q.Key}
+	query := queries.AlignedQuery{Key: q.Key}
 	if q.Step != "" && q.Align != "" {
-		return none, &service.Error{Code: api.CodeInvalidParameter, Field: "step", Message: "step: align=" + q.Align + " says how long the spans are: give step or align, not both"}
+		return none, &servicerequest.Error{Code: api.CodeInvalidParameter, Field: "step", Message: "step: align=" + q.Align + " says how long the spans are: give step or align, not both"}
 	}
 	if query.Spans, err = s.spansParam(q.Align, q.TZ, q.From, q.To, q.FreshParam, q.ScopeParam); err != nil {
 		return none, err
@@ -172,14 +172,14 @@ func (s *Server) top(ctx context.Context, q *topQuestion) (none api.TopAnswer, e
 	if q.Align != "" || q.TZ != "" || q.From != "" || q.To != "" {
 		return s.alignedTop(ctx, q)
 	}
-	query := service.TopQuery{N: q.N, Prefix: q.Prefix}
-	if query.Window, err = service.ParseWindow("window", cmp.Or(q.Window, "5m")); err != nil {
+	query := queries.TopQuery{N: q.N, Prefix: q.Prefix}
+	if query.Window, err = servicerequest.ParseWindow("window", cmp.Or(q.Window, "5m")); err != nil {
 		return none, err
 	}
 	if query.At, err = timeParam("at", q.At); err != nil {
 		return none, err
 	}
-	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
+	if query.Fresh, err = servicerequest.ParseFresh(q.Fresh); err != nil {
 		return none, err
 	}
 	if query.Scope, err = servicerequest.ScopeOf(q.Scope); err != nil {
@@ -190,10 +190,10 @@ func (s *Server) top(ctx context.Context, q *topQuestion) (none api.TopAnswer, e
 
 // alignedTop is top by the calendar.
 func (s *Server) alignedTop(ctx context.Context, q *topQuestion) (none api.TopAnswer, err error) {
-	query := service.AlignedTopQuery{Prefix: q.Prefix, N: q.N}
+	query := queries.AlignedTopQuery{Prefix: q.Prefix, N: q.N}
 	for name, value := range map[string]string{"window": q.Window, "at": q.At} {
 		if value != "" {
-			return none, &service.Error{Code: api.CodeInvalidParameter, Field: name, Message: name + ": with align the time is from from to to, which have whole spans: leave " + name + " out"}
+			return none, &servicerequest.Error{Code: api.CodeInvalidParameter, Field: name, Message: name + ": with align the time is from from to to, which have whole spans: leave " + name + " out"}
 		}
 	}
 	if query.Spans, err = s.spansParam(q.Align, q.TZ, q.From, q.To, q.FreshParam, q.ScopeParam); err != nil {
@@ -206,7 +206,7 @@ func (s *Server) alignedTop(ctx context.Context, q *topQuestion) (none api.TopAn
 func windowParams(values []string) ([]time.Duration, error) {
 	windows := make([]time.Duration, len(values))
 	for i, s := range values {
-		w, err := service.ParseWindow("window", s)
+		w, err := servicerequest.ParseWindow("window", s)
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func windowParams(values []string) ([]time.Duration, error) {
 
 // timeParam reads a time; empty is zero, which stands for now.
 func timeParam(field, value string) (time.Time, error) {
-	return service.ParseTime(field, unspace(value))
+	return servicerequest.ParseTime(field, unspace(value))
 }
 
 // agoParam is timeParam that also takes a duration before now, -365d.
@@ -226,7 +226,7 @@ func (s *Server) agoParam(field, value string) (time.Time, error) {
 }
 
 // spansParam are the spans of align, and whose hits an answer about them has.
-func (s *Server) spansParam(align, tz, from, to string, fresh FreshParam, scope ScopeParam) (q service.Spans, err error) {
+func (s *Server) spansParam(align, tz, from, to string, fresh FreshParam, scope ScopeParam) (q queries.Spans, err error) {
 	if q.Unit, q.Zone, err = servicerequest.ParseAlign(align, tz); err != nil {
 		return q, err
 	}
@@ -236,7 +236,7 @@ func (s *Server) spansParam(align, tz, from, to string, fresh FreshParam, scope 
 	if q.From, err = s.agoParam("from", from); err != nil {
 		return q, err
 	}
-	if q.Fresh, err = service.ParseFresh(fresh.Fresh); err != nil {
+	if q.Fresh, err = servicerequest.ParseFresh(fresh.Fresh); err != nil {
 		return q, err
 	}
 	q.Scope, err = servicerequest.ScopeOf(scope.Scope)

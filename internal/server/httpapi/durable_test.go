@@ -33,9 +33,9 @@ func (j onDisk) Stats() backend.JournalStats {
 	return backend.JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
 }
 
-func (j onDisk) Alarms() (to []service.Alarm) {
+func (j onDisk) Alarms() (to []api.Alarm) {
 	for _, a := range j.Journal.Alarms() {
-		to = append(to, service.Alarm(a))
+		to = append(to, api.Alarm(a))
 	}
 	return to
 }
@@ -151,7 +151,7 @@ func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Caus
 func (stuck) Restore(context.Context, io.Reader, string) (api.Restored, error) {
 	return api.Restored{}, backend.ErrCountedTwice
 }
-func (stuck) Alarms() []service.Alarm { return nil }
+func (stuck) Alarms() []api.Alarm { return nil }
 func (stuck) Stats() backend.JournalStats {
 	return backend.JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
 }
@@ -168,11 +168,11 @@ const (
 	refusing
 )
 
-func (s *failing) Alarms() []service.Alarm {
+func (s *failing) Alarms() []api.Alarm {
 	if s.mode.Load() == silent {
 		return nil
 	}
-	return []service.Alarm{{Code: "journal_failing", Message: "the disk takes nothing", Refusing: s.mode.Load() == refusing}}
+	return []api.Alarm{{Code: "journal_failing", Message: "the disk takes nothing", Refusing: s.mode.Load() == refusing}}
 }
 
 // While the journal fails nobody waits for it: neither who comes then, of whom nothing is

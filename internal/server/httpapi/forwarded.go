@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // This part makes the keys of requests that a proxy asks about, from what the proxy says
@@ -70,7 +70,7 @@ func (r *ForwardedRequest) client() (string, error) {
 			case found.IsValid(): // no proxy wrote that
 				return household(found), nil
 			default:
-				return "", &service.Error{Code: api.CodeInvalidParameter, Field: field, Message: "X-Forwarded-For ends with " + service.Clip(strconv.Quote(line[comma+1:])) + ", which is no address: have the proxy write the client's there"}
+				return "", &request.Error{Code: api.CodeInvalidParameter, Field: field, Message: "X-Forwarded-For ends with " + request.Clip(strconv.Quote(line[comma+1:])) + ", which is no address: have the proxy write the client's there"}
 			}
 			if more = comma >= 0; more {
 				line = line[:comma]
@@ -78,7 +78,7 @@ func (r *ForwardedRequest) client() (string, error) {
 		}
 	}
 	if !found.IsValid() {
-		return "", &service.Error{Code: api.CodeInvalidParameter, Field: field, Message: "(client) needs the field X-Forwarded-For, with the client's address last: have the proxy send it"}
+		return "", &request.Error{Code: api.CodeInvalidParameter, Field: field, Message: "(client) needs the field X-Forwarded-For, with the client's address last: have the proxy send it"}
 	}
 	return household(found), nil
 }
@@ -171,7 +171,7 @@ func (t ForwardedTemplate) variables() (n int) {
 }
 
 func wrong(text, why string, args ...any) error {
-	return &service.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + service.Clip(text) + ": " + fmt.Sprintf(why, args...) + "; write for example ip:(client)"}
+	return &request.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + request.Clip(text) + ": " + fmt.Sprintf(why, args...) + "; write for example ip:(client)"}
 }
 
 // Key makes the key of a request. It fails with a *service.Error if the proxy does not send what the

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 var freshQuestions = []string{"/v1/count?key=a&", "/v1/count?key=a&key=b&", "/v1/rate?key=a&", "/v1/series?key=a&step=1h&", "/v1/top?", "/v1/keys?"}
@@ -77,12 +78,12 @@ func TestFreshAnswers(t *testing.T) {
 // Questions that wait for a node which is away are few: the others are answered.
 func TestFreshQuestionsAreBounded(t *testing.T) {
 	a := newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: stillJournal{}, Cluster: fixedCluster{now: time.Now(), back: true}}, Service: service.Config{MaxInFlight: 8}})
-	a.server.service.Pools.Fresh.Enter(service.Caller{}, 2) // that wait already
+	a.server.service.Pools.Fresh.Enter(access.Caller{}, 2) // that wait already
 	a.wantProblem(a.get("/v1/count?key=a&fresh=1s"), api.CodeOverloaded, http.StatusServiceUnavailable)
 	if r := a.get("/v1/count?key=a"); r.status != http.StatusOK {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	a.server.service.Pools.Fresh.Leave(service.Caller{}, 1)
+	a.server.service.Pools.Fresh.Leave(access.Caller{}, 1)
 	if r := a.get("/v1/count?key=a&fresh=1s"); r.status != http.StatusOK || a.server.service.Pools.Fresh.Stats().InUse != 1 {
 		t.Errorf("%d %s, %d wait", r.status, r.body, a.server.service.Pools.Fresh.Stats().InUse)
 	}

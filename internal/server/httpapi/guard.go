@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // guard wraps a handler with what every request gets: its place, the measurement,
@@ -48,7 +49,7 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 
 // within gives a request a place of the pool until its answer is taken, which has to be
 // with a pace.
-func (s *Server) within(pool *service.Pool, handler http.HandlerFunc) http.HandlerFunc {
+func (s *Server) within(pool *access.Pool, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		client := clientOf(r)
 		if err := pool.Enter(client, 1); err != nil {
@@ -106,7 +107,7 @@ func (s *Server) paced(w http.ResponseWriter) *PacedWriter { return NewPacedWrit
 
 // poolOf is the pool that a route's requests are in from beginning to end; nil: none, or the
 // handler enters some by itself.
-func poolOf(p *service.Pools, pattern string) *service.Pool {
+func poolOf(p *access.Pools, pattern string) *access.Pool {
 	switch pattern {
 	case "GET /healthz", "GET /readyz", "GET /metrics", "/",
 		"GET /docs", "GET /docs/page.js", "GET /docs/page.css", "GET /openapi.json", "GET /{$}", "GET /docs/{$}", "GET /web/app.js", "GET /web/app.css", "GET /web/icon.svg",
@@ -153,7 +154,7 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 			err = s.service.Permit(c, need.Need, need.keysNamed(r)...)
 		}
 		if err != nil {
-			if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && service.AsError(err).Code == api.CodeUnauthorized {
+			if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && request.As(err).Code == api.CodeUnauthorized {
 				w.Header().Set("Connection", "close") // a new connection shows a renewed certificate
 			}
 			p := refusal(err)
@@ -181,10 +182,10 @@ func asksByItself(r *http.Request) bool {
 }
 
 // known fails where the caller has to prove an identity, and says how.
-func (s *Server) known(c service.Caller, how string) error {
+func (s *Server) known(c access.Caller, how string) error {
 	err := s.service.Identify(c)
 	if err != nil && !c.Known() {
-		e := *service.AsError(err)
+		e := *request.As(err)
 		e.Message += ": send a token (" + how + "); 'weir token create' makes one"
 		return &e
 	}
@@ -193,8 +194,8 @@ func (s *Server) known(c service.Caller, how string) error {
 
 // identify reads who sends a request: by its token, else by the certificate of its
 // connection.
-func (s *Server) identify(r *http.Request) (service.Caller, error) {
-	c := service.CallerAt(r.RemoteAddr)
+func (s *Server) identify(r *http.Request) (access.Caller, error) {
+	c := access.CallerAt(r.RemoteAddr)
 	if given := r.Header["Authorization"]; len(given) > 0 { // the literal form: no look-up of another one
 		if scheme, token, ok := strings.Cut(given[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
 			return s.service.WithToken(c, strings.TrimSpace(token))
@@ -206,15 +207,15 @@ func (s *Server) identify(r *http.Request) (service.Caller, error) {
 }
 
 // identifyProxy is identify for a proxy that passes its client's fields along.
-func (s *Server) identifyProxy(r *http.Request) (service.Caller, error) {
-	c := service.CallerAt(r.RemoteAddr)
+func (s *Server) identifyProxy(r *http.Request) (access.Caller, error) {
+	c := access.CallerAt(r.RemoteAddr)
 	if given := r.Header[TokenHeader]; len(given) > 0 {
 		return s.service.WithToken(c, strings.TrimSpace(given[len(given)-1]))
 	}
 	return s.byCertificate(c, r)
 }
 
-func (s *Server) byCertificate(c service.Caller, r *http.Request) (service.Caller, error) {
+func (s *Server) byCertificate(c access.Caller, r *http.Request) (access.Caller, error) {
 	if r.TLS == nil {
 		return c, nil
 	}
@@ -222,18 +223,18 @@ func (s *Server) byCertificate(c service.Caller, r *http.Request) (service.Calle
 }
 
 // callerOf is who a request comes from, as its guard found out.
-func callerOf(ctx context.Context) service.Caller {
-	c, _ := ctx.Value(callerKey{}).(service.Caller)
+func callerOf(ctx context.Context) access.Caller {
+	c, _ := ctx.Value(callerKey{}).(access.Caller)
 	return c
 }
 
 // clientOf is callerOf, or the address where the guard need not know more.
-func clientOf(r *http.Request) service.Caller {
-	if c := callerOf(r.Context()); c != (service.Caller{}) {
+func clientOf(r *http.Request) access.Caller {
+	if c := callerOf(r.Context()); c != (access.Caller{}) {
 		return c
 	}
 	if conn := PaceOf(r); conn != nil {
 		return conn.Client()
 	}
-	return service.CallerAt(r.RemoteAddr)
+	return access.CallerAt(r.RemoteAddr)
 }

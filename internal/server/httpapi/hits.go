@@ -14,6 +14,9 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // This part is the route of HTTP by which hits come, POST /v1/hits: its parameters, the places that its bodies hold while they
@@ -31,7 +34,7 @@ func (s *IngestRoutes) takeHits(w http.ResponseWriter, r *http.Request) {
 		p.Write(w)
 		return
 	}
-	under := s.requests.Get().(*request)
+	under := s.requests.Get().(*requestMemory)
 	defer s.requests.Put(under)
 	client, t := s.cfg.Caller(r), &under.tally
 	if err := s.cfg.Service.Ingest(client, t); err != nil {
@@ -67,7 +70,7 @@ func (s *IngestRoutes) takeHits(w http.ResponseWriter, r *http.Request) {
 
 // countHits counts the hits of a request while it has a place, which it lets go before
 // anybody waits for the disk, or for the client to take the answer.
-func (s *IngestRoutes) countHits(client service.Caller, t *service.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
+func (s *IngestRoutes) countHits(client access.Caller, t *ingest.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
 	at, err := s.arrive(client, w, r)
 	defer at.leave()
 	if err != nil {
@@ -89,7 +92,7 @@ func (s *IngestRoutes) countHits(client service.Caller, t *service.Tally, w http
 	case key == "":
 		return false, s.hits.Count(t, f, contentType, whole)
 	}
-	return s.cfg.Service.Once(r.Context(), client, key, service.Fingerprint(byte(f), whole), t, func() error {
+	return s.cfg.Service.Once(r.Context(), client, key, ingest.Fingerprint(byte(f), whole), t, func() error {
 		return s.hits.Count(t, f, contentType, whole)
 	})
 }
@@ -123,7 +126,7 @@ type IngestConfig struct {
 	Log     *slog.Logger
 
 	// Caller is who a request comes from.
-	Caller func(*http.Request) service.Caller
+	Caller func(*http.Request) access.Caller
 
 	Pace  Pace          // with which a body must arrive
 	Pause time.Duration // how long it may take longer than a request may be read
@@ -136,19 +139,19 @@ type IngestRoutes struct {
 	cfg      IngestConfig
 	maxBody  int64
 	hits     *BodyHits
-	requests sync.Pool // of *request
+	requests sync.Pool // of *requestMemory
 }
 
-// request is what a request of hits would otherwise allocate.
-type request struct {
-	tally  service.Tally
+// requestMemory is what a request of hits would otherwise allocate.
+type requestMemory struct {
+	tally  ingest.Tally
 	answer []byte
 }
 
 // NewIngest returns Routes that are not registered yet.
 func NewIngest(cfg IngestConfig) *IngestRoutes {
 	s := &IngestRoutes{cfg: cfg, maxBody: cfg.Service.Config().MaxBodyBytes, hits: NewBodyHits(cfg.Service, cfg.MaxLineBytes)}
-	s.requests.New = func() any { return new(request) }
+	s.requests.New = func() any { return new(requestMemory) }
 	return s
 }
 
@@ -187,11 +190,11 @@ func readHitsParams(r *http.Request) (o hitsParams, p *Problem) {
 func readDurable(query string) (durable bool, p *Problem) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return false, NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+service.Clip(err.Error()))
+		return false, NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+request.Clip(err.Error()))
 	}
 	for name := range values {
 		if name != durableParam {
-			return false, NewProblem(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: there is durable=true")
+			return false, NewProblem(api.CodeUnknownParameter, request.Clip(name), request.Clip(name)+": unknown query parameter: there is durable=true")
 		}
 	}
 	given := values[durableParam]
@@ -199,7 +202,7 @@ func readDurable(query string) (durable bool, p *Problem) {
 		return false, nil
 	}
 	if durable, err = strconv.ParseBool(given[0]); err != nil || len(given) > 1 {
-		return false, NewProblem(api.CodeInvalidParameter, durableParam, "durable is "+service.Clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
+		return false, NewProblem(api.CodeInvalidParameter, durableParam, "durable is "+request.Clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
 	}
 	return durable, nil
 }

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 var smallBodies = sync.Pool{New: func() any { return new(smallBody) }}
@@ -25,14 +25,14 @@ type smallBody struct {
 // bodyPlace is what a body of hits holds while it is counted: one of the pool of hits when it
 // is there, one of the uploads when it arrives meanwhile.
 type bodyPlace struct {
-	pool   *service.Pool
-	client service.Caller
+	pool   *access.Pool
+	client access.Caller
 	small  *smallBody // nil: the body is read as it arrives
 }
 
 // arrive waits for a small body, which r then has at once, and takes a place. leave
 // must be called, also beside an error.
-func (s *IngestRoutes) arrive(client service.Caller, w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
+func (s *IngestRoutes) arrive(client access.Caller, w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
 	at.client = client
 	if length := r.ContentLength; length < 0 || length > SmallBody {
 		return at, s.upload(&at, w, r)
@@ -68,7 +68,7 @@ func (s *IngestRoutes) Upload(w http.ResponseWriter, r *http.Request) (leave fun
 	return at.leave, nil
 }
 
-func (at *bodyPlace) enter(pool *service.Pool) error {
+func (at *bodyPlace) enter(pool *access.Pool) error {
 	if err := pool.Enter(at.client, 1); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func keep(b []byte) {
 
 // readBody gives all plain bytes of r's body, or why there is not all of it: of a body that
 // breaks off nothing is counted. release must be called.
-func (s *IngestRoutes) readBody(client service.Caller, r *http.Request) (whole []byte, release func(), err error) {
+func (s *IngestRoutes) readBody(client access.Caller, r *http.Request) (whole []byte, release func(), err error) {
 	release = func() {}
 	if whole, ok := wholeOf(r); ok && int64(len(whole)) <= s.maxBody {
 		return whole, release, nil
@@ -163,7 +163,7 @@ func (s *IngestRoutes) readBody(client service.Caller, r *http.Request) (whole [
 // ReadWhole reads a body to its end. All bodies in memory share
 // MaxBufferedBytes; one that finds no room is refused and may come again.
 // release gives the room back and must be called: whole is good until then.
-func (s *IngestRoutes) ReadWhole(client service.Caller, from io.Reader) (whole []byte, release func(), err error) {
+func (s *IngestRoutes) ReadWhole(client access.Caller, from io.Reader) (whole []byte, release func(), err error) {
 	pool := s.cfg.Service.Pools.Buffered
 	release = func() {
 		pool.Leave(client, int64(cap(whole)))

@@ -7,7 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/history/calendar"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/queries"
 	servicerequest "github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -40,7 +41,7 @@ func (s *Server) registerKeys(doc *API) {
 		Description: "Keys that begin with `limit:` are listed only when `prefix` does.",
 	}, []api.Code{api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
-			fresh, err := service.ParseFresh(q.Fresh)
+			fresh, err := servicerequest.ParseFresh(q.Fresh)
 			if err != nil {
 				return nil, ProblemOrNil(err)
 			}
@@ -48,7 +49,7 @@ func (s *Server) registerKeys(doc *API) {
 			if err != nil {
 				return nil, ProblemOrNil(err)
 			}
-			answer, err := s.service.Keys(ctx, callerOf(ctx), service.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh, Scope: scope})
+			answer, err := s.service.Keys(ctx, callerOf(ctx), queries.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh, Scope: scope})
 			return &keysOutput{answer}, ProblemOrNil(err)
 		})
 	AskView(doc, huma.Operation{
@@ -116,14 +117,14 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) exportQuery(r *http.Request) (q service.ExportQuery, err error) {
+func (s *Server) exportQuery(r *http.Request) (q queries.ExportQuery, err error) {
 	values := r.URL.Query()
-	q = service.ExportQuery{Prefix: values.Get("prefix"), Unit: calendar.Day, Format: "csv"}
+	q = queries.ExportQuery{Prefix: values.Get("prefix"), Unit: calendar.Day, Format: "csv"}
 	for name := range values {
 		switch name {
 		case "unit", "format", "prefix", "from", "to":
 		default:
-			return q, &service.Error{Code: api.CodeUnknownParameter, Field: service.Clip(name), Message: "there are unit, format, prefix, from and to"}
+			return q, &servicerequest.Error{Code: api.CodeUnknownParameter, Field: servicerequest.Clip(name), Message: "there are unit, format, prefix, from and to"}
 		}
 	}
 	if unit := values.Get("unit"); unit != "" {
@@ -187,11 +188,11 @@ func (s *Server) registerDenials(doc *API) {
 		Summary:     "List who is limited now, most denied first",
 		Description: "Keys that this server denied within the window, for each limit. It knows 4096 at once: those that are denied seldom leave first.",
 	}, []api.Code{api.CodeInvalidWindow, api.CodeUnknownParameter}, func(ctx context.Context, q *whoQuestion) (*whoOutput, error) {
-		w, err := service.ParseWindow("window", q.Window)
+		w, err := servicerequest.ParseWindow("window", q.Window)
 		if err != nil {
 			return nil, ProblemOf(err)
 		}
-		answer, err := s.service.Who(callerOf(ctx), service.WhoQuery{Window: w, N: q.N, Prefix: q.Prefix, Limit: q.Limit})
+		answer, err := s.service.Who(callerOf(ctx), limits.WhoQuery{Window: w, N: q.N, Prefix: q.Prefix, Limit: q.Limit})
 		return &whoOutput{answer}, ProblemOrNil(err)
 	})
 }

@@ -9,7 +9,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 type limitsQuestion struct {
@@ -31,7 +32,7 @@ func (s *Server) registerLimits(doc *API) {
 		Summary:     "List the policies, and how they decided",
 		Description: "In order of application, with the decisions of a window.",
 	}, []api.Code{api.CodeInvalidWindow, api.CodeUnknownParameter, api.CodeNotHeld, api.CodeClosed}, func(ctx context.Context, q *limitsQuestion) (*limitsOutput, error) {
-		w, err := service.ParseWindow("window", q.Window)
+		w, err := request.ParseWindow("window", q.Window)
 		if err != nil {
 			return nil, ProblemOf(err)
 		}
@@ -120,7 +121,7 @@ func (s *Server) registerBans(doc *API) {
 	AskView(doc, huma.Operation{
 		OperationID: "ban", Method: http.MethodPost, Path: "/v1/bans", Summary: "Deny a key for some time", Description: banDescription,
 	}, []api.Code{api.CodeUnknownLimit, api.CodeInvalidKey, api.CodeInvalidTime, api.CodeInvalidWindow, api.CodeUnknownParameter}, func(ctx context.Context, q *banQuestion) (*banOutput, error) {
-		length, err := service.ParseWindow("for", q.For)
+		length, err := request.ParseWindow("for", q.For)
 		if err != nil {
 			return nil, ProblemOf(err)
 		}
@@ -191,9 +192,9 @@ func (s *Server) grantEnd(q *grantQuestion) (time.Time, error) {
 	case (q.For == "") == (q.Until == ""):
 		return time.Time{}, NewProblem(api.CodeInvalidParameter, "for", "say for how long (for=24h) or until when (until=2026-11-23T00:00:00Z)")
 	case q.Until != "":
-		return service.ParseTime("until", q.Until)
+		return request.ParseTime("until", q.Until)
 	}
-	length, err := service.ParseWindow("for", q.For)
+	length, err := request.ParseWindow("for", q.For)
 	return s.service.Now().Add(length), err
 }
 
@@ -284,7 +285,7 @@ Of two writers who change the same version (If-Match), one wins; the other is to
 func (s *Server) registerPolicies(doc *API) {
 	changing := []api.Code{api.CodeNoPoliciesAPI, api.CodeVersionMismatch, api.CodeNotDurable, api.CodeUnknownParameter}
 	AskView(doc, huma.Operation{
-		OperationID: "put-policy", Method: http.MethodPut, Path: "/v1/policies/{name}", Summary: "Put a policy", Description: putPolicyDescription, MaxBodyBytes: service.MaxPolicyText,
+		OperationID: "put-policy", Method: http.MethodPut, Path: "/v1/policies/{name}", Summary: "Put a policy", Description: putPolicyDescription, MaxBodyBytes: admit.MaxText,
 		DefaultStatus: http.StatusOK,
 	}, append(changing, api.CodeInvalidPolicy, api.CodePolicyInFile, api.CodePoliciesFull, api.CodeBodyTooLarge), func(ctx context.Context, q *putPolicyQuestion) (*putPolicyOutput, error) {
 		want, err := q.condition()
@@ -329,13 +330,13 @@ func (s *Server) registerPolicies(doc *API) {
 func etag(version uint64) string { return strconv.Quote(strconv.FormatUint(version, 10)) }
 
 // condition reads If-Match.
-func (c *PolicyCondition) condition() (want service.PolicyVersion, err error) {
+func (c *PolicyCondition) condition() (want admit.PolicyCondition, err error) {
 	if c.IfMatch == "" {
 		return want, nil
 	}
 	want.Version, err = strconv.ParseUint(strings.Trim(c.IfMatch, `"`), 10, 64)
 	if err != nil || want.Version == 0 {
-		return want, NewProblem(api.CodeInvalidParameter, "If-Match", "If-Match: "+service.Clip(c.IfMatch)+`: write the version that the policy must have, as its ETag has it: "7"`)
+		return want, NewProblem(api.CodeInvalidParameter, "If-Match", "If-Match: "+request.Clip(c.IfMatch)+`: write the version that the policy must have, as its ETag has it: "7"`)
 	}
 	return want, nil
 }

@@ -9,14 +9,14 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // tokenOf is the token of an identity in lockedBy.
 func tokenOf(name string) string { return "weir_" + name + "_secret" }
 
 // lockedBy are identities, each with its fields of YAML and the token that tokenOf says.
-func lockedBy(t *testing.T, identities map[string]string) *service.Tokens {
+func lockedBy(t *testing.T, identities map[string]string) *access.Tokens {
 	t.Helper()
 	var file strings.Builder
 	file.WriteString("identities:\n")
@@ -27,7 +27,7 @@ func lockedBy(t *testing.T, identities map[string]string) *service.Tokens {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return service.NewTokens(set)
+	return access.NewTokens(set)
 }
 
 const lockedPolicies = `limits:

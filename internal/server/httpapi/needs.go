@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // This part says what each route needs of its caller. The guard checks it before anything else of a request is parsed, so
@@ -14,7 +14,7 @@ import (
 
 // routeNeed is the need of a route, and which of its parameters name the keys that it is for.
 type routeNeed struct {
-	service.Need
+	access.Need
 	keys []string // names of parameters, in the path or the query
 }
 
@@ -29,19 +29,19 @@ var (
 )
 
 func needOf(role auth.Role, keys ...string) routeNeed {
-	return routeNeed{service.Need{Roles: []auth.Role{role}}, keys}
+	return routeNeed{access.Need{Roles: []auth.Role{role}}, keys}
 }
 
 func needAll(role auth.Role) routeNeed {
-	return routeNeed{service.Need{Roles: []auth.Role{role}, All: true}, nil}
+	return routeNeed{access.Need{Roles: []auth.Role{role}, All: true}, nil}
 }
 
 func administers(action string, keys ...string) routeNeed {
-	return routeNeed{service.Need{Roles: []auth.Role{auth.Admin}, Action: action}, keys}
+	return routeNeed{access.Need{Roles: []auth.Role{auth.Admin}, Action: action}, keys}
 }
 
 func administersAll(action string) routeNeed {
-	return routeNeed{service.Need{Roles: []auth.Role{auth.Admin}, All: true, Action: action}, nil}
+	return routeNeed{access.Need{Roles: []auth.Role{auth.Admin}, All: true, Action: action}, nil}
 }
 
 // routeNeeds has every route but those that are open to all (openRoute). Keys in bodies, and the template of forward-auth, are checked once they are
@@ -55,7 +55,7 @@ var routeNeeds = map[string]routeNeed{
 	ForwardAuthPath:                       decides,
 	"POST /v1/reserve":                    decides,
 	"POST /v1/settle":                     decides,
-	"POST /v1/refund":                     {service.Need{Roles: []auth.Role{auth.Decide}, Action: "refund"}, nil},
+	"POST /v1/refund":                     {access.Need{Roles: []auth.Role{auth.Decide}, Action: "refund"}, nil},
 	"POST /v1/permits":                    decidesKey,
 	"POST /v1/permits/{id}/heartbeat":     decides,
 	"DELETE /v1/permits/{id}":             decides,
@@ -75,7 +75,7 @@ var routeNeeds = map[string]routeNeed{
 	"GET /v1/views/log":                   reads,
 	"GET /v1/views/what-if":               readsKey,
 	"GET /v1/views/nodes":                 readsAll,
-	"GET /v1/export":                      {service.Need{Roles: []auth.Role{auth.Read}, All: true, Action: "export"}, nil},
+	"GET /v1/export":                      {access.Need{Roles: []auth.Role{auth.Read}, All: true, Action: "export"}, nil},
 	"GET /v1/stats":                       readsAll,
 	"GET /v1/cluster":                     readsAll,
 	"GET /v1/regions":                     readsAll,
@@ -83,7 +83,7 @@ var routeNeeds = map[string]routeNeed{
 	"GET /metrics":                        readsAll,
 	"DELETE /v1/keys":                     administers("delete prefix", "prefix"),
 	"DELETE /v1/keys/{key}":               administers("delete key", "key"),
-	"DELETE /v1/limits/{name}/keys/{key}": {service.Need{Roles: []auth.Role{auth.Decide, auth.Admin}, Action: "reset limit"}, []string{"key"}},
+	"DELETE /v1/limits/{name}/keys/{key}": {access.Need{Roles: []auth.Role{auth.Decide, auth.Admin}, Action: "reset limit"}, []string{"key"}},
 	"POST /v1/grants":                     administers("grant", "key"),
 	"POST /v1/bans":                       administers("ban", "key"),
 	"DELETE /v1/bans":                     administers("unban", "key"),

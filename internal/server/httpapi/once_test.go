@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // hitOnce posts text lines under an idempotency key.
@@ -134,7 +135,7 @@ func TestBufferedBytes(t *testing.T) {
 	}
 	a.wantProblem(a.hitOnce("k2", strings.Repeat("a\n", 17<<10)), api.CodeBodyTooLarge, 413)
 
-	here, there := service.CallerAt("127.0.0.1:1"), service.CallerAt("192.0.2.1:1")
+	here, there := access.CallerAt("127.0.0.1:1"), access.CallerAt("192.0.2.1:1")
 	var releases []func()
 	for range 3 {
 		_, release, p := a.server.ingest.ReadWhole(here, strings.NewReader(large))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/server/listener"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/settings"
 )
 
@@ -88,7 +88,7 @@ func NewGuard(next http.Handler, cfg GuardConfig, refused func()) *OriginGuard {
 // ServeHTTP implements http.Handler.
 func (o *OriginGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !o.hostKnown(r.Host) {
-		o.refuse(w, "Host", "this server does not know itself as "+service.Clip(r.Host)+", which may be a web page's trick (DNS rebinding): use its address, or start it with --allow-host "+service.Clip(hostOf(r.Host)))
+		o.refuse(w, "Host", "this server does not know itself as "+request.Clip(r.Host)+", which may be a web page's trick (DNS rebinding): use its address, or start it with --allow-host "+request.Clip(hostOf(r.Host)))
 		return
 	}
 	origin := ""
@@ -102,7 +102,7 @@ func (o *OriginGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case origin != "" && !isOriginOf(origin, r.Host):
-		o.refuse(w, "Origin", "a web page of "+service.Clip(origin)+" sent this: start the server with --allow-origin "+service.Clip(origin)+" if it may")
+		o.refuse(w, "Origin", "a web page of "+request.Clip(origin)+" sent this: start the server with --allow-origin "+request.Clip(origin)+" if it may")
 		return
 	case takesByGet(r) && origin == "" && ofUnknownPage(r):
 		o.refuse(w, "User-Agent", "a browser sent this, and does not say for which page: it does so over HTTPS alone, or to loopback; send POST /v1/allow, or start the server with --allow-origin if a page of that site may")
@@ -219,13 +219,13 @@ func hostOf(host string) string {
 func (c GuardConfig) Validate() error {
 	for _, host := range c.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ ") || strings.Contains(strings.TrimPrefix(host, "*."), "*") && host != "*" || hostOf(host) != host {
-			return settings.Invalid("AllowHosts", "AllowHosts has "+service.Clip(`"`+host)+`": write a name without a scheme and a port, *.example.com, or * for all`)
+			return settings.Invalid("AllowHosts", "AllowHosts has "+request.Clip(`"`+host)+`": write a name without a scheme and a port, *.example.com, or * for all`)
 		}
 	}
 	for _, origin := range c.Origins {
 		scheme, host, ok := strings.Cut(origin, "://")
 		if !ok || scheme != "http" && scheme != "https" || host == "" || strings.ContainsAny(host, "/*@ ") {
-			return settings.Invalid("AllowOrigins", "AllowOrigins has "+service.Clip(`"`+origin)+`": write scheme://host, with a port that is not the scheme's usual one, as the browser's address bar has it`)
+			return settings.Invalid("AllowOrigins", "AllowOrigins has "+request.Clip(`"`+origin)+`": write scheme://host, with a port that is not the scheme's usual one, as the browser's address bar has it`)
 		}
 	}
 	return nil

@@ -14,12 +14,13 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // keptPolicies keeps policies that are put by API in memory.
-func keptPolicies(t *testing.T, live *admit.Live, first bool) *service.KeptPolicies {
+func keptPolicies(t *testing.T, live *admit.Live, first bool) *access.KeptPolicies {
 	t.Helper()
-	kept, err := service.OpenKept(t.Context(), nil, live, first, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	kept, err := access.OpenKept(t.Context(), nil, live, first, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestPutPolicy(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", policy, r.status, r.body, want)
 		}
 	}
-	a.wantProblem(a.putPolicy("new", "keys: \""+strings.Repeat("x", service.MaxPolicyText)+"\""), "body_too_large", http.StatusRequestEntityTooLarge)
+	a.wantProblem(a.putPolicy("new", "keys: \""+strings.Repeat("x", admit.MaxText)+"\""), "body_too_large", http.StatusRequestEntityTooLarge)
 	if r := a.get("/metrics"); !strings.Contains(r.body, "weir_kept_policies_version 3\n") || !strings.Contains(r.body, "weir_kept_policies_changes_total 3\n") {
 		t.Error("the metrics do not tell of three changes")
 	}

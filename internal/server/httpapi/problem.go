@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // This part writes failures over HTTP: problem documents (RFC 9457) with a stable
@@ -66,7 +66,7 @@ func ProblemOf(err error) *Problem {
 	if errors.As(err, &p) {
 		return p
 	}
-	e := service.AsError(err)
+	e := request.As(err)
 	p = NewProblem(e.Code, e.Field, e.Message)
 	p.Missing, p.HitsAnswer, p.retryAfter = e.Missing, e.Hits, e.RetryAfter
 	return p

@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/web"
 )
 
@@ -98,12 +98,12 @@ func noRoute(mux *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			NewProblem(api.CodeNotFound, "", "nothing is at "+service.Clip(r.URL.Path)+": /docs lists what is").Write(w)
+			NewProblem(api.CodeNotFound, "", "nothing is at "+request.Clip(r.URL.Path)+": /docs lists what is").Write(w)
 			return
 		}
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		NewProblem(api.CodeMethodNotAllowed, "", service.Clip(r.URL.Path)+" takes "+methods).Write(w)
+		NewProblem(api.CodeMethodNotAllowed, "", request.Clip(r.URL.Path)+" takes "+methods).Write(w)
 	}
 }
 

@@ -35,6 +35,7 @@ import (
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/server/metrics"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/dashboard"
 )
 
@@ -133,7 +134,7 @@ func (s *Server) Serve() error {
 	}
 	s.serving.handOver(s.handler)
 	s.log.Info("serving", "addr", s.Addr(), "version", s.ceilings.Version, "tls", s.cfg.TLS != nil, "tokens", s.service.Locked())
-	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
+	if access.OpenToOthers(s.Addr()) && !s.service.Locked() {
 		s.log.Warn("other machines can reach this address, and there is no tokens file: anybody who reaches it can read, hit, delete and back up", "addr", s.Addr())
 	}
 	return nil

@@ -13,8 +13,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/server/listener"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/dashboard"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 type overviewQuestion struct {
@@ -41,19 +43,19 @@ func (s *Server) registerViews(doc *API) {
 	OpenAPIView[overviewQuestion, api.OverviewAnswer](doc, huma.Operation{
 		OperationID: "view-overview", Method: http.MethodGet, Path: "/v1/views/overview", Summary: "View all keys", Description: viewDescription,
 	}, []api.Code{api.CodeInvalidWindow, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *overviewQuestion) {
-		w, err := service.ParseWindow("window", q.Window)
+		w, err := request.ParseWindow("window", q.Window)
 		s.view(ctx, err, dashboard.OverviewQuery{Window: w, N: q.N, Prefix: q.Prefix})
 	})
 	OpenAPIView[keyViewQuestion, api.KeyAnswer](doc, huma.Operation{
 		OperationID: "view-key", Method: http.MethodGet, Path: "/v1/views/key", Summary: "View a key", Description: viewDescription,
 	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *keyViewQuestion) {
-		w, err := service.ParseWindow("window", q.Window)
+		w, err := request.ParseWindow("window", q.Window)
 		s.view(ctx, err, dashboard.KeyQuery{Key: q.Key, Window: w, With: q.With})
 	})
 	OpenAPIView[limitsViewQuestion, api.LimitsView](doc, huma.Operation{
 		OperationID: "view-limits", Method: http.MethodGet, Path: "/v1/views/limits", Summary: "View the policies", Description: viewDescription,
 	}, []api.Code{api.CodeInvalidWindow, api.CodeUnknownLimit, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *limitsViewQuestion) {
-		w, err := service.ParseWindow("window", q.Window)
+		w, err := request.ParseWindow("window", q.Window)
 		s.view(ctx, err, dashboard.LimitsQuery{Window: w, Name: q.Name})
 	})
 	OpenAPIView[whatIfQuestion, api.WhatIfView](doc, huma.Operation{
@@ -84,19 +86,19 @@ type whatIfQuestion struct {
 func (q *whatIfQuestion) query() (dashboard.WhatIfQuery, error) {
 	of := dashboard.WhatIfQuery{Key: q.Key, Policy: q.Policy, N: q.Limit}
 	var err error
-	if of.Per, err = service.ParseWindow("per", q.Per); err != nil {
+	if of.Per, err = request.ParseWindow("per", q.Per); err != nil {
 		return of, err
 	}
-	if of.Window, err = service.ParseWindow("window", q.Window); err != nil {
+	if of.Window, err = request.ParseWindow("window", q.Window); err != nil {
 		return of, err
 	}
 	switch {
 	case (q.Key == "") == (q.Policy == ""):
-		err = &service.Error{Code: api.CodeInvalidParameter, Field: "key", Message: "name a key, or a policy"}
+		err = &request.Error{Code: api.CodeInvalidParameter, Field: "key", Message: "name a key, or a policy"}
 	case of.Per < time.Second || of.Per > dashboard.MaxWhatIf || of.Per%time.Second != 0:
-		err = &service.Error{Code: api.CodeInvalidWindow, Field: "per", Message: "per must be whole seconds from 1s to 1d: hits are not known by less than a second"}
+		err = &request.Error{Code: api.CodeInvalidWindow, Field: "per", Message: "per must be whole seconds from 1s to 1d: hits are not known by less than a second"}
 	case of.Window < time.Minute || of.Window > dashboard.MaxWhatIf || of.Window%time.Second != 0:
-		err = &service.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay"}
+		err = &request.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay"}
 	}
 	return of, err
 }
@@ -121,15 +123,15 @@ type logQuery struct {
 const longestLog = 10 * time.Second
 
 func (q *logQuestion) query() (logQuery, error) {
-	within, err := service.ParseWindow("for", q.For)
+	within, err := request.ParseWindow("for", q.For)
 	if err == nil && (within <= 0 || within > longestLog) {
-		err = &service.Error{Code: api.CodeInvalidWindow, Field: "for", Message: "for must be more than 0 and at most 10s"}
+		err = &request.Error{Code: api.CodeInvalidWindow, Field: "for", Message: "for must be more than 0 and at most 10s"}
 	}
 	return logQuery{q.Prefix, within}, err
 }
 
 // liveLog is one answer of the live log.
-func (s *Server) liveLog(ctx context.Context, c service.Caller, q logQuery) (any, error) {
+func (s *Server) liveLog(ctx context.Context, c access.Caller, q logQuery) (any, error) {
 	tap, err := s.service.OpenLog(c, q.prefix)
 	if err != nil {
 		return nil, err
@@ -143,12 +145,12 @@ func (s *Server) liveLog(ctx context.Context, c service.Caller, q logQuery) (any
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-s.stopping.Done():
-		return nil, &service.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
+		return nil, &request.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
 	}
 }
 
 // made is the view that a query asks for.
-func (s *Server) made(ctx context.Context, c service.Caller, query any) (any, error) {
+func (s *Server) made(ctx context.Context, c access.Caller, query any) (any, error) {
 	switch q := query.(type) {
 	case dashboard.OverviewQuery:
 		return dashboard.OverviewView(ctx, s.service, c, q)
@@ -162,7 +164,7 @@ func (s *Server) made(ctx context.Context, c service.Caller, query any) (any, er
 		return dashboard.NodesView(ctx, s.service, c)
 	case logQuery:
 		return s.liveLog(ctx, c, q)
-	case *service.LogTap:
+	case *activity.Tap:
 		return s.service.LogView(q), nil
 	}
 	panic(fmt.Sprintf("no view of %T", query))
@@ -197,7 +199,7 @@ func wantsEvents(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), EventStream)
 }
 
-func (s *Server) viewJSON(ctx context.Context, c service.Caller, query any) ([]byte, error) {
+func (s *Server) viewJSON(ctx context.Context, c access.Caller, query any) ([]byte, error) {
 	view, err := s.made(ctx, c, query)
 	if err != nil {
 		return nil, err
@@ -206,7 +208,7 @@ func (s *Server) viewJSON(ctx context.Context, c service.Caller, query any) ([]b
 }
 
 // viewAgain is viewJSON for a stream of that name.
-func (s *Server) viewAgain(ctx context.Context, c service.Caller, query any, name string) ([]byte, error) {
+func (s *Server) viewAgain(ctx context.Context, c access.Caller, query any, name string) ([]byte, error) {
 	q, is := query.(dashboard.OverviewQuery)
 	if !is {
 		return s.viewJSON(ctx, c, query)
@@ -221,7 +223,7 @@ func (s *Server) viewAgain(ctx context.Context, c service.Caller, query any, nam
 // stream sends a view as server-sent events until the client leaves, or may not look any more. The view is
 // made once for all streams of the same identity, while it may do the same, and query. A client that does not take an event
 // with a pace is cut off; one that is slower than the view is made misses some.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, c service.Caller, query any) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, c access.Caller, query any) {
 	to := eventStream{w: w, control: http.NewResponseController(w), conn: PaceOf(r), pace: s.pace()}
 	for s.streamWhile(&to, r, c, query) {
 	}
@@ -231,7 +233,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c service.Caller
 var errOtherScope = errors.New("the identity may do something else now")
 
 // streamWhile streams while the client may do the same; again tells whether to begin again since that has changed.
-func (s *Server) streamWhile(to *eventStream, r *http.Request, c service.Caller, query any) (again bool) {
+func (s *Server) streamWhile(to *eventStream, r *http.Request, c access.Caller, query any) (again bool) {
 	watch, leave, err := s.watch(c, query)
 	if err != nil {
 		to.end(err)
@@ -262,7 +264,7 @@ func (s *Server) streamWhile(to *eventStream, r *http.Request, c service.Caller,
 }
 
 // watch begins to watch what the client looks at, as far as it may now; leave ends it.
-func (s *Server) watch(c service.Caller, query any) (watch *dashboard.Watch, leave func(), err error) {
+func (s *Server) watch(c access.Caller, query any) (watch *dashboard.Watch, leave func(), err error) {
 	scope, err := s.service.Scope(c)
 	if err != nil {
 		return nil, nil, err

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // ConnLimit returns a listener with at most limit connections open. A new one is always
@@ -30,7 +30,7 @@ import (
 // Only when none waits, all being in the middle of an answer, it is the one whose
 // answer takes longest.
 func ConnLimit(l net.Listener, limit int) *Listener {
-	return &Listener{Listener: l, limit: limit, open: map[*Conn]struct{}{}, by: service.CallerCounts{}}
+	return &Listener{Listener: l, limit: limit, open: map[*Conn]struct{}{}, by: access.CallerCounts{}}
 }
 
 // Listener is a net.Listener with a bound. Create it with Limit; it is safe for many goroutines.
@@ -40,15 +40,15 @@ type Listener struct {
 
 	mu   sync.Mutex // guards all below
 	open map[*Conn]struct{}
-	by   service.CallerCounts // connections of each client
-	shed uint64               // so far
+	by   access.CallerCounts // connections of each client
+	shed uint64              // so far
 }
 
 // Conn is an open connection.
 type Conn struct {
 	net.Conn
 	of     *Listener
-	client service.Caller
+	client access.Caller
 	since  atomic.Int64 // ns from begin: it waits for its client since then; negated: it does not
 	closed bool         // guarded by conns.mu
 }
@@ -70,7 +70,7 @@ func (cs *Listener) Accept() (net.Conn, error) {
 }
 
 func (cs *Listener) add(raw net.Conn) net.Conn {
-	c := &Conn{Conn: raw, of: cs, client: service.CallerAt(raw.RemoteAddr().String())}
+	c := &Conn{Conn: raw, of: cs, client: access.CallerAt(raw.RemoteAddr().String())}
 	c.Waits(true)
 	cs.mu.Lock()
 	full := len(cs.open) >= cs.limit
@@ -136,7 +136,7 @@ func (cs *Listener) Count() (open int, shed uint64) {
 }
 
 // Client is the client at the other end, by its address alone.
-func (c *Conn) Client() service.Caller { return c.client }
+func (c *Conn) Client() access.Caller { return c.client }
 
 // Close may come more than once.
 func (c *Conn) Close() error {

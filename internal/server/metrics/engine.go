@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 func newEngineCollector(stats func() weir.Stats) *figures[weir.Stats] {
@@ -247,11 +248,11 @@ func (c *accountCollector) Collect(out chan<- prometheus.Metric) {
 
 // poolCollector tells of all pools.
 type poolCollector struct {
-	pools                 *service.Pools
+	pools                 *access.Pools
 	inUse, bound, refused *prometheus.Desc
 }
 
-func newPoolCollector(p *service.Pools) *poolCollector {
+func newPoolCollector(p *access.Pools) *poolCollector {
 	label := []string{"pool"}
 	return &poolCollector{
 		pools:   p,
@@ -279,11 +280,11 @@ func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // newPoolSums tells of pools what had metrics of its own before they were many.
-func newPoolSums(p *service.Pools) *figures[*service.Pools] {
-	c := &figures[*service.Pools]{stats: func() *service.Pools { return p }}
+func newPoolSums(p *access.Pools) *figures[*access.Pools] {
+	c := &figures[*access.Pools]{stats: func() *access.Pools { return p }}
 	c.add(counter, "weir_http_refused_requests_total", "Requests refused because a pool was full: weir_pool_refused_total says which.",
-		func(p *service.Pools) float64 { return float64(p.Refusals()) })
+		func(p *access.Pools) float64 { return float64(p.Refusals()) })
 	c.add(gauge, "weir_http_buffered_bytes", "Memory of large bodies with an Idempotency-Key that are being read.",
-		func(p *service.Pools) float64 { return float64(p.Buffered.Stats().InUse) })
+		func(p *access.Pools) float64 { return float64(p.Buffered.Stats().InUse) })
 	return c
 }

@@ -5,7 +5,9 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -138,11 +140,11 @@ func (c *decisionCollector) Collect(out chan<- prometheus.Metric) {
 
 // policyFileCollector tells of the file that policies come from.
 type policyFileCollector struct {
-	file                *service.PolicyFile
+	file                *access.PolicyFile
 	reloads, bad, since *prometheus.Desc
 }
 
-func newPolicyFileCollector(file *service.PolicyFile) *policyFileCollector {
+func newPolicyFileCollector(file *access.PolicyFile) *policyFileCollector {
 	return &policyFileCollector{
 		file:    file,
 		reloads: prometheus.NewDesc("weir_policy_reloads_total", "Times that the policy file was read, the start included, by what became of it.", []string{"result"}, nil),
@@ -169,11 +171,11 @@ func (c *policyFileCollector) Collect(out chan<- prometheus.Metric) {
 
 // keptCollector tells of policies that were put by API.
 type keptCollector struct {
-	stats                           func() service.KeptStats
+	stats                           func() access.KeptStats
 	policies, version, changes, bad *prometheus.Desc
 }
 
-func newKeptCollector(stats func() service.KeptStats) *keptCollector {
+func newKeptCollector(stats func() access.KeptStats) *keptCollector {
 	return &keptCollector{
 		stats:    stats,
 		policies: prometheus.NewDesc("weir_kept_policies", "Policies that were put by API, by whether they are in use on this node.", []string{"used"}, nil),
@@ -202,15 +204,15 @@ func (c *keptCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // newWarningCollector tells of the warnings that are sent to an address.
-func newWarningCollector(stats func() service.WarningFigures) *figures[service.WarningFigures] {
-	c := &figures[service.WarningFigures]{stats: stats}
+func newWarningCollector(stats func() limits.WarningFigures) *figures[limits.WarningFigures] {
+	c := &figures[limits.WarningFigures]{stats: stats}
 	c.add(counter, "weir_warnings_sent_total", "Warnings of limits that --warn-url took.",
-		func(f service.WarningFigures) float64 { return float64(f.Sent) })
+		func(f limits.WarningFigures) float64 { return float64(f.Sent) })
 	c.add(counter, "weir_warnings_failed_total", "Warnings of limits that were given up: --warn-url refused them, or took none for ten minutes.",
-		func(f service.WarningFigures) float64 { return float64(f.Failed) })
+		func(f limits.WarningFigures) float64 { return float64(f.Failed) })
 	c.add(counter, "weir_warnings_dropped_total", "Decisions whose warning found no place in the queue: the next one of the key tries again.",
-		func(f service.WarningFigures) float64 { return float64(f.Dropped) })
+		func(f limits.WarningFigures) float64 { return float64(f.Dropped) })
 	c.add(gauge, "weir_warnings_waiting", "Warnings of limits that wait to be sent, at most 1,024.",
-		func(f service.WarningFigures) float64 { return float64(f.Waiting) })
+		func(f limits.WarningFigures) float64 { return float64(f.Waiting) })
 	return c
 }

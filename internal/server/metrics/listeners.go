@@ -3,20 +3,20 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/weir-counter/weir/internal/server/listener"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // doorCollector tells of the doors beside HTTP. Its series are bounded by the kinds of requests that
 // they know.
 type doorCollector struct {
-	doors                         func() []service.DoorFigures
+	doors                         func() []access.ListenerFigures
 	open, bound, shed             *prometheus.Desc
 	requests, failed              *prometheus.Desc
 	keys, bytes, maximum, refused *prometheus.Desc
 	rejected, packets, dropped    *prometheus.Desc
 }
 
-func newDoorCollector(doors func() []service.DoorFigures) *doorCollector {
+func newDoorCollector(doors func() []access.ListenerFigures) *doorCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("weir_door_"+name, help, append([]string{"door"}, labels...), nil)
 	}

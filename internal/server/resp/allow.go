@@ -9,7 +9,8 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -35,7 +36,7 @@ func (s *session) decide(args [][]byte, peek bool) error {
 func (a *allowing) read(args [][]byte) error {
 	a.requests = a.requests[:0]
 	for i := 0; len(args) > 0 && (i == 0 || !isAllowOption(args[0])); i++ {
-		if err := refused(service.CheckKey(ArgumentView(args[0]))); err != nil {
+		if err := refused(request.ParseKey(ArgumentView(args[0]))); err != nil {
 			return err
 		}
 		a.requests = append(a.requests, admit.Request{Key: ArgumentView(args[0]), N: 1})
@@ -201,14 +202,14 @@ func wholeUnits(d, unit time.Duration) int64 { return int64((d + unit - 1) / uni
 
 // reserveAdmissions is RESERVE: the ID, null for a denial and where no limit is for the keys, then the reply of ALLOW, null where the ID was known.
 func (s *session) reserveAdmissions(args [][]byte) error {
-	var of service.Reservation
+	var of limits.Reservation
 	var err error
 	args = args[1:]
 	for n := len(args); n > 2; n = len(args) {
 		value := string(args[n-1])
 		switch option := args[n-2]; {
 		case ArgumentIs(option, "TTL"):
-			of.TTL, err = service.ParseWindow("ttl", value)
+			of.TTL, err = request.ParseWindow("ttl", value)
 		case ArgumentIs(option, "ID"):
 			of.ID = value
 		case ArgumentIs(option, "UNSETTLED") && (value == "used" || value == "returned"):
@@ -287,7 +288,7 @@ func (s *session) takePermit(args [][]byte) error {
 		return ErrSyntax
 	}
 	answer, err := s.server.service.TakePermit(s.caller, string(args[1]), limit)
-	var denied *service.Error
+	var denied *request.Error
 	if errors.As(err, &denied) && denied.Code == api.CodeAtOnce {
 		s.out.Array(2)
 		s.out.Null()

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // question is the options that questions have in common, at the end of their arguments.
@@ -14,7 +15,7 @@ type question struct {
 	now      time.Time // that FROM may count back from
 	fresh    time.Duration
 	prefix   string
-	scope    service.Scope
+	scope    request.Scope
 	byRegion bool
 }
 
@@ -28,11 +29,11 @@ func (q *question) options(args [][]byte, at string, others ...string) (err erro
 		name, value := args[0], args[1]
 		switch {
 		case ArgumentIs(name, at):
-			q.at, err = service.ParseTime(string(name), string(value))
+			q.at, err = request.ParseTime(string(name), string(value))
 		case ArgumentIs(name, "FRESH"):
-			q.fresh, err = service.ParseFresh(string(value))
+			q.fresh, err = request.ParseFresh(string(value))
 		case ArgumentIs(name, "SCOPE"):
-			q.scope, err = service.ParseScope(strings.ToLower(string(value)))
+			q.scope, err = request.ScopeOf(strings.ToLower(string(value)))
 		default:
 			err = q.other(name, value, others)
 		}
@@ -49,9 +50,9 @@ func (q *question) other(name, value []byte, others []string) (err error) {
 		case "PREFIX":
 			q.prefix = string(value)
 		case "BY":
-			q.byRegion, err = service.ParseByRegion(strings.ToLower(string(value)))
+			q.byRegion, err = request.ParseByRegion(strings.ToLower(string(value)))
 		default:
-			q.from, err = service.ParseAgo(string(name), string(value), q.now)
+			q.from, err = request.ParseAgo(string(name), string(value), q.now)
 		}
 		return err
 	}
@@ -95,7 +96,7 @@ func (s *session) count(args [][]byte) error {
 		s.writeCount(&of.Answers[i])
 	}
 	if of.Room() > keptWindows {
-		*of = service.Counting{}
+		*of = queries.Counting{}
 	}
 	return nil
 }
@@ -131,14 +132,14 @@ func (s *session) each(answers int) {
 const keptWindows = 64
 
 // readCountQuery reads a question into q, with the memory it has. Its key is a view.
-func readCountQuery(q *service.CountQuery, args [][]byte) error {
+func readCountQuery(q *queries.CountQuery, args [][]byte) error {
 	if cap(q.Windows) > keptWindows {
 		q.Windows = nil
 	}
 	q.Keys, q.Windows = append(q.Keys[:0], ArgumentView(args[1])), q.Windows[:0]
 	rest := args[2:]
 	for len(rest) > 0 && !isOption(rest[0]) {
-		w, err := service.ParseWindow("window", ArgumentView(rest[0]))
+		w, err := request.ParseWindow("window", ArgumentView(rest[0]))
 		if err != nil {
 			return err
 		}
@@ -274,7 +275,7 @@ const mostTop = 1000
 
 // series is SERIES: the end of each window and its hits.
 func (s *session) series(args [][]byte) error {
-	step, err := service.ParseWindow("step", string(args[2]))
+	step, err := request.ParseWindow("step", string(args[2]))
 	if err != nil {
 		return err
 	}
@@ -282,7 +283,7 @@ func (s *session) series(args [][]byte) error {
 	if err := o.options(args[3:], "TO", "FROM"); err != nil {
 		return err
 	}
-	q := service.SeriesQuery{Key: string(args[1]), From: o.from, To: o.at, Step: step, Fresh: o.fresh, Scope: o.scope}
+	q := queries.SeriesQuery{Key: string(args[1]), From: o.from, To: o.at, Step: step, Fresh: o.fresh, Scope: o.scope}
 	if err := s.enterQuestions(); err != nil {
 		return err
 	}
@@ -305,7 +306,7 @@ func (s *session) series(args [][]byte) error {
 
 // top is TOP: keys and their hits, most hits first.
 func (s *session) top(args [][]byte) error {
-	w, err := service.ParseWindow("window", string(args[1]))
+	w, err := request.ParseWindow("window", string(args[1]))
 	if err != nil {
 		return err
 	}
@@ -317,7 +318,7 @@ func (s *session) top(args [][]byte) error {
 	if err := o.options(args[3:], "AT", "PREFIX"); err != nil {
 		return err
 	}
-	q := service.TopQuery{Window: w, N: int(n), Prefix: o.prefix, At: o.at, Fresh: o.fresh, Scope: o.scope}
+	q := queries.TopQuery{Window: w, N: int(n), Prefix: o.prefix, At: o.at, Fresh: o.fresh, Scope: o.scope}
 	if err := s.enterQuestions(); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // A session may nothing before AUTH, and then what its identity may: every command, inside and outside of
@@ -24,7 +24,7 @@ func TestAuth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newLockedServer(t, Config{}, "", service.NewTokens(set))
+	s := newLockedServer(t, Config{}, "", access.NewTokens(set))
 	commands := map[string]string{ // by command, for which role, with KEY for a key, and PERMIT_OF_KEY for a permit that somebody else took of it
 		"HIT KEY": "ingest", "MHIT KEY 1": "ingest", "COUNT KEY 5m": "read", "RATE KEY 5m": "read", "SERIES KEY 1m": "read", "TOP 5m 3 PREFIX KEY": "read",
 		"ALLOW KEY LIMIT 1000 PER 1h": "decide", "PEEK KEY LIMIT 1000 PER 1h": "decide", "CL.THROTTLE KEY 1000 1000 60": "decide",

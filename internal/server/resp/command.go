@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // command is one that the door knows.
@@ -24,7 +24,7 @@ type command struct {
 
 	flags   flags
 	deletes bool                                  // it is DEL
-	need    service.Need                          // of a client; filled in by newCommands
+	need    access.Need                           // of a client; filled in by newCommands
 	run     func(s *session, args [][]byte) error // writes the reply, or says why not
 
 	calls atomic.Uint64
@@ -71,7 +71,7 @@ func newCommands() *commands {
 }
 
 // commandNeeds are what Weir's own commands need of a client, and those of others that not every identity may send.
-var commandNeeds = map[string]service.Need{
+var commandNeeds = map[string]access.Need{
 	"hit": {Roles: []auth.Role{auth.Ingest}}, "mhit": {Roles: []auth.Role{auth.Ingest}},
 	"count": readNeed, "rate": readNeed, "series": readNeed, "top": readNeed, "bans": readNeed,
 	"allow": decideNeed, "peek": decideNeed, "refund": {Roles: []auth.Role{auth.Decide}, Action: "refund"}, "reserve": decideNeed, "settle": decideNeed, "cl.throttle": decideNeed,
@@ -83,21 +83,21 @@ var commandNeeds = map[string]service.Need{
 }
 
 var (
-	readNeed   = service.Need{Roles: []auth.Role{auth.Read}}
-	decideNeed = service.Need{Roles: []auth.Role{auth.Decide}}
+	readNeed   = access.Need{Roles: []auth.Role{auth.Read}}
+	decideNeed = access.Need{Roles: []auth.Role{auth.Decide}}
 
-	allCounters = service.Need{Roles: []auth.Role{auth.Decide}, All: true}
+	allCounters = access.Need{Roles: []auth.Role{auth.Decide}, All: true}
 )
 
 // needOf returns what a command needs. One for keys that is not in the table is for operators.
-func needOf(c *command) service.Need {
+func needOf(c *command) access.Need {
 	need, listed := commandNeeds[c.name]
 	switch {
 	case listed:
 	case c.flags.has(counter):
 		need = decideNeed
 	case c.flags.has(onData):
-		need = service.Need{Roles: []auth.Role{auth.Admin}, Action: c.name}
+		need = access.Need{Roles: []auth.Role{auth.Admin}, Action: c.name}
 	}
 	return need
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/testprogram"
 )
 
@@ -94,7 +94,7 @@ func TestRedisBenchmark(t *testing.T) {
 	if f := s.Figures(); f.Failed > 0 || strings.Contains(out, "rror") {
 		t.Errorf("%d errors\n%s", f.Failed, out)
 	}
-	if st, _ := s.service.Stats(service.Caller{}); st.Hits != 20000 {
+	if st, _ := s.service.Stats(access.Caller{}); st.Hits != 20000 {
 		t.Errorf("%d hits", st.Hits)
 	}
 }

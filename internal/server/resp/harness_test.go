@@ -17,6 +17,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -38,13 +39,13 @@ func newTestServer(t testing.TB, cfg Config, policies string) *testServer {
 	return newLockedServer(t, cfg, policies, nil)
 }
 
-func newLockedServer(t testing.TB, cfg Config, policies string, tokens *service.Tokens) *testServer {
+func newLockedServer(t testing.TB, cfg Config, policies string, tokens *access.Tokens) *testServer {
 	t.Helper()
 	return newServerAmong(t, cfg, policies, tokens, admit.Cluster{})
 }
 
 // newServerAmong is one of several nodes or regions, as far as its policies know.
-func newServerAmong(t testing.TB, cfg Config, policies string, tokens *service.Tokens, among admit.Cluster) *testServer {
+func newServerAmong(t testing.TB, cfg Config, policies string, tokens *access.Tokens, among admit.Cluster) *testServer {
 	t.Helper()
 	passed := new(atomic.Int64)
 	engine, err := weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})

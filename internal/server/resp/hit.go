@@ -4,18 +4,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/service"
-	limitservice "github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // refused is a rejection as an error; nil: there is none.
-func refused(r *service.Rejection) error {
+func refused(r *request.Rejection) error {
 	if r == nil {
 		return nil
 	}
-	return &service.Error{Code: r.Code, Message: r.Message}
+	return &request.Error{Code: r.Code, Message: r.Message}
 }
 
 // enterHits takes a place for the hits of requests that came together; settle gives it back.
@@ -31,21 +32,21 @@ func (s *session) enterHits() error {
 // hit is HIT: the reply is the hits that were counted.
 func (s *session) hit(args [][]byte) error {
 	key, n, at := args[1], uint64(1), s.second
-	if err := refused(service.CheckHitKey(ArgumentView(key))); err != nil {
+	if err := refused(request.ParseHitKey(ArgumentView(key))); err != nil {
 		return err
 	}
 	rest := args[2:]
 	if len(rest) > 0 && !ArgumentIs(rest[0], "AT") {
-		var wrong *service.Rejection
-		if n, wrong = service.ParseCount(ArgumentView(rest[0])); wrong != nil {
+		var wrong *request.Rejection
+		if n, wrong = request.ParseCount(ArgumentView(rest[0])); wrong != nil {
 			return refused(wrong)
 		}
 		rest = rest[1:]
 	}
 	switch {
 	case len(rest) == 2 && ArgumentIs(rest[0], "AT"):
-		var wrong *service.Rejection
-		if at, wrong = service.ParseAt(ArgumentView(rest[1])); wrong != nil {
+		var wrong *request.Rejection
+		if at, wrong = request.ParseAt(ArgumentView(rest[1])); wrong != nil {
 			return refused(wrong)
 		}
 	case len(rest) > 0:
@@ -77,10 +78,10 @@ func (s *session) mhit(args [][]byte) error {
 		return err
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		if err := refused(service.CheckHitKey(ArgumentView(pairs[i]))); err != nil {
+		if err := refused(request.ParseHitKey(ArgumentView(pairs[i]))); err != nil {
 			return err
 		}
-		if _, wrong := service.ParseCount(ArgumentView(pairs[i+1])); wrong != nil {
+		if _, wrong := request.ParseCount(ArgumentView(pairs[i+1])); wrong != nil {
 			return refused(wrong)
 		}
 	}
@@ -91,7 +92,7 @@ func (s *session) mhit(args [][]byte) error {
 	if err := s.server.service.Ingest(s.caller, t); err != nil {
 		return err
 	}
-	var expected [block]service.Expected
+	var expected [block]weir.Expected
 	for i := 0; i < len(pairs); i += 2 {
 		if i%(2*block) == 0 {
 			s.expect(expected[:0], pairs[i:min(len(pairs), i+2*block)])
@@ -100,7 +101,7 @@ func (s *session) mhit(args [][]byte) error {
 		if t.Refuses() {
 			continue
 		}
-		n, _ := service.ParseCount(ArgumentView(pairs[i+1])) // was read above
+		n, _ := request.ParseCount(ArgumentView(pairs[i+1])) // was read above
 		if err := s.server.service.HitExpected(t, s.second, expected[i/2%block], n); err != nil {
 			return s.notCounted(err)
 		}
@@ -125,7 +126,7 @@ func (s *session) mhit(args [][]byte) error {
 const block = 64
 
 // expect has the engine look for the keys of up to block pairs, for which expected has room.
-func (s *session) expect(expected []service.Expected, pairs [][]byte) {
+func (s *session) expect(expected []weir.Expected, pairs [][]byte) {
 	var keys [block]string
 	for i := 0; i < len(pairs); i += 2 {
 		keys[i/2] = ArgumentView(pairs[i])
@@ -139,7 +140,7 @@ func (s *session) notCounted(end error) error {
 	err := s.server.service.Verdict(&s.tally, end)
 	if end == nil && len(s.tally.Rejected) > 0 {
 		first := s.tally.Rejected[0]
-		return &service.Error{Code: first.Code, Message: first.Message}
+		return &request.Error{Code: first.Code, Message: first.Message}
 	}
 	return err
 }
@@ -148,13 +149,13 @@ func (s *session) notCounted(end error) error {
 // counts nothing. To ask for more than the burst is no error: it is denied, and Never. The result is valid until
 // the next decision of the session.
 func (s *session) Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error) {
-	if err := refused(service.CheckKey(ArgumentView(key))); err != nil {
+	if err := refused(request.ParseKey(ArgumentView(key))); err != nil {
 		return nil, err
 	}
 	d := s.inline(key, l, n)
 	defer func() { d.NoID = false }()
 	err := s.server.service.Allow(s.caller, s.allowing.requests, peek, d)
-	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {
+	if err != nil && (request.As(err).Code != api.CodeInvalidCount || !d.Never) {
 		return nil, err
 	}
 	return &d.Results[0], nil
@@ -165,7 +166,7 @@ func (s *session) Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit
 func (s *session) Exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, error) {
 	d := s.inline(key, l, n)
 	defer func() { d.NoID = false }()
-	id, _, err := s.server.service.Reserve(s.caller, s.allowing.requests, limitservice.Reservation{TTL: time.Second}, d)
+	id, _, err := s.server.service.Reserve(s.caller, s.allowing.requests, limits.Reservation{TTL: time.Second}, d)
 	if err == nil && id != "" {
 		_, err = s.server.service.Settle(s.caller, id, n+1, true)
 	}

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 func serverCommands() []*command {
@@ -37,7 +38,7 @@ func (s *session) config(args [][]byte) error {
 	cfg := &s.server.cfg
 	all := [][2]string{
 		{"appendonly", "no"}, {"databases", "1"}, {"maxclients", strconv.Itoa(cfg.MaxConns)}, {"maxmemory", strconv.FormatInt(cfg.CounterMemory, 10)},
-		{"maxmemory-policy", "noeviction"}, {"proto-max-bulk-len", strconv.Itoa(limits.Bulk)}, {"save", ""}, {"timeout", strconv.Itoa(int(cfg.IdleTimeout / time.Second))},
+		{"maxmemory-policy", "noeviction"}, {"proto-max-bulk-len", strconv.Itoa(protocolLimits.Bulk)}, {"save", ""}, {"timeout", strconv.Itoa(int(cfg.IdleTimeout / time.Second))},
 	}
 	matched := all[:0]
 	for _, setting := range all {
@@ -157,7 +158,7 @@ func (s *session) refund(args [][]byte) error {
 	var taken time.Time
 	if n := len(args); n > 3 && ArgumentIs(args[n-2], "TAKEN") {
 		var err error
-		if taken, err = service.ParseTime("taken", string(args[n-1])); err != nil {
+		if taken, err = request.ParseTime("taken", string(args[n-1])); err != nil {
 			return err
 		}
 		args = args[:n-2]
@@ -170,7 +171,7 @@ func (s *session) refund(args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	s.out.Uint(service.Refunded(made))
+	s.out.Uint(limits.Refunded(made))
 	return nil
 }
 
@@ -183,7 +184,7 @@ func (s *session) grant(args [][]byte) error {
 	var until time.Time
 	switch {
 	case n > 0 && len(args) == 5:
-		length, err := service.ParseWindow("duration", string(args[4]))
+		length, err := request.ParseWindow("duration", string(args[4]))
 		if err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (s *session) grant(args [][]byte) error {
 
 // ban is BAN: the reply is until when, in Unix ms.
 func (s *session) ban(args [][]byte) error {
-	length, err := service.ParseWindow("duration", string(args[3]))
+	length, err := request.ParseWindow("duration", string(args[3]))
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // This part is the commands that find and remove keys.
@@ -36,14 +36,14 @@ func (s *session) deleteHits(keys [][]byte) (of deletion) {
 	defer pool.Leave(s.caller, 1)
 	of.existed = make([]bool, len(keys))
 	for i, key := range keys {
-		if service.CheckKey(ArgumentView(key)) != nil { // no hit and no limit has such a key, and a counter may
+		if request.ParseKey(ArgumentView(key)) != nil { // no hit and no limit has such a key, and a counter may
 			if of.err = s.PermitCounters(keys[i : i+1]); of.err != nil {
 				return of
 			}
 			continue
 		}
 		err := s.server.service.Delete(s.ctx, s.caller, string(key)) // a copy: other nodes may be asked
-		if err != nil && service.AsError(err).Code != api.CodeUnknownKey {
+		if err != nil && request.As(err).Code != api.CodeUnknownKey {
 			return deletion{err: err}
 		}
 		used, resetErr := s.server.service.ResetInline(s.ctx, s.caller, string(key))

@@ -27,6 +27,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -81,7 +82,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	l := s.address.Listener()
 	s.log.Info("serving RESP", "addr", s.Addr())
-	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
+	if access.OpenToOthers(s.Addr()) && !s.service.Locked() {
 		s.log.Warn("other machines can reach the RESP address, and there is no tokens file: anybody who reaches it can read, hit and delete", "addr", s.Addr())
 	}
 	alive, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -207,8 +208,8 @@ type Config struct {
 
 const longestTimeout = 24 * time.Hour
 
-// limits bound what one client may send.
-var limits = ProtocolLimits{Buffer: 8 << 10, Request: 1 << 20, Args: 1 << 16, Bulk: 64 << 10, Inline: 8 << 10}
+// protocolLimits bound what one client may send.
+var protocolLimits = ProtocolLimits{Buffer: 8 << 10, Request: 1 << 20, Args: 1 << 16, Bulk: 64 << 10, Inline: 8 << 10}
 
 // WithDefaults returns the Config with the defaults that its zeros stand for.
 func (c Config) WithDefaults() Config {
@@ -272,7 +273,7 @@ func refuse(c net.Conn, cfg Config, phase func() string) {
 	if err := c.SetDeadline(time.Now().Add(cfg.RequestTimeout)); err != nil {
 		return
 	}
-	small := ProtocolLimits{Buffer: limits.Buffer, Request: limits.Buffer, Args: limits.Args, Bulk: limits.Buffer, Inline: limits.Inline}
+	small := ProtocolLimits{Buffer: protocolLimits.Buffer, Request: protocolLimits.Buffer, Args: protocolLimits.Args, Bulk: protocolLimits.Buffer, Inline: protocolLimits.Inline}
 	in, out := NewReader(stream, small, nil), NewWriter(stream)
 	defer in.Release()
 	answered := false
@@ -307,16 +308,16 @@ func linger(stream net.Conn) {
 func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
 
 // Figures implements service.Door.
-func (s *Server) Figures() service.DoorFigures {
+func (s *Server) Figures() access.ListenerFigures {
 	kept := s.counters.Stats()
-	f := service.DoorFigures{
+	f := access.ListenerFigures{
 		Name: "resp", Failed: s.commands.failed.Load(),
 		Keys: kept.Keys, Bytes: kept.Bytes, BytesBound: kept.Bound, Refused: kept.Refused,
 	}
 	for _, c := range s.commands.list {
-		f.Requests = append(f.Requests, service.DoorRequests{Kind: c.name, Count: c.calls.Load()})
+		f.Requests = append(f.Requests, access.ListenerRequests{Kind: c.name, Count: c.calls.Load()})
 	}
-	f.Requests = append(f.Requests, service.DoorRequests{Kind: "unknown", Count: s.commands.unknown.Load()})
+	f.Requests = append(f.Requests, access.ListenerRequests{Kind: "unknown", Count: s.commands.unknown.Load()})
 	if l := s.address.Listener(); l != nil {
 		f.Bound = l.Bound()
 		f.Open, f.Shed = l.Count()

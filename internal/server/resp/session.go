@@ -10,7 +10,10 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/server/listener"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // session is one connection. It belongs to its goroutine, but for wake.
@@ -21,8 +24,8 @@ type session struct {
 	stream net.Conn // of conn, or TLS on it
 	in     *Reader
 	out    *Writer
-	peer   service.Caller // by address, or by the certificate of the connection
-	caller service.Caller // peer, or who it has proved to be
+	peer   access.Caller // by address, or by the certificate of the connection
+	caller access.Caller // peer, or who it has proved to be
 	id     uint64
 	since  time.Time
 
@@ -33,12 +36,12 @@ type session struct {
 	hits   bool      // a place of Pools.Hits is taken
 	asks   bool      // a place of Pools.Questions is taken
 
-	tally     service.Tally
+	tally     ingest.Tally
 	counters  CounterSession
 	scripting ScriptSession
 	allowing  allowing
-	query     service.CountQuery
-	counting  service.Counting
+	query     queries.CountQuery
+	counting  queries.Counting
 	multi     *transaction // nil: outside of one
 	deleted   *deletion    // what was done before of the DEL that runs; nil: nothing
 	quit      bool
@@ -54,13 +57,13 @@ type session struct {
 }
 
 func newSession(ctx context.Context, of *Server, c *listener.Conn, id uint64) *session {
-	peer := service.CallerAt(c.RemoteAddr().String())
+	peer := access.CallerAt(c.RemoteAddr().String())
 	s := &session{ctx: ctx, server: of, conn: c, peer: peer, caller: peer, id: id, since: time.Now()}
 	s.stream = c.Conn
 	if of.cfg.TLS != nil {
 		s.stream = tls.Server(c.Conn, of.cfg.TLS)
 	}
-	s.in = NewReader(receiver{s}, limits, s.reserve)
+	s.in = NewReader(receiver{s}, protocolLimits, s.reserve)
 	s.out = NewWriter(sender{s})
 	s.counters = CounterSession{Counters: of.counters.View(), Out: s.out}
 	s.scripting = ScriptSession{CounterSession: &s.counters, Door: s}
@@ -144,7 +147,7 @@ func (s *session) receive() error {
 // end tells the client why its connection closes, if it may still read that.
 func (s *session) end(err error) {
 	var fault *ProtocolError
-	var refused *service.Error
+	var refused *request.Error
 	switch {
 	case errors.As(err, &fault):
 		s.fail(NewReplyError("ERR", fault.Error()))
@@ -234,7 +237,7 @@ func (s *session) login(user, password string) error {
 func (s *session) known() error { return s.server.service.Identify(s.caller) }
 
 // become gives back what the session has taken as who it was.
-func (s *session) become(c service.Caller) {
+func (s *session) become(c access.Caller) {
 	s.settle()
 	s.caller = c
 }
@@ -286,7 +289,7 @@ var errNoAuth = NewReplyError("ERR", "AUTH is not taken: this server was started
 func (s *session) fail(err error) {
 	var own *ReplyError
 	if !errors.As(err, &own) {
-		e := service.AsError(err)
+		e := request.As(err)
 		own = NewReplyError("ERR", string(e.Code)+": "+e.Message)
 		if kind := kinds[e.Code]; kind != "" {
 			own.Kind = kind

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // What follows a refused SELECT, and a refused CLIENT CACHING YES, is refused too: clients do not always look at their replies.
@@ -139,7 +139,7 @@ func TestFaultsEndTheConnection(t *testing.T) {
 			t.Errorf("%q: a command after it was run: %q", sent, rest)
 		}
 	}
-	if st, _ := s.service.Stats(service.Caller{}); st.Hits != 0 {
+	if st, _ := s.service.Stats(access.Caller{}); st.Hits != 0 {
 		t.Errorf("%d hits of a web page were counted", st.Hits)
 	}
 }

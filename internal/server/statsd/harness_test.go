@@ -12,6 +12,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // start is the second at which the clock of a test stands.
@@ -48,7 +49,7 @@ func newTestServerAt(t testing.TB, cfg Config, tokens string, opening *Opening) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		backend.Tokens = service.NewTokens(set)
+		backend.Tokens = access.NewTokens(set)
 	}
 	of, err := service.New(backend, service.Config{Logger: log})
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // line is a line of StatsD, split. Its parts are those of the line that was read.
@@ -208,7 +209,7 @@ func (r *refusals) add(why reason, lines uint64, text []byte) {
 	if last != 0 && now-last < int64(logEvery) || !of.logged.CompareAndSwap(last, now) {
 		return
 	}
-	r.log.Warn("StatsD lines were not counted", "reason", words[why].name, "lines", total-of.told.Swap(total), "one", service.Clip(string(text)), "advice", words[why].advice)
+	r.log.Warn("StatsD lines were not counted", "reason", words[why].name, "lines", total-of.told.Swap(total), "one", request.Clip(string(text)), "advice", words[why].advice)
 }
 
 // total is how many lines were not counted.
@@ -248,7 +249,7 @@ func reasonOf(code api.Code) reason {
 type counting struct {
 	server *Server
 	random *rand.Rand
-	tally  service.Tally
+	tally  ingest.Tally
 	line   line
 	key    []byte // of the line that is counted
 }
@@ -336,7 +337,7 @@ func (c *counting) read(text []byte) (n uint64, why reason) {
 	if c.key, why = c.server.template.appendKey(c.key[:0], &c.line, weir.MaxKeyBytes); why != counted {
 		return 0, why
 	}
-	if bad := service.CheckHitKey(view(c.key)); bad != nil {
+	if bad := request.ParseHitKey(view(c.key)); bad != nil {
 		return 0, reasonOf(bad.Code)
 	}
 	return n, counted
@@ -384,6 +385,6 @@ func (c *counting) refuseAll(err error, text []byte) {
 		}
 	}
 	if lines > 0 {
-		c.server.refused.add(reasonOf(service.AsError(err).Code), lines, first)
+		c.server.refused.add(reasonOf(request.As(err).Code), lines, first)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // reader reads lines without a server.
@@ -146,7 +146,7 @@ func FuzzLine(f *testing.F) {
 		switch {
 		case why < counted || why >= reasons || why != counted && words[why].name == "":
 			t.Errorf("%q: reason %d", text, why)
-		case why == counted && (n > weir.MaxHits || service.CheckHitKey(string(c.key)) != nil || !strings.HasPrefix(string(c.key), "p:")):
+		case why == counted && (n > weir.MaxHits || request.ParseHitKey(string(c.key)) != nil || !strings.HasPrefix(string(c.key), "p:")):
 			t.Errorf("%q: %q %d", text, c.key, n)
 		}
 		if cap(c.key) > 4*(weir.MaxKeyBytes+longest) {

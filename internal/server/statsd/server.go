@@ -30,14 +30,16 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/settings"
 )
 
 // Server is the StatsD door of a service. Create it with New; a Server runs once.
 type Server struct {
 	service  *service.Service
-	caller   service.Caller // of all hits
-	cfg      Config         // defaults applied, valid
+	caller   access.Caller // of all hits
+	cfg      Config        // defaults applied, valid
 	log      *slog.Logger
 	template template
 
@@ -62,7 +64,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	caller, err := of.WithName(service.Caller{}, cfg.Identity)
+	caller, err := of.WithName(access.Caller{}, cfg.Identity)
 	if err != nil {
 		return nil, fmt.Errorf("the identity %q of StatsD (--statsd-identity): %w", cfg.Identity, err)
 	}
@@ -127,7 +129,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	s.log.Info("serving StatsD", "addr", s.Addr(), "key", s.cfg.Key, "identity", s.cfg.Identity)
-	if service.OpenToOthers(s.Addr()) {
+	if access.OpenToOthers(s.Addr()) {
 		s.log.Warn("other machines can reach the StatsD address, and StatsD does not say who sends: anybody who reaches it can send hits", "addr", s.Addr(), "identity", s.cfg.Identity)
 	}
 	failed := make(chan error, 2)
@@ -233,7 +235,7 @@ func (c Config) Validate() error {
 	if _, err := parseTemplate(c.Key); err != nil {
 		return settings.Invalid("Key", "the template of keys "+err.Error())
 	}
-	if bad := service.CheckHitKey(c.Key); bad != nil && bad.Code == api.CodeReservedKey {
+	if bad := request.ParseHitKey(c.Key); bad != nil && bad.Code == api.CodeReservedKey {
 		return settings.Invalid("Key", fmt.Sprintf("the template of keys %q: no key begins with limit: but those that limits count, so no line would be counted: write another", c.Key))
 	}
 	if len(c.Key) > weir.MaxKeyBytes {
@@ -351,14 +353,14 @@ func (s *Server) use(of *sockets) {
 }
 
 // Figures implements service.Door.
-func (s *Server) Figures() service.DoorFigures {
-	f := service.DoorFigures{
+func (s *Server) Figures() access.ListenerFigures {
+	f := access.ListenerFigures{
 		Name: "statsd", Failed: s.refused.total(),
-		Requests: []service.DoorRequests{{Kind: "counter", Count: s.counters.Load()}},
-		Packets:  &service.PacketFigures{Received: s.datagrams.Load()},
+		Requests: []access.ListenerRequests{{Kind: "counter", Count: s.counters.Load()}},
+		Packets:  &access.ListenerPackets{Received: s.datagrams.Load()},
 	}
 	for why := malformed; why < reasons; why++ {
-		f.Rejected = append(f.Rejected, service.DoorRequests{Kind: words[why].name, Count: s.refused.by[why].count.Load()})
+		f.Rejected = append(f.Rejected, access.ListenerRequests{Kind: words[why].name, Count: s.refused.by[why].count.Load()})
 	}
 	f.Packets.Dropped, f.Packets.Known = s.drops.read()
 	s.mu.Lock()

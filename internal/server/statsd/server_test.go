@@ -12,6 +12,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 func TestBothNetworks(t *testing.T) {
@@ -134,7 +135,7 @@ func TestIdentity(t *testing.T) {
 func TestUnknownIdentity(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, Config{Identity: "web"}, tokens)
-	if _, err := New(s.Server.service, Config{Identity: "nobody"}); err == nil || service.AsError(err).Code != api.CodeUnauthorized {
+	if _, err := New(s.Server.service, Config{Identity: "nobody"}); err == nil || request.As(err).Code != api.CodeUnauthorized {
 		t.Error(err)
 	}
 	if _, err := New(s.Server.service, Config{}); err == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // What the view of all keys costs, by how many there are: asked for once, and again and again.
@@ -31,7 +32,7 @@ func BenchmarkOverview(b *testing.B) {
 			q := OverviewQuery{Window: 5 * time.Minute, N: 15}
 			b.Run("once", func(b *testing.B) {
 				for b.Loop() {
-					if _, err := OverviewView(context.Background(), s, service.Caller{}, q); err != nil {
+					if _, err := OverviewView(context.Background(), s, access.Caller{}, q); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -40,7 +41,7 @@ func BenchmarkOverview(b *testing.B) {
 				var tops TopsView
 				defer tops.Close()
 				for b.Loop() {
-					if _, err := tops.OverviewAgain(context.Background(), s, service.Caller{}, q, "q"); err != nil {
+					if _, err := tops.OverviewAgain(context.Background(), s, access.Caller{}, q, "q"); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // Parts cover the window, and not more than one part besides.
@@ -46,7 +47,7 @@ func TestLinesAreExact(t *testing.T) {
 		}
 	}
 	for _, w := range windows {
-		answer, err := KeyView(context.Background(), s, service.Caller{}, KeyQuery{Key: "busy", Window: w, With: []string{"other"}})
+		answer, err := KeyView(context.Background(), s, access.Caller{}, KeyQuery{Key: "busy", Window: w, With: []string{"other"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func TestLinesAreExact(t *testing.T) {
 			t.Errorf("%v: not exact: %+v", w, answer.Line)
 		}
 	}
-	overview, err := OverviewView(context.Background(), s, service.Caller{}, OverviewQuery{Window: time.Hour, N: 5})
+	overview, err := OverviewView(context.Background(), s, access.Caller{}, OverviewQuery{Window: time.Hour, N: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

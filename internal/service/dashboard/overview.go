@@ -10,6 +10,8 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/queries"
 )
 
 // now is the window whose mean is the rate of now.
@@ -23,7 +25,7 @@ type OverviewQuery struct {
 }
 
 // OverviewView is the hits of all keys together, and the keys that have most.
-func OverviewView(ctx context.Context, s *service.Service, c service.Caller, q OverviewQuery) (api.OverviewAnswer, error) {
+func OverviewView(ctx context.Context, s *service.Service, c access.Caller, q OverviewQuery) (api.OverviewAnswer, error) {
 	keys, err := q.keys(ctx, s, c)
 	if err != nil {
 		return api.OverviewAnswer{}, err
@@ -33,7 +35,7 @@ func OverviewView(ctx context.Context, s *service.Service, c service.Caller, q O
 
 // OverviewAgain is Overview for a page that asks again and again: which keys have most may be of some time ago, where to find
 // them takes long; what is counted is of now. name is of all who ask the same, and may read the same.
-func (t *TopsView) OverviewAgain(ctx context.Context, s *service.Service, c service.Caller, q OverviewQuery, name string) (api.OverviewAnswer, error) {
+func (t *TopsView) OverviewAgain(ctx context.Context, s *service.Service, c access.Caller, q OverviewQuery, name string) (api.OverviewAnswer, error) {
 	keys, known, err := t.keys(ctx, name, func(ctx context.Context) ([]string, error) { return q.keys(ctx, s, c) })
 	if err != nil {
 		return api.OverviewAnswer{}, err
@@ -44,8 +46,8 @@ func (t *TopsView) OverviewAgain(ctx context.Context, s *service.Service, c serv
 }
 
 // keys are those that have most hits now.
-func (q OverviewQuery) keys(ctx context.Context, s *service.Service, c service.Caller) ([]string, error) {
-	top, err := s.Top(ctx, c, service.TopQuery{Window: q.Window, N: q.N, Prefix: q.Prefix})
+func (q OverviewQuery) keys(ctx context.Context, s *service.Service, c access.Caller) ([]string, error) {
+	top, err := s.Top(ctx, c, queries.TopQuery{Window: q.Window, N: q.N, Prefix: q.Prefix})
 	if err != nil {
 		return nil, err
 	}
@@ -57,19 +59,19 @@ func (q OverviewQuery) keys(ctx context.Context, s *service.Service, c service.C
 }
 
 // of counts all hits, and these keys.
-func (q OverviewQuery) of(ctx context.Context, s *service.Service, c service.Caller, keys []string) (api.OverviewAnswer, error) {
+func (q OverviewQuery) of(ctx context.Context, s *service.Service, c access.Caller, keys []string) (api.OverviewAnswer, error) {
 	end := s.Now()
 	answer := api.OverviewAnswer{WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}, Keys: []api.KeyView{}}
 	divided := partsOf(end, q.Window)
-	var questions []service.CountQuestion
+	var questions []queries.CountQuestion
 	all := s.ReadsAll(c)
 	if all {
-		questions = divided.append([]service.CountQuestion{
+		questions = divided.append([]queries.CountQuestion{
 			{Key: weir.AllKeys, At: end, Window: now}, {Key: weir.AllKeys, At: end, Window: q.Window}, {Key: weir.AllKeys, At: end.Add(-q.Window), Window: q.Window},
 		}, weir.AllKeys, 0)
 	}
 	for _, key := range keys {
-		questions = divided.append(append(questions, service.CountQuestion{Key: key, At: end, Window: q.Window}, service.CountQuestion{Key: key, At: end.Add(-q.Window), Window: q.Window}), key, 0)
+		questions = divided.append(append(questions, queries.CountQuestion{Key: key, At: end, Window: q.Window}, queries.CountQuestion{Key: key, At: end.Add(-q.Window), Window: q.Window}), key, 0)
 	}
 	bounds, fresh, err := s.Batch(ctx, c, questions)
 	if err != nil {

@@ -13,6 +13,9 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -27,12 +30,12 @@ type KeyQuery struct {
 }
 
 // KeyView is one key: in the usual windows, and over time beside the window before.
-func KeyView(ctx context.Context, s *service.Service, c service.Caller, q KeyQuery) (api.KeyAnswer, error) {
+func KeyView(ctx context.Context, s *service.Service, c access.Caller, q KeyQuery) (api.KeyAnswer, error) {
 	end := s.Now()
 	answer := api.KeyAnswer{Key: q.Key, WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}}
-	var questions []service.CountQuestion
+	var questions []queries.CountQuestion
 	for _, w := range windows {
-		questions = append(questions, service.CountQuestion{Key: q.Key, At: end, Window: w}, service.CountQuestion{Key: q.Key, At: end.Add(-w), Window: w})
+		questions = append(questions, queries.CountQuestion{Key: q.Key, At: end, Window: w}, queries.CountQuestion{Key: q.Key, At: end.Add(-w), Window: w})
 	}
 	divided := partsOf(end, q.Window)
 	questions = divided.append(divided.append(questions, q.Key, 0), q.Key, q.Window)
@@ -61,8 +64,8 @@ func KeyView(ctx context.Context, s *service.Service, c service.Caller, q KeyQue
 }
 
 // regionsOf is the parts of all regions in the usual windows.
-func regionsOf(ctx context.Context, s *service.Service, c service.Caller, key string, end time.Time) (list []api.KeyRegion, err error) {
-	counts, err := s.Count(ctx, c, service.CountQuery{Keys: []string{key}, Windows: windows, At: end, Scope: request.Global, ByRegion: true})
+func regionsOf(ctx context.Context, s *service.Service, c access.Caller, key string, end time.Time) (list []api.KeyRegion, err error) {
+	counts, err := s.Count(ctx, c, queries.CountQuery{Keys: []string{key}, Windows: windows, At: end, Scope: request.Global, ByRegion: true})
 	for _, count := range counts {
 		for _, part := range count.Regions {
 			at := slices.IndexFunc(list, func(r api.KeyRegion) bool { return r.Region == part.Region })
@@ -90,7 +93,7 @@ type LimitsQuery struct {
 }
 
 // LimitsView is the policies with their decisions over time, and the keys that have used most of one.
-func LimitsView(ctx context.Context, s *service.Service, c service.Caller, q LimitsQuery) (api.LimitsView, error) {
+func LimitsView(ctx context.Context, s *service.Service, c access.Caller, q LimitsQuery) (api.LimitsView, error) {
 	list, err := s.Limits(ctx, c, q.Window)
 	if err != nil {
 		return api.LimitsView{}, err
@@ -104,11 +107,11 @@ func LimitsView(ctx context.Context, s *service.Service, c service.Caller, q Lim
 		answer.Limits = list.Limits[:maxPolicies]
 	}
 	divided := partsOf(list.At.Time, q.Window)
-	var questions []service.DecisionQuestion
+	var questions []limits.DecisionQuestion
 	for _, p := range answer.Limits {
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
 			for _, q := range divided.append(nil, "", 0) {
-				questions = append(questions, service.DecisionQuestion{Policy: p.Name, Outcome: outcome, At: q.At, Window: q.Window})
+				questions = append(questions, limits.DecisionQuestion{Policy: p.Name, Outcome: outcome, At: q.At, Window: q.Window})
 			}
 		}
 	}
@@ -128,7 +131,7 @@ func LimitsView(ctx context.Context, s *service.Service, c service.Caller, q Lim
 			return answer, err
 		}
 		answer.Keys = keys.Keys
-		who, err := s.Who(c, service.WhoQuery{Window: deniedWithin, N: fullest, Limit: q.Name})
+		who, err := s.Who(c, limits.WhoQuery{Window: deniedWithin, N: fullest, Limit: q.Name})
 		if err != nil {
 			return answer, err
 		}
@@ -167,10 +170,10 @@ func mod(a, b int64) int64 { return (a%b + b) % b }
 func (p parts) len() int { return int((p.to - p.from + p.step - 1) / p.step) }
 
 // append adds the questions of a key in all parts, moved back by a while.
-func (p parts) append(questions []service.CountQuestion, key string, back time.Duration) []service.CountQuestion {
+func (p parts) append(questions []queries.CountQuestion, key string, back time.Duration) []queries.CountQuestion {
 	for at := p.from; at < p.to; at += p.step {
 		end := min(at+p.step, p.to)
-		questions = append(questions, service.CountQuestion{Key: key, At: time.Unix(end, 0).Add(-back), Window: time.Duration(end-at) * time.Second})
+		questions = append(questions, queries.CountQuestion{Key: key, At: time.Unix(end, 0).Add(-back), Window: time.Duration(end-at) * time.Second})
 	}
 	return questions
 }
@@ -210,7 +213,7 @@ func take(bounds *[]api.Bounds, n int) []api.Bounds {
 }
 
 // NodesView is the nodes that count together, what this one holds, and the regions, where it counts for one.
-func NodesView(ctx context.Context, s *service.Service, c service.Caller) (api.NodesView, error) {
+func NodesView(ctx context.Context, s *service.Service, c access.Caller) (api.NodesView, error) {
 	cluster, err := s.Nodes(ctx, c)
 	if err != nil {
 		return api.NodesView{}, err

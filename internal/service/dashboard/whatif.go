@@ -7,6 +7,9 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -28,12 +31,12 @@ type WhatIfQuery struct {
 }
 
 // WhatIfView decides the hits of a window as package internal/replay/shadow does those of a log, as far as counters know when they were.
-func WhatIfView(ctx context.Context, s *service.Service, c service.Caller, q WhatIfQuery) (api.WhatIfView, error) {
+func WhatIfView(ctx context.Context, s *service.Service, c access.Caller, q WhatIfQuery) (api.WhatIfView, error) {
 	end := s.Now()
 	answer := api.WhatIfView{Key: q.Key, Policy: q.Policy, Limit: q.N, PerSeconds: q.Per.Seconds(), WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}, Source: "windows"}
 	plan, err := limit.New(limit.Limit{N: q.N, Per: q.Per})
 	if err != nil {
-		return answer, &service.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
+		return answer, &request.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	keys, counted := []string{q.Key}, []string{q.Key}
 	if q.Policy != "" {
@@ -44,10 +47,10 @@ func WhatIfView(ctx context.Context, s *service.Service, c service.Caller, q Wha
 	divided := partsOf(end, q.Window)
 	stretches := stretchesOf(divided)
 	answer.Coarsest = stretches[0].To - stretches[0].From
-	var questions []service.CountQuestion
+	var questions []queries.CountQuestion
 	for _, key := range keys {
 		for _, p := range stretches {
-			questions = append(questions, service.CountQuestion{Key: key, At: time.Unix(p.To, 0), Window: time.Duration(p.To-p.From) * time.Second})
+			questions = append(questions, queries.CountQuestion{Key: key, At: time.Unix(p.To, 0), Window: time.Duration(p.To-p.From) * time.Second})
 		}
 	}
 	bounds, fresh, err := s.Batch(ctx, c, questions)
@@ -60,12 +63,12 @@ func WhatIfView(ctx context.Context, s *service.Service, c service.Caller, q Wha
 }
 
 // busiest are the keys with most hits that the policy is for, and the key under which each counts.
-func (q WhatIfQuery) busiest(ctx context.Context, s *service.Service, c service.Caller) (keys, counted []string, more bool, err error) {
+func (q WhatIfQuery) busiest(ctx context.Context, s *service.Service, c access.Caller) (keys, counted []string, more bool, err error) {
 	prefix, of, err := s.KeysOf(c, q.Policy)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	top, err := s.Top(ctx, c, service.TopQuery{Window: q.Window, N: mostLooked, Prefix: prefix})
+	top, err := s.Top(ctx, c, queries.TopQuery{Window: q.Window, N: mostLooked, Prefix: prefix})
 	for _, k := range top.Keys {
 		as, is := of(k.Key)
 		switch {
