@@ -125,7 +125,8 @@ func TestFaults(t *testing.T) {
 		// Numbers.
 		{"limits:\n  - name: a\n    keys: a\n    limit: 0\n    per: 1m\n", "p.yaml:4: limit: \"0\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 010\n    per: 1m\n", "p.yaml:4: limit: \"010\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
-		{"limits:\n  - name: a\n    keys: a\n    limit: 5.5\n    per: 1m\n", "p.yaml:4: limit: \"5.5\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 5.5\n    per: 1m\n", "p.yaml:4: limit: \"5.5\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`" +
+			"; for a fractional rate write a longer period, such as `limit: 1` with `per: 2s` for 0.5 per second"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 1e3\n    per: 1m\n", "p.yaml:4: limit: \"1e3\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: _\n    per: 1m\n", "p.yaml:4: limit: \"_\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 60000001\n    per: 1m\n", "p.yaml:4: limit: n of 60000001 per 1m0s: must be 1 to 60000000, a million per second"},

@@ -100,7 +100,11 @@ func (p *parser) count(n *yaml.Node, field, example string, most uint64) (uint64
 	digits := strings.ReplaceAll(text, "_", "")
 	v, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || v == 0 || v > most || digits[0] == '0' || text[0] == '_' || strings.HasSuffix(text, "_") {
-		p.fault(n.Line, field, "%q is not a whole number from 1 to %d: write for example `%s`", units.Excerpt(text), most, example)
+		var fraction string
+		if strings.HasSuffix(field, "limit") && strings.Contains(text, ".") {
+			fraction = "; for a fractional rate write a longer period, such as `limit: 1` with `per: 2s` for 0.5 per second"
+		}
+		p.fault(n.Line, field, "%q is not a whole number from 1 to %d: write for example `%s`%s", units.Excerpt(text), most, example, fraction)
 		return 0, false
 	}
 	return v, true

@@ -21,33 +21,30 @@ const pageText = `# The adversary
 
 Written by ` + "`make adversary`" + ` (` + "`cd bench && go run ./adversary`" + `): do not edit. {{.Toolchain}}.
 
-Every limiter is set to N = 1000 per period P = 1 s, with a burst of 1000. How many does it admit in any half-open interval
-(t-P, t], if the caller does its worst? The search knows the schedules below, and tries 1000 random ones beside (seeds 0 to
-999; bursts and single requests at, just before and just after multiples of P, just under P apart, and anywhere). *Just
-before* and *just after* are one nanosecond. The interval is found by looking at every one that ends at an admission.
+Every limiter is set to N = 1000 per period P = 1 s, with a burst of 1000. How many requests does it admit in any half-open
+interval (t-P, t] if the caller does its worst? The search tries the schedules below and 1000 random ones (seeds 0 to 999), and
+examines every interval that ends at an admission. *Just before* and *just after* are one nanosecond.
 
-What it costs to be true stands beside: *greedy* asks every P/N for all that it can get, for 100 periods. A limiter that
-admits 1000 in every period and never more has a total of 100,000; token buckets add the burst that they begin with.
+*Greedy* asks every P/N for all that it can get, for 100 periods. A limiter that admits exactly 1000 in every period has a total
+of 100,000. Token buckets add the burst that they begin with.
 
 | limiter | version | most in any P | worst schedule found | greedy, 100 P |
 | --- | --- | --- | --- | --- |
 {{range .Results}}| {{.Limiter}} | {{or .Version "-"}} | {{.Most}} | {{.Schedule}} | {{thousands .Total}} |
 {{end}}
-Where several schedules did the same, the first is named, in this order: *steady*, one every P/N for 4 P; one request, then a
-burst just before and one just after 2 P, or P; a burst, then one every P/N; steady for 2 P, then a burst; a burst every P; a burst
-just before P and one just before 2 P, a nanosecond less than P apart; random; greedy. A burst asks until it is denied.
+Where several schedules admit the same, the table names the first: *steady*, one every P/N for 4 P; one request, then a burst just
+before and one just after 2 P, or P; a burst, then one every P/N; steady for 2 P, then a burst; a burst every P; a burst just
+before P and one just before 2 P; random; greedy.
 
 ## Why
 
-- **Weir, ` + "`window`" + `** is the only limiter here, but for the exact log, that a caller can't get more than N from. The log keeps
-  1000 times per key. Up to a burst of 256 Weir is that log. For a larger burst it keeps at most 200 times, each with a count,
-  and admits at least 99 % of what the log admits.
-- Token buckets and GCRA (Weir ` + "`gcra`" + `, x/time/rate, throttled) admit the burst, and what is filled meanwhile: 2N-1. x/time/rate
-  rounds the wait for a token down to whole nanoseconds: the last one is there a moment early, which makes 2N.
-- Windows that begin at multiples of P, of the clock (Weir ` + "`fixed`" + `) or of the key's first request (go-limiter), admit N on
-  either side of an edge. ulule/limiter opens a window with a request and keeps it for P: that request is always out of the
-  interval, the others are not.
-- slidingwindow weighs the last window as if its requests had been spread evenly: of a burst at its very end, nothing is left just
+- **Weir, ` + "`window`" + `** and the exact log never admit more than N. The log stores 1000 times per key. Up to a burst of 256 Weir is
+  that log. For a larger burst it stores at most 200 times, each with a count, and admits at least 99 % of what the log admits.
+- **Token buckets and GCRA** (Weir ` + "`gcra`" + `, x/time/rate, throttled) admit the burst and what is filled meanwhile: 2N-1. x/time/rate
+  rounds waits down to whole nanoseconds, which makes 2N.
+- **Fixed windows** (Weir ` + "`fixed`" + `, go-limiter) admit N on either side of an edge. ulule/limiter opens a window with the first
+  request, which is always outside the worst interval.
+- **slidingwindow** assumes that the requests of the last window were spread evenly. A burst at its very end is forgotten just
   under P later.
 
 ## How
@@ -55,11 +52,10 @@ just before P and one just before 2 P, a nanosecond less than P apart; random; g
 Time is virtual: an argument (Weir, x/time/rate, slidingwindow), the clock of the library's store (throttled), or that of
 testing/synctest (ulule/limiter).{{range .Results}}{{if .RealTime}}
 
-{{.Limiter}} takes the time from the runtime past testing/synctest. It ran in real time, with P = 20 ms, *just* = 2.5 ms, and without
-the random schedules, until a round found 2N or 20 had not; its greedy caller asks every P/20.{{end}}{{end}}
+{{.Limiter}} takes the time from the runtime past testing/synctest. It runs in real time, with P = 20 ms and *just* = 2.5 ms, without
+random schedules, until a round finds 2N or 20 have not. Its greedy caller asks every P/20.{{end}}{{end}}
 
-The libraries keep their state in memory here, not in Redis. Left out: github.com/gubernator-io/gubernator/v2, whose module could not
-be had (the module proxy answered 403).
+The libraries keep their state in memory here, not in Redis. gubernator is left out: its module was not available.
 `
 
 // write writes the page.
