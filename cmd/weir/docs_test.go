@@ -16,33 +16,54 @@ import (
 // The commands of these pages print what stands below them as comments.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	for _, p := range []struct {
-		page     string
-		commands int // lines that are no comments
-		serve    []string
-	}{
-		{page: "docs/limits.md", commands: 7},
-		{page: "docs/policies.md", commands: 4},
-		{page: "docs/quotas.md", commands: 14},
+	for page, commands := range map[string]int{ // lines that are no comments
+		"README.md":                       6,
+		"docs/limits.md":                  7,
+		"docs/policies.md":                4,
+		"docs/quotas.md":                  14,
+		"docs/tutorials/first-counter.md": 6,
+		"docs/tutorials/first-limit.md":   6,
 	} {
-		t.Run(p.page, func(t *testing.T) {
+		t.Run(strings.ReplaceAll(page, "/", "-"), func(t *testing.T) {
 			t.Parallel()
-			text := docsPage(t, p.page)
-			policies := strings.Replace(fenced(t, text, "yaml")[0], "ttl: 30s", "ttl: 5s", 1) // a new server waits for one
-			path, _ := policyFile(t, policies)
-			if code, stdout, stderr := weirOf(t, nil, "", "limits", "check", path); code != exitOK {
-				t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+			text := docsPage(t, page)
+			s := newScripts(t)
+			var flags []string
+			if strings.Contains(text, "```yaml\nlimits:") {
+				policies := strings.Replace(fenced(t, text, "yaml")[0], "ttl: 30s", "ttl: 5s", 1) // a new server waits for one
+				path := s.file("policies.yaml", policies)
+				if code, stdout, stderr := weirOf(t, nil, "", "limits", "check", path); code != exitOK {
+					t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+				}
+				flags = []string{"--policy", path}
 			}
-			server := startServer(t, append(p.serve, "--policy", path)...)
-			commands := 0
+			server := startServer(t, flags...)
+			s.env = append(s.env, "WEIR_SERVER="+server)
 			for _, script := range fenced(t, text, "sh") {
-				commands += runScript(t, script, strings.NewReplacer("localhost:8080", server), "WEIR_SERVER="+server)
+				s.run(strings.ReplaceAll(script, "localhost:8080", server))
 			}
-			if commands != p.commands {
-				t.Errorf("%d commands were run", commands)
+			if s.commands != commands {
+				t.Errorf("%d commands were run", s.commands)
 			}
 		})
 	}
+}
+
+// The commands of the tutorial about clusters do what the page says.
+func TestDocsCluster(t *testing.T) {
+	t.Parallel()
+	s := newScripts(t)
+	policies := s.file("policies.yaml", fenced(t, docsPage(t, "docs/tutorials/first-limit.md"), "yaml")[0])
+	c := newProcesses(t, "--policy", policies)
+	c.start(0, 1, 2)
+	nodes := strings.NewReplacer("localhost:8081", c.nodes[0].Load().addr, "localhost:8082", c.nodes[1].Load().addr, "localhost:8083", c.nodes[2].Load().addr)
+	for _, script := range fenced(t, docsPage(t, "docs/tutorials/first-cluster.md"), "sh") {
+		s.run(nodes.Replace(script))
+	}
+	if s.commands != 5 {
+		t.Errorf("%d commands were run", s.commands)
+	}
+	c.stop(0, 1, 2)
 }
 
 func docsPage(t *testing.T, page string) string {
@@ -67,21 +88,47 @@ func fenced(t *testing.T, page, language string) []string {
 	return blocks
 }
 
-// runScript runs a block of commands with bash, in a directory whose bin/weir is this program, and compares what
-// they print with the comments below them, in which ... stands for any text. It returns the number of commands.
-func runScript(t *testing.T, script string, here *strings.Replacer, env ...string) (commands int) {
+// scripts runs the commands of a page, in a directory whose bin/weir is this program.
+type scripts struct {
+	*testing.T
+	bash, dir string
+	env       []string
+	commands  int // that were run
+}
+
+func newScripts(t *testing.T) *scripts {
 	t.Helper()
 	testprogram.Path(t, "curl")
-	bash := testprogram.Path(t, "bash")
-	dir := t.TempDir()
-	bin := filepath.Join(dir, "bin")
+	s := &scripts{T: t, bash: testprogram.Path(t, "bash"), dir: t.TempDir()}
+	bin := filepath.Join(s.dir, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	program := fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asWeir, os.Args[0])
-	if err := os.WriteFile(filepath.Join(bin, "weir"), []byte(program), 0o700); err != nil {
+	program := s.file("bin/weir", fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asWeir, os.Args[0]))
+	if err := os.Chmod(program, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	var log strings.Builder // as the one that docs/tutorials/first-limit.md makes
+	for i := range 3000 {
+		fmt.Fprintf(&log, "10.0.0.%d - - [03/Nov/2025:00:%02d:%02d +0000] \"GET / HTTP/1.1\" 200 512\n", i*i%97%13, i/300, i/5%60)
+	}
+	s.file("access.log", log.String())
+	s.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WEIR_TIMEOUT="+transporttest.Patience.String())
+	return s
+}
+
+func (s *scripts) file(name, text string) string {
+	s.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	return path
+}
+
+// run compares what commands print with the comments below them, in which ... stands for any text.
+func (s *scripts) run(script string) {
+	s.Helper()
 	var steps strings.Builder
 	var wants [][]string
 	for line := range strings.Lines(script) {
@@ -96,16 +143,15 @@ func runScript(t *testing.T, script string, here *strings.Replacer, env ...strin
 				fmt.Fprintf(&steps, "printf '%s'\n", nextStep)
 				wants = append(wants, nil)
 			}
-			steps.WriteString(here.Replace(line))
-			commands++
+			steps.WriteString(line)
+			s.commands++
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), bash, "-c", steps.String())
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), append(env, "PATH="+bin+":"+os.Getenv("PATH"), "WEIR_TIMEOUT="+transporttest.Patience.String())...)
+	cmd := exec.CommandContext(s.Context(), s.bash, "-c", steps.String())
+	cmd.Dir, cmd.Env = s.dir, s.env
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	text := regexp.MustCompile(`(?m)[ \r]+$`).ReplaceAllString(string(out), "")
 	outputs := strings.Split(text, nextStep)[1:]
@@ -113,11 +159,10 @@ func runScript(t *testing.T, script string, here *strings.Replacer, env ...strin
 		for _, want := range lines {
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(want), `\.\.\.`, `.*`)
 			if i >= len(outputs) || !regexp.MustCompile("(?m)^"+pattern+"$").MatchString(outputs[i]) {
-				t.Errorf("no line %s in\n%s", want, text)
+				s.Errorf("no line %s in\n%s", want, text)
 			}
 		}
 	}
-	return commands
 }
 
 // nextStep is printed before the commands whose output is compared with one group of comments.
