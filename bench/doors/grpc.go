@@ -201,14 +201,14 @@ const envoyTitle = "\n## For Envoy\n"
 func writeGRPC(where string, rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
-%s. Processor time of the server for one unary request of gRPC, in microseconds, the network's part in the kernel included, from %d connections with %d requests under way
-on each; decisions are about %d keys. Ratio is that of the medians to the empty method, which takes and gives an empty message, and whose server collects a small heap more often than Weir. %s
+%s. Server CPU for one unary gRPC request in µs, with %d connections, %d concurrent requests on each, and about %d keys. Ratios are to an empty method of grpc-go, whose server collects its
+small heap more often. %s
 
-| server | request | median | least | most | ratio | goal |
-| --- | --- | ---: | ---: | ---: | ---: | --- |
+| server | request | CPU | goal |
+| --- | --- | --- | --- |
 `, where, connections, callers, grpcKeys, load())
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.2f | %s |\n", r.server, r.command, r.median(), r.costs[0], r.costs[len(r.costs)-1], r.median()/rows[0].median(), r.goal.said(r.median(), rows[0].median()))
+		fmt.Fprintf(&b, "| %s | %s | %s, ×%.2f | %s |\n", r.server, r.command, r.spread(), r.median()/rows[0].median(), r.goal.said(r.median(), rows[0].median()))
 	}
 	return b.String()
 }

@@ -135,7 +135,7 @@ func measureRESP(ctx context.Context, weir, redis, task, scratch string, command
 		if !strings.Contains(w.name, task) {
 			continue
 		}
-		for _, pipeline := range []int{16, 64} {
+		for _, pipeline := range pipelines {
 			made, err := measure(ctx, servers, w, pipeline, commands, rounds)
 			if err != nil {
 				return nil, err

@@ -14,9 +14,9 @@ func describe(b *strings.Builder, _ int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "# What grows with what\n\nWritten by `make bench-growth` (`cd bench && go run ./growth`): do not edit. %s.\n\n"+
-		"All times are processor time of the whole process, garbage collection included, divided by what it did: the median of %d rounds. "+
-		"Other programs that run meanwhile take of the caches, and so make the lines of many keys slower. More nodes: [cluster-measurements.md](cluster-measurements.md).\n\n",
+	fmt.Fprintf(b, "# Benchmarks: more keys, goroutines and longer windows\n\nWritten by `make bench-growth`: do not edit. %s.\n\n"+
+		"CPU time of the whole process per operation, garbage collection included: the median of %d rounds. "+
+		"Other programs on the machine make rows with many keys slower. More nodes: [cluster-measurements.md](cluster-measurements.md).\n\n",
 		where, rounds)
 	return nil
 }

@@ -76,7 +76,7 @@ func filled(n int) (engine *weir.Engine, bytes float64, picks []string, err erro
 
 // keys is the table by number of keys.
 func keys(b *strings.Builder, most int) error {
-	b.WriteString("## More keys\n\nKeys of 20 characters, hit in random order, all alike: the worst for caches. The bytes are those of a key with one hit. One goroutine.\n\n" +
+	b.WriteString("## More keys\n\nKeys of 20 characters, hit equally often in random order: the worst case for caches. Bytes are of a key with one hit. One goroutine.\n\n" +
 		"| keys | a hit, ns | a hit in blocks of 64, ns | a count of 300 s, ns | bytes a key |\n| ---: | ---: | ---: | ---: | ---: |\n")
 	for n := 1; n <= most; n *= 10 {
 		engine, bytes, picks, err := filled(n)
@@ -130,7 +130,7 @@ func hit(engine *weir.Engine, second int64, keys []string) {
 // goroutines is the table by number of goroutines.
 func goroutines(b *strings.Builder, most int) error {
 	n := min(most, 1_000_000)
-	fmt.Fprintf(b, "\n## More goroutines\n\nHits of %d keys, and of one hot key. With %d processors, goroutines beyond as many take turns.\n\n"+
+	fmt.Fprintf(b, "\n## More goroutines\n\nHits of %d keys, and of one hot key, on %d processors.\n\n"+
 		"| goroutines | a hit, ns | a hit of the hot key, ns |\n| ---: | ---: | ---: |\n", n, runtime.NumCPU())
 	engine, _, picks, err := filled(n)
 	if err != nil {
@@ -165,7 +165,7 @@ func goroutines(b *strings.Builder, most int) error {
 
 // windows is the table by length of window.
 func windows(b *strings.Builder, _ int) error {
-	b.WriteString("\n## Longer windows\n\nCounts of one key that was hit every hour for 31.7 years, then every second for a day; each asks for another second of its last minute.\n\n" +
+	b.WriteString("\n## Longer windows\n\nCounts of a key with a hit every hour for 31.7 years, then every second for a day. Each count ends at another second of the last minute.\n\n" +
 		"| window, s | a count, ns |\n| ---: | ---: |\n")
 	engine, err := newEngine()
 	if err != nil {

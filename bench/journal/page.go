@@ -21,11 +21,15 @@ var goals = map[string]string{
 }
 
 // explanation is what a reader has to know of the lines.
-const explanation = `Servers and senders share the machine, and the embedded server syncs every flush. Post: as many hits as fit, with a journal and
-without, in turns; cost compares the two. Durable: the wait of hits that are answered once they are on disk; everybody who waits has the
-slowest sync in their wait, so look at what else writes to the disk before the 99th percentile. Flush: what compressing would save and
-cost. Start: of a server, with all keys in snapshots, and with a journal and no snapshot; cpu-s is its processor time, of all
-cores together. What the journal takes of a hit, and why the goal for a million keys is missed: [decisions/0007-journal.md](decisions/0007-journal.md).
+const explanation = `Servers and senders share the machine, and the embedded server syncs every flush. Each cell is the median of all rounds, with least and most.
+
+- Post: as many hits as fit, with a journal and without, in turns; cost compares the two.
+- Durable: how long a durable hit waits for its answer.
+- Flush: what compression would save and cost.
+- Snapshot: of a million keys; longest-cut-ms is how long a partition is locked.
+- Start: with all keys in snapshots, and with a journal and no snapshot; cpu-s is processor time.
+
+Why the journal costs this much: [decision 7](decisions/0007-journal.md).
 `
 
 // writePage writes the results of this machine to a file.
@@ -37,19 +41,34 @@ func writePage(ctx context.Context, path, lines string) error {
 	return os.WriteFile(path, []byte(pageOf(where, lines)), 0o644)
 }
 
-// pageOf is the middle of each measurement and its spread, and the lines
-// themselves.
+// pageOf returns the page: one row for each measurement, with all its units.
 func pageOf(where, lines string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks of the journal\n\nWritten by `make bench-journal`. %s.\n\n%s\n", where, explanation)
-	b.WriteString("| | unit | goal | median | least | most | runs |\n| --- | --- | --- | ---: | ---: | ---: | ---: |\n")
-	for _, m := range collect(lines) {
+	b.WriteString("| measurement | result | goal |\n| --- | --- | --- |\n")
+	all := collect(lines)
+	for i, m := range all {
+		if i == 0 || all[i-1].name != m.name {
+			fmt.Fprintf(&b, "| %s | ", m.name)
+		}
 		slices.Sort(m.values)
 		n := len(m.values)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %d |\n", m.name, m.unit, goals[m.name+" "+m.unit],
-			plain(m.values[n/2]), plain(m.values[0]), plain(m.values[n-1]), n)
+		fmt.Fprintf(&b, "%s %s", plain(m.values[n/2]), m.unit)
+		if m.values[0] != m.values[n-1] {
+			fmt.Fprintf(&b, " (%s..%s)", plain(m.values[0]), plain(m.values[n-1]))
+		}
+		if i+1 < len(all) && all[i+1].name == m.name {
+			b.WriteString(", ")
+			continue
+		}
+		var goal []string
+		for _, other := range all {
+			if g := goals[other.name+" "+other.unit]; g != "" && other.name == m.name {
+				goal = append(goal, g+" "+other.unit)
+			}
+		}
+		fmt.Fprintf(&b, " | %s |\n", strings.Join(goal, ", "))
 	}
-	fmt.Fprintf(&b, "\nThe lines, for benchstat:\n\n```\n%s```\n", lines)
 	return b.String()
 }
 
@@ -73,8 +92,13 @@ func collect(lines string) (all []*metric) {
 			}
 			name, unit := strings.TrimPrefix(fields[0], "Benchmark"), fields[i+1]
 			at := slices.IndexFunc(all, func(m *metric) bool { return m.name == name && m.unit == unit })
-			if at < 0 {
-				at, all = len(all), append(all, &metric{name: name, unit: unit})
+			if at < 0 { // next to the other units of its name
+				at = len(all)
+				if same := slices.IndexFunc(all, func(m *metric) bool { return m.name == name }); same >= 0 {
+					for at = same; at < len(all) && all[at].name == name; at++ {
+					}
+				}
+				all = slices.Insert(all, at, &metric{name: name, unit: unit})
 			}
 			all[at].values = append(all[at].values, value)
 		}

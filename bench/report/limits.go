@@ -73,7 +73,7 @@ func limitTargets(r *results) (all []target) {
 			for goroutines := 1; goroutines <= 2; goroutines++ {
 				fastest := fastestLimiter(r, requests, goroutines)
 				all = append(all, target{
-					what:     fmt.Sprintf("%s, %d/s, a million keys, %s, to the fastest peer, %s", weir, requests, plural(goroutines), fastest),
+					what:     fmt.Sprintf("%s, %d/s, %s, to %s", weir, requests, plural(goroutines), fastest),
 					measured: keyedAllow(r, requests, goroutines, weir).over(keyedAllow(r, requests, goroutines, fastest)), limit: 0.9,
 				})
 			}
@@ -84,13 +84,13 @@ func limitTargets(r *results) (all []target) {
 		requests int
 	}{{"weir-gcra", 10}, {"weir-window", 1}, {"weir-window", 3}} {
 		all = append(all, target{
-			what:     fmt.Sprintf("memory of a key, %s, %d/s, to go-limiter", m.design, m.requests),
+			what:     fmt.Sprintf("memory, %s, %d/s, to go-limiter", m.design, m.requests),
 			measured: limitMemory(r, m.requests, m.design).over(limitMemory(r, m.requests, "go-limiter")), limit: 1,
 		})
 	}
 	for _, ask := range r.designs("Allow/", "ask") {
 		cpu := func(server string) sample { return r.get("Allow/ask="+ask+"/server="+server, "cpu-us/decision") }
-		all = append(all, target{what: "server CPU per decision, " + ask + ", to an empty handler", measured: cpu("weir-serve").over(cpu("empty-handler")), limit: 1.5})
+		all = append(all, target{what: "decision over HTTP, " + ask + ", to an empty handler", measured: cpu("weir-serve").over(cpu("empty-handler")), limit: 1.5})
 	}
 	return all
 }

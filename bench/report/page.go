@@ -61,98 +61,87 @@ func title(design string) string {
 
 const pageText = `# Benchmarks
 
-Written by ` + "`make bench`" + ` (` + "`cd bench && go run ./report`" + `): do not edit.
+Written by ` + "`make bench`" + `: do not edit.
 
 ![Five comparisons: shorter is better](pictures/benchmarks.svg)
 
 {{.Glance}}
-All commands beside Redis: [benchmarks-doors.md](benchmarks-doors.md); what grows with keys, goroutines and windows:
-[benchmarks-growth.md](benchmarks-growth.md).
+More: [Redis and gRPC](benchmarks-doors.md), [the journal](benchmarks-journal.md), [SQL](benchmarks-sql.md),
+[keys, goroutines and windows](benchmarks-growth.md), [clusters](cluster-measurements.md).
 
-| | |
-| --- | --- |
-{{range .Machine}}| {{index . 0}} | {{index . 1}} |
-{{end}}
-Every cell is the median of the rounds, and in brackets the smallest and the largest. All designs of a table ran in the same
-process, one after the other, in every round; ratios are taken round by round. The textbook designs (bench/textbook) are
-written to be as fast as each can be, under one mutex.
+{{.Machine}}
+
+Every cell is the median of all rounds and the largest deviation from it. In each round, all designs of a table run in one process, one after the
+other. The textbook designs (bench/textbook) are as fast as each can be under one mutex.
 
 ## Targets
 
-Ratios are Weir's time to the other's.
+Ratios of times, round by round. Counters have one hot key, and counts a window of 300 s; engines and limiters have a million keys. HTTP is server CPU.
 
 {{.Targets}}
 ## A hit on one hot key
 
-Nanoseconds of wall time per hit, and the ratio to one atomic add. The time of a hit is given, and moves on by a second every
-65,536 hits; those with their own clock, and ratecounter, look at the time themselves.
+Wall time per hit. The time of a hit is an argument and advances by a second every 65,536 hits, except where a design reads the clock.
 
 {{.Hot}}
 {{.Processors}}
 ## A count
 
-Nanoseconds, after a week with a hit every second. *Still* asks the same again and again. *A hit between* puts a hit in the
-same second before every count, *a second between* moves time on by a second and puts a hit there; both are timed together,
-and the hit alone beside. Every textbook counter is made for the window that it is asked for; Weir answers all windows from the same
-memory. ratecounter has one window, a twentieth of which is in doubt.
+Nanoseconds, after a week with a hit every second. *Still* repeats the same query. *A hit between* adds a hit in the same second before every count.
+*A second between* adds a hit in the next second. The hit is included in the time. Each textbook counter is built for one window; Weir answers all windows from the same memory.
 
 {{.Read}}
 {{.ReadLost}}
 ## A hit on one of a million keys
 
-Nanoseconds of wall time per hit, and the ratio to the floor: look the key up in a concurrent map and add 1 to its counter of
-all time. Keys follow Zipf's law (1.1) and all exist before. Time moves on every 2²⁰ hits where nothing else is said. A ring of
-300 seconds for each of a million keys would take 4.8 GB and is left out.
+Wall time per hit. The floor is a look-up in a concurrent map and an atomic add. Keys exist and follow Zipf's law (1.1). Time advances every 2²⁰ hits unless
+stated otherwise.
 
 {{.Keyed}}
 ## Error
 
-The difference from the true count in hits, largest / mean, over the questions of one day. Each counter is made for the window
-that it is asked for: the designs that keep every second are exact and pay for it below. *Late* is the same day with the
-hits of each minute in random order, as some access logs have them. Weir is exact up to 300 s; beyond, its error lies in one
-edge slot of at most 1 % of the window, which weighs more where a burst falls into it. Every answer of Weir carries bounds:
-they held in every question of this run, and their distance stands in a row of its own.
+Hits by which the estimate differs from the true count, largest / mean, over the queries of one day. *Late* is the same day with the hits of each minute in
+random order. Weir is exact up to 300 s; beyond that, its error is in one edge slot of at most 1 % of the window. Weir's bounds held in every query.
 
-{{.Error}}## Memory
+{{.Error}}
+## Memory
 
-Of one more key, its name included. Sparse: a key of 20 characters with ten hits spread over a day. Dense: a hit every second
-for a week. Every counter answers windows of up to a week. The three rings of slots are the smallest where hits are dense, and
-pay with the error above.
+Bytes for one more key, its name included. Sparse: 20 characters, ten hits in a day. Dense: a hit every second for a week. Every counter answers windows of up
+to a week.
 
 {{.Memory}}
 {{.TenMillion}}
 ## Hits over HTTP
 
-Processor time of the server per hit, for ` + "`POST /v1/hits`" + ` in text batches of 1000 on two keep-alive connections, a million keys
-after Zipf's law; and in requests of one hit as JSON, 100,000 keys.
+Server CPU per hit for ` + "`POST /v1/hits`" + `, on two keep-alive connections: text batches of 1000 for a million keys (Zipf), and JSON requests of one hit for 100,000
+keys.
 
 {{.HTTP}}
-## A request of one of a million keys, under a limit each
+## A limit per key, a million keys
 
-Nanoseconds of wall time per request, by each limiter's own clock. Keys follow Zipf's law (1.1) and all were seen before; a limit
-of 10/s refuses the most frequent ones most of the time. What each admits at worst is another matter: [adversary.md](adversary.md).
+Wall time per request. Keys exist and follow Zipf's law (1.1). A limit of 10/s denies most requests of the most frequent keys. What each limiter admits
+at worst: [adversary.md](adversary.md).
 
 {{.Allow}}
-Memory of one more key of 20 characters whose requests of a second are all used, the name included:
+Bytes for one more key of 20 characters that has used its whole limit of one second:
 
 {{.LimitMemory}}
 ## Decisions over HTTP
 
-Processor time of the server per ` + "`POST /v1/allow`" + `, in µs, on two keep-alive connections. Weir lets a small
-heap grow by 64 MiB before it is collected ([deploy.md](deploy.md)), the handler has Go's default.
+Server CPU per ` + "`POST /v1/allow`" + ` in µs, on two keep-alive connections. Weir lets a small heap grow by 64 MiB before it is collected
+([deploy.md](deploy.md#memory)); the handler has Go's default.
 
 {{.AllowHTTP}}
 ## A log of a million lines
 
-Whole programs on the same file in Apache's combined format, in turns. goaccess does more than count: it fills all panels of
-its report.
+Whole programs on the same file in Apache's combined format. goaccess does more than count: it fills all panels of its report.
 
 {{.Replay}}`
 
 // write writes the page.
 func write(w io.Writer, r *results) error {
 	return template.Must(template.New("").Parse(pageText)).Execute(w, map[string]any{
-		"Machine":    machineRows(r),
+		"Machine":    machineLine(r),
 		"Glance":     text(r, writeGlance),
 		"Targets":    text(r, writeTargets),
 		"Hot":        text(r, writeHot),
@@ -178,11 +167,20 @@ func text(r *results, write func(io.Writer, *results)) string {
 	return b.String()
 }
 
-func machineRows(r *results) (rows [][2]string) {
+// machineLine says when, where and with what was measured.
+func machineLine(r *results) string {
+	var parts []string
 	for _, key := range []string{"date", "commit", "processor", "memory", "system", "toolchain", "xsync", "victoriametrics", "ratecounter", "awk", "goaccess"} {
-		if value := r.machine[key]; value != "" {
-			rows = append(rows, [2]string{key, value})
+		value := r.machine[key]
+		if key == "awk" { // its version alone
+			value, _, _ = strings.Cut(value, ", ")
+		}
+		if value != "" {
+			parts = append(parts, strings.TrimSpace(machineWords[key]+" "+value))
 		}
 	}
-	return rows
+	return strings.Join(parts, ", ") + "."
 }
+
+// machineWords stand before the values that do not explain themselves.
+var machineWords = map[string]string{"commit": "commit", "memory": "memory", "xsync": "xsync", "victoriametrics": "VictoriaMetrics", "ratecounter": "ratecounter"}

@@ -112,7 +112,7 @@ func (s sample) median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// String is the median and the spread, or a dash for what was not measured.
+// String returns the median and the largest deviation from it, or a dash for what was not measured.
 func (s sample) String() string {
 	switch len(s) {
 	case 0:
@@ -120,7 +120,11 @@ func (s sample) String() string {
 	case 1:
 		return number(s[0])
 	}
-	return fmt.Sprintf("%s (%s..%s)", number(s.median()), number(slices.Min(s)), number(slices.Max(s)))
+	median := s.median()
+	if median == 0 {
+		return fmt.Sprintf("%s (%s..%s)", number(median), number(slices.Min(s)), number(slices.Max(s)))
+	}
+	return fmt.Sprintf("%s\u00a0±%.0f%%", number(median), 100*max(median-slices.Min(s), slices.Max(s)-median)/median)
 }
 
 // number has three digits that count.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,23 +25,32 @@ func writePage(where string, cfg settings, rows []row, took time.Duration) strin
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Benchmarks: counting in SQL
 
-Written by `+"`make bench-sql`"+`. %[1]s, in %[5]v. Processes that ran or waited to on the machine, on average over five minutes: %[2]s when it began, %[3]s when it ended; beside this benchmark's own they slow all ways.
+Written by `+"`make bench-sql`"+`. %[1]s, in %[5]v. Load average: %[2]s at the start, %[3]s at the end.
 
-The textbook's counters are rows of a SQL table. Here the same hits are counted so, and by Weir with its [history](history.md) in the same database. Servers are Debian's, on loopback, and commits wait for the disk.
-Each measurement sends hits for %[6]v, and ends when all are in the database: the sum of the table is compared with what was sent. Database, Weir and senders share the machine.
+The textbook's counters are rows of a SQL table. Here the same hits are counted that way, and by Weir with its [history](history.md) in the same database. Servers are Debian's, on loopback,
+and commits wait for the disk. Each measurement sends hits for %[6]v and compares the sum in the table with what was sent. Keys are drawn uniformly.
 
-- (a) `+"`UPDATE ... SET n = n + 1`"+`, a transaction for each hit.
-- (b) A version column: the row is read, and written if its version is the same still; else again. A retry is one of these.
-- (c) `+"`INSERT ... ON CONFLICT DO UPDATE`, `ON DUPLICATE KEY UPDATE`"+`, for each hit.
-- (d) Hits summed up by key in the program, 1,000 at a time, and one upsert for all. What is not written yet is lost with the program.
-- (e) As (c), with a row for each writer and key, so that no writer waits for a row. Reads add up.
-- (f) The writer of [history](history.md): the writers hit the engine of Weir in this program, its journal has their hits on disk within 100 ms, and the writer reads them there and writes history every %[4]v: no hit twice, none lost.
-  Hits of one key in one flush of the journal are one sum, and a batch has one row for a key and hour, however many hits there were: of one hot key it is the engine that is measured. What is not in the journal yet is lost with the program.
-- (g) The same in a server: requests of 1,000 hits to `+"`weir serve --history-url`"+`, each answered once its hits are on disk.
+- (a) `+"`UPDATE ... SET n = n + 1`"+` in a transaction per hit.
+- (b) Optimistic locking with a version column; a changed row is retried.
+- (c) `+"`INSERT ... ON CONFLICT DO UPDATE`"+` (MariaDB: `+"`ON DUPLICATE KEY UPDATE`"+`) per hit.
+- (d) Hits summed up in the program, 1,000 per upsert. A crash loses the rest.
+- (e) As (c), with one row per writer and key.
+- (f) Weir's writer of history, from an engine in the same program, every %[4]v. The journal has each hit on disk within 100 ms, and a batch has one row per key and hour: with one hot key, this
+  measures the engine.
+- (g) The same with requests of 1,000 hits to `+"`weir serve --history-url`"+`, each answered once its hits are on disk.
 
-SQLite has one connection for all writers, since it takes one writer at a time. CPU is that of all processes for one hit, the senders' too; of it the database server's. Keys are drawn uniformly.
+Cells are hits/s, and in brackets the CPU of all processes for one hit in µs, the senders included; for (b) also the retries per hit. SQLite has one connection for all writers.
 
 `, where, cfg.busy, busy(), historyEvery, took.Round(time.Second), cfg.each)
+	var databases, ways []string
+	for _, r := range rows {
+		if !slices.Contains(databases, r.database) {
+			databases = append(databases, r.database)
+		}
+		if !slices.Contains(ways, r.way) {
+			ways = append(ways, r.way)
+		}
+	}
 	for _, l := range loads {
 		title := fmt.Sprintf("One hot key, %d writers", l.writers)
 		switch {
@@ -49,20 +59,32 @@ SQLite has one connection for all writers, since it takes one writer at a time. 
 		case l.writers == 1:
 			title = "One hot key, one writer"
 		}
-		fmt.Fprintf(&b, "## %s\n\n| database | way | hits/s | retries for each hit | CPU, µs | of it the database's |\n| --- | --- | ---: | ---: | ---: | ---: |\n", title)
-		for _, r := range rows {
-			if r.load != l {
-				continue
+		fmt.Fprintf(&b, "## %s\n\n| way | %s |\n| --- |%s\n", title, strings.Join(databases, " | "), strings.Repeat(" --- |", len(databases)))
+		for _, way := range ways {
+			cells := ""
+			for _, database := range databases {
+				at := slices.IndexFunc(rows, func(r row) bool { return r.load == l && r.way == way && r.database == database })
+				if at >= 0 {
+					cells += " " + rows[at].cell()
+				}
+				cells += " |"
 			}
-			server := "in the program"
-			if r.database != "SQLite" {
-				server = fmt.Sprintf("%.2f", r.cost(r.server))
+			if strings.Trim(cells, " |") != "" {
+				fmt.Fprintf(&b, "| %s |%s\n", way, cells)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %.0f | %.2f | %.2f | %s |\n", r.database, r.way, r.perSecond(), float64(r.retries)/float64(max(r.hits, 1)), r.cost(r.cpu), server)
 		}
 		b.WriteString("\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// cell returns the rate, the CPU of a hit and the retries, if there were any.
+func (r row) cell() string {
+	retries := ""
+	if r.retries > 0 {
+		retries = fmt.Sprintf("; %.2f", float64(r.retries)/float64(max(r.hits, 1)))
+	}
+	return fmt.Sprintf("%.0f (%.4g%s)", r.perSecond(), r.cost(r.cpu), retries)
 }
 
 // busy is the load average of five minutes.
