@@ -146,7 +146,7 @@ func printDecision(t *cli.Table, d client.Decision) {
 	}
 	t.Row("LIMIT", "KEY", "LEFT", "OF", "RESET", "")
 	for _, l := range d.Limits {
-		t.Row(l.Name, cli.KeyText(l.Key), fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), cli.WaitText(l.ResetSeconds), strings.Join(limitVerdicts(l), "; "))
+		t.Row(l.Name, l.Key, fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), cli.WaitText(l.ResetSeconds), strings.Join(limitVerdicts(l), "; "))
 	}
 }
 

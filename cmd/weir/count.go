@@ -119,7 +119,7 @@ func newCount(w *cli.World) *cobra.Command {
 			return f.Print(w.Stdout, counts, func(t *cli.Table) {
 				t.Row("KEY", "WINDOW", "HITS")
 				for _, n := range counts {
-					t.Row(sourced(n.Source, cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.Bounds.String())...)
+					t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.Bounds.String())...)
 					for _, part := range n.Regions {
 						t.Row("  "+part.Region, "", part.Bounds.String())
 					}
@@ -156,7 +156,7 @@ all hits are counted.`,
 			return f.Print(w.Stdout, rates, func(t *cli.Table) {
 				t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
 				for _, n := range rates {
-					t.Row(sourced(n.Source, cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())...)
+					t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())...)
 					for _, part := range n.Regions {
 						t.Row("  "+part.Region, "", part.Per(n.WindowSeconds).String(), part.Bounds.String())
 					}

@@ -87,7 +87,7 @@ When there are more than --limit, a line on the error output says how to go on.`
 			r.Incomplete(w, keys.Freshness)
 			err = r.Print(w.Stdout, keys, func(t *cli.Table) {
 				for _, key := range keys.Keys {
-					t.Row(cli.KeyText(key))
+					t.Row(key)
 				}
 			})
 			// The output is a list for other programs.
@@ -159,7 +159,7 @@ again, and no grants and bans.`,
 			}
 			return errors.Join(r.Print(w.Stdout, deleted, func(t *cli.Table) {
 				for _, key := range deleted.Keys {
-					t.Row("deleted " + cli.KeyText(key))
+					t.Row("deleted " + key)
 				}
 			}), failed)
 		}),

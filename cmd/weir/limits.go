@@ -91,9 +91,9 @@ func printLimits(t *cli.Table, limits client.Limits) {
 // keysText says which keys a policy is for, and what it counts them by.
 func keysText(keys, by string) string {
 	if by == "" {
-		return cli.KeyText(keys)
+		return keys
 	}
-	return cli.KeyText(keys) + " by " + cli.KeyText(by)
+	return keys + " by " + by
 }
 
 // globalText is that regions share a limit without parts.
@@ -193,7 +193,7 @@ used nothing are not listed; weir limits bans lists all that are banned.`,
 			}
 			t.Row("USED", "OF", "SHARE", "RESET", "KEY")
 			for _, k := range keys.Keys {
-				row := []string{fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key)}
+				row := []string{fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), k.Key}
 				var notes []string
 				if k.BannedSeconds > 0 {
 					notes = append(notes, "banned for "+cli.WaitText(k.BannedSeconds)+" more")

@@ -88,10 +88,10 @@ func loadPolicies(w *cli.World, file string) (*policy.Set, error) {
 // printChecked prints for people.
 func printChecked(r *cli.Remote, w *cli.World, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) error {
 	for _, f := range faults {
-		fmt.Fprintln(w.Stderr, f)
+		fmt.Fprintln(w.Stderr, cli.LinesText(f.String()))
 	}
 	for _, f := range warnings {
-		fmt.Fprintf(w.Stderr, "warning: %v\n", f)
+		fmt.Fprintf(w.Stderr, "warning: %s\n", cli.LinesText(f.String()))
 	}
 	switch {
 	case set == nil:
@@ -128,10 +128,10 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 		matches := set.Match(key)
 		atOnce, _ := set.AtOnce(key, "") // none for a key that is none, which Match has none for either
 		for _, l := range atOnce {
-			t.Row(cli.KeyText(key), l.Name, cli.KeyText(l.Key), atOnceText(l.Most, l.TTL), "permits")
+			t.Row(key, l.Name, l.Key, atOnceText(l.Most, l.TTL), "permits")
 		}
 		for _, m := range matches {
-			t.Row(cli.KeyText(key), m.Policy.Name, cli.KeyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
+			t.Row(key, m.Policy.Name, m.Key, limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
 		}
 		if len(matches)+len(atOnce) > 0 {
 			continue
@@ -140,7 +140,7 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 		if near, ok := set.Near(key); ok {
 			why += fmt.Sprintf("; it looks like %s of %s, but {name} holds no : and /, write {name*}", near.Keys, near.Name)
 		}
-		t.Row(cli.KeyText(key), "-", "-", "-", why)
+		t.Row(key, "-", "-", "-", why)
 	}
 }
 

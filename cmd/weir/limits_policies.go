@@ -51,7 +51,7 @@ func printKept(t *cli.Table, answer client.Policies) {
 		if !p.InUse {
 			used = "NO: " + p.Why
 		}
-		t.Row(p.Name, fmt.Sprint(p.Version), cli.KeyText(p.By), cli.TimeText(p.At), used)
+		t.Row(p.Name, fmt.Sprint(p.Version), p.By, cli.TimeText(p.At), used)
 	}
 }
 
@@ -151,7 +151,7 @@ func newGetPolicy(w *cli.World) *cobra.Command {
 			if r.JSON {
 				return r.Print(w.Stdout, answer, nil)
 			}
-			_, err = fmt.Fprintf(w.Stdout, "# version %d, put by %s at %s\n%s\n", answer.Version, cli.KeyText(answer.By), cli.TimeText(answer.At), answer.Policy)
+			_, err = fmt.Fprintf(w.Stdout, "# version %d, put by %s at %s\n%s\n", answer.Version, cli.KeyText(answer.By), cli.TimeText(answer.At), cli.LinesText(string(answer.Policy)))
 			return err
 		}),
 	}
@@ -202,7 +202,7 @@ func (f *rlsFiles) load(w *cli.World) (*envoy.LimitConfig, error) {
 	c, err := envoy.LoadConfig(f.path, f.options)
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
 		for _, one := range faults {
-			fmt.Fprintln(w.Stderr, one)
+			fmt.Fprintln(w.Stderr, cli.LinesText(one.String()))
 		}
 		return nil, fmt.Errorf("%s is wrong: see the lines above", f.path)
 	}

@@ -28,9 +28,9 @@ cluster forget a flush interval later.`,
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Reset, error) {
 			return c.ResetLimit(ctx, args[0], args[1])
 		}, func(t *cli.Table, answer client.Reset) {
-			was := "forgot what " + cli.KeyText(answer.Key) + " had used of " + answer.Name
+			was := "forgot what " + answer.Key + " had used of " + answer.Name
 			if !answer.Was {
-				was = cli.KeyText(answer.Key) + " had used nothing of " + answer.Name
+				was = answer.Key + " had used nothing of " + answer.Name
 			}
 			t.Row(fmt.Sprintf("%s: %d left", was, answer.Remaining))
 			if !answer.Was {
@@ -69,10 +69,10 @@ place of an earlier grant of the key; N of 0 takes that back. KEY is as it is co
 			}
 			return r.Print(w.Stdout, answer, func(t *cli.Table) {
 				if n == 0 {
-					t.Row(fmt.Sprintf("%s has no grant of %s: %d left", cli.KeyText(answer.Key), answer.Name, answer.Remaining))
+					t.Row(fmt.Sprintf("%s has no grant of %s: %d left", answer.Key, answer.Name, answer.Remaining))
 					return
 				}
-				t.Row(fmt.Sprintf("%s has %d beside %s until %s: %d left", cli.KeyText(answer.Key), n, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
+				t.Row(fmt.Sprintf("%s has %d beside %s until %s: %d left", answer.Key, n, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
 			})
 		}),
 	}
@@ -95,7 +95,7 @@ an earlier ban of the key; weir limits unban lifts it. KEY is as it is counted.`
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Ban, error) {
 			return c.Ban(ctx, args[0], args[1], length)
 		}, func(t *cli.Table, answer client.Ban) {
-			t.Row(fmt.Sprintf("%s is denied by %s until %s", cli.KeyText(answer.Key), answer.Name, answer.Until.UTC().Format(time.RFC3339)))
+			t.Row(fmt.Sprintf("%s is denied by %s until %s", answer.Key, answer.Name, answer.Until.UTC().Format(time.RFC3339)))
 		}),
 	}
 	r.Define(cmd)
@@ -117,13 +117,13 @@ by a policy with deny_for, banned again. weir limits reset gives the whole burst
 			return c.Unban(ctx, args[0], args[1])
 		}, func(t *cli.Table, answer client.Unbanned) {
 			if answer.Was {
-				t.Row(fmt.Sprintf("%s is no longer banned by %s", cli.KeyText(answer.Key), answer.Name))
+				t.Row(fmt.Sprintf("%s is no longer banned by %s", answer.Key, answer.Name))
 				if answer.Full {
 					t.Row("the limit is still full, so the next request is denied, and by deny_for banned again: weir limits reset gives the whole burst back too")
 				}
 				return
 			}
-			t.Row(fmt.Sprintf("%s was not banned by %s", cli.KeyText(answer.Key), answer.Name))
+			t.Row(fmt.Sprintf("%s was not banned by %s", answer.Key, answer.Name))
 		}),
 	}
 	r.Define(cmd)
@@ -150,7 +150,7 @@ them: those whose ban ends last first.`,
 			}
 			t.Row("UNTIL", "LIMIT", "KEY")
 			for _, b := range answer.Bans {
-				t.Row(b.Until.UTC().Format(time.RFC3339), b.Name, cli.KeyText(b.Key))
+				t.Row(b.Until.UTC().Format(time.RFC3339), b.Name, b.Key)
 			}
 		}),
 	}
@@ -185,12 +185,12 @@ for it, or of --limit alone. KEY is the request's, as weir allow has it.`,
 			}
 			return r.Print(w.Stdout, answer, func(t *cli.Table) {
 				if len(answer.Limits) == 0 {
-					t.Row("no policy is for " + cli.KeyText(args[0]))
+					t.Row("no policy is for " + args[0])
 					return
 				}
 				t.Row("LIMIT", "REFUNDED", "LEFT", "KEY")
 				for _, l := range answer.Limits {
-					t.Row(l.Name, fmt.Sprint(l.Refunded), fmt.Sprint(l.Remaining), cli.KeyText(l.Key))
+					t.Row(l.Name, fmt.Sprint(l.Refunded), fmt.Sprint(l.Remaining), l.Key)
 				}
 			})
 		}),
@@ -260,9 +260,9 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 		t.Row(fmt.Sprintf("  in region %s, of %s over regions%s", l.Region, limitText(w.Limit, w.Per(), w.Burst, l.Algorithm, l.Calendar), partsText(l.Regions)))
 	}
 	if l.Asked != l.Key {
-		t.Row("  asked for " + cli.KeyText(l.Asked) + ", counted as " + cli.KeyText(l.Key))
+		t.Row("  asked for " + l.Asked + ", counted as " + l.Key)
 	} else {
-		t.Row("  key " + cli.KeyText(l.Key))
+		t.Row("  key " + l.Key)
 	}
 	switch {
 	case l.NoPart:
@@ -346,7 +346,7 @@ what it denied itself: name all with --server a,b,c, and DENIED is the sum.`,
 				return err
 			}
 			for _, without := range missing {
-				fmt.Fprintf(w.Stderr, "warning: what one server denied is missing: %v\n", without)
+				fmt.Fprintf(w.Stderr, "warning: what one server denied is missing: %s\n", cli.LinesText(without.Error()))
 			}
 			return r.Print(w.Stdout, who, func(t *cli.Table) {
 				if len(who.Keys) == 0 {
@@ -355,7 +355,7 @@ what it denied itself: name all with --server a,b,c, and DENIED is the sum.`,
 				}
 				t.Row("DENIED", "SINCE", "AGAIN IN", "LIMIT", "KEY")
 				for _, k := range who.Keys {
-					t.Row(fmt.Sprint(k.Denied), exactTime(k.Since), cli.WaitText(k.RetryAfterSeconds), k.Limit, cli.KeyText(k.Key))
+					t.Row(fmt.Sprint(k.Denied), exactTime(k.Since), cli.WaitText(k.RetryAfterSeconds), k.Limit, k.Key)
 				}
 			})
 		}),

@@ -55,10 +55,10 @@ func run(ctx context.Context, w *cli.World, args []string) int {
 		return exitDenied
 	}
 	if cli.IsFailure(err) {
-		fmt.Fprintf(w.Stderr, "weir: %v\n", err)
+		fmt.Fprintf(w.Stderr, "weir: %s\n", cli.LinesText(err.Error()))
 		return exitFailure
 	}
-	fmt.Fprintf(w.Stderr, "weir: %v\nRun 'weir --help' or 'weir COMMAND --help' for usage.\n", err)
+	fmt.Fprintf(w.Stderr, "weir: %s\nRun 'weir --help' or 'weir COMMAND --help' for usage.\n", cli.LinesText(err.Error()))
 	return exitUsage
 }
 

@@ -177,7 +177,7 @@ func rolesText(i *auth.Identity) string {
 			roles = append(roles, word+"("+strings.Join(append(append([]string{}, g.Keys...), g.Limits...), " ")+")")
 		}
 	}
-	return cli.KeyText(strings.Join(roles, ","))
+	return strings.Join(roles, ",")
 }
 
 func expiryText(t *auth.Token) string {

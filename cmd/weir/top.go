@@ -62,7 +62,7 @@ from history: from the one that --from is in to that of --to, both now if nothin
 				}
 				t.Row(hits, "KEY")
 				for _, k := range list.Keys {
-					t.Row(k.Bounds.String(), cli.KeyText(k.Key))
+					t.Row(k.Bounds.String(), k.Key)
 				}
 			})
 		}),

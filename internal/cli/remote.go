@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,21 +130,18 @@ func (r *Remote) Incomplete(w *World, fresh client.Freshness) {
 		return
 	}
 	for _, late := range fresh.Late {
-		fmt.Fprintf(w.Stderr, "incomplete: hits of %s since %s may be missing\n", late.Node, TimeText(late.Since))
+		fmt.Fprintf(w.Stderr, "incomplete: hits of %s since %s may be missing\n", KeyText(late.Node), TimeText(late.Since))
 	}
 	for _, region := range fresh.Untold {
-		fmt.Fprintf(w.Stderr, "incomplete: hits of region %s are missing, which does not tell others such keys (its --region-keys)\n", region)
+		fmt.Fprintf(w.Stderr, "incomplete: hits of region %s are missing, which does not tell others such keys (its --region-keys)\n", KeyText(region))
 	}
 }
 
 // Table is an answer for people: rows whose cells stand below each other.
-type Table struct{ *tabwriter.Writer }
+type Table = replay.Table
 
-// NewTable is a table that Flush writes to w.
-func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
-
-// Row writes one line. Its error, if any, comes back from Flush.
-func (t *Table) Row(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+// NewTable returns a table that Flush writes to w.
+func NewTable(w io.Writer) *Table { return replay.NewTable(w) }
 
 // WindowText writes a window of so many seconds for people: 5m.
 func WindowText(seconds int64) string {
@@ -155,8 +151,17 @@ func WindowText(seconds int64) string {
 // TimeText writes a time as RFC 3339, in UTC.
 func TimeText(t client.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// KeyText writes a key so that it cannot control the terminal.
+// KeyText writes a key, or any other text of a server, so that it cannot control the terminal. Table does so by itself.
 func KeyText(key string) string { return replay.Printable(key) }
+
+// LinesText is KeyText for a text of several lines.
+func LinesText(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = KeyText(line)
+	}
+	return strings.Join(lines, "\n")
+}
 
 // WaitText is a time to wait for people: from a second on in whole ones, rounded up.
 func WaitText(seconds float64) string {

@@ -163,7 +163,7 @@ func (m *model) limitRows(view client.LimitsView) []row {
 // limitText is 5/1m, and the burst where it is another number.
 func limitText(p client.LimitPolicy) string {
 	if p.Calendar != "" {
-		return fmt.Sprintf("%d/%s", p.Limit, p.Calendar)
+		return fmt.Sprintf("%d/%s", p.Limit, KeyText(p.Calendar))
 	}
 	text := fmt.Sprintf("%d/%s", p.Limit, units.FormatDuration(p.Per()))
 	if p.Burst != p.Limit {
@@ -196,7 +196,7 @@ func (m *model) nodeRows(view client.NodesView) []row {
 		case n.Left:
 			state = faint.Render("left")
 		case n.Late:
-			state = bad.Render(n.Why + " since " + n.AsOf.In(m.zone).Format(time.TimeOnly))
+			state = bad.Render(KeyText(n.Why) + " since " + n.AsOf.In(m.zone).Format(time.TimeOnly))
 		case n.Self:
 			state = good.Render("this one")
 		}

@@ -9,6 +9,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +243,66 @@ func TestScreens(t *testing.T) {
 	s.press("?")
 	s.golden("help")
 }
+
+// control matches what may move the cursor or change the terminal. Styles are removed before.
+var control = regexp.MustCompile("[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\u202e]")
+
+var styles = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// hostile writes a text that controls terminals into every string of a value.
+func hostile(v reflect.Value) {
+	const text = "x\x1b]0;title\a\x1b[2J\u202e\u009b\t\r"
+	switch v.Kind() {
+	case reflect.String:
+		if mode := v.String(); mode != "cluster" && mode != "shadow" {
+			v.SetString(text)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			hostile(v.Elem())
+		}
+	case reflect.Slice:
+		if v.Len() == 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		}
+		for i := range v.Len() {
+			hostile(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				hostile(v.Field(i))
+			}
+		}
+	}
+}
+
+// Whatever a server says, no text of it controls the terminal.
+func TestHostileViews(t *testing.T) {
+	views := map[screen]any{keysScreen: ptr(overview()), limitsScreen: ptr(limits()), limitScreen: ptr(limits()), nodesScreen: ptr(nodes()), keyScreen: ptr(keyView("k"))}
+	for at, view := range views {
+		for _, shadow := range []bool{false, true} {
+			hostile(reflect.ValueOf(view).Elem())
+			s := newScreen(t, 200, 40)
+			s.m.place = place{screen: at, name: "x\x1b]0;title\a\x1b[2J\u202e\u009b\t\r", window: time.Minute}
+			s.m.view, s.m.server = reflect.ValueOf(view).Elem().Interface(), "\x1b[2J"
+			if shadow {
+				s.m.trouble = errors.New("\x1b[2J")
+			}
+			if text := styles.ReplaceAllString(s.m.View().Content, ""); control.MatchString(text) {
+				t.Errorf("screen %d: %q", at, text)
+			}
+		}
+	}
+	var table strings.Builder
+	rows := NewTable(&table)
+	rows.Row("a key \x1b[2J", "b\tc\n\u202e")
+	if err := rows.Flush(); err != nil || table.String() != "a key \\x1b[2J  b\\tc\\n\\u202e\n" {
+		t.Errorf("a table writes %q, %v", table.String(), err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
 
 // Where there is more room it is used, and where there is little nothing overflows.
 func TestSizes(t *testing.T) {

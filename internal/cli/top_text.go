@@ -12,7 +12,6 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -218,7 +217,7 @@ func (m *watched) View() tea.View {
 	for i, key := range m.keys {
 		view, known := m.views[key]
 		style := colors[i%len(colors)]
-		left, right := style.Render("● ")+strong.Render(replay.Printable(key)), "asking "+replay.Printable(m.server)
+		left, right := style.Render("● ")+strong.Render(KeyText(key)), "asking "+KeyText(m.server)
 		var values, most []float64
 		if known {
 			values, most = rates(view.Line.Estimate, view.Line.StepSeconds), uppers(view.Line)
@@ -237,7 +236,7 @@ func (m *watched) View() tea.View {
 	}
 	foot = faint.Render(foot)
 	if m.trouble != nil {
-		foot = bad.Render(pad(" lost, trying again: "+replay.Printable(m.trouble.Error()), m.width))
+		foot = bad.Render(pad(" lost, trying again: "+KeyText(m.trouble.Error()), m.width))
 	}
 	return tea.NewView(strings.Join(append(lines, pad(foot, m.width)), "\n"))
 }

@@ -8,7 +8,6 @@ import (
 	"charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -29,7 +28,7 @@ func (m *model) content() string {
 	case m.help:
 		lines = append(lines, m.helpLines()...)
 	case m.view == nil && m.trouble == nil:
-		lines = append(lines, "", "  asking "+replay.Printable(m.server)+" ...")
+		lines = append(lines, "", "  asking "+KeyText(m.server)+" ...")
 	case m.view == nil: // the notice says why
 	default:
 		lines = append(lines, m.body()...)
@@ -66,7 +65,7 @@ func (m *model) head() string {
 	case m.view == nil:
 		state = faint.Render("○ asking")
 	}
-	right := faint.Render(replay.Printable(m.server)) + "  " + state + " " + m.at() + " "
+	right := faint.Render(KeyText(m.server)) + "  " + state + " " + m.at() + " "
 	return left + padLeft(right, max(0, m.width-lipgloss.Width(left)))
 }
 
@@ -102,7 +101,7 @@ func (m *model) facts() string {
 		}
 		return text + fmt.Sprintf("   %s keys", strong.Render(amount(float64(v.All.Keys))))
 	case client.KeyView:
-		return " " + strong.Render(replay.Printable(v.Key))
+		return " " + strong.Render(KeyText(v.Key))
 	case client.LimitsView:
 		if m.place.screen == limitScreen {
 			return m.limitFacts(v)
@@ -126,11 +125,11 @@ func policiesText(n int) string {
 func modeText(c client.Cluster) string {
 	switch c.Mode {
 	case "cluster":
-		return fmt.Sprintf("%d nodes of cluster %s", len(c.Nodes), replay.Printable(c.Cluster))
+		return fmt.Sprintf("%d nodes of cluster %s", len(c.Nodes), KeyText(c.Cluster))
 	case "nats":
 		return fmt.Sprintf("%d nodes on an existing NATS", len(c.Nodes))
 	}
-	return "one server, " + c.Mode
+	return "one server, " + KeyText(c.Mode)
 }
 
 // body is what is between the facts and the foot.
@@ -217,7 +216,7 @@ func (m *model) list(empty string) []string {
 	for i := m.top; i < len(rows) && i < m.top+m.listHeight(); i++ {
 		text := line(func(c int) string {
 			if c == 0 {
-				return replay.Printable(rows[i].cells[0])
+				return KeyText(rows[i].cells[0])
 			}
 			return rows[i].cells[c]
 		})
@@ -240,7 +239,7 @@ func serverLines(v client.NodesView) []string {
 	if j := s.Journal; j != nil {
 		lines = append(lines, fmt.Sprintf(" journal    %d flushes on disk, the last in %s; %d failed, %d hits wait", j.Flushes, seconds(j.FlushSeconds), j.Failures, s.Waiting))
 	}
-	return append(lines, " version    "+replay.Printable(s.Version))
+	return append(lines, " version    "+KeyText(s.Version))
 }
 
 // keyLines is one key: counts of windows, and its line.
@@ -286,7 +285,7 @@ func (m *model) policyHere(v client.LimitsView) (policy, bool) {
 
 // limitFacts is one policy and its decisions.
 func (m *model) limitFacts(v client.LimitsView) string {
-	text := " " + strong.Render(replay.Printable(m.place.name))
+	text := " " + strong.Render(KeyText(m.place.name))
 	p, ok := m.policyHere(v)
 	if !ok {
 		return text
@@ -315,7 +314,7 @@ func (m *model) limitLines(v client.LimitsView) []string {
 		by = "each key"
 	}
 	height := m.chartHeight()
-	lines := []string{faint.Render(fmt.Sprintf(" %s for %s of %s, %s, %s, %s", limitText(p.LimitPolicy), replay.Printable(by), replay.Printable(p.Keys), p.Algorithm, p.Where, p.Mode))}
+	lines := []string{faint.Render(fmt.Sprintf(" %s for %s of %s, %s, %s, %s", limitText(p.LimitPolicy), KeyText(by), KeyText(p.Keys), KeyText(p.Algorithm), KeyText(p.Where), KeyText(p.Mode)))}
 	lines = append(lines, chart(rates(p.lines.Allowed.Estimate, p.lines.Allowed.StepSeconds), nil, m.width, max(1, height/2), accent)...)
 	return append(lines, chart(rates(line.Estimate, line.StepSeconds), nil, m.width, max(1, height-height/2), style)...)
 }
@@ -327,10 +326,10 @@ func (m *model) notice() string {
 		if m.place.screen == keysScreen {
 			word = " that begin with: "
 		}
-		return strong.Render(word) + replay.Printable(m.filter[m.place.screen]) + "▏"
+		return strong.Render(word) + KeyText(m.filter[m.place.screen]) + "▏"
 	}
 	if m.trouble != nil {
-		return bad.Render(" " + replay.Printable(m.trouble.Error()))
+		return bad.Render(" " + KeyText(m.trouble.Error()))
 	}
 	var late []client.Late
 	var alarms []client.Alarm
@@ -350,12 +349,12 @@ func (m *model) notice() string {
 		if len(alarms) > 1 {
 			more = fmt.Sprintf(" (and %d more)", len(alarms)-1)
 		}
-		return bad.Render(fmt.Sprintf(" %s%s: %s", alarms[0].Code, more, replay.Printable(alarms[0].Message)))
+		return bad.Render(fmt.Sprintf(" %s%s: %s", KeyText(alarms[0].Code), more, KeyText(alarms[0].Message)))
 	case len(late) > 0:
-		return warn.Render(fmt.Sprintf(" %s is late since %s: counts are lower bounds", replay.Printable(late[0].Node), late[0].Since.In(m.zone).Format(time.TimeOnly)))
+		return warn.Render(fmt.Sprintf(" %s is late since %s: counts are lower bounds", KeyText(late[0].Node), late[0].Since.In(m.zone).Format(time.TimeOnly)))
 	}
 	if m.place.screen < keyScreen && m.filter[m.place.screen] != "" {
-		return faint.Render(" only ") + replay.Printable(m.filter[m.place.screen]) + faint.Render("... (esc: all)")
+		return faint.Render(" only ") + KeyText(m.filter[m.place.screen]) + faint.Render("... (esc: all)")
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 // Print writes the report for a person. What came from the log is written so
 // that it cannot control the terminal.
 func (r *Report) Print(w io.Writer) error {
-	p := printer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	p := printer{NewTable(w)}
 	p.totals(r)
 	p.peaks(r)
 	p.counts(r)
@@ -24,51 +24,63 @@ func (r *Report) Print(w io.Writer) error {
 	return p.Flush()
 }
 
-type printer struct{ *tabwriter.Writer }
+type printer struct{ *Table }
 
-// row writes cells in columns. The write error is kept for Flush.
-func (p printer) row(cells ...string) { fmt.Fprintln(p, strings.Join(cells, "\t")) }
+// A Table is an answer for people: rows whose cells stand below each other.
+type Table struct{ *tabwriter.Writer }
+
+// NewTable returns a table that Flush writes to w.
+func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+// Row writes one line, by Printable: no cell controls the terminal. Its error, if any, comes back from Flush.
+func (t *Table) Row(cells ...string) {
+	safe := make([]string, len(cells))
+	for i, cell := range cells {
+		safe[i] = Printable(cell)
+	}
+	fmt.Fprintln(t, strings.Join(safe, "\t"))
+}
 
 func (p printer) totals(r *Report) {
 	if r.StoppedEarly != "" {
-		p.row("stopped early: " + Printable(r.StoppedEarly))
-		p.row("what follows is about the lines read before that")
-		p.row()
+		p.Row("stopped early: " + r.StoppedEarly)
+		p.Row("what follows is about the lines read before that")
+		p.Row()
 	}
 	names := make([]string, len(r.Files))
 	for i, f := range r.Files {
-		names[i] = Printable(f.Name)
+		names[i] = f.Name
 	}
 	if r.Format != "" {
-		p.row("log", fmt.Sprintf("%s (%s)", strings.Join(names, ", "), r.Format))
+		p.Row("log", fmt.Sprintf("%s (%s)", strings.Join(names, ", "), r.Format))
 	} else {
-		p.row("log", strings.Join(names, ", "))
+		p.Row("log", strings.Join(names, ", "))
 	}
 	for _, f := range r.Files {
 		if f.Problem != "" {
-			p.row("problem", Printable(f.Name+": "+f.Problem))
+			p.Row("problem", f.Name+": "+f.Problem)
 		}
 	}
-	p.row("hits", units.Grouped(r.Hits)+" in "+units.Plural(r.Lines, "line"))
+	p.Row("hits", units.Grouped(r.Hits)+" in "+units.Plural(r.Lines, "line"))
 	if r.First != nil {
-		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), units.FormatDuration(time.Duration(r.SpanSeconds)*time.Second)))
+		p.Row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), units.FormatDuration(time.Duration(r.SpanSeconds)*time.Second)))
 	}
-	p.row("late", units.Plural(r.Late, "line")+" older than a line before")
-	p.row("malformed", units.Plural(r.Malformed, "line"))
+	p.Row("late", units.Plural(r.Late, "line")+" older than a line before")
+	p.Row("malformed", units.Plural(r.Malformed, "line"))
 	if r.Ahead > 0 {
-		p.row("ahead", units.Plural(r.Ahead, "line")+" from the future: not counted")
+		p.Row("ahead", units.Plural(r.Ahead, "line")+" from the future: not counted")
 	}
 	if r.Refused > 0 {
-		p.row("refused", units.Plural(r.Refused, "hit")+" whose key is empty, longer than 512 bytes or *: in no key")
+		p.Row("refused", units.Plural(r.Refused, "hit")+" whose key is empty, longer than 512 bytes or *: in no key")
 	}
 	if r.EvictedKeys > 0 {
-		p.row("evicted", fmt.Sprintf("%s with %s, to stay within the memory budget: raise --memory", units.Plural(r.EvictedKeys, "key"), units.Plural(r.EvictedHits, "hit")))
+		p.Row("evicted", fmt.Sprintf("%s with %s, to stay within the memory budget: raise --memory", units.Plural(r.EvictedKeys, "key"), units.Plural(r.EvictedHits, "hit")))
 	}
 	if s := r.Sent; s != nil {
-		p.row("sent", s.String())
+		p.Row("sent", s.String())
 	}
 	if r.Warning != "" {
-		p.row("warning", r.Warning)
+		p.Row("warning", r.Warning)
 	}
 }
 
@@ -76,12 +88,12 @@ func (p printer) peaks(r *Report) {
 	if r.First == nil {
 		return
 	}
-	p.row()
+	p.Row()
 	for _, b := range r.Busiest {
-		p.row("busiest "+spell(b.WindowSeconds), units.Plural(b.Hits, "hit"), "up to "+stamp(b.At))
+		p.Row("busiest "+spell(b.WindowSeconds), units.Plural(b.Hits, "hit"), "up to "+stamp(b.At))
 	}
 	for _, n := range r.Now {
-		p.row("rate now", perSecond(n.PerSecond)+"/s", "over the last "+spell(n.WindowSeconds))
+		p.Row("rate now", perSecond(n.PerSecond)+"/s", "over the last "+spell(n.WindowSeconds))
 	}
 }
 
@@ -89,34 +101,34 @@ func (p printer) counts(r *Report) {
 	if len(r.Counts) == 0 {
 		return
 	}
-	p.row()
-	p.row("AT", "WINDOW", "KEY", "HITS")
+	p.Row()
+	p.Row("AT", "WINDOW", "KEY", "HITS")
 	for _, c := range r.Counts {
 		key := "(all lines)"
 		if c.Key != "" {
-			key = Printable(c.Key)
+			key = c.Key
 		}
-		p.row(stamp(c.At), units.FormatDuration(time.Duration(c.WindowSeconds)*time.Second), key, units.Grouped(c.Hits))
+		p.Row(stamp(c.At), units.FormatDuration(time.Duration(c.WindowSeconds)*time.Second), key, units.Grouped(c.Hits))
 	}
 }
 
 func (p printer) top(r *Report) {
 	for _, t := range r.Top {
-		p.row()
+		p.Row()
 		if len(t.Keys) == 0 {
-			p.row("top of "+Printable(t.Template), "no line has such a key")
+			p.Row("top of "+t.Template, "no line has such a key")
 			continue
 		}
-		p.row("HITS", "SHARE", "TOP OF "+Printable(t.Template))
+		p.Row("HITS", "SHARE", "TOP OF "+t.Template)
 		for _, k := range t.Keys {
 			hits := units.Grouped(k.Hits)
 			if k.Lower != k.Upper {
 				hits += fmt.Sprintf(" (%s to %s)", units.Grouped(k.Lower), units.Grouped(k.Upper))
 			}
-			p.row(hits, fmt.Sprintf("%.1f%%", 100*float64(k.Hits)/float64(r.Hits)), Printable(k.Key))
+			p.Row(hits, fmt.Sprintf("%.1f%%", 100*float64(k.Hits)/float64(r.Hits)), k.Key)
 		}
 		if t.Keyless > 0 {
-			p.row(units.Grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(no such key in the line)")
+			p.Row(units.Grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(no such key in the line)")
 		}
 	}
 }
@@ -125,10 +137,10 @@ func (p printer) malformed(r *Report) {
 	if len(r.MalformedLines) == 0 {
 		return
 	}
-	p.row()
-	p.row("the first malformed lines:")
+	p.Row()
+	p.Row("the first malformed lines:")
 	for _, m := range r.MalformedLines {
-		p.row(fmt.Sprintf("  %s:%d: %s: %s", Printable(m.File), m.Line, m.Reason, Printable(m.Text)))
+		p.Row(fmt.Sprintf("  %s:%d: %s: %s", m.File, m.Line, m.Reason, m.Text))
 	}
 }
 

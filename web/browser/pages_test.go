@@ -250,7 +250,7 @@ func TestReports(t *testing.T) {
 // Whatever a key is named, it is text, and its link leads to it.
 func TestHostileNames(t *testing.T) {
 	names := []string{
-		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "\u202egnp.exe", "مرحبا", "a\nb\tc\x00", "👩‍👩‍👧‍👦🏴", "%2e%2e/../?a=b&c#d", "__proto__", "constructor",
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "\u202egnp.exe", "مرحبا", "a\nb\tc\x00", "\x1b[31m\u009b", "👩‍👩‍👧‍👦🏴", "%2e%2e/../?a=b&c#d", "__proto__", "constructor",
 		"javascript:alert(1)", strings.Repeat("x", 512), strings.Repeat("é", 256), " ", "limit:", "a/b//c",
 	}
 	w := start(t, nil)
@@ -287,10 +287,16 @@ func grouped(n int) string {
 }
 
 func pictured(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 {
-			return 0x2400 + r
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case r < 0x20:
+			b.WriteRune(0x2400 + r)
+		case r >= 0x80 && r < 0xa0 || r == 0x202e:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
 		}
-		return r
-	}, name)
+	}
+	return b.String()
 }

@@ -52,7 +52,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     change: () => { if (compare.value && others.length < 4) location.hash = link("key", key, { window, ...kept(), with: [...others, compare.value] }); },
   });
   const compared = h("p", { class: "compared" }, ...others.map((other, i) => h("a", {
-    class: "button", href: link("key", key, { window, with: others.filter((o) => o !== other) }), "aria-label": `Leave out ${shown(other)}`,
+    class: "button", href: link("key", key, { window, with: others.filter((o) => o !== other) }), "aria-label": `Leave out ${other}`,
   }, h("span", { class: `dot of${i}` }), name(other), " \u00d7")));
   let last: [Line, number[]?, { key: string; line: number[] }[]?] | undefined;
   let tried: WhatIfView | undefined;

@@ -2,7 +2,7 @@
 
 import { change } from "./api";
 import { Chart, plotOf, Spark, whole } from "./chart";
-import { attr, fill, h, name, shown, text } from "./dom";
+import { attr, fill, h, name, text } from "./dom";
 import { clock, duration, moment, number, percent } from "./format";
 import { card, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
@@ -50,7 +50,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
   const more = h("p", { class: "said", hidden: true });
 
   const admin = new Admin(place.name);
-  const acts = (key: string) => h("td", { class: "n acts" }, h("button", { type: "button", class: "plain", "aria-label": `Change ${shown(key)}`, click: () => admin.open(key) }, "\u2026"));
+  const acts = (key: string) => h("td", { class: "n acts" }, h("button", { type: "button", class: "plain", "aria-label": `Change ${key}`, click: () => admin.open(key) }, "\u2026"));
   const chart = new Chart(`Decisions of ${place.name}`, undefined, 260, "decisions");
   const facts = h("p", { class: "said" });
   const keys = new LiveTable<LimitKey>(`Keys that have used most of ${place.name}`, [

@@ -1,6 +1,6 @@
 // A map of who is heard: one in the middle, and the others around it.
 
-import { fill, h, svg } from "./dom";
+import { fill, h, shown, svg } from "./dom";
 import { duration } from "./format";
 
 /** An Other is around the middle. The line to it is whole (up), broken (down) or pale (none); words are for who can't see it. */
@@ -26,7 +26,7 @@ const short = (name: string) => (name.length > 16 ? `${name.slice(0, 15)}\u2026`
 
 function label(x: number, y: number, text: string, kind = ""): SVGElement {
   const made = svg("text", { x, y, class: kind, "text-anchor": "middle" });
-  made.textContent = text;
+  made.textContent = shown(text);
   return made;
 }
 

@@ -1,7 +1,7 @@
 // All keys: how many hits there are now and were before, and which keys have most.
 
 import { Chart, plotOf, Spark, Tile, whole } from "./chart";
-import { h, name, shown } from "./dom";
+import { h, name } from "./dom";
 import { compact, count, number, range } from "./format";
 import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { here, link, windowOf, type Place } from "./place";
@@ -29,7 +29,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
     const bar = h("meter", { min: 0, max: 1, value: 0, "aria-hidden": "true" });
     const spark = new Spark("a");
     const element = h("tr", {},
-      h("th", { scope: "row", class: "key" }, h("a", { href: link("key", of.key), title: shown(of.key) }, name(of.key))),
+      h("th", { scope: "row", class: "key" }, h("a", { href: link("key", of.key), title: of.key }, name(of.key))),
       h("td", { class: "n" }, hits.element), h("td", { class: "share" }, bar), h("td", { class: "n" }, change.element), h("td", { class: "line" }, spark.element));
     return {
       element,

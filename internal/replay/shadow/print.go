@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -17,11 +16,11 @@ import (
 // Print writes the report for a person. What came from the log is written so that it
 // cannot control the terminal.
 func (r *Report) Print(w io.Writer) error {
-	p := printer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	p := printer{replay.NewTable(w)}
 	p.log(r)
-	p.row()
+	p.Row()
 	for _, s := range r.Summary {
-		p.row(s)
+		p.Row(s)
 	}
 	p.table(r)
 	for i := range r.Limits {
@@ -31,60 +30,57 @@ func (r *Report) Print(w io.Writer) error {
 	return p.Flush()
 }
 
-type printer struct{ *tabwriter.Writer }
-
-// row writes cells in columns. The write error is kept for Flush.
-func (p printer) row(cells ...string) { fmt.Fprintln(p, strings.Join(cells, "\t")) }
+type printer struct{ *replay.Table }
 
 func (p printer) log(r *Report) {
 	if r.StoppedEarly != "" {
-		p.row("stopped early: " + replay.Printable(r.StoppedEarly))
-		p.row("what follows is about the lines read before that")
-		p.row()
+		p.Row("stopped early: " + r.StoppedEarly)
+		p.Row("what follows is about the lines read before that")
+		p.Row()
 	}
 	var names, keys []string
 	for _, f := range r.Files {
-		names = append(names, replay.Printable(f.Name))
+		names = append(names, f.Name)
 	}
 	log := strings.Join(names, ", ")
 	if r.Format != "" {
 		log += fmt.Sprintf(" (%s)", r.Format)
 	}
-	p.row("log", log)
+	p.Row("log", log)
 	for _, f := range r.Files {
 		if f.Problem != "" {
-			p.row("problem", replay.Printable(f.Name+": "+f.Problem))
+			p.Row("problem", f.Name+": "+f.Problem)
 		}
 	}
 	modes := "every policy enforced"
 	if r.Modes != "enforce" {
 		modes = "modes as written"
 	}
-	p.row("policies", fmt.Sprintf("%s (%s)", replay.Printable(r.Policies), modes))
+	p.Row("policies", fmt.Sprintf("%s (%s)", r.Policies, modes))
 	for _, k := range r.Keys {
-		text := replay.Printable(k.Template)
+		text := k.Template
 		if k.Keyless > 0 {
 			text += fmt.Sprintf(" (%s without)", units.Plural(k.Keyless, "request"))
 		}
 		keys = append(keys, text)
 	}
-	p.row("keys", strings.Join(keys, ", "))
+	p.Row("keys", strings.Join(keys, ", "))
 	if r.First != nil {
-		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), seconds(float64(r.SpanSeconds))))
+		p.Row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), seconds(float64(r.SpanSeconds))))
 	}
 	matched := r.Requests - r.Unmatched
-	p.row("requests", fmt.Sprintf("%s in %s, %s with a limit", units.Grouped(r.Requests), units.Plural(r.Lines, "line"), units.Grouped(matched)))
-	p.row("denied", fmt.Sprintf("%s (%s of those with a limit)", units.Grouped(r.Denied), percent(share(r.Denied, matched))))
-	p.row("late", p.late(r))
-	p.row("malformed", units.Plural(r.Malformed, "line"))
+	p.Row("requests", fmt.Sprintf("%s in %s, %s with a limit", units.Grouped(r.Requests), units.Plural(r.Lines, "line"), units.Grouped(matched)))
+	p.Row("denied", fmt.Sprintf("%s (%s of those with a limit)", units.Grouped(r.Denied), percent(share(r.Denied, matched))))
+	p.Row("late", p.late(r))
+	p.Row("malformed", units.Plural(r.Malformed, "line"))
 	if r.Ahead > 0 {
-		p.row("ahead", units.Plural(r.Ahead, "line")+" from the future: not counted")
+		p.Row("ahead", units.Plural(r.Ahead, "line")+" from the future: not counted")
 	}
 	for _, s := range r.Approximate {
-		p.row("approximate", replay.Printable(s))
+		p.Row("approximate", s)
 	}
 	for _, s := range r.Warnings {
-		p.row("warning", replay.Printable(s))
+		p.Row("warning", s)
 	}
 }
 
@@ -98,10 +94,10 @@ func (p printer) late(r *Report) string {
 
 // table has a row for each limit.
 func (p printer) table(r *Report) {
-	p.row()
-	p.row("LIMIT", "RULE", "MODE", "REQUESTS", "ALLOWED", "DENIED", "SHARE", "BY OTHERS", "KEYS", "DENIED KEYS")
+	p.Row()
+	p.Row("LIMIT", "RULE", "MODE", "REQUESTS", "ALLOWED", "DENIED", "SHARE", "BY OTHERS", "KEYS", "DENIED KEYS")
 	for _, l := range r.Limits {
-		p.row(l.Name, l.text(), l.mode(), units.Grouped(l.Requests), units.Grouped(l.Allowed), units.Grouped(l.Denied), percent(l.DeniedShare),
+		p.Row(l.Name, l.text(), l.mode(), units.Grouped(l.Requests), units.Grouped(l.Allowed), units.Grouped(l.Denied), percent(l.DeniedShare),
 			units.Grouped(l.Elsewhere), units.Grouped(l.DistinctKeys), units.Grouped(l.DeniedKeys))
 	}
 }
@@ -119,37 +115,37 @@ func (p printer) limit(l *Limit) {
 	if l.Denied == 0 {
 		return
 	}
-	p.row()
-	p.row("limit "+l.Name, fmt.Sprintf("%s, %s", l.text(), l.Algorithm))
+	p.Row()
+	p.Row("limit "+l.Name, fmt.Sprintf("%s, %s", l.text(), l.Algorithm))
 	if l.Where == "node" {
-		p.row("where", "node: as if one node had all requests")
+		p.Row("where", "node: as if one node had all requests")
 	}
-	p.row("denials", fmt.Sprintf("%s to %s", stamp(*l.FirstDenial), stamp(*l.LastDenial)))
-	p.row("worst minute", fmt.Sprintf("%s up to %s", units.Plural(l.WorstMinute.Denied, "denial"), stamp(l.WorstMinute.At)))
+	p.Row("denials", fmt.Sprintf("%s to %s", stamp(*l.FirstDenial), stamp(*l.LastDenial)))
+	p.Row("worst minute", fmt.Sprintf("%s up to %s", units.Plural(l.WorstMinute.Denied, "denial"), stamp(l.WorstMinute.At)))
 	if l.Peak != nil {
-		p.row("peak", fmt.Sprintf("%s of %s in the %s up to %s", units.Plural(l.Peak.Requests, "request"), replay.Printable(l.Peak.Key), l.interval(), stamp(l.Peak.At)))
+		p.Row("peak", fmt.Sprintf("%s of %s in the %s up to %s", units.Plural(l.Peak.Requests, "request"), l.Peak.Key, l.interval(), stamp(l.Peak.At)))
 	}
 	p.needs(l)
-	p.row("over time", sparkline(l.Timeline.Denied))
-	p.row("", fmt.Sprintf("%s each, from %s", seconds(float64(l.Timeline.BucketSeconds)), stamp(l.Timeline.Start)))
-	p.row()
-	p.row("DENIED", "SHARE", "REQUESTS", "FIRST", "LAST", "LONGEST", "PEAK IN "+l.interval(), "KEY OF "+l.Name)
+	p.Row("over time", sparkline(l.Timeline.Denied))
+	p.Row("", fmt.Sprintf("%s each, from %s", seconds(float64(l.Timeline.BucketSeconds)), stamp(l.Timeline.Start)))
+	p.Row()
+	p.Row("DENIED", "SHARE", "REQUESTS", "FIRST", "LAST", "LONGEST", "PEAK IN "+l.interval(), "KEY OF "+l.Name)
 	for _, k := range l.Top {
-		requests, key := units.Grouped(k.Requests), replay.Printable(k.Key)
+		requests, key := units.Grouped(k.Requests), k.Key
 		if k.AtLeast {
 			requests += " or more"
 		}
 		if k.Override != nil {
 			key += fmt.Sprintf(" (%s)", k.Override.text())
 		}
-		p.row(units.Grouped(k.Denied), percent(k.DeniedShare), requests, stamp(k.FirstDenial), stamp(k.LastDenial),
+		p.Row(units.Grouped(k.Denied), percent(k.DeniedShare), requests, stamp(k.FirstDenial), stamp(k.LastDenial),
 			seconds(float64(k.LongestSeconds)), units.Grouped(k.Peak.Requests), key)
 	}
 }
 
 func (p printer) needs(l *Limit) {
 	if l.NeedsUnknown != "" {
-		p.row("enough", "not known: "+l.NeedsUnknown)
+		p.Row("enough", "not known: "+l.NeedsUnknown)
 	}
 	for i, n := range l.Needs {
 		if i > 0 && n.N == l.Needs[i-1].N {
@@ -163,7 +159,7 @@ func (p printer) needs(l *Limit) {
 		if n.Share > 0 {
 			whom = fmt.Sprintf("to deny at most %s (it denies %s)", percent(n.Share), units.Grouped(n.Denied))
 		}
-		p.row("enough", text+" "+whom)
+		p.Row("enough", text+" "+whom)
 	}
 }
 
@@ -171,10 +167,10 @@ func (p printer) malformed(r *Report) {
 	if len(r.MalformedLines) == 0 {
 		return
 	}
-	p.row()
-	p.row("the first malformed lines:")
+	p.Row()
+	p.Row("the first malformed lines:")
 	for _, m := range r.MalformedLines {
-		p.row(fmt.Sprintf("  %s:%d: %s: %s", replay.Printable(m.File), m.Line, m.Reason, replay.Printable(m.Text)))
+		p.Row(fmt.Sprintf("  %s:%d: %s: %s", m.File, m.Line, m.Reason, m.Text))
 	}
 }
 
