@@ -10,6 +10,13 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
+// CountQuestion asks how many hits a key has in (At-Window, At].
+type CountQuestion struct {
+	Key    string
+	At     time.Time
+	Window time.Duration // whole seconds
+}
+
 // TopAnswer lists keys, most hits first.
 type TopAnswer struct {
 	WindowSeconds int64    `json:"window_s" doc:"The window in seconds; with align, how long the time is."`

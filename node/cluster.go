@@ -20,19 +20,10 @@ import (
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/region"
 	"github.com/weir-counter/weir/internal/service/backend"
-	"github.com/weir-counter/weir/internal/service/queries"
 )
 
 // members are the nodes of a journal as the service knows them.
 type members struct{ *internaldurable.Journal }
-
-func (a members) Freshness() (asOf time.Time, late []backend.LateNode) {
-	asOf, silent := a.Journal.Freshness()
-	for _, o := range silent {
-		late = append(late, backend.LateNode{Name: o.Node, Since: o.AsOf})
-	}
-	return asOf, late
-}
 
 func (a members) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
 	m, err := a.Journal.Fresh(ctx)
@@ -184,13 +175,7 @@ func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *par
 	r, err := query.Open(query.Config{
 		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
 		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log,
-		Freshness: func() (asOf time.Time, late []query.Late) {
-			asOf, silent := j.Freshness()
-			for _, o := range silent {
-				late = append(late, query.Late{Node: o.Node, Since: o.AsOf})
-			}
-			return asOf, late
-		},
+		Freshness: j.Freshness,
 	})
 	if err != nil {
 		return err
@@ -200,7 +185,7 @@ func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *par
 		return nil
 	})
 	sockets.policy.Shared = r
-	sockets.Answers = routed{Router: r}
+	sockets.Answers = r
 	sockets.Route = func() backend.RouteStats { return backend.RouteStats(r.Stats()) }
 	return nil
 }
@@ -271,49 +256,6 @@ func (o *others) lateNow() (names []string) {
 		}
 	}
 	return names
-}
-
-// routed is a router as the service knows it.
-type routed struct {
-	*query.Router
-	upTo uint64 // message of the journal that is in the answers
-}
-
-var _ queries.Answers = routed{}
-
-func (r routed) Counts(ctx context.Context, questions []queries.CountQuestion, counts []weir.Count) ([]weir.Count, queries.Fresh, error) {
-	of := make([]query.CountQuestion, len(questions))
-	for i, q := range questions {
-		of[i] = query.CountQuestion(q)
-		of[i].Key = strings.Clone(q.Key) // who asks together with others waits for them longer
-	}
-	answers, fresh, err := r.Router.After(r.upTo).Counts(ctx, of)
-	return append(counts, answers...), freshOf(fresh), err
-}
-
-func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, queries.Fresh, error) {
-	points, fresh, err := r.Router.After(r.upTo).Series(ctx, key, from, to, step)
-	return points, freshOf(fresh), err
-}
-
-func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, queries.Fresh, error) {
-	keys, fresh, err := r.Router.After(r.upTo).Top(ctx, at, w, n, prefix)
-	return keys, freshOf(fresh), err
-}
-
-func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, queries.Fresh, error) {
-	keys, fresh, err := r.Router.After(r.upTo).Keys(ctx, prefix, after, limit)
-	return keys, freshOf(fresh), err
-}
-
-func (r routed) After(upTo uint64) queries.Answers { return routed{r.Router, upTo} }
-
-func freshOf(f query.Fresh) queries.Fresh {
-	fresh := queries.Fresh{AsOf: f.AsOf}
-	for _, l := range f.Late {
-		fresh.Late = append(fresh.Late, backend.LateNode{Name: l.Node, Since: l.Since})
-	}
-	return fresh
 }
 
 // auditFile is the file of the audit log, to which records are appended. It may be moved away: reopen

@@ -183,7 +183,7 @@ func (a regions) Regions() (list []backend.Region) {
 			one.Age = time.Since(s.AsOf)
 		}
 		for _, l := range s.Late {
-			one.Late = append(one.Late, backend.LateNode{Name: l.Node, Since: time.UnixMilli(l.Since)})
+			one.Late = append(one.Late, api.Late{Node: l.Node, Since: api.Time{Time: time.UnixMilli(l.Since)}})
 		}
 		list = append(list, one)
 	}

@@ -12,6 +12,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/query"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/server/httpapi"
@@ -50,8 +51,8 @@ func TestRoutedOverHTTP(t *testing.T) {
 		r, err := query.Open(query.Config{
 			Engine: engine, Conn: conn, Self: fmt.Sprint("n", i),
 			Holders: func(partition int) []string { return []string{fmt.Sprint("n", partition%2)} },
-			Freshness: func() (time.Time, []query.Late) {
-				return silent, []query.Late{{Node: fmt.Sprint("late", i), Since: silent}}
+			Freshness: func() api.Freshness {
+				return api.Freshness{AsOf: api.Time{Time: silent}, Late: []api.Late{{Node: fmt.Sprint("late", i), Since: api.Time{Time: silent}}}}
 			},
 		})
 		if err != nil {
@@ -59,7 +60,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 		}
 		t.Cleanup(r.Close)
 		answering, err := service.New(service.Backend{
-			Engine: engine, Answers: routed{Router: r}, Route: func() backend.RouteStats { return backend.RouteStats(r.Stats()) },
+			Engine: engine, Answers: r, Route: func() backend.RouteStats { return backend.RouteStats(r.Stats()) },
 		}, service.Config{})
 		if err != nil {
 			t.Fatal(err)

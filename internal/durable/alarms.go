@@ -100,7 +100,7 @@ func (j *Journal) now() time.Time { return replication.Of(j.engine).Wall() }
 // it takes does not reach the journal. A node stays in service meanwhile: its answers say
 // what they lack.
 func (j *Journal) lagAlarms() (alarms []replica.Alarm) {
-	_, late := j.Freshness()
+	_, late := j.LateOrigins()
 	spent := j.space.Room().Spent(j.space.Retained())
 	for _, o := range late {
 		if o.Self && j.stats.failing() {

@@ -22,7 +22,7 @@ func TestFlushIntervalsOfTheirOwn(t *testing.T) {
 	transporttest.Eventually(t, "all are here", func() bool {
 		late := 0
 		for _, node := range c.nodes {
-			_, list := node.j.Freshness()
+			_, list := node.j.LateOrigins()
 			late += len(list)
 		}
 		return late == 0
@@ -36,7 +36,7 @@ func TestFlushIntervalsOfTheirOwn(t *testing.T) {
 					least = min(least, o.Heard.Sub(began))
 				}
 			}
-			if _, late := node.j.Freshness(); len(late) > 0 || !node.j.others.keeper.Current() {
+			if _, late := node.j.LateOrigins(); len(late) > 0 || !node.j.others.keeper.Current() {
 				t.Logf("from the beginning: late %+v", late)
 				began = time.Now() // the machine does other things: for as long once more
 				return false
@@ -47,7 +47,7 @@ func TestFlushIntervalsOfTheirOwn(t *testing.T) {
 	c.nodes[1].crash()
 	c.nodes[1] = nil
 	transporttest.Eventually(t, "n2 is named", func() bool {
-		_, late := c.nodes[0].j.Freshness()
+		_, late := c.nodes[0].j.LateOrigins()
 		return slices.ContainsFunc(late, func(o replica.OriginStatus) bool {
 			return o.Node == "n2" && o.Why == replica.Silent && !o.Since.IsZero()
 		}) &&

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/transport"
@@ -246,12 +247,22 @@ func isGone(origins []replica.OriginStatus, node string) (gone bool) {
 // Origins says of each origin how much of it is counted here, by name.
 func (j *Journal) Origins() []replica.OriginStatus { return j.replica.Origins(time.Now()) }
 
-// Freshness says until when the hits of all nodes are counted here, and which
+// LateOrigins returns until when the hits of all nodes are counted here, and which
 // nodes are late: what these have counted since may be missing. This node is among them
-// where its own flushes do not come back, so that nothing is known of nodes that it never
-// heard of. Alone, a node has all hits, always.
-func (j *Journal) Freshness() (asOf time.Time, late []replica.OriginStatus) {
+// where its own flushes do not come back, so that nothing is known of nodes that it has never
+// received anything from. A node without others has all hits, always.
+func (j *Journal) LateOrigins() (asOf time.Time, late []replica.OriginStatus) {
 	return j.replica.Freshness(time.Now())
+}
+
+// Freshness is LateOrigins as answers have it.
+func (j *Journal) Freshness() api.Freshness {
+	asOf, late := j.LateOrigins()
+	f := api.Freshness{AsOf: api.Millis(asOf)}
+	for _, o := range late {
+		f.Late = append(f.Late, api.Late{Node: o.Node, Since: api.Millis(o.AsOf)})
+	}
+	return f
 }
 
 // Fresh returns when all hits are counted here that any node took before the call,

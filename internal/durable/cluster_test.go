@@ -133,7 +133,7 @@ func TestNodesCountTogether(t *testing.T) {
 	c.agree(want)
 	for i, node := range c.nodes {
 		transporttest.Eventually(t, fmt.Sprintf("no node is late, as node %d knows", i+1), func() bool {
-			_, late := node.j.Freshness()
+			_, late := node.j.LateOrigins()
 			return len(late) == 0
 		})
 		if got := node.j.Origins(); len(got) != 3 {

@@ -225,7 +225,7 @@ func (j *Journal) Bounds(ctx context.Context) (first, last uint64, err error) {
 // the flushes up to that message, but for those of the nodes that are late.
 func (j *Journal) Moment(ctx context.Context) (upTo uint64, asOf time.Time, late []replica.OriginStatus, err error) {
 	if j.others != nil {
-		asOf, late = j.Freshness()
+		asOf, late = j.LateOrigins()
 		return j.Followed(), asOf, late, nil
 	}
 	asOf = j.now()

@@ -174,7 +174,7 @@ func TestAReplacementThatIsCutOffInACluster(t *testing.T) {
 		c.agree(theirs)
 	}
 	for i, node := range c.nodes {
-		if _, late := node.j.Freshness(); len(late) > 0 {
+		if _, late := node.j.LateOrigins(); len(late) > 0 {
 			t.Errorf("n%d: %+v", i+1, late)
 		}
 		for _, found := range node.j.found {

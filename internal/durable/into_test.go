@@ -283,7 +283,7 @@ func TestMergeIntoACluster(t *testing.T) {
 	}
 	for _, node := range c.nodes {
 		transporttest.Eventually(t, "no node is late", func() bool {
-			_, late := node.j.Freshness()
+			_, late := node.j.LateOrigins()
 			return len(late) == 0
 		})
 		if list := node.j.Origins(); len(list) != 3 {

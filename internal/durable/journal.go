@@ -266,7 +266,7 @@ type written struct {
 func (m Messages) Written() (message uint64, asOf time.Time) {
 	j := m.j
 	if j.cfg.clustered() {
-		asOf, _ = j.Freshness()
+		asOf, _ = j.LateOrigins()
 		return j.Followed(), asOf
 	}
 	if w := j.written.Load(); w != nil {

@@ -48,7 +48,7 @@ func TestClusterLag(t *testing.T) {
 	}
 	late, furthest := 0, time.Duration(0)
 	for _, node := range c.nodes {
-		asOf, list := node.j.Freshness()
+		asOf, list := node.j.LateOrigins()
 		late, furthest = late+len(list), max(furthest, time.Since(asOf))
 	}
 	slices.Sort(all)

@@ -185,7 +185,7 @@ func (c *cluster) applied() {
 	now := time.Now().Add(time.Millisecond)
 	transporttest.Eventually(c.t, "all nodes know of all others", func() bool {
 		for _, node := range c.nodes {
-			if known, _ := node.j.Freshness(); known.Before(now) {
+			if known, _ := node.j.LateOrigins(); known.Before(now) {
 				return false
 			}
 		}

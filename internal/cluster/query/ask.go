@@ -13,11 +13,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // ask asks one question.
-func (r *Router) ask(ctx context.Context, q *question) (answer, Fresh, error) {
+func (r *Router) ask(ctx context.Context, q *question) (answer, api.Freshness, error) {
 	s := r.start(q)
 	if s.flight == nil {
 		return s.answer, s.fresh, s.err
@@ -26,7 +27,7 @@ func (r *Router) ask(ctx context.Context, q *question) (answer, Fresh, error) {
 		r.begin([]*flight{s.flight})
 	}
 	if err := s.flight.wait(ctx); err != nil {
-		return answer{}, Fresh{}, err
+		return answer{}, api.Freshness{}, err
 	}
 	return s.flight.answer, s.flight.fresh, nil
 }
@@ -35,7 +36,7 @@ func (r *Router) ask(ctx context.Context, q *question) (answer, Fresh, error) {
 // which is to begin if it is new.
 type started struct {
 	answer answer
-	fresh  Fresh
+	fresh  api.Freshness
 	err    error
 
 	flight *flight
@@ -269,7 +270,7 @@ func (r *Router) abandon(f *flight, err *weir.Error) {
 }
 
 // finish gives a flight its answer, which may be an error of an engine.
-func (r *Router) finish(f *flight, a answer, fresh Fresh) {
+func (r *Router) finish(f *flight, a answer, fresh api.Freshness) {
 	f.answer, f.fresh = a, fresh
 	if a.err != nil {
 		f.err = a.err

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/durable"
@@ -75,7 +76,7 @@ func BenchmarkCount(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := n.Counts(ctx, []CountQuestion{{key, now, time.Hour}}); err != nil {
+				if _, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: key, At: now, Window: time.Hour}}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -85,16 +86,16 @@ func BenchmarkCount(b *testing.B) {
 	b.Run("routed, one caller", func(b *testing.B) {
 		for b.Loop() {
 			at = at.Add(1)
-			if _, _, err := n.Counts(ctx, []CountQuestion{{far, at, time.Hour}}); err != nil {
+			if _, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: far, At: at, Window: time.Hour}}, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("routed, 1000 keys at once", func(b *testing.B) {
-		questions := make([]CountQuestion, 0, 1000)
+		questions := make([]api.CountQuestion, 0, 1000)
 		for i := 0; len(questions) < cap(questions); i++ {
 			if key := fmt.Sprint("k", i); !replication.Of(n.engine).Holds(replication.Of(n.engine).PartitionOf(key)) {
-				questions = append(questions, CountQuestion{key, now, time.Hour})
+				questions = append(questions, api.CountQuestion{Key: key, At: now, Window: time.Hour})
 			}
 		}
 		for b.Loop() {
@@ -102,7 +103,7 @@ func BenchmarkCount(b *testing.B) {
 			for i := range questions {
 				questions[i].At = at
 			}
-			if _, _, err := n.Counts(ctx, questions); err != nil {
+			if _, _, err := n.Counts(ctx, 0, questions, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -114,7 +115,7 @@ func BenchmarkCount(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for i := int64(0); pb.Next(); i++ {
 				at := time.Now().Add(time.Duration(i)) // equal ones are rare
-				if _, _, err := n.Counts(ctx, []CountQuestion{{far, at, time.Hour}}); err != nil {
+				if _, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: far, At: at, Window: time.Hour}}, nil); err != nil {
 					b.Error(err)
 				}
 			}
@@ -124,7 +125,7 @@ func BenchmarkCount(b *testing.B) {
 	})
 	b.Run("routed, top 10", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			if _, _, err := n.Top(ctx, now.Add(time.Duration(i)*time.Second), time.Hour, 10, ""); err != nil {
+			if _, _, err := n.Top(ctx, 0, now.Add(time.Duration(i)*time.Second), time.Hour, 10, ""); err != nil {
 				b.Fatal(err)
 			}
 		}

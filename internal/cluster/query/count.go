@@ -4,66 +4,60 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// CountQuestion is one of Counts.
-type CountQuestion struct {
-	Key    string // weir.AllKeys: all hits
-	At     time.Time
-	Window time.Duration
-}
-
 // counted is a kind: the hits of a key in a window. counting is its result.
 type (
-	counted  CountQuestion
+	counted  api.CountQuestion
 	counting weir.Count
 )
 
 // Counts answers as weir.Engine.CountAt does, for keys of any node. Either all are
-// answered, or there is an error: a *weir.Error, or that of ctx.
-func (r Reading) Counts(ctx context.Context, questions []CountQuestion) (counts []weir.Count, fresh Fresh, err error) {
+// answered, or there is an error: a *weir.Error, or the error of ctx. The answers are appended to counts.
+// Only nodes answer that have applied the journal up to the message upTo.
+func (r *Router) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) (_ []weir.Count, fresh api.Freshness, err error) {
 	if len(questions) == 0 {
-		return nil, r.own(), nil
+		return counts, r.own(), nil
 	}
-	counts = make([]weir.Count, len(questions))
+	first := len(counts)
+	counts = slices.Grow(counts, len(questions))[:first+len(questions)]
 	for at := 0; at < len(questions); at += maxTogether {
 		end := min(at+maxTogether, len(questions))
-		some, err := r.counts(ctx, questions[at:end], counts[at:end])
+		some, err := r.counts(ctx, upTo, questions[at:end], counts[first+at:first+end])
 		if err != nil {
-			return nil, Fresh{}, err
+			return nil, api.Freshness{}, err
 		}
-		fresh = fresh.with(some)
+		fresh = joined(fresh, some)
 	}
 	return counts, fresh, nil
-}
-
-// Counts is that of a Reading after anything.
-func (r *Router) Counts(ctx context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error) {
-	return r.After(0).Counts(ctx, questions)
 }
 
 // maxTogether is how many questions of one call are under way: a large one leaves
 // room for others.
 const maxTogether = maxAsking / 4
 
-func (r Reading) counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) (fresh Fresh, err error) {
+func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) (fresh api.Freshness, err error) {
 	var flights, begun []*flight
 	var places []int // of flights in counts
 	for i, cq := range questions {
 		if here, of, ok := r.countHere(cq); ok {
-			counts[i], fresh = here, fresh.with(of)
+			counts[i], fresh = here, joined(fresh, of)
 			continue
 		}
-		s := r.start(&question{kind: counted(cq), upTo: r.upTo})
+		cq.Key = strings.Clone(cq.Key) // questions of others that are equal wait for its answer longer than this caller
+		s := r.start(&question{kind: counted(cq), upTo: upTo})
 		if s.err != nil {
 			r.begin(begun) // they may be shared already
-			return Fresh{}, s.err
+			return api.Freshness{}, s.err
 		}
 		if s.isNew {
 			begun = append(begun, s.flight)
@@ -72,21 +66,21 @@ func (r Reading) counts(ctx context.Context, questions []CountQuestion, counts [
 			flights, places = append(flights, s.flight), append(places, i)
 			continue
 		}
-		counts[i], fresh = weir.Count(s.answer.result.(counting)), fresh.with(s.fresh)
+		counts[i], fresh = weir.Count(s.answer.result.(counting)), joined(fresh, s.fresh)
 	}
 	r.begin(begun)
 	for i, f := range flights {
 		if err := f.wait(ctx); err != nil {
-			return Fresh{}, err
+			return api.Freshness{}, err
 		}
-		counts[places[i]], fresh = weir.Count(f.answer.result.(counting)), fresh.with(f.fresh)
+		counts[places[i]], fresh = weir.Count(f.answer.result.(counting)), joined(fresh, f.fresh)
 	}
 	return fresh, nil
 }
 
 // countHere answers about a key that is held here as start would, without a question to
 // allocate. Errors are start's.
-func (r *Router) countHere(q CountQuestion) (c weir.Count, fresh Fresh, ok bool) {
+func (r *Router) countHere(q api.CountQuestion) (c weir.Count, fresh api.Freshness, ok bool) {
 	if q.Key == weir.AllKeys || !r.Holds(q.Key) {
 		return c, fresh, false
 	}
@@ -168,11 +162,11 @@ type series struct {
 type points []weir.Count
 
 // Series answers as weir.Engine.Series does, for a key of any node.
-func (r Reading) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+func (r *Router) Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
 	q := series{key, from.Unix(), to.Unix(), step}
-	a, fresh, err := r.ask(ctx, &question{kind: q, upTo: r.upTo})
+	a, fresh, err := r.ask(ctx, &question{kind: q, upTo: upTo})
 	if err != nil {
-		return nil, Fresh{}, err
+		return nil, api.Freshness{}, err
 	}
 	counts := a.result.(points)
 	list := make([]weir.Point, len(counts))
@@ -180,11 +174,6 @@ func (r Reading) Series(ctx context.Context, key string, from, to time.Time, ste
 		list[i] = weir.Point{At: time.Unix(q.from+int64(i+1)*int64(seconds(step)), 0), Count: c}
 	}
 	return list, fresh, nil
-}
-
-// Series is that of a Reading after anything.
-func (r *Router) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
-	return r.After(0).Series(ctx, key, from, to, step)
 }
 
 func (series) number() byte    { return 2 }

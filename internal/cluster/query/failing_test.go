@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/engine/side"
@@ -110,13 +111,16 @@ func TestNobodyAnswers(t *testing.T) {
 	replication.Of(f.nodes[2].engine).Release(1)
 	n, key := f.nodes[0], f.keyOf(1, 0)
 	for name, ask := range map[string]func() error{
-		"count": func() error { _, _, err := n.Counts(t.Context(), []CountQuestion{{key, now, time.Hour}}); return err },
+		"count": func() error {
+			_, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: key, At: now, Window: time.Hour}}, nil)
+			return err
+		},
 		"all": func() error {
-			_, _, err := n.Counts(t.Context(), []CountQuestion{{weir.AllKeys, now, time.Hour}})
+			_, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: weir.AllKeys, At: now, Window: time.Hour}}, nil)
 			return err
 		},
 		"series": func() error {
-			_, _, err := n.Series(t.Context(), key, now.Add(-time.Hour), now, time.Minute)
+			_, _, err := n.Series(t.Context(), 0, key, now.Add(-time.Hour), now, time.Minute)
 			return err
 		},
 		"delete": func() (err error) {
@@ -136,7 +140,7 @@ func TestNobodyAnswers(t *testing.T) {
 	f.mu.Lock()
 	f.holders[1] = nil
 	f.mu.Unlock()
-	_, _, err := n.Top(t.Context(), now, time.Hour, 10, "")
+	_, _, err := n.Top(t.Context(), 0, now, time.Hour, 10, "")
 	if err == nil || !strings.Contains(err.Error(), "no node that is up holds partition 1") && !strings.Contains(err.Error(), "partition 1 ") {
 		t.Errorf("%v", err)
 	}

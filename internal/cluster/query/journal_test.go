@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/durable"
@@ -45,13 +46,7 @@ func openJournaled(t testing.TB, cfg durable.Config) *journaled {
 	n.Router, err = Open(Config{
 		Engine: engine, Conn: n.journal.Joined().Conn(), Self: self, Holders: n.journal.WhomToAsk,
 		Flush: n.journal.Sync, Followed: n.journal.Followed, FlushEvery: cfg.FlushEvery, Deadline: 3 * time.Second, DecideWithin: 5 * time.Second,
-		Freshness: func() (asOf time.Time, late []Late) {
-			asOf, silent := n.journal.Freshness()
-			for _, o := range silent {
-				late = append(late, Late{o.Node, o.AsOf})
-			}
-			return asOf, late
-		},
+		Freshness: n.journal.Freshness,
 	})
 	if err != nil {
 		t.Error(err)
@@ -125,7 +120,7 @@ func TestNodesWithAJournal(t *testing.T) {
 	complete := func(n *journaled, want uint64, list int) {
 		t.Helper()
 		transporttest.Eventually(t, fmt.Sprint(want, " hits"), func() bool {
-			c, fresh, err := n.Counts(t.Context(), []CountQuestion{{weir.AllKeys, at, time.Minute}})
+			c, fresh, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: weir.AllKeys, At: at, Window: time.Minute}}, nil)
 			if err != nil {
 				t.Log(err)
 				return false
@@ -133,7 +128,7 @@ func TestNodesWithAJournal(t *testing.T) {
 			if len(fresh.Late) == 0 && fresh.AsOf.After(hit) && c[0].Upper != want {
 				t.Fatalf("all until %v is said to be in %v: want %d", fresh.AsOf, c[0], want)
 			}
-			top, _, err := n.Top(t.Context(), at, time.Minute, keys, "k")
+			top, _, err := n.Top(t.Context(), 0, at, time.Minute, keys, "k")
 			return err == nil && c[0].Lower == want && c[0].Exact() && len(top) == list
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -38,7 +39,7 @@ type pending struct {
 	encoded []byte
 	sent    bool // or it waited in vain
 	answer  answer
-	fresh   Fresh
+	fresh   api.Freshness
 	err     error
 }
 
@@ -213,7 +214,7 @@ func (r *Router) fail(p *peer, c class, err error) []*pending {
 }
 
 // send makes one request, and waits for its answers.
-func (r *Router) send(node string, c class, batch []*pending) ([]answer, Fresh, error) {
+func (r *Router) send(node string, c class, batch []*pending) ([]answer, api.Freshness, error) {
 	within := r.attempt(c)
 	b := appendRequest(nil, c, r.partitions, within, len(batch))
 	questions := make([]*question, len(batch))
@@ -230,7 +231,7 @@ func (r *Router) send(node string, c class, batch []*pending) ([]answer, Fresh, 
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = errSilent
 		}
-		return nil, Fresh{}, err
+		return nil, api.Freshness{}, err
 	}
 	return readAnswers(text, questions, r.partitions)
 }

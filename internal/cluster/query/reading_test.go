@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/durable"
 )
 
@@ -20,33 +21,33 @@ func TestHolderIsAsFreshAsWanted(t *testing.T) {
 	far := f.keyOf(1, 0)
 	f.hit(far, epoch, 3)
 	n, scan := f.nodes[0], time.Hour
-	questions := map[string]func(r Reading) error{
-		"count": func(r Reading) error {
-			_, _, err := r.Counts(t.Context(), []CountQuestion{{far, now, time.Hour}})
+	questions := map[string]func(upTo uint64) error{
+		"count": func(upTo uint64) error {
+			_, _, err := n.Counts(t.Context(), upTo, []api.CountQuestion{{Key: far, At: now, Window: time.Hour}}, nil)
 			return err
 		},
-		"all": func(r Reading) error {
-			_, _, err := r.Counts(t.Context(), []CountQuestion{{weir.AllKeys, now, time.Hour}})
+		"all": func(upTo uint64) error {
+			_, _, err := n.Counts(t.Context(), upTo, []api.CountQuestion{{Key: weir.AllKeys, At: now, Window: time.Hour}}, nil)
 			return err
 		},
 	}
 	for name, ask := range questions {
-		if err := ask(n.After(5)); err == nil || asError(err).Code != weir.CodeNotFresh {
+		if err := ask(5); err == nil || asError(err).Code != weir.CodeNotFresh {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if err := ask(n.After(0)); err != nil {
+		if err := ask(0); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	followed.Store(5)
-	questions["series"] = func(r Reading) error {
-		_, _, err := r.Series(t.Context(), far, now.Add(-scan), now, time.Minute)
+	questions["series"] = func(upTo uint64) error {
+		_, _, err := n.Series(t.Context(), upTo, far, now.Add(-scan), now, time.Minute)
 		return err
 	}
-	questions["top"] = func(r Reading) error { _, _, err := r.Top(t.Context(), now, scan, 10, ""); return err }
-	questions["keys"] = func(r Reading) error { _, _, err := r.Keys(t.Context(), "", "", 10); return err }
+	questions["top"] = func(upTo uint64) error { _, _, err := n.Top(t.Context(), upTo, now, scan, 10, ""); return err }
+	questions["keys"] = func(upTo uint64) error { _, _, err := n.Keys(t.Context(), upTo, "", "", 10); return err }
 	for name, ask := range questions {
-		if err := ask(n.After(5)); err != nil {
+		if err := ask(5); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -67,7 +68,7 @@ func TestFreshAcrossShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := m.Now.Add(time.Second)
-		counts, _, err := to.After(m.UpTo).Counts(t.Context(), []CountQuestion{{key, at, time.Hour}, {weir.AllKeys, at, time.Hour}})
+		counts, _, err := to.Counts(t.Context(), m.UpTo, []api.CountQuestion{{Key: key, At: at, Window: time.Hour}, {Key: weir.AllKeys, At: at, Window: time.Hour}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
@@ -51,7 +52,7 @@ type Config struct {
 
 	// Freshness says until when the hits of all nodes are counted here, and which
 	// nodes are late. It is called 20 times a second at most.
-	Freshness func() (asOf time.Time, late []Late)
+	Freshness func() api.Freshness
 
 	// Followed is the last message of the journal that was applied here: questions
 	// that need a later one are answered by other nodes. nil: there is no journal.
@@ -104,7 +105,7 @@ type Router struct {
 	log        *slog.Logger
 	partitions int
 
-	fresh  concurrency.Value[Fresh]
+	fresh  concurrency.Value[api.Freshness]
 	single *singleflight
 	peers  peers
 	inbox  *inbox
@@ -334,15 +335,3 @@ func all(partitions int) replication.PartitionSet {
 	}
 	return s
 }
-
-// Reading asks questions that are answered only by nodes that have applied the journal
-// up to a message.
-type Reading struct {
-	*Router
-	upTo uint64 // 0: as far as they are
-}
-
-// After is for questions whose answers must have all up to a message of the journal,
-// which this node has applied (journal.Journal.Fresh). Where no holder has it in time,
-// the error is CodeNotFresh.
-func (r *Router) After(upTo uint64) Reading { return Reading{r, upTo} }

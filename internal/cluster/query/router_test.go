@@ -15,6 +15,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/engine/side"
@@ -48,7 +49,7 @@ type node struct {
 
 	mu   sync.Mutex
 	asOf time.Time
-	late []Late
+	late []api.Late
 }
 
 // newFleet starts size nodes; partition p is held by copies of them, from p%size on.
@@ -113,10 +114,10 @@ func (f *fleet) open(n *node, change func(cfg *Config)) {
 			defer f.mu.Unlock()
 			return slices.DeleteFunc(slices.Clone(f.holders[partition]), func(id string) bool { return id == n.id })
 		},
-		Freshness: func() (time.Time, []Late) {
+		Freshness: func() api.Freshness {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.asOf, n.late
+			return api.Freshness{AsOf: api.Time{Time: n.asOf}, Late: n.late}
 		},
 		Deadline:   transporttest.Patience, // of a test that waits for none
 		FlushEvery: time.Hour,
@@ -166,7 +167,7 @@ func (f *fleet) keyOf(partition, i int) string {
 
 func (n *node) count(t testing.TB, key string) weir.Count {
 	t.Helper()
-	c, _, err := n.Counts(t.Context(), []CountQuestion{{key, now, time.Hour}})
+	c, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: key, At: now, Window: time.Hour}}, nil)
 	if err != nil {
 		t.Fatalf("%s: %s: %v", n.id, key, err)
 	}
@@ -177,12 +178,12 @@ func (n *node) count(t testing.TB, key string) weir.Count {
 func (f *fleet) wantModel(n *node, keys int) {
 	f.t.Helper()
 	ctx := f.t.Context()
-	var questions []CountQuestion
+	var questions []api.CountQuestion
 	for i := range keys + 3 { // some that were never hit
-		questions = append(questions, CountQuestion{fmt.Sprint("k", i), now, time.Hour}, CountQuestion{fmt.Sprint("k", i), now.Add(-time.Second / 2), 10 * time.Minute})
+		questions = append(questions, api.CountQuestion{Key: fmt.Sprint("k", i), At: now, Window: time.Hour}, api.CountQuestion{Key: fmt.Sprint("k", i), At: now.Add(-time.Second / 2), Window: 10 * time.Minute})
 	}
-	questions = append(questions, CountQuestion{weir.AllKeys, now, time.Hour}, questions[0], CountQuestion{weir.AllKeys, now, time.Minute})
-	counts, _, err := n.Counts(ctx, questions)
+	questions = append(questions, api.CountQuestion{Key: weir.AllKeys, At: now, Window: time.Hour}, questions[0], api.CountQuestion{Key: weir.AllKeys, At: now, Window: time.Minute})
+	counts, _, err := n.Counts(ctx, 0, questions, nil)
 	if err != nil {
 		f.t.Fatalf("%s: %v", n.id, err)
 	}
@@ -192,7 +193,7 @@ func (f *fleet) wantModel(n *node, keys int) {
 		}
 	}
 	for _, key := range []string{"k0", "k1", "k2", weir.AllKeys} {
-		got, _, err := n.Series(ctx, key, now.Add(-time.Hour), now, 5*time.Minute)
+		got, _, err := n.Series(ctx, 0, key, now.Add(-time.Hour), now, 5*time.Minute)
 		want, _ := side.PartialOf(f.model).SeriesIn(f.in, key, now.Add(-time.Hour), now, 5*time.Minute)
 		if err != nil || !slices.Equal(got, want) {
 			f.t.Errorf("%s: series of %s: %v, %v, want %v", n.id, key, got, err, want)
@@ -200,14 +201,14 @@ func (f *fleet) wantModel(n *node, keys int) {
 	}
 	for _, length := range []int{1, 7, keys, weir.MaxList} {
 		for _, prefix := range []string{"", "k1", "none"} {
-			top, _, err := n.Top(ctx, now, time.Hour, length, prefix)
+			top, _, err := n.Top(ctx, 0, now, time.Hour, length, prefix)
 			want, _ := f.model.Top(now, time.Hour, length, prefix)
 			if err != nil || !slices.Equal(top, want) {
 				f.t.Errorf("%s: top %d of %q: %d keys, %v, want %d", n.id, length, prefix, len(top), err, len(want))
 			}
 			after, limit := "", length
 			for range 4 {
-				list, _, err := n.Keys(ctx, prefix, after, limit)
+				list, _, err := n.Keys(ctx, 0, prefix, after, limit)
 				want, _ := f.model.Keys(prefix, after, limit)
 				if err != nil || !slices.Equal(list, want) {
 					f.t.Errorf("%s: %d keys of %q after %q: %d, %v, want %d", n.id, limit, prefix, after, len(list), err, len(want))
@@ -241,7 +242,7 @@ func TestFewNodesAreAsked(t *testing.T) {
 	for _, c := range []struct{ size, copies, want int }{{3, 1, 2}, {3, 2, 1}, {5, 3, 1}, {5, 2, 2}, {4, 1, 3}} {
 		f := newFleet(t, c.size, c.copies, nil)
 		for _, n := range f.nodes {
-			if _, _, err := n.Top(t.Context(), now, time.Hour, 10, ""); err != nil {
+			if _, _, err := n.Top(t.Context(), 0, now, time.Hour, 10, ""); err != nil {
 				t.Fatal(err)
 			}
 			if got := n.Stats().Requests; got != uint64(c.want) {
@@ -258,37 +259,37 @@ func TestWrongQuestionsAreNotSent(t *testing.T) {
 	far := f.keyOf(1, 0)
 	for name, ask := range map[string]func() (route, model error){
 		"window": func() (error, error) {
-			_, _, err := n.Counts(ctx, []CountQuestion{{far, now, time.Minute}, {far, now, 1500 * time.Millisecond}})
+			_, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: far, At: now, Window: time.Minute}, {Key: far, At: now, Window: 1500 * time.Millisecond}}, nil)
 			_, want := f.model.CountAt(now, far, 1500*time.Millisecond)
 			return err, want
 		},
 		"window of all": func() (error, error) {
-			_, _, err := n.Counts(ctx, []CountQuestion{{weir.AllKeys, now, 0}})
+			_, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: weir.AllKeys, At: now, Window: 0}}, nil)
 			_, want := f.model.CountAt(now, weir.AllKeys, 0)
 			return err, want
 		},
 		"empty key": func() (error, error) {
-			_, _, err := n.Counts(ctx, []CountQuestion{{"", now, time.Minute}})
+			_, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: "", At: now, Window: time.Minute}}, nil)
 			_, want := f.model.CountAt(now, "", time.Minute)
 			return err, want
 		},
 		"series": func() (error, error) {
-			_, _, err := n.Series(ctx, far, now, now, time.Second)
+			_, _, err := n.Series(ctx, 0, far, now, now, time.Second)
 			_, want := f.model.Series(far, now, now, time.Second)
 			return err, want
 		},
 		"long series of all": func() (error, error) {
-			_, _, err := n.Series(ctx, weir.AllKeys, now.Add(-24*time.Hour), now, time.Second)
+			_, _, err := n.Series(ctx, 0, weir.AllKeys, now.Add(-24*time.Hour), now, time.Second)
 			_, want := f.model.Series(weir.AllKeys, now.Add(-24*time.Hour), now, time.Second)
 			return err, want
 		},
 		"top": func() (error, error) {
-			_, _, err := n.Top(ctx, now, time.Minute, 0, "")
+			_, _, err := n.Top(ctx, 0, now, time.Minute, 0, "")
 			_, want := f.model.Top(now, time.Minute, 0, "")
 			return err, want
 		},
 		"keys": func() (error, error) {
-			_, _, err := n.Keys(ctx, "", "", weir.MaxList+1)
+			_, _, err := n.Keys(ctx, 0, "", "", weir.MaxList+1)
 			_, want := f.model.Keys("", "", weir.MaxList+1)
 			return err, want
 		},
@@ -309,7 +310,7 @@ func TestWrongQuestionsAreNotSent(t *testing.T) {
 	// Filters that are longer than any key are cut.
 	long := string(make([]byte, 100_000))
 	for _, q := range [][2]string{{long, ""}, {"", long}, {"", "p" + long}} {
-		list, _, err := n.Keys(ctx, q[0], q[1], 10)
+		list, _, err := n.Keys(ctx, 0, q[0], q[1], 10)
 		want, _ := f.model.Keys(q[0], q[1], 10)
 		if err != nil || !slices.Equal(list, want) {
 			t.Errorf("%v, %v, want %v", list, err, want)
@@ -325,18 +326,18 @@ func TestLongAnswers(t *testing.T) {
 		f.hit(fmt.Sprintf("%010d", i)+pad, epoch, uint64(1+i))
 	}
 	for _, n := range f.nodes {
-		top, _, err := n.Top(t.Context(), now, 2*time.Hour, weir.MaxList, "")
+		top, _, err := n.Top(t.Context(), 0, now, 2*time.Hour, weir.MaxList, "")
 		want, _ := f.model.Top(now, 2*time.Hour, weir.MaxList, "")
 		if err != nil || len(want) != 8000 || !slices.Equal(top, want) {
 			t.Errorf("%d keys, %v", len(top), err)
 		}
-		var questions []CountQuestion
+		var questions []api.CountQuestion
 		for _, kc := range top {
-			questions = append(questions, CountQuestion{kc.Key, now, 2 * time.Hour})
+			questions = append(questions, api.CountQuestion{Key: kc.Key, At: now, Window: 2 * time.Hour})
 		}
 		questions = append(questions, slices.Repeat(questions, 3)...) // more than are put at once
 		before := n.Stats().Requests
-		counts, _, err := n.Counts(t.Context(), questions)
+		counts, _, err := n.Counts(t.Context(), 0, questions, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,35 +354,35 @@ func TestLongAnswers(t *testing.T) {
 
 func TestAnswersSayHowFreshTheyAre(t *testing.T) {
 	f := newFleet(t, 3, 1, nil)
-	f.nodes[0].late = []Late{{"b", now}, {"c", now}}
-	f.nodes[1].late = []Late{{"a", now}, {"b", now.Add(-time.Minute)}}
+	f.nodes[0].late = []api.Late{{Node: "b", Since: api.Time{Time: now}}, {Node: "c", Since: api.Time{Time: now}}}
+	f.nodes[1].late = []api.Late{{Node: "a", Since: api.Time{Time: now}}, {Node: "b", Since: api.Time{Time: now.Add(-time.Minute)}}}
 	f.nodes[1].asOf = now.Add(-time.Hour)
-	ask := func(keys ...string) Fresh {
-		var questions []CountQuestion
+	ask := func(keys ...string) api.Freshness {
+		var questions []api.CountQuestion
 		for _, key := range keys {
-			questions = append(questions, CountQuestion{key, now, time.Minute})
+			questions = append(questions, api.CountQuestion{Key: key, At: now, Window: time.Minute})
 		}
-		_, fresh, err := f.nodes[0].Counts(t.Context(), questions)
+		_, fresh, err := f.nodes[0].Counts(t.Context(), 0, questions, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return fresh
 	}
 	own, second, third := f.keyOf(0, 0), f.keyOf(1, 0), f.keyOf(2, 0)
-	both := Fresh{now.Add(-time.Hour), []Late{{"a", now}, {"b", now.Add(-time.Minute)}, {"c", now}}}
+	both := api.Freshness{AsOf: api.Time{Time: now.Add(-time.Hour)}, Late: []api.Late{{Node: "a", Since: api.Time{Time: now}}, {Node: "b", Since: api.Time{Time: now.Add(-time.Minute)}}, {Node: "c", Since: api.Time{Time: now}}}}
 	for _, c := range []struct {
 		keys []string
-		want Fresh
+		want api.Freshness
 	}{
-		{nil, Fresh{now, f.nodes[0].late}},
-		{[]string{own}, Fresh{now, f.nodes[0].late}},
-		{[]string{third}, Fresh{now.Add(2 * time.Second), nil}},
-		{[]string{second}, Fresh{now.Add(-time.Hour), f.nodes[1].late}},
+		{nil, api.Freshness{AsOf: api.Time{Time: now}, Late: f.nodes[0].late}},
+		{[]string{own}, api.Freshness{AsOf: api.Time{Time: now}, Late: f.nodes[0].late}},
+		{[]string{third}, api.Freshness{AsOf: api.Time{Time: now.Add(2 * time.Second)}, Late: nil}},
+		{[]string{second}, api.Freshness{AsOf: api.Time{Time: now.Add(-time.Hour)}, Late: f.nodes[1].late}},
 		{[]string{own, second}, both},
 		{[]string{weir.AllKeys}, both},
 	} {
 		got := ask(c.keys...)
-		if !got.AsOf.Equal(c.want.AsOf) || !slices.EqualFunc(got.Late, c.want.Late, func(a, b Late) bool { return a.Node == b.Node && a.Since.Equal(b.Since) }) {
+		if !got.AsOf.Equal(c.want.AsOf.Time) || !slices.EqualFunc(got.Late, c.want.Late, func(a, b api.Late) bool { return a.Node == b.Node && a.Since.Equal(b.Since.Time) }) {
 			t.Errorf("%v: %v, want %v", c.keys, got, c.want)
 		}
 	}
@@ -394,10 +395,10 @@ func TestDeleteAtAHolder(t *testing.T) {
 	if c := n.count(t, key); c.Lower != 3 {
 		t.Fatal(c)
 	}
-	if top, _, err := n.Top(t.Context(), now, time.Minute, 9, ""); err != nil || len(top) != 1 {
+	if top, _, err := n.Top(t.Context(), 0, now, time.Minute, 9, ""); err != nil || len(top) != 1 {
 		t.Fatal(top, err)
 	}
-	if list, _, err := n.Keys(t.Context(), "", "", 9); err != nil || len(list) != 1 {
+	if list, _, err := n.Keys(t.Context(), 0, "", "", 9); err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
 	if was, err := n.Delete(t.Context(), key); err != nil || !was {
@@ -407,10 +408,10 @@ func TestDeleteAtAHolder(t *testing.T) {
 	if c := n.count(t, key); c.Upper != 0 {
 		t.Errorf("%v after the deletion", c)
 	}
-	if top, _, err := n.Top(t.Context(), now, time.Minute, 9, ""); err != nil || len(top) != 0 {
+	if top, _, err := n.Top(t.Context(), 0, now, time.Minute, 9, ""); err != nil || len(top) != 0 {
 		t.Error(top, err)
 	}
-	if list, _, err := n.Keys(t.Context(), "", "", 9); err != nil || len(list) != 0 {
+	if list, _, err := n.Keys(t.Context(), 0, "", "", 9); err != nil || len(list) != 0 {
 		t.Error(list, err)
 	}
 	if c := n.count(t, weir.AllKeys); c.Lower != 3 {
@@ -475,7 +476,7 @@ func TestLateDeletionIsRefused(t *testing.T) {
 func TestClosed(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
 	f.nodes[0].Close()
-	_, _, err := f.nodes[0].Counts(t.Context(), []CountQuestion{{f.keyOf(1, 0), now, time.Minute}})
+	_, _, err := f.nodes[0].Counts(t.Context(), 0, []api.CountQuestion{{Key: f.keyOf(1, 0), At: now, Window: time.Minute}}, nil)
 	var of *weir.Error
 	if !errors.As(err, &of) || of.Code != weir.CodeClosed {
 		t.Errorf("%v", err)
@@ -485,7 +486,7 @@ func TestClosed(t *testing.T) {
 	if c := f.nodes[0].count(t, f.keyOf(0, 0)); c.Upper != 0 {
 		t.Error(c)
 	}
-	if _, _, err := f.nodes[1].Counts(ctx, []CountQuestion{{f.keyOf(0, 0), now, time.Minute}}); !errors.Is(err, context.Canceled) {
+	if _, _, err := f.nodes[1].Counts(ctx, 0, []api.CountQuestion{{Key: f.keyOf(0, 0), At: now, Window: time.Minute}}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

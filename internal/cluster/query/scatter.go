@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -73,7 +74,7 @@ func (r *Router) askSubqueries(ctx context.Context, c *scatter, subqueries []sub
 }
 
 // add takes what a node said about its set, or why it said nothing.
-func (c *scatter) add(q *question, node string, a answer, fresh Fresh, err error) {
+func (c *scatter) add(q *question, node string, a answer, fresh api.Freshness, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -88,7 +89,7 @@ func (c *scatter) add(q *question, node string, a answer, fresh Fresh, err error
 		c.f.answer.err = a.err
 	case err == nil:
 		c.rest = without(c.rest, q.in)
-		c.f.fresh = c.f.fresh.with(fresh)
+		c.f.fresh = joined(c.f.fresh, fresh)
 		if c.f.answer.result == nil {
 			c.f.answer.result = a.result
 		} else { // of partitions that have no key in common
@@ -128,7 +129,7 @@ type flight struct {
 	done chan struct{}
 
 	answer answer
-	fresh  Fresh
+	fresh  api.Freshness
 	err    error
 
 	asked []string // nodes that were asked in this round

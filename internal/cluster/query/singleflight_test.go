@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
@@ -111,7 +112,7 @@ func TestACallerMayGo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() {
-		_, _, err := n.Counts(ctx, []CountQuestion{{far, now, time.Hour}})
+		_, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: far, At: now, Window: time.Hour}}, nil)
 		gone <- err
 	}()
 	transporttest.Eventually(t, "it is asked", func() bool { return n.Stats().Requests == 1 })
@@ -138,7 +139,7 @@ func TestTooManyQuestions(t *testing.T) {
 		asking.Go(func() { n.count(t, key) })
 	}
 	transporttest.Eventually(t, "three ask", func() bool { return n.Stats().Asking == 3 })
-	_, _, err := n.Counts(t.Context(), []CountQuestion{{f.keyOf(1, 3), now, time.Hour}})
+	_, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: f.keyOf(1, 3), At: now, Window: time.Hour}}, nil)
 	var of *weir.Error
 	if !errors.As(err, &of) || of.Code != weir.CodeOverloaded || n.Stats().Refused != 1 {
 		t.Errorf("%v, %+v", err, n.Stats())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/wire"
@@ -27,17 +28,12 @@ type top struct {
 type ranking []weir.KeyCount
 
 // Top answers as weir.Engine.Top does, for the keys of all nodes.
-func (r Reading) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
-	a, fresh, err := r.ask(ctx, &question{kind: top{time.Unix(at.Unix(), 0), w, n, clip(prefix, maxFilter)}, upTo: r.upTo})
+func (r *Router) Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: top{time.Unix(at.Unix(), 0), w, n, clip(prefix, maxFilter)}, upTo: upTo})
 	if err != nil {
-		return nil, Fresh{}, err
+		return nil, api.Freshness{}, err
 	}
 	return slices.Clone(a.result.(ranking)), fresh, nil
-}
-
-// Top is that of a Reading after anything.
-func (r *Router) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
-	return r.After(0).Top(ctx, at, w, n, prefix)
 }
 
 func (top) number() byte  { return 3 }
@@ -116,17 +112,12 @@ type keys struct {
 type names []string
 
 // Keys answers as weir.Engine.Keys does, for the keys of all nodes.
-func (r Reading) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
-	a, fresh, err := r.ask(ctx, &question{kind: keys{limit, clip(prefix, maxFilter), clip(after, maxFilter)}, upTo: r.upTo})
+func (r *Router) Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: keys{limit, clip(prefix, maxFilter), clip(after, maxFilter)}, upTo: upTo})
 	if err != nil {
-		return nil, Fresh{}, err
+		return nil, api.Freshness{}, err
 	}
 	return slices.Clone(a.result.(names)), fresh, nil
-}
-
-// Keys is that of a Reading after anything.
-func (r *Router) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
-	return r.After(0).Keys(ctx, prefix, after, limit)
 }
 
 func (keys) number() byte  { return 4 }

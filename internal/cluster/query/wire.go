@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -340,7 +341,7 @@ func readPart(b []byte) (p partOf, err error) {
 	return p, errWire
 }
 
-func appendFresh(b []byte, f Fresh) []byte {
+func appendFresh(b []byte, f api.Freshness) []byte {
 	b = binary.AppendVarint(b, f.AsOf.UnixMilli())
 	late := f.Late[:min(len(f.Late), maxLate)]
 	b = binary.AppendUvarint(b, uint64(len(late)))
@@ -351,17 +352,17 @@ func appendFresh(b []byte, f Fresh) []byte {
 	return b
 }
 
-func readFresh(r *wire.Reader) (f Fresh) {
-	f.AsOf = time.UnixMilli(r.Varint())
+func readFresh(r *wire.Reader) (f api.Freshness) {
+	f.AsOf.Time = time.UnixMilli(r.Varint())
 	n := r.Count()
 	if n > maxLate {
 		r.Fail()
 	}
 	for range n {
 		if r.Failed() {
-			return Fresh{}
+			return api.Freshness{}
 		}
-		f.Late = append(f.Late, Late{r.Text(maxName), time.UnixMilli(r.Varint())})
+		f.Late = append(f.Late, api.Late{Node: r.Text(maxName), Since: api.Time{Time: time.UnixMilli(r.Varint())}})
 	}
 	return f
 }
@@ -406,18 +407,18 @@ func readAnswer(r *wire.Reader, q *question, partitions int) (a answer) {
 var errMoved = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "it does not hold the partition"}
 
 // readAnswers reads the text of all parts, to these questions.
-func readAnswers(b []byte, questions []*question, partitions int) (answers []answer, f Fresh, err error) {
+func readAnswers(b []byte, questions []*question, partitions int) (answers []answer, f api.Freshness, err error) {
 	r := wire.NewReader(b)
 	f = readFresh(r)
 	if n := r.Count(); n != len(questions) {
-		return nil, Fresh{}, errWire
+		return nil, api.Freshness{}, errWire
 	}
 	answers = make([]answer, len(questions))
 	for i, q := range questions {
 		answers[i] = readAnswer(r, q, partitions)
 	}
 	if !r.Done() {
-		return nil, Fresh{}, errWire
+		return nil, api.Freshness{}, errWire
 	}
 	return answers, f, nil
 }

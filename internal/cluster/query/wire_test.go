@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
@@ -124,7 +125,7 @@ func sampleAnswers() ([]*question, []answer) {
 
 func sampleText() []byte {
 	questions, answers := sampleAnswers()
-	text := appendFresh(nil, Fresh{time.UnixMilli(7), []Late{{"a", time.UnixMilli(-1)}}})
+	text := appendFresh(nil, api.Freshness{AsOf: api.Time{Time: time.UnixMilli(7)}, Late: []api.Late{{Node: "a", Since: api.Time{Time: time.UnixMilli(-1)}}}})
 	text = append(text, byte(len(questions)))
 	for i := range answers {
 		text = answers[i].append(text)

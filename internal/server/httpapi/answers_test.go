@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/backend"
-	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -20,39 +20,43 @@ import (
 type elsewhere struct {
 	engine *weir.Engine
 	fail   error
-	asked  chan<- []queries.CountQuestion
-	upTo   uint64 // the last that After was told
+	asked  chan<- []api.CountQuestion
+	upTo   uint64 // of the last question
 }
 
-var elsewhereFresh = queries.Fresh{AsOf: time.Unix(1_700_000_000, 5), Late: []backend.LateNode{{Name: "far", Since: time.Unix(1_600_000_000, 0)}}}
+var elsewhereFresh = api.Freshness{AsOf: api.Time{Time: time.Unix(1_700_000_000, 0)}, Late: []api.Late{{Node: "far", Since: api.Time{Time: time.Unix(1_600_000_000, 0)}}}}
 
-func (e *elsewhere) Counts(ctx context.Context, questions []queries.CountQuestion, counts []weir.Count) (_ []weir.Count, _ queries.Fresh, _ error) {
+func (e *elsewhere) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) (_ []weir.Count, _ api.Freshness, _ error) {
+	e.upTo = upTo
 	if e.asked != nil {
 		e.asked <- questions
 		<-ctx.Done()
-		return nil, queries.Fresh{}, context.Cause(ctx)
+		return nil, api.Freshness{}, context.Cause(ctx)
 	}
 	for _, q := range questions {
 		c, err := e.engine.CountAt(q.At, q.Key, q.Window)
 		if err != nil {
-			return nil, queries.Fresh{}, err
+			return nil, api.Freshness{}, err
 		}
 		counts = append(counts, c)
 	}
 	return counts, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Series(_ context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, queries.Fresh, error) {
+func (e *elsewhere) Series(_ context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
+	e.upTo = upTo
 	points, _ := e.engine.Series(key, from, to, step)
 	return points, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Top(_ context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, queries.Fresh, error) {
+func (e *elsewhere) Top(_ context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
+	e.upTo = upTo
 	keys, _ := e.engine.Top(at, w, n, prefix)
 	return keys, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Keys(_ context.Context, prefix, after string, limit int) ([]string, queries.Fresh, error) {
+func (e *elsewhere) Keys(_ context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error) {
+	e.upTo = upTo
 	keys, _ := e.engine.Keys(prefix, after, limit)
 	return keys, elsewhereFresh, e.fail
 }
@@ -62,11 +66,6 @@ func (e *elsewhere) Delete(_ context.Context, key string) (bool, error) {
 		return false, e.fail
 	}
 	return e.engine.Delete(key)
-}
-
-func (e *elsewhere) After(upTo uint64) queries.Answers {
-	e.upTo = upTo
-	return e
 }
 
 func (e *elsewhere) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
@@ -178,7 +177,7 @@ func TestNobodyHoldsTheKey(t *testing.T) {
 // A client that goes away ends its question.
 func TestQuestionsEndWithTheirRequest(t *testing.T) {
 	a, answers := newElsewhereAPI(t, options{})
-	asked := make(chan []queries.CountQuestion)
+	asked := make(chan []api.CountQuestion)
 	answers.asked = asked
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/v1/count?key=a&key=b&window=1m&at=1769860800", nil)
@@ -193,8 +192,8 @@ func TestQuestionsEndWithTheirRequest(t *testing.T) {
 		}
 		gone <- err
 	}()
-	want := []queries.CountQuestion{{Key: "a", At: start, Window: time.Minute}, {Key: "b", At: start, Window: time.Minute}}
-	if got := <-asked; !slices.EqualFunc(got, want, func(a, b queries.CountQuestion) bool {
+	want := []api.CountQuestion{{Key: "a", At: start, Window: time.Minute}, {Key: "b", At: start, Window: time.Minute}}
+	if got := <-asked; !slices.EqualFunc(got, want, func(a, b api.CountQuestion) bool {
 		return a.Key == b.Key && a.At.Equal(b.At) && a.Window == b.Window
 	}) {
 		t.Errorf("asked %v, want %v", got, want)

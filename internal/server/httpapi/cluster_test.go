@@ -32,9 +32,9 @@ type fixedCluster struct {
 	back bool // n2 answers who asks it
 }
 
-func (c fixedCluster) Freshness() (time.Time, []backend.LateNode) {
+func (c fixedCluster) Freshness() api.Freshness {
 	since := c.now.Add(-12500 * time.Millisecond)
-	return since, []backend.LateNode{{Name: "n2", Since: since}}
+	return api.Freshness{AsOf: api.Time{Time: since}, Late: []api.Late{{Node: "n2", Since: api.Time{Time: since}}}}
 }
 
 // Fresh finds n2 after a while, or not.

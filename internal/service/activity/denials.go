@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -64,7 +65,7 @@ type set struct {
 // one is in the record itself: what was not touched for 8,192 denials is far from the processor.
 type record struct {
 	at    time.Time
-	about About
+	about api.DenialKnowledge
 
 	times   uint64 // denials of the same
 	last    int64  // the last of them, ns since 1970
@@ -91,17 +92,17 @@ type rule struct {
 }
 
 // Clock says when it is and what is known then. It is asked seldom: of denials of the same once.
-type Clock func() (Moment, About)
+type Clock func() (Moment, api.DenialKnowledge)
 
 // reading asks a clock once.
 type reading struct {
 	clock  Clock
 	asked  bool
 	moment Moment
-	about  About
+	about  api.DenialKnowledge
 }
 
-func (r *reading) now() (Moment, About) {
+func (r *reading) now() (Moment, api.DenialKnowledge) {
 	if !r.asked {
 		r.asked = true
 		r.moment, r.about = r.clock()
@@ -112,12 +113,6 @@ func (r *reading) now() (Moment, About) {
 // Moment is one reading of a clock: the time of day as the engine has it, and as its clock said it, which are
 // Wall and UncorrectedWall of replication.Clock.
 type Moment struct{ Wall, Raw time.Time }
-
-// About is what is said of all limits of a denial.
-type About struct {
-	AsOf time.Time // admissions of all nodes until then were known
-	Late []string  // nodes of whom some may be missing
-}
 
 // Rule is a limit that said no.
 type Rule struct {
@@ -143,10 +138,10 @@ type Rule struct {
 
 // Denial is one that was kept, or several of the same.
 type Denial struct {
-	At    time.Time // the first of them
-	Times uint64    // how many, 1 or more
-	Last  time.Time // the last of them
-	About
+	At    time.Time           // the first of them
+	Times uint64              // how many, 1 or more
+	Last  time.Time           // the last of them
+	About api.DenialKnowledge // what was known of other nodes then
 	Rules []Rule
 	More  int // limits that said no beside Rules
 }

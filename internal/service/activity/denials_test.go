@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/limit"
 )
@@ -24,7 +25,9 @@ type asker struct {
 
 func newAsker(t testing.TB) *asker {
 	a := &asker{TB: t, now: time.Unix(1_769_860_800, 0), requests: make([]admit.Request, 1)}
-	a.ring = NewDenials("", func() (Moment, About) { return Moment{a.now, a.now}, About{AsOf: a.now} })
+	a.ring = NewDenials("", func() (Moment, api.DenialKnowledge) {
+		return Moment{a.now, a.now}, api.DenialKnowledge{AsOf: api.Time{Time: a.now}}
+	})
 	engine, err := weir.New(weir.Config{Now: func() time.Time { return a.now }})
 	if err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, aft
 			return answer, request.As(err)
 		}
 	}
-	keys, _, err := s.parts.Sources.Own().Keys(ctx, prefix, after, deleteAtOnce)
+	keys, _, err := s.parts.Sources.Own().Keys(ctx, 0, prefix, after, deleteAtOnce)
 	if err != nil {
 		return answer, request.As(err)
 	}

@@ -138,10 +138,7 @@ func (s *Service) Regions(c access.Caller) (a api.RegionsAnswer, err error) {
 	for _, r := range from.Regions() {
 		one := api.Region{
 			Region: r.Name, Self: r.Own, Linked: r.Linked, Known: r.Known || r.Own, Gone: r.Gone, Base: r.Base, Epoch: r.Epoch, Digest: r.Digest,
-			AsOf: api.Millis(queries.FreshOf(r).AsOf), EveryS: r.Every.Seconds(), HeardS: r.Heard.Seconds(), LagS: r.Lag.Seconds(), Late: r.Behind, Bytes: r.Bytes, Wrong: r.Wrong, Keys: r.Keys,
-		}
-		for _, n := range r.Late {
-			one.Nodes = append(one.Nodes, api.Late{Node: n.Name, Since: api.Millis(n.Since)})
+			AsOf: queries.FreshOf(r).AsOf, EveryS: r.Every.Seconds(), HeardS: r.Heard.Seconds(), LagS: r.Lag.Seconds(), Late: r.Behind, Bytes: r.Bytes, Wrong: r.Wrong, Keys: r.Keys, Nodes: r.Late,
 		}
 		a.Regions = append(a.Regions, one)
 	}

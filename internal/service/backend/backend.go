@@ -20,7 +20,7 @@ import (
 type Cluster interface {
 	// Freshness says until when the hits of all nodes are counted here, and of
 	// which nodes newer hits may be missing.
-	Freshness() (asOf time.Time, late []LateNode)
+	Freshness() api.Freshness
 	// Fresh returns when all hits are counted here that any node took before the call:
 	// upTo is the message of the journal that has the last of them, and now the latest of
 	// the nodes' clocks. If ctx ends before, the error is a *NotFreshError.
@@ -38,12 +38,6 @@ type Cluster interface {
 	// Remove permanently removes a dead node. The error
 	// wraps ErrUnknownNode, or ErrNodeHere if it is alive.
 	Remove(ctx context.Context, node string) (Removal, error)
-}
-
-// LateNode is one of which hits may be missing: it is not heard of, or lags.
-type LateNode struct {
-	Name  string
-	Since time.Time // its hits until then are counted here
 }
 
 // Node is what this node knows of one that counts hits.

@@ -49,7 +49,7 @@ type Region struct {
 	Age    time.Duration // since AsOf, by this node's clock
 	Lag    time.Duration // of that, from AsOf until it came
 	Behind bool          // newer hits of it may be missing
-	Late   []LateNode    // nodes of it that are late
+	Late   []api.Late    // nodes of it that are late
 	Bytes  uint64        // of its digests and bases, since the start
 	Wrong  uint64        // batches whose running total was not the next
 	Keys   []string      // prefixes of the keys that it tells other regions; none: all

@@ -63,15 +63,15 @@ func (q OverviewQuery) of(ctx context.Context, s *service.Service, c access.Call
 	end := s.Now()
 	answer := api.OverviewAnswer{WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}, Keys: []api.KeyView{}}
 	divided := partsOf(end, q.Window)
-	var questions []queries.CountQuestion
+	var questions []api.CountQuestion
 	all := s.ReadsAll(c)
 	if all {
-		questions = divided.append([]queries.CountQuestion{
+		questions = divided.append([]api.CountQuestion{
 			{Key: weir.AllKeys, At: end, Window: now}, {Key: weir.AllKeys, At: end, Window: q.Window}, {Key: weir.AllKeys, At: end.Add(-q.Window), Window: q.Window},
 		}, weir.AllKeys, 0)
 	}
 	for _, key := range keys {
-		questions = divided.append(append(questions, queries.CountQuestion{Key: key, At: end, Window: q.Window}, queries.CountQuestion{Key: key, At: end.Add(-q.Window), Window: q.Window}), key, 0)
+		questions = divided.append(append(questions, api.CountQuestion{Key: key, At: end, Window: q.Window}, api.CountQuestion{Key: key, At: end.Add(-q.Window), Window: q.Window}), key, 0)
 	}
 	bounds, fresh, err := s.Batch(ctx, c, questions)
 	if err != nil {

@@ -33,9 +33,9 @@ type KeyQuery struct {
 func KeyView(ctx context.Context, s *service.Service, c access.Caller, q KeyQuery) (api.KeyAnswer, error) {
 	end := s.Now()
 	answer := api.KeyAnswer{Key: q.Key, WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}}
-	var questions []queries.CountQuestion
+	var questions []api.CountQuestion
 	for _, w := range windows {
-		questions = append(questions, queries.CountQuestion{Key: q.Key, At: end, Window: w}, queries.CountQuestion{Key: q.Key, At: end.Add(-w), Window: w})
+		questions = append(questions, api.CountQuestion{Key: q.Key, At: end, Window: w}, api.CountQuestion{Key: q.Key, At: end.Add(-w), Window: w})
 	}
 	divided := partsOf(end, q.Window)
 	questions = divided.append(divided.append(questions, q.Key, 0), q.Key, q.Window)
@@ -170,10 +170,10 @@ func mod(a, b int64) int64 { return (a%b + b) % b }
 func (p parts) len() int { return int((p.to - p.from + p.step - 1) / p.step) }
 
 // append adds the questions of a key in all parts, moved back by a while.
-func (p parts) append(questions []queries.CountQuestion, key string, back time.Duration) []queries.CountQuestion {
+func (p parts) append(questions []api.CountQuestion, key string, back time.Duration) []api.CountQuestion {
 	for at := p.from; at < p.to; at += p.step {
 		end := min(at+p.step, p.to)
-		questions = append(questions, queries.CountQuestion{Key: key, At: time.Unix(end, 0).Add(-back), Window: time.Duration(end-at) * time.Second})
+		questions = append(questions, api.CountQuestion{Key: key, At: time.Unix(end, 0).Add(-back), Window: time.Duration(end-at) * time.Second})
 	}
 	return questions
 }

@@ -47,10 +47,10 @@ func WhatIfView(ctx context.Context, s *service.Service, c access.Caller, q What
 	divided := partsOf(end, q.Window)
 	stretches := stretchesOf(divided)
 	answer.Coarsest = stretches[0].To - stretches[0].From
-	var questions []queries.CountQuestion
+	var questions []api.CountQuestion
 	for _, key := range keys {
 		for _, p := range stretches {
-			questions = append(questions, queries.CountQuestion{Key: key, At: time.Unix(p.To, 0), Window: time.Duration(p.To-p.From) * time.Second})
+			questions = append(questions, api.CountQuestion{Key: key, At: time.Unix(p.To, 0), Window: time.Duration(p.To-p.From) * time.Second})
 		}
 	}
 	bounds, fresh, err := s.Batch(ctx, c, questions)

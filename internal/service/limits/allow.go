@@ -156,7 +156,7 @@ func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions
 	if err != nil {
 		return nil, api.Freshness{}, err
 	}
-	counts := make([]queries.CountQuestion, len(questions))
+	counts := make([]api.CountQuestion, len(questions))
 	checked := ""
 	for i, q := range questions {
 		if q.Policy != checked {
@@ -165,7 +165,7 @@ func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions
 			}
 			checked = q.Policy
 		}
-		counts[i] = queries.CountQuestion{Key: admit.HitPrefix + q.Policy + ":" + q.Outcome, At: q.At, Window: q.Window}
+		counts[i] = api.CountQuestion{Key: admit.HitPrefix + q.Policy + ":" + q.Outcome, At: q.At, Window: q.Window}
 	}
 	return s.parts.Sources.Batch(ctx, counts)
 }

@@ -28,7 +28,7 @@ func (s *Service) NoteDenial(requests []admit.Request, d *admit.Decision) {
 }
 
 // clockOfDenials is a activity.Clock.
-func (s *Service) clockOfDenials() (activity.Moment, activity.About) {
+func (s *Service) clockOfDenials() (activity.Moment, api.DenialKnowledge) {
 	clock := replication.Of(s.parts.Engine)
 	raw := clock.UncorrectedWall()
 	now := activity.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
@@ -93,7 +93,7 @@ func mayKnow(may access.Rights, d *activity.Denial) bool {
 func (s *Service) denialAnswer(id string, d *activity.Denial) api.DenialAnswer {
 	answer := api.DenialAnswer{
 		ID: id, Node: s.denials.Node(), At: api.Millis(d.At), Times: d.Times, Last: api.Millis(d.Last), More: d.More, Limits: make([]api.DenialLimit, len(d.Rules)),
-		Freshness: api.DenialKnowledge{AsOf: api.Millis(d.AsOf), Late: d.Late},
+		Freshness: d.About,
 	}
 	set := s.parts.Policies.Set()
 	for i := range d.Rules {

@@ -37,7 +37,7 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 	if may.All() {
 		answer.File = s.parts.PolicyFile.State()
 	}
-	questions := make([]queries.CountQuestion, 0, 3*len(policies))
+	questions := make([]api.CountQuestion, 0, 3*len(policies))
 	for i, p := range policies {
 		made := api.LimitPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door, Version: p.Version,
@@ -49,11 +49,11 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 		}
 		made.Regions, made.Global = regionParts(p.Parts), p.Global
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
-			questions = append(questions, queries.CountQuestion{Key: admit.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
+			questions = append(questions, api.CountQuestion{Key: admit.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
 		}
 		answer.Limits[i] = made
 	}
-	counts, fresh, err := s.parts.Sources.Own().Counts(ctx, questions, nil)
+	counts, fresh, err := s.parts.Sources.Own().Counts(ctx, 0, questions, nil)
 	if err != nil {
 		return api.LimitsAnswer{}, request.As(err)
 	}

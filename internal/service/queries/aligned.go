@@ -64,7 +64,7 @@ func (s *Service) Aligned(ctx context.Context, c access.Caller, q AlignedQuery) 
 	if err != nil {
 		return none, err
 	}
-	now := asked.present()
+	now := asked.now()
 	bounds, err := q.bounds(now)
 	if err != nil {
 		return none, &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
@@ -168,22 +168,22 @@ func boundsOf(t *backend.HistoryTotal) api.Bounds {
 
 // fillFromWindows completes points: where history has some, the windows bound them from above.
 func (s *Service) fillFromWindows(ctx context.Context, asked Asked, key string, answer *api.SeriesAnswer, bounds []int64, open []int, now time.Time) error {
-	questions := make([]CountQuestion, 0, len(open))
+	questions := make([]api.CountQuestion, 0, len(open))
 	asking := make([]int, 0, len(open))
 	for _, i := range open {
 		last := min(bounds[i+1]-1, now.Unix())
 		if seconds := last + 1 - bounds[i]; seconds > 0 {
-			questions = append(questions, CountQuestion{Key: key, At: time.Unix(last, 0), Window: time.Duration(seconds) * time.Second})
+			questions = append(questions, api.CountQuestion{Key: key, At: time.Unix(last, 0), Window: time.Duration(seconds) * time.Second})
 			asking = append(asking, i)
 		}
 	}
-	counts, fresh, err := asked.Answers.Counts(ctx, questions, make([]weir.Count, 0, len(questions)))
+	counts, fresh, err := asked.Answers.Counts(ctx, asked.upTo, questions, make([]weir.Count, 0, len(questions)))
 	if err != nil {
 		return request.As(err)
 	}
 	fresh = asked.Fresh(fresh)
 	if answer.Source == "windows" {
-		answer.Freshness = fresh.Answer()
+		answer.Freshness = fresh
 	}
 	for k, i := range asking {
 		p, c := &answer.Points[i], &counts[k]
@@ -237,7 +237,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 	if err != nil {
 		return none, err
 	}
-	from, to, err := q.bounds(asked.present())
+	from, to, err := q.bounds(asked.now())
 	if err != nil {
 		return none, &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
 	}

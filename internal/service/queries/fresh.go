@@ -10,7 +10,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -19,7 +18,8 @@ import (
 type Asked struct {
 	of      *Sources
 	Answers Answers
-	now     time.Time // zero: of.Now, if a question is about it
+	present time.Time // zero: of.Now, if a question is about it
+	upTo    uint64    // message of the journal that the answers must have; 0: any
 	asOf    time.Time // all hits until then are in; zero: as the answer says
 }
 
@@ -35,26 +35,18 @@ func (s *Sources) Await(ctx context.Context, within time.Duration) (Asked, error
 // At is the time that a question is about, which field names; zero means now. A time that no hit may have yet is an
 // error: its count would still change, so no answer about it is exact.
 func (a Asked) At(field string, t time.Time) (time.Time, error) {
-	if !t.IsZero() {
-		return t, a.of.notAhead(field, t)
-	}
-	return a.present(), nil
-}
-
-// time is t, or the present if t is zero.
-func (a Asked) time(t time.Time) time.Time {
 	if t.IsZero() {
-		return a.present()
+		return a.now(), nil
 	}
-	return t
+	return t, a.of.notAhead(field, t)
 }
 
-// present is the time of a question that names none.
-func (a Asked) present() time.Time {
-	if a.now.IsZero() {
+// now is the time of a question that names none.
+func (a Asked) now() time.Time {
+	if a.present.IsZero() {
 		return a.of.Now()
 	}
-	return a.now
+	return a.present
 }
 
 // notAhead refuses a time after the latest that a hit may have.
@@ -84,22 +76,22 @@ func (s *Sources) latest(theirs time.Time) time.Time {
 }
 
 // Fresh is that of an answer: what was waited for is in it.
-func (a Asked) Fresh(of Fresh) Fresh {
+func (a Asked) Fresh(of api.Freshness) api.Freshness {
 	if a.asOf.IsZero() {
 		return of
 	}
-	return Fresh{AsOf: a.asOf}
+	return api.Freshness{AsOf: api.Millis(a.asOf)}
 }
 
 // AboutKey is Fresh for an answer about a key: with the regions that do not tell it.
-func (a Asked) AboutKey(of Fresh, key string) Fresh {
+func (a Asked) AboutKey(of api.Freshness, key string) api.Freshness {
 	of = a.Fresh(of)
 	of.Untold = a.untold(func(r *backend.Region) bool { return r.Tells(key) })
 	return of
 }
 
 // AboutPrefixes is Fresh for an answer about all keys that begin so.
-func (a Asked) AboutPrefixes(of Fresh, prefixes []string) Fresh {
+func (a Asked) AboutPrefixes(of api.Freshness, prefixes []string) api.Freshness {
 	of = a.Fresh(of)
 	of.Untold = a.untold(func(r *backend.Region) bool {
 		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return !r.TellsAll(prefix) })
@@ -135,9 +127,9 @@ func notFresh(err error) error {
 type peers interface {
 	// fresh says how new the hits are that are counted here. It is asked for before what
 	// it is said of.
-	fresh() Fresh
+	fresh() api.Freshness
 	// aboutDenial is fresh for a denial of just now: nothing is allocated where no node is late.
-	aboutDenial(now time.Time) activity.About
+	aboutDenial(now time.Time) api.DenialKnowledge
 	// await waits until all hits are here that any node took before, for at most within,
 	// which is above 0.
 	await(ctx context.Context, within time.Duration) (Asked, error)
@@ -154,13 +146,15 @@ func (s *Sources) peersOf(c backend.Cluster) peers {
 // alone has all hits, always.
 type alone struct{ s *Sources }
 
-func (a alone) fresh() Fresh { return Fresh{AsOf: a.s.Wall()} }
+func (a alone) fresh() api.Freshness { return api.Freshness{AsOf: api.Millis(a.s.Wall())} }
 
-func (alone) aboutDenial(now time.Time) activity.About { return activity.About{AsOf: now} }
+func (alone) aboutDenial(now time.Time) api.DenialKnowledge {
+	return api.DenialKnowledge{AsOf: api.Millis(now)}
+}
 
 func (a alone) await(context.Context, time.Duration) (Asked, error) {
 	asOf := a.s.Wall()
-	return Asked{a.s, a.s.own, a.s.Now(), asOf}, nil
+	return Asked{of: a.s, Answers: a.s.own, present: a.s.Now(), asOf: asOf}, nil
 }
 
 func (alone) addReady(*api.Ready) {}
@@ -168,25 +162,20 @@ func (alone) addReady(*api.Ready) {}
 type clustered struct {
 	s       *Sources
 	cluster backend.Cluster
-	last    concurrency.Value[Fresh]
+	last    concurrency.Value[api.Freshness]
 }
 
 // freshnessEvery is how old a Freshness may be: it only says too little. The journal may
 // be busy with what it missed: then one question waits for it, and not all.
 const freshnessEvery = 50 * time.Millisecond
 
-func (c *clustered) fresh() Fresh {
-	return c.last.Get(freshnessEvery, func() Fresh {
-		asOf, silent := c.cluster.Freshness()
-		return Fresh{AsOf: asOf, Late: silent}
-	})
-}
+func (c *clustered) fresh() api.Freshness { return c.last.Get(freshnessEvery, c.cluster.Freshness) }
 
-func (c *clustered) aboutDenial(time.Time) activity.About {
+func (c *clustered) aboutDenial(time.Time) api.DenialKnowledge {
 	fresh := c.fresh()
-	about := activity.About{AsOf: fresh.AsOf}
+	about := api.DenialKnowledge{AsOf: fresh.AsOf}
 	for _, late := range fresh.Late {
-		about.Late = append(about.Late, late.Name)
+		about.Late = append(about.Late, late.Node)
 	}
 	return about
 }
@@ -204,10 +193,10 @@ func (c *clustered) await(ctx context.Context, within time.Duration) (Asked, err
 	if err != nil {
 		return Asked{}, notFresh(err)
 	}
-	return Asked{s, s.own.After(upTo), s.latest(theirs), asOf}, nil
+	return Asked{of: s, Answers: s.own, present: s.latest(theirs), upTo: upTo, asOf: asOf}, nil
 }
 
 func (c *clustered) addReady(a *api.Ready) {
-	fresh := c.fresh().Answer()
+	fresh := c.fresh()
 	a.Freshness = &fresh
 }

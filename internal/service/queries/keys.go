@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -41,11 +40,11 @@ func (s *Service) Keys(ctx context.Context, c access.Caller, q KeysQuery) (api.K
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}
-	keys, fresh, err := keysOf(ctx, asked.Answers, q, parts)
+	keys, fresh, err := keysOf(ctx, &asked, q, parts)
 	if err != nil {
 		return api.KeysAnswer{}, request.As(err)
 	}
-	answer := api.KeysAnswer{Keys: keys, Freshness: asked.AboutPrefixes(fresh, parts).Answer()}
+	answer := api.KeysAnswer{Keys: keys, Freshness: asked.AboutPrefixes(fresh, parts)}
 	if len(keys) > q.Limit {
 		answer.Keys = keys[:q.Limit]
 		answer.Next = keys[q.Limit-1]
@@ -58,9 +57,9 @@ func (s *Service) Keys(ctx context.Context, c access.Caller, q KeysQuery) (api.K
 
 // keysOf is the first keys of several prefixes, which are sorted, and of which none is within
 // another; one more than the page holds.
-func keysOf(ctx context.Context, answers Answers, q KeysQuery, prefixes []string) (all []string, fresh Fresh, err error) {
+func keysOf(ctx context.Context, asked *Asked, q KeysQuery, prefixes []string) (all []string, fresh api.Freshness, err error) {
 	for i, prefix := range prefixes {
-		keys, of, err := answers.Keys(ctx, prefix, q.After, q.Limit+1-len(all))
+		keys, of, err := asked.Answers.Keys(ctx, asked.upTo, prefix, q.After, q.Limit+1-len(all))
 		if err != nil {
 			return nil, fresh, err
 		}
@@ -104,14 +103,14 @@ func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.Top
 	if err != nil {
 		return api.TopAnswer{}, err
 	}
-	keys, fresh, err := topOf(ctx, asked.Answers, at, q, parts)
+	keys, fresh, err := topOf(ctx, &asked, at, q, parts)
 	if err != nil {
 		return api.TopAnswer{}, request.As(err)
 	}
 	fresh = asked.AboutPrefixes(fresh, parts)
 	answer := api.TopAnswer{
 		WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: at}, Prefix: q.Prefix,
-		Keys: make([]api.TopKey, len(keys)), Freshness: fresh.Answer(),
+		Keys: make([]api.TopKey, len(keys)), Freshness: fresh,
 	}
 	for i, k := range keys {
 		answer.Keys[i] = api.TopKey{Key: k.Key, Bounds: SourceBounds(&k.Count, &fresh)}
@@ -120,9 +119,9 @@ func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.Top
 }
 
 // topOf merges the lists of several prefixes, of which none is within another.
-func topOf(ctx context.Context, answers Answers, at time.Time, q TopQuery, prefixes []string) (all []weir.KeyCount, fresh Fresh, err error) {
+func topOf(ctx context.Context, asked *Asked, at time.Time, q TopQuery, prefixes []string) (all []weir.KeyCount, fresh api.Freshness, err error) {
 	for i, prefix := range prefixes {
-		keys, of, err := answers.Top(ctx, at, q.Window, q.N, prefix)
+		keys, of, err := asked.Answers.Top(ctx, asked.upTo, at, q.Window, q.N, prefix)
 		if err != nil {
 			return nil, fresh, err
 		}
@@ -142,9 +141,9 @@ func topOf(ctx context.Context, answers Answers, at time.Time, q TopQuery, prefi
 }
 
 // lateInAny is who is late in one of two answers.
-func lateInAny(a, b []backend.LateNode) []backend.LateNode {
+func lateInAny(a, b []api.Late) []api.Late {
 	for _, late := range b {
-		if !slices.ContainsFunc(a, func(has backend.LateNode) bool { return has.Name == late.Name }) {
+		if !slices.ContainsFunc(a, func(has api.Late) bool { return has.Node == late.Node }) {
 			a = append(slices.Clip(a), late)
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Service) Count(ctx context.Context, c access.Caller, q CountQuery) ([]a
 type Counting struct {
 	Answers []api.CountAnswer // of the last call
 
-	questions []CountQuestion
+	questions []api.CountQuestion
 	counts    []weir.Count
 }
 
@@ -93,18 +93,18 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 	}
 	for _, key := range q.Keys {
 		for _, w := range windows {
-			into.questions = append(into.questions, CountQuestion{Key: key, At: at, Window: w})
+			into.questions = append(into.questions, api.CountQuestion{Key: key, At: at, Window: w})
 		}
 	}
-	var of Fresh
-	if into.counts, of, err = asked.Answers.Counts(ctx, into.questions, into.counts[:0]); err != nil {
+	var of api.Freshness
+	if into.counts, of, err = asked.Answers.Counts(ctx, asked.upTo, into.questions, into.counts[:0]); err != nil {
 		return request.As(err)
 	}
 	var fresh api.Freshness
 	for i := range into.counts {
 		question := &into.questions[i]
 		if of = asked.AboutKey(of, question.Key); i == 0 || of.Untold != nil || fresh.Untold != nil {
-			fresh = of.Answer()
+			fresh = of
 		}
 		into.Answers = append(into.Answers, api.CountAnswer{
 			Key: question.Key, WindowSeconds: int64(question.Window / time.Second), At: api.Time{Time: at},
@@ -155,7 +155,7 @@ func New(p Parts) *Service { return &Service{p} }
 // BusiestKeys is the n keys with most hits in a window among those that begin with one of prefixes, of which none is
 // within another. It is for whoever MayReadFigures: callers are not asked for. O(keys) for each prefix.
 func (s *Service) BusiestKeys(ctx context.Context, w time.Duration, n int, prefixes []string) ([]string, error) {
-	top, _, err := topOf(ctx, s.parts.Sources.Own(), s.parts.Sources.Now(), TopQuery{Window: w, N: n}, prefixes)
+	top, _, err := topOf(ctx, &Asked{Answers: s.parts.Sources.Own()}, s.parts.Sources.Now(), TopQuery{Window: w, N: n}, prefixes)
 	if err != nil {
 		return nil, request.As(err)
 	}
@@ -169,10 +169,10 @@ func (s *Service) BusiestKeys(ctx context.Context, w time.Duration, n int, prefi
 // KeyFigures counts keys in windows that end now: for each key, each window. It is for the same callers as BusiestKeys.
 func (s *Service) KeyFigures(ctx context.Context, keys []string, windows []time.Duration) ([]api.Bounds, error) {
 	now := s.parts.Sources.Now()
-	questions := make([]CountQuestion, 0, len(keys)*len(windows))
+	questions := make([]api.CountQuestion, 0, len(keys)*len(windows))
 	for _, key := range keys {
 		for _, w := range windows {
-			questions = append(questions, CountQuestion{Key: key, At: now, Window: w})
+			questions = append(questions, api.CountQuestion{Key: key, At: now, Window: w})
 		}
 	}
 	bounds, _, err := s.parts.Sources.BoundsOf(ctx, questions)
@@ -181,7 +181,7 @@ func (s *Service) KeyFigures(ctx context.Context, keys []string, windows []time.
 
 // Batch answers many questions about keys, each with a time and window of its own, in their order. It
 // is for doors that put views together: one question of a client, and one of its requests.
-func (s *Service) Batch(ctx context.Context, c access.Caller, questions []CountQuestion) ([]api.Bounds, api.Freshness, error) {
+func (s *Service) Batch(ctx context.Context, c access.Caller, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {
 		return nil, api.Freshness{}, err

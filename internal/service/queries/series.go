@@ -39,19 +39,22 @@ func (s *Service) Series(ctx context.Context, c access.Caller, q SeriesQuery) (a
 	if err != nil {
 		return api.SeriesAnswer{}, err
 	}
-	to, from := asked.time(q.To), q.From // charts end with the present span, which is in the future
+	to, from := q.To, q.From // charts end with the present span, which is in the future
+	if to.IsZero() {
+		to = asked.now()
+	}
 	if from.IsZero() {
 		from = to.Add(-defaultSpan)
 	}
 	from, to = alignToEnd(from, to, q.Step)
-	points, fresh, err := asked.Answers.Series(ctx, q.Key, from, to, q.Step)
+	points, fresh, err := asked.Answers.Series(ctx, asked.upTo, q.Key, from, to, q.Step)
 	if err != nil {
 		return api.SeriesAnswer{}, request.As(err)
 	}
 	fresh = asked.AboutKey(fresh, q.Key)
 	answer := api.SeriesAnswer{
 		Key: q.Key, From: api.Time{Time: from}, To: api.Time{Time: to}, StepSeconds: int64(q.Step / time.Second),
-		Points: make([]api.Point, len(points)), Freshness: fresh.Answer(),
+		Points: make([]api.Point, len(points)), Freshness: fresh,
 	}
 	for i, p := range points {
 		answer.Points[i] = api.Point{At: api.Time{Time: p.At}, Bounds: SourceBounds(&p.Count, &fresh)}
@@ -85,7 +88,7 @@ func (s *Service) ofHistory(q *CountQuery) bool {
 // answerFromHistory answers from history where that knows more of a window than the answer from the
 // windows, which stays where history can't be asked, or is not past the window's end. fresh is that of
 // the answers; within, if not 0, is for how long to wait for all hits before the question.
-func (s *Service) answerFromHistory(ctx context.Context, into *Counting, fresh Fresh, within time.Duration) {
+func (s *Service) answerFromHistory(ctx context.Context, into *Counting, fresh api.Freshness, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, backend.HistoryTimeout)
 	defer cancel()
 	awaited := false
@@ -109,12 +112,12 @@ func (s *Service) answerFromHistory(ctx context.Context, into *Counting, fresh F
 			continue
 		}
 		if awaited && fresh.AsOf.After(asOf) {
-			asOf = fresh.AsOf
+			asOf = fresh.AsOf.Time
 		}
 		c, t := &into.counts[i], totals[0]
 		*c = weir.Count{Lower: t.Lower, Estimate: t.Lower + (t.Upper-t.Lower)/2, Upper: t.Upper}
-		of := Fresh{AsOf: asOf}
-		a.Bounds, a.Freshness, a.Source = SourceBounds(c, &of), of.Answer(), "history"
+		of := api.Freshness{AsOf: api.Millis(asOf)}
+		a.Bounds, a.Freshness, a.Source = SourceBounds(c, &of), of, "history"
 	}
 }
 

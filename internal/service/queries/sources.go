@@ -10,7 +10,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -62,10 +61,10 @@ func (s *Sources) Now() time.Time {
 func (s *Sources) Wall() time.Time { return replication.Of(s.engine).Wall() }
 
 // Freshness is that of this node.
-func (s *Sources) Freshness() api.Freshness { return s.peers.fresh().Answer() }
+func (s *Sources) Freshness() api.Freshness { return s.peers.fresh() }
 
 // AboutDenial is what a denial of just now knew of other nodes.
-func (s *Sources) AboutDenial(now time.Time) activity.About { return s.peers.aboutDenial(now) }
+func (s *Sources) AboutDenial(now time.Time) api.DenialKnowledge { return s.peers.aboutDenial(now) }
 
 // AddReady adds what is to say of other nodes on whether this one is ready.
 func (s *Sources) AddReady(a *api.Ready) { s.peers.addReady(a) }
@@ -74,7 +73,7 @@ func (s *Sources) AddReady(a *api.Ready) { s.peers.addReady(a) }
 const MaxBatch = 50_000
 
 // Batch is BoundsOf for questions of a client, whose number is bounded.
-func (s *Sources) Batch(ctx context.Context, questions []CountQuestion) ([]api.Bounds, api.Freshness, error) {
+func (s *Sources) Batch(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	if len(questions) > MaxBatch {
 		return nil, api.Freshness{}, &request.Error{Code: api.CodeTooManyAnswers, Message: fmt.Sprintf("%d questions: ask for at most %d at once", len(questions), MaxBatch)}
 	}
@@ -82,8 +81,8 @@ func (s *Sources) Batch(ctx context.Context, questions []CountQuestion) ([]api.B
 }
 
 // BoundsOf counts for this region.
-func (s *Sources) BoundsOf(ctx context.Context, questions []CountQuestion) ([]api.Bounds, api.Freshness, error) {
-	counts, fresh, err := s.own.Counts(ctx, questions, make([]weir.Count, 0, len(questions)))
+func (s *Sources) BoundsOf(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
+	counts, fresh, err := s.own.Counts(ctx, 0, questions, make([]weir.Count, 0, len(questions)))
 	if err != nil {
 		return nil, api.Freshness{}, request.As(err)
 	}
@@ -91,91 +90,59 @@ func (s *Sources) BoundsOf(ctx context.Context, questions []CountQuestion) ([]ap
 	for i := range counts {
 		bounds[i] = SourceBounds(&counts[i], &fresh)
 	}
-	return bounds, fresh.Answer(), nil
+	return bounds, fresh, nil
 }
 
-// Answers is who answers questions about keys: the engine, or, where nodes hold a
-// share of the keys each, what asks the others too. Like a Journal it is adapted by
-// whoever wires the two. Errors are *weir.Error, or that of ctx; answers are whole
-// and are not changed.
+// Answers answers questions about keys: an engine, or where nodes hold a share of the keys each, the router of a cluster,
+// which asks the others too. Errors are *weir.Error, or the error of ctx; answers are whole and are not changed. upTo is a
+// message of the journal (Cluster.Fresh) that this node has applied, and up to which answers must have all; where no node
+// that is asked has it in time, the error is api.CodeNotFresh.
 type Answers interface {
 	// Counts appends to counts an answer for each question. Keys of questions are the caller's, who may change
-	// them after it: what keeps them longer copies them.
-	Counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error)
-	Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error)
-	Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error)
-	Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error)
+	// them afterwards: an implementation copies what it keeps longer.
+	Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) ([]weir.Count, api.Freshness, error)
+	Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error)
+	Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error)
+	Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error)
 	Delete(ctx context.Context, key string) (bool, error)
-
-	// After is for questions whose answers must have all up to a message of the journal
-	// (Cluster.Fresh), which this node has. Where nobody who is asked has it in time, the
-	// error is api.CodeNotFresh.
-	After(upTo uint64) Answers
 
 	// LimitKeys is weir.KeyedLimit.Keys of a shared limit.
 	LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error)
 }
 
-// CountQuestion asks how many hits a key has in (At-Window, At].
-type CountQuestion struct {
-	Key    string
-	At     time.Time
-	Window time.Duration
-}
-
-// Fresh says how much of the newest hits is in an answer.
-type Fresh struct {
-	AsOf time.Time // all hits that any node took until then
-	Late []backend.LateNode
-
-	Untold []string // regions that do not tell the keys that were asked for
-}
-
-// Answer is f for an answer.
-func (f Fresh) Answer() api.Freshness {
-	a := api.Freshness{AsOf: api.Millis(f.AsOf), Untold: f.Untold}
-	for _, n := range f.Late {
-		a.Late = append(a.Late, api.Late{Node: n.Name, Since: api.Millis(n.Since)})
-	}
-	return a
-}
-
-// held answers from the engine, which holds all keys.
+// held answers from the engine, which holds all keys and has applied all that is asked for.
 type held struct{ s *Sources }
 
-func (h held) Counts(_ context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error) {
+func (h held) Counts(_ context.Context, _ uint64, questions []api.CountQuestion, counts []weir.Count) ([]weir.Count, api.Freshness, error) {
 	fresh := h.s.peers.fresh()
 	for i := range questions {
 		q := &questions[i]
 		c, err := h.s.engine.CountAt(q.At, q.Key, q.Window)
 		if err != nil {
-			return counts, Fresh{}, err
+			return counts, api.Freshness{}, err
 		}
 		counts = append(counts, c)
 	}
 	return counts, fresh, nil
 }
 
-func (h held) Series(_ context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+func (h held) Series(_ context.Context, _ uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
 	fresh := h.s.peers.fresh()
 	points, err := h.s.engine.Series(key, from, to, step)
 	return points, fresh, err
 }
 
-func (h held) Top(_ context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+func (h held) Top(_ context.Context, _ uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
 	fresh := h.s.peers.fresh()
 	keys, err := h.s.engine.Top(at, w, n, prefix)
 	return keys, fresh, err
 }
 
-func (h held) Keys(_ context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+func (h held) Keys(_ context.Context, _ uint64, prefix, after string, limit int) ([]string, api.Freshness, error) {
 	fresh := h.s.peers.fresh()
 	keys, err := h.s.engine.Keys(prefix, after, limit)
 	return keys, fresh, err
 }
-
-// After is h itself: this node has applied all that is asked for.
-func (h held) After(uint64) Answers { return h }
 
 func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.engine.Delete(key) }
 
@@ -187,7 +154,7 @@ func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.Ke
 // nobody knows.
 //
 // The upper one is that of c, which must stay as it is.
-func SourceBounds(c *weir.Count, fresh *Fresh) api.Bounds {
+func SourceBounds(c *weir.Count, fresh *api.Freshness) api.Bounds {
 	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
 	if len(fresh.Late) == 0 && len(fresh.Untold) == 0 && c.HasUpper() {
 		b.Upper, b.Exact = &c.Upper, c.Exact()

@@ -28,7 +28,7 @@ type Worldwide struct {
 type regionPart struct {
 	region string
 	count  weir.Count
-	fresh  Fresh
+	fresh  api.Freshness
 }
 
 // others are the regions but this one, as they are before they are read.
@@ -48,45 +48,45 @@ func (w *Worldwide) others() map[string]backend.Region {
 }
 
 // FreshOf is how new the hits of a region are.
-func FreshOf(r backend.Region) Fresh {
-	f := Fresh{AsOf: r.AsOf}
+func FreshOf(r backend.Region) api.Freshness {
+	f := api.Freshness{AsOf: api.Millis(r.AsOf)}
 	if r.AsOf.IsZero() {
-		f.AsOf = time.Unix(0, 0)
+		f.AsOf.Time = time.Unix(0, 0)
 	}
 	if r.Behind {
-		f.Late = append(f.Late, backend.LateNode{Name: r.Name, Since: f.AsOf})
+		f.Late = append(f.Late, api.Late{Node: r.Name, Since: f.AsOf})
 	}
 	for _, n := range r.Late {
-		f.Late = append(f.Late, backend.LateNode{Name: r.Name + "/" + n.Name, Since: n.Since})
+		f.Late = append(f.Late, api.Late{Node: r.Name + "/" + n.Node, Since: n.Since})
 	}
 	return f
 }
 
 // with is how new an answer is that has those of others too.
-func (w *Worldwide) with(own Fresh, others map[string]backend.Region) Fresh {
+func (w *Worldwide) with(own api.Freshness, others map[string]backend.Region) api.Freshness {
 	own = w.ownFresh(own)
 	own.Late = slices.Clone(own.Late)
 	for _, r := range others {
 		f := FreshOf(r)
-		if f.AsOf.Before(own.AsOf) {
+		if f.AsOf.Before(own.AsOf.Time) {
 			own.AsOf = f.AsOf
 		}
 		own.Late = append(own.Late, f.Late...)
 	}
-	slices.SortFunc(own.Late, func(a, b backend.LateNode) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(own.Late, func(a, b api.Late) int { return cmp.Compare(a.Node, b.Node) })
 	return own
 }
 
-func (w *Worldwide) ownFresh(own Fresh) Fresh {
+func (w *Worldwide) ownFresh(own api.Freshness) api.Freshness {
 	if !w.asOf.IsZero() {
-		return Fresh{AsOf: w.asOf}
+		return api.Freshness{AsOf: api.Millis(w.asOf)}
 	}
 	return own
 }
 
-func (w *Worldwide) Counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error) {
+func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) ([]weir.Count, api.Freshness, error) {
 	others, first := w.others(), len(counts)
-	counts, fresh, err := w.own.Counts(ctx, questions, counts)
+	counts, fresh, err := w.own.Counts(ctx, upTo, questions, counts)
 	if err != nil {
 		return counts, fresh, err
 	}
@@ -136,9 +136,9 @@ func (w *Worldwide) addUnknown(others map[string]backend.Region) {
 	}
 }
 
-func (w *Worldwide) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+func (w *Worldwide) Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
 	others := w.others()
-	points, fresh, err := w.own.Series(ctx, key, from, to, step)
+	points, fresh, err := w.own.Series(ctx, upTo, key, from, to, step)
 	if err != nil {
 		return points, fresh, err
 	}
@@ -159,9 +159,9 @@ func (w *Worldwide) Series(ctx context.Context, key string, from, to time.Time, 
 	return points, w.with(fresh, others), err
 }
 
-func (w *Worldwide) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+func (w *Worldwide) Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error) {
 	others := w.others()
-	keys, fresh, err := w.own.Keys(ctx, prefix, after, limit)
+	keys, fresh, err := w.own.Keys(ctx, upTo, prefix, after, limit)
 	if err != nil {
 		return nil, fresh, err
 	}
@@ -184,10 +184,6 @@ func (w *Worldwide) Delete(ctx context.Context, key string) (bool, error) {
 	return w.own.Delete(ctx, key)
 }
 
-func (w *Worldwide) After(upTo uint64) Answers {
-	return &Worldwide{s: w.s, own: w.own.After(upTo), asOf: w.asOf, Keep: w.Keep}
-}
-
 func (w *Worldwide) LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
 	return w.own.LimitKeys(ctx, l, n)
 }
@@ -197,17 +193,17 @@ func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
 	parts := w.parts[i]
 	list := make([]api.RegionCount, len(parts))
 	for i := range parts {
-		list[i] = api.RegionCount{Region: parts[i].region, Bounds: SourceBounds(&parts[i].count, &parts[i].fresh), Freshness: parts[i].fresh.Answer()}
+		list[i] = api.RegionCount{Region: parts[i].region, Bounds: SourceBounds(&parts[i].count, &parts[i].fresh), Freshness: parts[i].fresh}
 	}
 	return list
 }
 
 // Top asks each region for its own list, adds up the keys of all lists, and asks for longer ones until no key that is in
 // none of them could be among the first n.
-func (w *Worldwide) Top(ctx context.Context, at time.Time, window time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+func (w *Worldwide) Top(ctx context.Context, upTo uint64, at time.Time, window time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
 	others := w.others()
 	for length := n; ; length = min(4*length, weir.MaxList) {
-		list, fresh, err := w.own.Top(ctx, at, window, length, prefix)
+		list, fresh, err := w.own.Top(ctx, upTo, at, window, length, prefix)
 		if err != nil {
 			return nil, fresh, err
 		}
@@ -230,7 +226,7 @@ func (w *Worldwide) Top(ctx context.Context, at time.Time, window time.Duration,
 		if err != nil {
 			return nil, fresh, err
 		}
-		all, err := w.sums(ctx, candidates, at, window)
+		all, err := w.sums(ctx, upTo, candidates, at, window)
 		if err != nil {
 			return nil, fresh, err
 		}
@@ -249,12 +245,12 @@ func most(list []weir.KeyCount, length int) uint64 {
 }
 
 // sums are the counts of keys, most hits first.
-func (w *Worldwide) sums(ctx context.Context, keys map[string]bool, at time.Time, window time.Duration) ([]weir.KeyCount, error) {
-	questions := make([]CountQuestion, 0, len(keys))
+func (w *Worldwide) sums(ctx context.Context, upTo uint64, keys map[string]bool, at time.Time, window time.Duration) ([]weir.KeyCount, error) {
+	questions := make([]api.CountQuestion, 0, len(keys))
 	for key := range keys {
-		questions = append(questions, CountQuestion{key, at.Truncate(time.Second), window})
+		questions = append(questions, api.CountQuestion{Key: key, At: at.Truncate(time.Second), Window: window})
 	}
-	counts, _, err := w.Counts(ctx, questions, nil)
+	counts, _, err := w.Counts(ctx, upTo, questions, nil)
 	all := make([]weir.KeyCount, len(counts))
 	for i, c := range counts {
 		all[i] = weir.KeyCount{Key: questions[i].Key, Count: c}
