@@ -23,7 +23,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary textbook check clean need-go settings web web-test pictures size
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary textbook check clean need-go settings docs docs-serve web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,10 +59,16 @@ test-bench: need-go
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
 
 test-browser: need-go
-	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$|TestReports$$' -timeout 5m ./...
+	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$|TestReports$$|TestReference$$' -timeout 5m ./...
 
 settings: need-go ## Write docs/settings.md from the settings of weir serve
 	$(GO) test ./cmd/weir -run 'TestSettingsPage$$' -count 1 -args -settings.update
+
+docs: build need-docs need-curl ## Build the site of the documentation in bin/site, and check its links
+	@tools/docs.sh $(BIN)/weir
+
+docs-serve: need-docs ## Show the site on http://127.0.0.1:5173 and reload it on changes
+	cd docs/.vitepress && npx vitepress dev .. --host 127.0.0.1
 
 web: need-node need-web ## Build the dashboard: web/dist from web/src, to be committed
 	cd web && npm run --silent build

@@ -20,6 +20,7 @@ npm|node npm|nodejs npm|clients and limiters for Node.js
 doors|npm:bench/doors/npm|npm|limiters for Node.js on the RESP listener
 tsc|npm:clients/typescript|npm|the client for TypeScript
 web|npm:web|npm|the source of the dashboard
+docs|npm:docs/.vitepress|npm|the site of the documentation
 chromium|chromium|chromium fonts-dejavu-core|the dashboard in a browser
 tmux|tmux|tmux|weir top in a terminal
 promtool|promtool|prometheus|alert rules and the Grafana dashboard

@@ -23,6 +23,18 @@ const policies = `limits:
   - {name: trial, keys: "login:*", limit: 2, per: 1m, mode: shadow}
 `
 
+// The reference of the API has an index of all operations, opens what the address names, and filters.
+func TestReference(t *testing.T) {
+	w := start(t, nil)
+	p := open(t, w.url+"/docs")
+	p.until(`document.querySelectorAll("nav a").length > 60 && !document.querySelector("details[open]")`)
+	p.audit("reference")
+	p.at("schema-CountAnswer")
+	p.until(`document.querySelector("details[open]")?.id === "schema-CountAnswer"`)
+	p.do(chromedp.SendKeys("nav input", "forward"))
+	p.until(`[...document.querySelectorAll("nav li")].filter(e => e.offsetParent).length === 1`)
+}
+
 // Every page shows what the server has, and goes on by itself.
 func TestPages(t *testing.T) {
 	w := start(t, func(cfg *node.Config) { cfg.Policies.File = file(t, "policies.yaml", policies) })

@@ -1,4 +1,4 @@
-// Shows /openapi.json. Everything from the document goes in as text, never as
+// Shows openapi.json with an index. Everything from the document goes in as text, never as
 // markup.
 "use strict";
 
@@ -58,6 +58,11 @@ function body(content) {
   });
 }
 
+// fold is a section that opens with a click or a link to it.
+function fold(id, heading, ...content) {
+  return element("details", { id }, element("summary", {}, ...heading), ...content);
+}
+
 function operation(path, method, op) {
   const parameters = table(["parameter", "type", "meaning"], (op.parameters || []).map((p) => [
     element("code", {}, p.name + (p.required ? "" : "?")),
@@ -68,10 +73,45 @@ function operation(path, method, op) {
     element("code", {}, status),
     element("div", {}, prose(response.description), ...body(response.content)),
   ]));
-  return element("section", { id: op.operationId },
-    element("h2", {}, element("code", { class: "method" }, method.toUpperCase()), element("code", {}, path)),
-    element("p", {}, element("strong", {}, op.summary || "")),
+  return fold(op.operationId,
+    [element("code", { class: "method " + method }, method.toUpperCase()), element("code", {}, path), " ", element("span", { class: "summary" }, op.summary || "")],
     prose(op.description), example(path, method, op), parameters, ...body(op.requestBody && op.requestBody.content), answers);
+}
+
+// group is the subject of a path: what follows its version.
+function group(path) {
+  return path.match(/^\/v1\/([^/]+)/)?.[1] || "server";
+}
+
+// index lists links to all operations and schemas, by subject, with a field that filters them.
+function index(groups, schemas) {
+  const lists = [...groups].map(([name, operations]) => [name, operations.map(({ path, method, op }) =>
+    [op.operationId, element("code", { class: "method " + method }, method.toUpperCase()), " ", path.replace("/v1/", "")])]);
+  lists.push(["schemas", schemas.map((name) => ["schema-" + name, name])]);
+  const nav = element("nav", { "aria-label": "Operations and schemas" });
+  const filter = element("input", { type: "search", placeholder: "Filter", "aria-label": "Filter operations and schemas" });
+  nav.append(filter, ...lists.map(([name, items]) => element("section", {}, element("h2", {}, name),
+    element("ul", {}, ...items.map(([id, ...text]) => element("li", {}, element("a", { href: "#" + id }, ...text)))))));
+  filter.addEventListener("input", () => {
+    for (const section of nav.querySelectorAll("section")) {
+      let any = false;
+      for (const item of section.querySelectorAll("li")) {
+        item.hidden = !item.textContent.toLowerCase().includes(filter.value.toLowerCase());
+        any ||= !item.hidden;
+      }
+      section.hidden = !any;
+    }
+  });
+  return nav;
+}
+
+// open opens what the address names.
+function open() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target instanceof HTMLDetailsElement) {
+    target.open = true;
+    target.scrollIntoView();
+  }
 }
 
 // example is a question that can be asked as it stands, with the parameters that
@@ -89,16 +129,24 @@ function example(path, method, op) {
 async function show() {
   const page = document.getElementById("page");
   try {
-    const api = await (await fetch("/openapi.json")).json();
-    const operations = Object.entries(api.paths).flatMap(([path, item]) =>
-      Object.entries(item).map(([method, op]) => operation(path, method, op)));
-    const schemas = Object.entries(api.components.schemas).map(([name, schema]) =>
-      element("section", { id: "schema-" + name }, element("h2", {}, name), prose(schema.description), fields(schema)));
+    const api = await (await fetch("openapi.json")).json();
+    const groups = new Map();
+    for (const [path, item] of Object.entries(api.paths)) {
+      for (const [method, op] of Object.entries(item)) {
+        groups.set(group(path), [...(groups.get(group(path)) || []), { path, method, op }]);
+      }
+    }
+    const schemas = Object.entries(api.components.schemas).sort(([a], [b]) => a.localeCompare(b));
     page.replaceChildren(
       element("h1", {}, `${api.info.title} API, version ${api.info.version}`),
       prose(api.info.description),
-      element("p", {}, element("a", { href: "/openapi.json" }, "/openapi.json"), " ", element("a", { href: "/metrics" }, "/metrics")),
-      ...operations, ...schemas);
+      element("p", {}, element("a", { href: "openapi.json" }, "OpenAPI document"), " ", element("a", { href: "metrics" }, "Metrics")),
+      ...[...groups].map(([name, operations]) => element("section", {}, element("h2", {}, name), ...operations.map(({ path, method, op }) => operation(path, method, op)))),
+      element("section", {}, element("h2", {}, "schemas"), ...schemas.map(([name, schema]) =>
+        fold("schema-" + name, [element("code", {}, name)], prose(schema.description), fields(schema)))));
+    page.before(index(groups, schemas.map(([name]) => name)));
+    addEventListener("hashchange", open);
+    open();
   } catch (error) {
     page.replaceChildren(element("p", {}, `The document could not be shown: ${error}`));
   }
