@@ -123,7 +123,8 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 		a.find(of.named(fmt.Sprintf("partition %d", b.Partition)), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.Seq, l.Epoch, b.Total, b.Total-before.Total+at.Total),
 			"the count of that partition")
 	}
-	if before.Seq != at.Seq || before.Total != at.Total {
+	begunBehind := of.torn && at.Seq > 0 && l.Epoch > at.Epoch && !a.Alone // perhaps, and lost as many batches as it lacked
+	if before.Seq != at.Seq || before.Total != at.Total || begunBehind {
 		told.Lost += lacking(before, *at)
 	}
 	*at = told

@@ -16,6 +16,7 @@ type Progress struct {
 	flush     uint64        // the last one of the epoch
 	known     bool          // the next flush is flush+1 or the first of an epoch; not so where it was not told, and after a gap
 	broken    uint64        // a flush of the epoch that lost a part: the others are passed over
+	torn      bool          // a flush of the epoch is lost, perhaps the first that told where the partitions stood when it began
 	taken     uint64        // one that was taken to be in the snapshots, by the first part that came
 	pending   []record.Part // of a flush whose last part has not come
 	start     *beginning    // where a snapshot begins that has none of these
@@ -49,14 +50,14 @@ func (l *Progress) part(where string, p record.Part) []record.Part {
 		l.repeats++
 		if p.Epoch == l.epoch && p.Flush == l.taken && !l.has([]record.Part{p}) {
 			l.taken = 0
-			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d is not in all snapshots", p.Flush, p.Epoch), "the hits of that flush in some partitions")
+			l.lacks(where, fmt.Sprintf("flush %d of epoch %d is not in all snapshots", p.Flush, p.Epoch), "the hits of that flush in some partitions")
 		}
 		return nil
 	}
 	if p.Epoch > l.epoch {
 		l.dropUnfinished() // its process ended before it was acknowledged
 		l.known = l.known || p.Flush == 1 && p.Number == 0
-		l.epoch, l.flush, l.broken, l.taken = p.Epoch, 0, 0, 0
+		l.epoch, l.flush, l.broken, l.taken, l.torn = p.Epoch, 0, 0, 0, !l.known
 	}
 	if l.heard.IsZero() { // or who waits for the rest would take it for one of long ago
 		l.node, l.heard = p.Node, time.UnixMilli(p.At)
@@ -73,7 +74,7 @@ func (l *Progress) part(where string, p record.Part) []record.Part {
 func (l *Progress) unsure(where string, p record.Part) []record.Part {
 	if len(l.pending) > 0 && (p.Flush > l.pending[0].Flush || p.Flush == l.pending[0].Flush && p.Number > uint64(len(l.pending))) {
 		if !l.has(l.pending) {
-			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d is not whole", l.pending[0].Flush, p.Epoch), "the hits of that flush")
+			l.lacks(where, fmt.Sprintf("flush %d of epoch %d is not whole", l.pending[0].Flush, p.Epoch), "the hits of that flush")
 		}
 		l.pending = nil
 	}
@@ -90,7 +91,7 @@ func (l *Progress) unsure(where string, p record.Part) []record.Part {
 	case p.Number > 0 && p.Restored && !p.Last: // of a backup that may never have been complete
 		return nil
 	case p.Number > 0:
-		l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.Flush, p.Epoch, p.Number), "the hits of that flush")
+		l.lacks(where, fmt.Sprintf("flush %d of epoch %d begins with part %d", p.Flush, p.Epoch, p.Number), "the hits of that flush")
 		l.broken, l.flush, l.known = p.Flush, p.Flush, true
 		return nil
 	default:
@@ -125,7 +126,7 @@ func (l *Progress) lose() {
 	if len(l.pending) > 0 {
 		l.broken = l.pending[0].Flush
 	}
-	l.known, l.pending = false, nil
+	l.known, l.pending, l.torn = false, nil, true
 }
 
 // next takes a part of the current epoch that is not of a finished flush.
@@ -136,7 +137,7 @@ func (l *Progress) next(where string, p record.Part) []record.Part {
 			l.repeats++
 			return nil
 		case p.Flush != open || p.Number > uint64(len(l.pending)):
-			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d is not whole", open, p.Epoch), "the hits of that flush")
+			l.lacks(where, fmt.Sprintf("flush %d of epoch %d is not whole", open, p.Epoch), "the hits of that flush")
 			l.broken, l.flush, l.known, l.pending = open, open, true, nil
 		}
 	}
@@ -145,14 +146,14 @@ func (l *Progress) next(where string, p record.Part) []record.Part {
 			return nil
 		}
 		if l.known && p.Flush != l.flush+1 {
-			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d follows flush %d", p.Flush, p.Epoch, l.flush), "the hits of the flushes between")
+			l.lacks(where, fmt.Sprintf("flush %d of epoch %d follows flush %d", p.Flush, p.Epoch, l.flush), "the hits of the flushes between")
 		}
 		l.flush, l.known = p.Flush-1, true
 		if p.Number != 0 {
 			if l.has([]record.Part{p}) { // it was whole when the snapshots were taken, which waited for it no longer
 				l.taken = p.Flush
 			} else {
-				l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.Flush, p.Epoch, p.Number), "the hits of that flush")
+				l.lacks(where, fmt.Sprintf("flush %d of epoch %d begins with part %d", p.Flush, p.Epoch, p.Number), "the hits of that flush")
 			}
 			l.broken, l.flush = p.Flush, p.Flush
 			return nil
@@ -223,6 +224,12 @@ func (l *Progress) dropUnfinished() {
 		l.unfinished++
 		l.pending = nil
 	}
+}
+
+// lacks names a flush of the epoch that is lost, or a part of it.
+func (l *Progress) lacks(where, what, cost string) {
+	l.torn = true
+	l.find(l.named(where), what, cost)
 }
 
 // named says of whom something was found, where there are many.
