@@ -196,26 +196,31 @@ func (m *Merges) Record(ctx context.Context, key string, e RestoreEntry) error {
 	})
 }
 
-// replacedBy is the origin of the last backup that replaced all hits; 0: none has.
-func (m *Merges) replacedBy(ctx context.Context) (id uint64, err error) {
+// get returns the value of an entry; nil: there is none.
+func (m *Merges) get(ctx context.Context, key string) (value []byte, err error) {
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
 		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
-		if errors.Is(err, jetstream.ErrBucketNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		entry, err := kv.Get(ctx, replacedKey)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			return nil
-		}
 		if err == nil {
-			id, err = strconv.ParseUint(string(entry.Value()), 16, 64)
+			var entry jetstream.KeyValueEntry
+			if entry, err = kv.Get(ctx, key); err == nil {
+				value = append([]byte{}, entry.Value()...)
+			}
+		}
+		if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
 		}
 		return err
 	})
-	return id, err
+	return value, err
+}
+
+// replacedBy is the origin of the last backup that replaced all hits; 0: none has.
+func (m *Merges) replacedBy(ctx context.Context) (id uint64, err error) {
+	value, err := m.get(ctx, replacedKey)
+	if err != nil || value == nil {
+		return 0, err
+	}
+	return strconv.ParseUint(string(value), 16, 64)
 }
 
 // replacement is a backup that is about to replace all hits.
@@ -246,31 +251,17 @@ func (m *Merges) beginReplacement(ctx context.Context, r replacement) error {
 
 // replacement is the one that is about to be, or was interrupted.
 func (m *Merges) replacement(ctx context.Context) (r replacement, found bool, err error) {
-	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
-		if errors.Is(err, jetstream.ErrBucketNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		entry, err := kv.Get(ctx, replacementKey)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(entry.Value(), &r); err != nil {
-			return fmt.Errorf("entry %s of %s: %w", replacementKey, MergesBucket, err)
-		}
-		policies, err := kv.Get(ctx, policiesKey)
-		if err == nil {
-			r.Entry.Policies, found = policies.Value(), true
-		}
-		return err
-	})
-	return r, found, err
+	value, err := m.get(ctx, replacementKey)
+	if err != nil || value == nil {
+		return r, false, err
+	}
+	if err := json.Unmarshal(value, &r); err != nil {
+		return r, false, fmt.Errorf("entry %s of %s: %w", replacementKey, MergesBucket, err)
+	}
+	if r.Entry.Policies, err = m.get(ctx, policiesKey); err == nil && r.Entry.Policies == nil {
+		err = fmt.Errorf("entry %s of %s: %w", policiesKey, MergesBucket, jetstream.ErrKeyNotFound)
+	}
+	return r, err == nil, err
 }
 
 // endReplacement ends what beginReplacement began. Of one that all hits were replaced by it forgets which backups were merged before, and writes
@@ -307,18 +298,8 @@ func (m *Merges) endReplacement(ctx context.Context, r *replacement) error {
 
 // Grown tells whether some directory of a node alone became a node of this cluster, with its hits.
 func (m *Merges) Grown(ctx context.Context) (grown bool, err error) {
-	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
-		if err == nil {
-			_, err = kv.Get(ctx, grownKey)
-			grown = err == nil
-		}
-		if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) {
-			return nil
-		}
-		return err
-	})
-	return grown, err
+	value, err := m.get(ctx, grownKey)
+	return value != nil, err
 }
 
 // ClaimGrown makes a directory's former journal the one that the cluster has grown

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -103,6 +104,7 @@ func (r *Replica) applyOne(now time.Time, sequence uint64, data []byte, from Sou
 	if err := r.audit.applyParts(r.to, r.audit.next(sequence, p)); err != nil {
 		return 0, err
 	}
+	r.reportRefused(r.audit.progressOf(p.Origin))
 	r.audit.reportMissing()
 	if p.Removes() || p.Number > 0 {
 		r.reportUnsure()
@@ -115,6 +117,23 @@ func (r *Replica) applyOne(now time.Time, sequence uint64, data []byte, from Sou
 		return 0, nil
 	}
 	return len(data), nil
+}
+
+// reportRefused names what the engine did not take of the flushes of an origin. The caller holds mu.
+func (r *Replica) reportRefused(l *Progress) (first error) {
+	for _, b := range r.holding.failed {
+		first = cmp.Or(first, b.err)
+		where := "receipts"
+		if b.Seq > 0 {
+			where = fmt.Sprintf("partition %d", b.Partition)
+		}
+		if b.Kind != record.KindAdmissions {
+			l.positions[b.Partition].Lost += b.N
+		}
+		r.audit.find(l.named(where), b.err.Error(), "what this batch has")
+	}
+	r.holding.failed = nil
+	return first
 }
 
 // Claim is the last claim of the limits of a group in the journal, as far as it was followed.
@@ -208,6 +227,9 @@ func (r *Replica) ApplyAlone(parts [][]byte) error {
 			return err
 		}
 		if err := r.audit.applyParts(r.to, r.audit.progressOf(p.Origin).part("a restored backup", p)); err != nil {
+			return err
+		}
+		if err := r.reportRefused(r.audit.progressOf(p.Origin)); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,15 @@ type Holding struct {
 	busy     atomic.Bool                                                          // there are some coming
 	Set      func(message uint64) time.Duration                                   // by how much the clock was set forward since; nil: of no journal
 	maxThen  int
+
+	failing sync.Mutex
+	failed  []refusedBatch // of the flush that is counted, while this node runs
+}
+
+// refusedBatch is what the engine did not take of a flush: bytes of another version, or damaged ones.
+type refusedBatch struct {
+	record.Batch // of receipts: none
+	err          error
 }
 
 // arrival is a partition on its way.
@@ -61,17 +70,30 @@ func (h *Holding) Wants(int) bool { return true }
 
 // Count puts a batch where it belongs; what of it can not be, is no error but for limits.
 func (h *Holding) Count(b record.Batch, own, deciding bool) error {
+	var err error
 	switch b.Kind {
 	case record.KindHits:
 		h.hits(b, own)
-		return nil
 	case record.KindAdmissions:
-		return h.admissions(b, own, deciding)
+		err = h.admissions(b, own, deciding)
 	case record.KindPast:
 		replication.Of(h.engine).NotePast(b.CutAt)
-		return nil
+	default:
+		err = h.restored(b)
 	}
-	return h.restored(b)
+	return h.refuse(b, err, deciding)
+}
+
+// refuse keeps an error of a node that runs: what the engine does not take it would not take a second time, and the rest of the flush
+// counts. A start fails for it.
+func (h *Holding) refuse(b record.Batch, err error, deciding bool) error {
+	if err == nil || !deciding {
+		return err
+	}
+	h.failing.Lock()
+	defer h.failing.Unlock()
+	h.failed = append(h.failed, refusedBatch{b, err})
+	return nil
 }
 
 func (h *Holding) hits(b record.Batch, own bool) {
@@ -195,7 +217,7 @@ func (c *arrival) room(most int) bool {
 // Receipts loads them into the engine.
 func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 	if deciding {
-		return replication.Of(h.engine).FollowReceipts(list)
+		return h.refuse(record.Batch{}, replication.Of(h.engine).FollowReceipts(list), true)
 	}
 	return replication.Of(h.engine).LoadReceiptsSince(list, h.sinceSet(message))
 }
