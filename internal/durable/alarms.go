@@ -46,6 +46,9 @@ func (j *Journal) flushAlarms() []replica.Alarm {
 	if wrong == nil {
 		return nil
 	}
+	if offline := j.offline.Load(); offline != nil {
+		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: whyOffline(*offline)}}
+	}
 	if !j.cfg.clustered() {
 		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not reach the disk, and are refused until they do: " + whyDisk(*wrong)}}
 	}
@@ -59,6 +62,12 @@ func (j *Journal) flushAlarms() []replica.Alarm {
 	}
 	return []replica.Alarm{{Code: "journal_failing", Message: fmt.Sprintf(
 		"hits do not become durable: too few nodes reach each other, or too few of them store. This node counts, and %d of at most %d entries wait in memory: %s", waiting, most, why)}}
+}
+
+// whyOffline is why a clustered node refuses hits: they would wait in memory, and end with the process (replica.GiveUpAfter), while the
+// other nodes can take them.
+func whyOffline(err error) string {
+	return fmt.Sprintf("this node is cut off from the others, because its embedded server could not be restarted (%v): send hits and decisions to another node; it tries again", err)
 }
 
 // whyDisk is what the disk of the data directory says, where it is why a flush failed.
@@ -163,11 +172,34 @@ func mib(bytes int64) string     { return fmt.Sprintf("%dMiB", (bytes+1<<20-1)>>
 func mibDown(bytes int64) string { return fmt.Sprintf("%dMiB", bytes>>20) }
 func kibDown(bytes int64) string { return fmt.Sprintf("%dKiB", bytes>>10) }
 
-// lookForRoom finds out before a flush how much journal others have written or trimmed.
+// lookForRoom finds out before a flush how much journal others have written or trimmed, and whether it still has what was applied.
 func (j *Journal) lookForRoom(ctx context.Context) {
-	if j.space.LookDue(time.Now()) {
-		j.checkpoints.LookAtSize(ctx)
-		j.space.SetWriters(j.others.holders.Registered())
+	if !j.space.LookDue(time.Now()) {
+		return
+	}
+	applied := j.Followed()
+	if last, known := j.checkpoints.LookAtSize(ctx); known {
+		j.checkReach(time.Now(), applied, last)
+	}
+	j.space.SetWriters(j.others.holders.Registered())
+}
+
+// shortMost is for how long the journal may end before what this node has applied: a new leader applies its log first.
+const shortMost = 30 * time.Second
+
+// checkReach fails the journal if it has begun anew on the other nodes: it ends before what was applied here. What is written since
+// would have numbers that this node takes for applied. Only the flusher calls it.
+func (j *Journal) checkReach(now time.Time, applied, last uint64) {
+	switch {
+	case last >= applied:
+		j.short = time.Time{}
+	case j.short.IsZero():
+		j.short = now
+	case now.Sub(j.short) > shortMost:
+		if err := fmt.Errorf("the journal ends at message %d, and this node has applied message %d: most nodes have lost their files, and what was only there is gone. "+
+			"This process must end. Copy the data directories before anything else, and read \"A damaged disk\" in docs/cluster-operations.md", last, applied); j.fail(err) {
+			j.log.Error("journal: it has begun anew without what this node has", "error", err)
+		}
 	}
 }
 

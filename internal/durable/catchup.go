@@ -200,8 +200,10 @@ func (j *Journal) runHealing(ctx context.Context) {
 		pause = min(2*pause, healPauseMost)
 		if next = time.Now().Add(pause); err == nil {
 			unsettled, failing = true, time.Time{}
+			j.offline.Store(nil)
 			continue
 		}
+		j.offline.Store(&err)
 		j.log.Error("journal: could not start the embedded server; will retry", "error", err)
 		j.others.stores.Hinder(err.Error())
 		if failing.IsZero() {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,35 +24,17 @@ func TestStartAmongOldReaders(t *testing.T) {
 	s.settled(2)
 
 	js := s.nodes[0].j.server.JetStream()
-	old, atOnce := int64(*oldReaders), 32
-	var made atomic.Int64
-	var making sync.WaitGroup
-	for range atOnce {
-		making.Go(func() {
-			for i := made.Add(1); i <= old; i = made.Add(1) {
-				if err := stream.RetryUnavailable(t.Context(), func(ctx context.Context) error {
-					_, err := js.CreateOrUpdateConsumer(ctx, stream.FlushStream, jetstream.ConsumerConfig{
-						Name: fmt.Sprintf("%022d_1", i), DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 1, AckPolicy: jetstream.AckNonePolicy,
-						InactiveThreshold: 5 * time.Minute, MemoryStorage: true, Replicas: 1,
-					})
-					return err
-				}); err != nil {
-					t.Error(err)
-					return
-				}
-			}
+	sideBySide(t, 32, *oldReaders, func(_, i int) error {
+		return stream.RetryUnavailable(t.Context(), func(ctx context.Context) error {
+			_, err := js.CreateOrUpdateConsumer(ctx, stream.FlushStream, jetstream.ConsumerConfig{
+				Name: fmt.Sprintf("%022d_1", i+1), DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 1, AckPolicy: jetstream.AckNonePolicy,
+				InactiveThreshold: 5 * time.Minute, MemoryStorage: true, Replicas: 1,
+			})
+			return err
 		})
-	}
-	making.Wait()
-	alarmed := func() bool {
-		for _, a := range s.nodes[0].j.Alarms() {
-			if a.Code == "journal_consumers" {
-				return true
-			}
-		}
-		return false
-	}
-	transporttest.Eventually(t, "an alarm tells of the consumers", alarmed)
+	})
+	hasAlarm := func() bool { return alarmed(s.nodes[0].j, "journal_consumers") }
+	transporttest.Eventually(t, "an alarm tells of the consumers", hasAlarm)
 
 	s.nodes[1].crash()
 	s.nodes[1] = nil
@@ -63,6 +43,6 @@ func TestStartAmongOldReaders(t *testing.T) {
 	s.settled(2)
 	transporttest.Eventually(t, "there are no consumers, and no alarm", func() bool {
 		info, err := js.AccountInfo(t.Context())
-		return err == nil && info.Consumers == 0 && s.nodes[0].j.Stats().Consumers == 0 && !alarmed()
+		return err == nil && info.Consumers == 0 && s.nodes[0].j.Stats().Consumers == 0 && !hasAlarm()
 	})
 }

@@ -85,7 +85,11 @@ func (j *Journal) publish(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		j.stats.failed(err)
-		j.space.Fail(j.engine, whyDisk(err))
+		if offline := j.offline.Load(); offline != nil {
+			j.space.Refuse(j.engine, whyOffline(*offline))
+		} else {
+			j.space.Fail(j.engine, whyDisk(err))
+		}
 		j.logFailure(err)
 		select {
 		case <-ctx.Done():

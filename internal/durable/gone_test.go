@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,5 +136,23 @@ func TestFilesOfANodeGone(t *testing.T) {
 		for _, node := range c.nodes {
 			transporttest.Eventually(t, how+": all replicas are current", func() bool { return node.j.server.Settled(t.Context()) == nil })
 		}
+	}
+}
+
+// A node ends when the journal has begun anew without what it has applied, and not while a new leader applies its log.
+func TestJournalBegunAnew(t *testing.T) {
+	t.Parallel()
+	r := start(t, testConfig(t, filepath.Join(t.TempDir(), "data")))
+	now := time.Now()
+	for _, last := range []uint64{9, 9, 10, 9} {
+		r.j.checkReach(now, 10, last)
+		now = now.Add(shortMost - time.Second)
+	}
+	if err := r.j.Err(); err != nil {
+		t.Errorf("it failed for %v", err)
+	}
+	r.j.checkReach(now.Add(2*time.Second), 10, 9)
+	if err := r.j.Err(); err == nil || !strings.Contains(err.Error(), "ends at message 9") {
+		t.Errorf("it failed for %v", err)
 	}
 }

@@ -2,7 +2,9 @@ package durable
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,4 +57,39 @@ func TestClusterHealsFailedWrites(t *testing.T) {
 			t.Errorf("n%d: %+v", i+1, s)
 		}
 	}
+}
+
+// A node whose embedded server can't be restarted refuses hits within seconds and says why: they would wait in memory, and the other nodes
+// take them. Once the server runs again it counts, and all that it took is there once.
+func TestServerThatCanNotStart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	c.start()
+	lost := c.nodes[0]
+	lost.hit("a", 1_000_000, 1)
+	c.agree(map[string]uint64{"a": 1})
+	lost.j.server.Stop()
+	taken, err := net.Listen("tcp", c.cfgs[0].Join.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := uint64(1)
+	transporttest.Eventually(t, "hits are refused", func() bool {
+		if !lost.take("a", 1_000_001) {
+			return true
+		}
+		hits++
+		return false
+	})
+	alarms := lost.j.Alarms()
+	if !slices.ContainsFunc(alarms, func(a replica.Alarm) bool {
+		return a.Code == "journal_failing" && a.Refusing && strings.Contains(a.Message, "could not be restarted")
+	}) {
+		t.Errorf("alarms %+v", alarms)
+	}
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	transporttest.Eventually(t, "it takes hits again", func() bool { return lost.take("a", 1_000_002) })
+	c.agree(map[string]uint64{"a": hits + 1})
 }

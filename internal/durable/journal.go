@@ -59,7 +59,8 @@ type Journal struct {
 
 	dirThere, serverThere *checkpoint.Presence // gone.go; nil where the server is not embedded
 
-	suspect atomic.Bool // something failed since the server was found well
+	suspect atomic.Bool           // something failed since the server was found well
+	offline atomic.Pointer[error] // why the server of a clustered node could not be restarted; nil: it runs
 
 	replica     *replica.Replica
 	flusher     *replica.Flusher // its goroutine's
@@ -71,6 +72,7 @@ type Journal struct {
 	written     atomic.Pointer[written]
 	clocks      *membership.Clocks
 	set         clockSetter
+	short       time.Time        // the flusher's: the journal ends before what was applied here, since then
 	found       []record.Finding // at Open
 
 	stop    context.CancelCauseFunc

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +29,24 @@ func newSharing(t *testing.T, nodes, replicas int) *sharing {
 		c.cfgs[i].Replicas, c.cfgs[i].MoveAfter = replicas, time.Second
 	}
 	return &sharing{c, rand.New(rand.NewPCG(3, 4)), map[string]uint64{}}
+}
+
+// sideBySide calls do for 0 to n-1 on so many goroutines, each until its first error.
+func sideBySide(t *testing.T, goroutines, n int, do func(goroutine, i int) error) {
+	t.Helper()
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for goroutine := range goroutines {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := do(goroutine, i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
 }
 
 func (s *sharing) hit(hits int) {

@@ -1,10 +1,9 @@
 package durable
 
 import (
+	"errors"
 	"flag"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,25 +24,11 @@ func TestTakeoverTime(t *testing.T) {
 		s.cfgs[i].SnapshotBytes = 64 << 20 // no snapshot: all is read
 	}
 	s.start()
-	var left atomic.Int64
-	left.Store(int64(*takeoverMessages))
 	began := time.Now()
-	var writing sync.WaitGroup
-	for _, node := range s.nodes {
-		writing.Go(func() {
-			for n := left.Add(-1); n >= 0; n = left.Add(-1) {
-				if _, err := node.e.HitAt(time.Unix(1_000_000+n%300, 0), fmt.Sprint("k", n%1000), 1); err != nil {
-					t.Error(err)
-					return
-				}
-				if err := node.j.Sync(t.Context()); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	writing.Wait()
+	sideBySide(t, len(s.nodes), *takeoverMessages, func(node, i int) error {
+		_, err := s.nodes[node].e.HitAt(time.Unix(1_000_000+int64(i)%300, 0), fmt.Sprint("k", i%1000), 1)
+		return errors.Join(err, s.nodes[node].j.Sync(t.Context()))
+	})
 	_, last, bytes, err := s.nodes[0].j.store.Bounds(t.Context())
 	t.Logf("%d messages with %d bytes in the journal, written in %v, %v", last, bytes, time.Since(began).Round(time.Millisecond), err)
 

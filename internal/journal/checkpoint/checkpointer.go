@@ -308,13 +308,15 @@ func (c *Checkpointer) keepTrimmed(ctx context.Context) {
 	}
 }
 
-// LookAtSize asks how much journal there is.
-func (c *Checkpointer) LookAtSize(ctx context.Context) {
+// LookAtSize asks how much journal there is, and which message is the last; known is false while nobody answers.
+func (c *Checkpointer) LookAtSize(ctx context.Context) (last uint64, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
-	if _, _, bytes, err := c.cfg.Store.Bounds(ctx); err == nil {
+	_, last, bytes, err := c.cfg.Store.Bounds(ctx)
+	if err == nil {
 		c.cfg.Space.Found(bytes)
 	}
+	return last, err == nil
 }
 
 // oldest are some of the partitions for whose snapshots the journal is kept.
