@@ -18,12 +18,13 @@ FLUSH     ?= 100ms
 PARALLEL  ?= 10
 PACKAGES  ?= 4
 VERBOSE   ?= -v
+GORELEASER := v2.15.1
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary textbook check clean need-go settings docs docs-serve web web-test pictures size
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +64,9 @@ test-browser: need-go
 
 settings: need-go ## Write docs/settings.md from the settings of weir serve
 	$(GO) test ./cmd/weir -run 'TestSettingsPage$$' -count 1 -args -settings.update
+
+snapshot: need-go ## Build the archives and packages of a release in dist/, without publishing (for this machine: ARGS=--single-target)
+	$(GO) run github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --snapshot --clean --skip=ko,sbom,publish $(ARGS)
 
 docs: build need-docs need-curl ## Build the site of the documentation in bin/site, and check its links
 	@tools/docs.sh $(BIN)/weir

@@ -16,6 +16,7 @@ import (
 	_ "time/tzdata" // quotas by the calendar, on machines without time zones
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/weir-counter/weir/internal/cli"
 	"golang.org/x/term"
 )
@@ -91,7 +92,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(
 		newServe(w), newHit(w), newAllow(w), newWhy(w), newCount(w), newRate(w), newTop(w), newWatch(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newRegions(w), newRegion(w), newReplay(w),
-		newLimits(w), newPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w),
+		newLimits(w), newPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w), newMan(root),
 	)
 	return root
 }
@@ -111,8 +112,29 @@ func buildVersion() string {
 	return "dev"
 }
 
+// versionFacts are the version and, as far as the build knows them, its commit and the date of that.
+func versionFacts() map[string]string {
+	facts := map[string]string{"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				facts["commit"] = s.Value
+			case "vcs.time":
+				facts["date"] = s.Value
+			}
+		}
+	}
+	return facts
+}
+
 func versionText() string {
-	return fmt.Sprintf("weir %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	f := versionFacts()
+	text := "weir " + f["version"] + " ("
+	if f["commit"] != "" {
+		text += "commit " + f["commit"][:min(12, len(f["commit"]))] + ", " + f["date"] + ", "
+	}
+	return text + f["go"] + ", " + f["platform"] + ")\n"
 }
 
 func newVersion(w *cli.World) *cobra.Command {
@@ -123,9 +145,7 @@ func newVersion(w *cli.World) *cobra.Command {
 		Args:  cli.Args(),
 		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			if asJSON {
-				return json.NewEncoder(w.Stdout).Encode(map[string]string{
-					"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				})
+				return json.NewEncoder(w.Stdout).Encode(versionFacts())
 			}
 			_, err := io.WriteString(w.Stdout, versionText())
 			return err
@@ -133,4 +153,17 @@ func newVersion(w *cli.World) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// newMan writes the man pages of packages.
+func newMan(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIRECTORY",
+		Short:  "Write the man pages into a directory",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "WEIR", Section: "1", Source: "Weir", Manual: "Weir"}, args[0])
+		},
+	}
 }
