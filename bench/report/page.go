@@ -76,7 +76,7 @@ other. The textbook designs (bench/textbook) are as fast as each can be under on
 
 ## Targets
 
-Ratios of times, round by round. Counters have one hot key, and counts a window of 300 s; engines and limiters have a million keys. HTTP is server CPU.
+The targets are in bench/report/targets.go: ratios of times, round by round, and budgets. These are not reached; HTTP is server CPU.
 
 {{.Targets}}
 ## A hit on one hot key

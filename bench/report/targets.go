@@ -119,16 +119,8 @@ func slowestRead(r *results) sample {
 	return slices.MaxFunc(reads, func(a, b sample) int { return int(a.median() - b.median()) })
 }
 
+// writeTargets writes how many targets are reached, and a table of the others.
 func writeTargets(w io.Writer, r *results) {
-	fmt.Fprint(w, "| what | measured | target | |\n| --- | --- | --- | --- |\n")
-	for _, t := range targets(r) {
-		unit := t.unit
-		if len(t.measured) == 0 {
-			unit = ""
-		}
-		fmt.Fprintf(w, "| %s | %s%s | %s | %s |\n", t.what, t.measured, unit, t.limitText(), t.verdict())
-	}
-
 	reached, unmeasured, all := 0, 0, targets(r)
 	for _, t := range all {
 		switch t.verdict() {
@@ -138,5 +130,18 @@ func writeTargets(w io.Writer, r *results) {
 			unmeasured++
 		}
 	}
-	fmt.Fprintf(w, "\n%d of %d reached, %d not reached, %d not measured.\n", reached, len(all), len(all)-reached-unmeasured, unmeasured)
+	fmt.Fprintf(w, "%d of %d reached, %d not reached, %d not measured.\n", reached, len(all), len(all)-reached-unmeasured, unmeasured)
+	if reached == len(all) {
+		return
+	}
+	fmt.Fprint(w, "\n| what | measured | target | |\n| --- | --- | --- | --- |\n")
+	for _, t := range all {
+		unit := t.unit
+		if len(t.measured) == 0 {
+			unit = ""
+		}
+		if t.verdict() != "reached" {
+			fmt.Fprintf(w, "| %s | %s%s | %s | %s |\n", t.what, t.measured, unit, t.limitText(), t.verdict())
+		}
+	}
 }
