@@ -32,15 +32,14 @@ func newAllow(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "allow KEY [N]",
 		Short: "Ask whether a request may pass the limits",
-		Long: `Ask whether a request of a key, or N of them, may pass the limits of a server, and
-take what it asks for. All policies that are for the key are asked, or the one that
---limit names, or a limit of your own: --n in each --per.
+		Long: `Ask whether a request, or N requests, of a key may pass the limits of a server, and
+take them if so. All policies that match the key apply, or the one that --limit names,
+or a limit that you define: --n in each --per.
 
-It is asked once: a request whose answer got lost may have taken. A key that no policy is
-for is allowed; with --require-match that is a failure, for a slip in a key lifts its
-limit.
+The command asks once: if the answer is lost, the request may have been taken. A key
+that matches no policy is allowed; --require-match makes that a failure.
 
-Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`,
+Exit codes: 0 allowed, 3 denied, 1 no decision, 2 invalid command line.`,
 		Example: `  weir allow login:bob && echo come in
   weir allow user:42 --limit api --peek
   weir allow llm:7 --cost tokens=812
@@ -75,21 +74,21 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 			case !d.Allowed:
 				return denied{}
 			case d.Unmatched && f.match:
-				return fmt.Errorf("no policy is for key %s: weir limits lists the policies, and weir limits check FILE KEY tells which are for a key", cli.KeyText(args[0]))
+				return fmt.Errorf("no policy matches key %s: 'weir limits' lists the policies, and 'weir limits check FILE KEY' shows which match a key", cli.KeyText(args[0]))
 			}
 			return nil
 		}),
 	}
 	f.DefineWithin(cmd, allowTimeout)
 	flags := cmd.Flags()
-	flags.StringVar(&f.limit, "limit", "", "the one policy to ask; with --n and --per the name of your own limit")
-	flags.Var(cli.Number(&f.n), "n", "your own limit: how many in each --per")
-	flags.Var(cli.Duration(&f.per), "per", "your own limit: the period, 1ms to what the server takes (a day)")
-	flags.Var(cli.Number(&f.burst), "burst", "your own limit: how many at once (default --n)")
-	cli.Choice(cmd, &f.algorithm, "algorithm", "your own limit: how it is kept (default window)", "window", "fixed", "gcra")
-	flags.StringArrayVar(&f.costs, "cost", nil, "what policies with a cost of this name take in place of N, NAME=N such as tokens=812; may be repeated")
-	flags.BoolVar(&f.peek, "peek", false, "only say what would be decided, and take nothing")
-	flags.BoolVar(&f.match, "require-match", false, "fail with exit code 1 when no policy is for the key")
+	flags.StringVar(&f.limit, "limit", "", "the only policy to apply; with --n and --per the name of your limit")
+	flags.Var(cli.Number(&f.n), "n", "your limit: how many in each --per")
+	flags.Var(cli.Duration(&f.per), "per", "your limit: the period, from 1ms to the server's maximum (a day)")
+	flags.Var(cli.Number(&f.burst), "burst", "your limit: how many at once (default --n)")
+	cli.Choice(cmd, &f.algorithm, "algorithm", "your limit: the algorithm (default window)", "window", "fixed", "gcra")
+	flags.StringArrayVar(&f.costs, "cost", nil, "what policies with this cost take instead of N, NAME=N such as tokens=812; may be repeated")
+	flags.BoolVar(&f.peek, "peek", false, "show the decision without taking anything")
+	flags.BoolVar(&f.match, "require-match", false, "exit with 1 if no policy matches the key")
 	if err := cmd.RegisterFlagCompletionFunc("limit", cli.CompleteLimits(w, &f.Remote, 1)); err != nil {
 		panic(err) // a flag defined twice
 	}

@@ -25,12 +25,12 @@ func newBackup(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE|-",
 		Short: "Write all counts of a running server to a file",
-		Long: `Write all counts of a running server to one file, or with - to the output.
+		Long: `Write all counts of a running server to a file, or with - to standard output.
 
-The server goes on counting meanwhile; every hit that it had counted before is
-in the file. The file is checked as it arrives, and appears under its name only
-when it is whole. A file that is there is not written over without --force.
-'weir restore' makes a data directory of it.`,
+The server keeps counting; the file contains every hit that was counted before.
+It is verified while it arrives, and gets its name only when it is complete. An
+existing file is not overwritten without --force. 'weir restore' creates a data
+directory from it.`,
 		Example: "  weir backup weir.backup\n  weir backup - | ssh backups 'cat >weir.backup'",
 		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
@@ -56,7 +56,7 @@ when it is whole. A file that is there is not written over without --force.
 	}
 	cmd.Flags().StringVar(&server, "server", server, "address of the server")
 	l.Define(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	return cmd
 }
 
@@ -131,17 +131,16 @@ func newRestore(w *cli.World) *cobra.Command {
 	var l cli.Login
 	cmd := &cobra.Command{
 		Use:   "restore FILE|-",
-		Short: "Make a data directory of a backup, or restore it into a running server",
-		Long: `Make a data directory of a backup: a file of 'weir backup', or with - the input.
+		Short: "Create a data directory from a backup, or restore it into a running server",
+		Long: `Create a data directory from a backup: a file of 'weir backup', or - for standard
+input.
 
-The directory must be empty, or not be there yet. The backup is checked as a
-whole before anything of it counts; one that is damaged or cut short is refused,
-and leaves nothing behind.
+The directory must be empty or not exist. The whole backup is verified before it is
+used; a damaged or incomplete one is refused and leaves nothing behind.
 
-With --server it is restored into a server that runs, alone or in a cluster:
---mode merge adds its hits to those that are counted, --mode replace makes the
-counts those of the backup. A merge that was cut off may be run again: the same
-backup counts once.`,
+With --server it is restored into a running server or cluster: --mode merge adds its
+hits to the counts, --mode replace replaces the counts. An interrupted merge can be
+repeated: the same backup counts once.`,
 		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
 		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, given cli.Sources) error {
@@ -170,10 +169,10 @@ backup counts once.`,
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&dir, "data", dir, "data directory to make")
-	cmd.Flags().StringVar(&server, "server", "", "address of a running server to restore into, in place of --data")
+	cmd.Flags().StringVar(&dir, "data", dir, "data directory to create")
+	cmd.Flags().StringVar(&server, "server", "", "address of a running server to restore into, instead of --data")
 	l.Define(cmd)
-	cli.Choice(cmd, &mode, "mode", "with --server: add the backup to the counts, or make them those of the backup", "merge", "replace")
+	cli.Choice(cmd, &mode, "mode", "with --server: add the backup to the counts, or replace them", "merge", "replace")
 	return cmd
 }
 

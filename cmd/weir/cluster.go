@@ -19,9 +19,9 @@ func newCluster(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the nodes of a cluster",
-		Long: `Show the nodes of a cluster as the node that you ask sees them: up to when it has the
-hits of each, how far each clock is ahead, and the journal that they share. It takes
-up to a second while a node is away. 'weir cluster remove' removes a dead node.`,
+		Long: `Show the nodes of a cluster as the asked node sees them: up to which time it has the
+hits of each, the clock difference, and the shared journal. It takes up to a second
+while a node is unreachable. 'weir cluster remove' removes a dead node.`,
 		Example:           "  weir cluster --server 10.0.0.2:8080",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -128,10 +128,9 @@ func newClusterRemove(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove NODE",
 		Short: "Permanently remove a dead node",
-		Long: `Permanently remove a dead or stopped node. You can ask any running node. From then on,
-more than half of the other nodes are a quorum, another node stores what the removed
-one stored (if there is one that does not yet), and no answer waits for it. Its hits
-stay counted.
+		Long: `Permanently remove a dead or stopped node. You can ask any running node. More than
+half of the other nodes are then a quorum, another node takes over its replicas, and
+no answer waits for it. Its hits stay counted.
 
 A running node is refused: stop it first. Before you restart the other nodes, remove
 this one from their --peers.`,

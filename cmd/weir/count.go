@@ -14,13 +14,11 @@ import (
 )
 
 // pastHelp says what a count is worth.
-const pastHelp = `A count that is not exact is printed with its bounds: 1234 (1230 to 1240). Where no
-upper bound is known it is "1234 or more": while a node of the cluster is late, and
-where a window reaches back beyond the retention. All other
-windows of a key with few hits are exact. Of a busy key those are that lie in its
-newest 511 s, as windows of up to 300 s do that end near its newest hit. For
-older instants both ends of a window lie in slots of up to 1 % of their age, unless
-its edges are on whole hours of UTC: then history answers, exactly, and is named
+const pastHelp = `A count that is not exact is printed with its bounds: 1234 (1230 to 1240). If no upper
+bound is known, it is "1234 or more": a node of the cluster is late, or the window
+reaches back beyond the retention. Windows of keys with few hits are exact. For busy
+keys, windows within the newest 511 s are exact; older edges lie in slots of up to 1 %
+of their age. Windows of whole UTC hours are answered from history, exactly
 (--window 24h --at 2026-01-31T23:59:59Z).`
 
 // countFlags are the flags of weir count and weir rate.
@@ -38,9 +36,9 @@ func (f *countFlags) define(cmd *cobra.Command) {
 	f.Remote.Define(cmd)
 	cli.FreshFlag(cmd, &f.fresh)
 	cli.ScopeFlag(cmd, &f.scope)
-	cli.Choice(cmd, &f.by, "by", "beside the sum, the part of each region", "region")
+	cli.Choice(cmd, &f.by, "by", "show the part of each region in addition to the sum", "region")
 	cmd.Flags().VarP(&windows{cli.Durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
-	cmd.Flags().Var(cli.Moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds; long ago, bounds are wider (default now)")
+	cmd.Flags().Var(cli.Moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds (default now)")
 }
 
 // windows are durations that remember which of them had no unit.
@@ -97,8 +95,8 @@ func newCount(w *cli.World) *cobra.Command {
 	var f countFlags
 	cmd := &cobra.Command{
 		Use:   "count [KEY...]",
-		Short: "Ask how many hits keys had in windows",
-		Long: `Ask how many hits keys had in windows. Without a key, all hits are counted.
+		Short: "Show how many hits keys had in windows",
+		Long: `Show how many hits keys had in windows. Without a key, all hits are counted.
 
 ` + pastHelp,
 		Example:           "  weir count url:/home --window 5m --window 24h\n  weir count --json",
@@ -135,8 +133,8 @@ func newRate(w *cli.World) *cobra.Command {
 	var f countFlags
 	cmd := &cobra.Command{
 		Use:   "rate [KEY...]",
-		Short: "Ask how many hits per second keys had in windows",
-		Long: `Ask how many hits per second keys had, on average over windows. Without a key,
+		Short: "Show how many hits per second keys had in windows",
+		Long: `Show how many hits per second keys had, on average over windows. Without a key,
 all hits are counted.`,
 		Example:           "  weir rate url:/home --window 1m",
 		Args:              f.args,
@@ -168,7 +166,7 @@ all hits are counted.`,
 	return cmd
 }
 
-const seriesHelp = `Ask for the hits of a key, window by window. The key * counts all hits.
+const seriesHelp = `Show the hits of a key, window by window. The key * counts all hits.
 
 The last window ends at --to. When --step does not divide the time from --from to
 --to, the first window begins after --from.
@@ -180,7 +178,7 @@ func newSeries(w *cli.World) *cobra.Command {
 	q := client.SeriesQuery{}
 	cmd := &cobra.Command{
 		Use:               "series KEY",
-		Short:             "Ask for the hits of a key, window by window",
+		Short:             "Show the hits of a key, window by window",
 		Long:              seriesHelp,
 		Example:           "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h\n  weir series url:/home --align day --from -365d --tz Europe/Berlin",
 		Args:              cli.Args("KEY"),
@@ -200,7 +198,7 @@ func newSeries(w *cli.World) *cobra.Command {
 	cmd.Flags().Var(cli.MomentOrAgo(&q.To), "to", "end, inclusive (default now)")
 	cmd.Flags().Var(cli.Duration(&q.Step), "step", "length of each window")
 	cmd.Flags().Lookup("step").DefValue = "1m" // which the server takes: beside --align there is none
-	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans in place of --step: hour, day, week, month, year; from history, exact (docs/history.md)")
+	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans instead of --step: hour, day, week, month, year; from history, exact (docs/history.md)")
 	cmd.Flags().StringVar(&q.Zone, "tz", "", "time zone of --align, such as Europe/Berlin (default UTC)")
 	return cmd
 }

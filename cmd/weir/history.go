@@ -72,13 +72,13 @@ func newExport(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export FILE|-",
 		Short: "Write history to a file: the hits of keys per day or hour",
-		Long: `Write history to a file, or with - to the output: the hits of keys in each day of UTC,
-or each hour, as CSV or Parquet. See docs/history.md.
+		Long: `Write history to a file, or with - to standard output: the hits of keys in each UTC
+day or hour, as CSV or Parquet. See docs/history.md.
 
-The columns are key, start, hits and doubt: the true number is hits to hits + doubt, and
-doubt is 0 but for what was filled in from snapshots. Days of weir's own tables come first,
-by key; then those that are not summed up yet, by day. A file that is there is not
-written over without --force.`,
+The columns are key, start, hits and doubt: the true number is between hits and
+hits + doubt. doubt is 0 except for hits that were filled in from snapshots. Summed
+days come first, by key; then days that are not summed yet. An existing file is not
+overwritten without --force.`,
 		Example: "  weir export --from -30d --format parquet days.parquet\n  weir export --unit hour --prefix url: --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z -",
 		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, _ cli.Sources) error {
@@ -111,10 +111,10 @@ written over without --force.`,
 	l.Define(cmd)
 	cli.Choice(cmd, q["unit"], "unit", "how long each span is (default day)", "day", "hour")
 	cli.Choice(cmd, q["format"], "format", "of the file (default parquet of a FILE that ends in .parquet, else csv)", "csv", "parquet")
-	flags.StringVar(q["prefix"], "prefix", "", "only keys that begin with this")
-	flags.StringVar(q["from"], "from", "", "the first day, by a moment in it: RFC 3339, Unix seconds, or a duration before now such as -365d (default the beginning)")
-	flags.StringVar(q["to"], "to", "", "the last day, by a moment after it begins (default now)")
-	flags.BoolVar(&force, "force", false, "write over a file that is there")
+	flags.StringVar(q["prefix"], "prefix", "", "only keys with this prefix")
+	flags.StringVar(q["from"], "from", "", "a time in the first day: RFC 3339, Unix seconds, or a duration before now such as -365d (default the beginning)")
+	flags.StringVar(q["to"], "to", "", "a time in the last day (default now)")
+	flags.BoolVar(&force, "force", false, "overwrite an existing file")
 	return cmd
 }
 

@@ -22,9 +22,9 @@ func newHit(w *cli.World) *cobra.Command {
 		Short: "Count a hit of a key, or N of them",
 		Long: `Count a hit of a key, or N of them, on a server.
 
-A hit whose answer is lost on the way is sent again, and counts once all the
-same. With --durable the command succeeds once the hit is on the server's disk;
-without it a crash of the server may lose at most one flush interval.`,
+A hit without an answer is sent again and counts once. With --durable the command
+succeeds when the hit is on the server's disk; without it, a crash of the server
+can lose at most one flush interval.`,
 		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
 		Args:              cli.Args("KEY", "[N]"),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
@@ -59,7 +59,7 @@ without it a crash of the server may lose at most one flush interval.`,
 	}
 	r.DefineWithin(cmd, cli.DurableTimeout)
 	cmd.Flags().BoolVar(&durable, "durable", false, cli.DurableHelp)
-	cmd.Flags().Var(cli.Moment(&at), "at", "when it was: RFC 3339 or Unix seconds (default now)")
+	cmd.Flags().Var(cli.Moment(&at), "at", "time of the hit: RFC 3339 or Unix seconds (default now)")
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func newKeys(w *cli.World) *cobra.Command {
 		Short: "List keys",
 		Long: `List keys, sorted by their bytes.
 
-When there are more than --limit, a line on the error output says how to go on.`,
+If there are more than --limit, a line on standard error says how to continue.`,
 		Example:           "  weir keys --prefix url:",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -104,7 +104,7 @@ When there are more than --limit, a line on the error output says how to go on.`
 	r.Define(cmd)
 	cli.FreshFlag(cmd, &q.Fresh)
 	cli.ScopeFlag(cmd, &q.Scope)
-	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys with this prefix; keys of limit: are listed only with it")
 	cmd.Flags().StringVar(&q.After, "after", "", "only keys that sort after this")
 	cmd.Flags().VarP(cli.Number(&q.Limit), "limit", "n", "how many keys to list, at most 5000")
 	return cmd
@@ -116,10 +116,9 @@ func newDelete(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete KEY...",
 		Short: "Delete keys, their hits and their history",
-		Long: `Delete keys, their hits and their history. They stay counted under the key *, which counts
-all hits. With --prefix all keys that begin so, also those that only history knows any more,
-and with --limits what keys that begin so have used of limits: they have their whole bursts
-again, and no grants and bans.`,
+		Long: `Delete keys, their hits and their history. The hits stay counted under the key *. With
+--prefix, delete all keys with that prefix, also those that only history has. With
+--limits, also reset their limits: usage, grants and bans.`,
 		Example: "  weir delete url:/home url:/cart\n  weir delete --prefix user:42: --limits",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -165,8 +164,8 @@ again, and no grants and bans.`,
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "delete all keys that begin with this")
-	cmd.Flags().BoolVar(&q.Limits, "limits", false, "with --prefix: also forget what they have used of limits")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "delete all keys with this prefix")
+	cmd.Flags().BoolVar(&q.Limits, "limits", false, "with --prefix: also reset their limits")
 	return cmd
 }
 

@@ -25,17 +25,15 @@ func newLimits(w *cli.World) *cobra.Command {
 	window := 5 * time.Minute
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "List the policies of a server; check a policy file, and try it on an access log",
+		Short: "List the policies of a server; check a policy file or try it on an access log",
 		Long: `List the policies of a server in order of application, then the limits of its
 --rls-config or --rls-xds, and how they decided in a window.
 
-With --rls-config it asks no server: it reads limits as envoyproxy/ratelimit has them, a
-YAML file or a folder of files, and lists them, or says all that is wrong, one line for
-each fault: FILE:LINE: FIELD: what is wrong.
+With --rls-config it asks no server: it lists the limits of a YAML file or folder of
+envoyproxy/ratelimit, or all its errors, one per line: FILE:LINE: FIELD: error.
 
-A policy file is read by 'weir serve --policy', and again when it changes, or at a
-SIGHUP. One that is wrong leaves the policies in use as they are, and the last line
-here says what is wrong.`,
+'weir serve --policy' reloads its file on changes and on SIGHUP. An invalid file
+changes nothing; the last line of this list shows the error.`,
 		Example:           "  weir limits --window 1h\n  weir limits check policies.yaml\n  weir limits --rls-config config/",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -177,10 +175,10 @@ func limitsNewKeys(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys NAME",
 		Short: "List the keys that have used most of a limit",
-		Long: `List the keys that have used most of a limit now, by the share of their burst.
+		Long: `List the keys that have used most of a limit, by the share of their burst.
 
-A key at 100 % is denied, and so is one that is banned, whatever it has used. Keys that have
-used nothing are not listed; weir limits bans lists all that are banned.`,
+Keys at 100 % and banned keys are denied. Keys without usage are not listed;
+'weir limits bans' lists all banned keys.`,
 		Example:           "  weir limits keys login",
 		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
@@ -221,12 +219,12 @@ func newForget(w *cli.World) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "forget NAME... | --all",
-		Short: "Forget what keys have used of limits that requests brought along",
-		Long: `Forget what keys have used of limits that requests brought along (weir allow --limit,
-"limit":{...} in POST /v1/allow), by their names or all of them: each key has its
-whole burst again. One without a name of its own is called inline/ALGORITHM/PERIOD.
+		Short: "Delete the usage of limits that were sent with requests",
+		Long: `Delete the usage of limits that were sent with requests (weir allow --n, "limit":{...}
+in POST /v1/allow), by name or all: each key has its whole burst again. A limit without
+a name is called inline/ALGORITHM/PERIOD.
 
-Policies are not touched. The other nodes of a cluster forget a flush interval later.`,
+Policies are not changed. Other nodes of a cluster follow one flush interval later.`,
 		Example:           "  weir limits forget inline/window/1h\n  weir limits forget --all",
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
@@ -256,6 +254,6 @@ Policies are not touched. The other nodes of a cluster forget a flush interval l
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "of all limits that requests brought along")
+	cmd.Flags().BoolVar(&all, "all", false, "all limits that were sent with requests")
 	return cmd
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-const checkHelp = `Read a policy file, or - for the input, and list its policies in order of
-application, or say all that is wrong with it: one line for each fault,
-FILE:LINE: FIELD: what is wrong. What is odd and no fault is told as a warning.
+const checkHelp = `Read a policy file, or - for standard input, and list its policies in order of
+application, or all its errors, one per line: FILE:LINE: FIELD: error. Suspicious
+policies get a warning.
 
-With KEYs it says which policies are for each of them, and the keys that are counted.
+With KEYs, show which policies match each key, and which key is counted.
 
   limits:
-    - name: login               # 5 in any minute for each user, from whatever address
+    - name: login               # 5 in any minute per user, from any address
       keys: "login:{user}:*"    # * any text, {user} without : and /, {user*} any text
-      by: "login:{user}"        # what is counted; left out, the request's key
+      by: "login:{user}"        # the counted key (default: the request's key)
       limit: 5
       per: 1m
       overrides:
@@ -30,14 +30,13 @@ The fields are name, keys, by, limit, per, burst, algorithm (window, fixed, gcra
 (enforce, shadow), where (shared, node, strict, leased), away (closed, open, share), order, last
 and overrides; docs/policies.md has all of them.
 
-Exit codes: 0 the file is good, 1 it is wrong or can't be read, 2 the command line
-is wrong.`
+Exit codes: 0 valid, 1 invalid or unreadable, 2 invalid command line.`
 
 func newCheck(w *cli.World) *cobra.Command {
 	var r cli.Remote // for print alone
 	cmd := &cobra.Command{
 		Use:     "check FILE|- [KEY...]",
-		Short:   "Read a policy file and say all that is wrong with it",
+		Short:   "Check a policy file and list all its errors",
 		Long:    checkHelp,
 		Example: "  weir limits check policies.yaml\n  weir limits check policies.yaml login:bob:10.0.0.1",
 		Args:    cli.Args("FILE", "[KEY]..."),
@@ -243,17 +242,15 @@ func newImport(w *cli.World) *cobra.Command {
 	var files rlsFiles
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIR",
-		Short: "Make a policy file of the limits of envoyproxy/ratelimit",
-		Long: `Read limits as envoyproxy/ratelimit has them, a YAML file or a folder of files, print
-the policy file that says the same, and say what changes with it. Or say all that is
-wrong: one line for each fault, FILE:LINE: FIELD: what is wrong.
+		Short: "Convert limits of envoyproxy/ratelimit into a policy file",
+		Long: `Read limits of envoyproxy/ratelimit from a YAML file or folder, and print an equivalent
+policy file and what changes. Or list all errors, one per line: FILE:LINE: FIELD: error.
 
 A server needs no import: 'weir serve --rls ADDRESS --rls-config FILE|DIR' reads these
-files as they are. With policies instead (--rls ADDRESS --policy FILE) the limits hold
-at the other doors too, for the keys DOMAIN:KEY=VALUE:KEY=VALUE.
+files directly. As policies (--rls ADDRESS --policy FILE) the limits apply to all
+protocols, for the keys DOMAIN:KEY=VALUE:KEY=VALUE.
 
-Exit codes: 0 the policies are printed, 1 the limits are wrong or can't be read, 2 the
-command line is wrong.`,
+Exit codes: 0 success, 1 invalid or unreadable limits, 2 invalid command line.`,
 		Example: "  weir limits import config/ > policies.yaml\n  weir limits check policies.yaml edge:remote_address=10.0.0.1",
 		Args:    cli.Args("FILE|DIR"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -20,12 +20,12 @@ func newPolicies(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:   "policies",
-		Short: "Policies that were put by API: list, put, get, delete",
-		Long: `List the policies that were put by API, beside those of the server's policy file: weir limits
-lists both. They are kept with the hits: in the data directory, in a cluster on all nodes.
+		Short: "List, put, get and delete policies of the API",
+		Long: `List the policies of the API. 'weir limits' also lists those of the policy file. Policies
+of the API are stored with the hits, in a cluster on all nodes.
 
-Which goes first where both have one of a name, 'weir serve --policies-api' says. To change
-them a server with a tokens file wants role admin.`,
+'weir serve --policies-api' decides which of two policies with the same name applies. With
+a tokens file, changes need role admin.`,
 		Example:           "  weir policies put login login.yaml\n  weir policies get login",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -59,7 +59,7 @@ func newListPolicies(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:               "list",
-		Short:             "List the policies that were put by API",
+		Short:             "List the policies of the API",
 		Example:           "  weir policies list",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -74,16 +74,16 @@ func newPutPolicy(w *cli.World) *cobra.Command {
 	var want client.PolicyVersion
 	cmd := &cobra.Command{
 		Use:   "put NAME FILE",
-		Short: "Put a policy in place of the one of its name",
-		Long: `Put the policy of FILE, or - for the input, in place of the one of its name that was put
-before. FILE has the fields of one policy, in YAML or JSON, as an entry of a policy file:
+		Short: "Create or replace a policy",
+		Long: `Create or replace the policy NAME with FILE, or - for standard input. FILE has the fields
+of one policy, in YAML or JSON, like an entry of a policy file:
 
   keys: "login:{user}:*"
   by: "login:{user}"
   limit: 5
   per: 1m
 
-With --version or --new it is put only if nobody has changed it meanwhile.`,
+With --version or --new, nothing is replaced that somebody else has changed meanwhile.`,
 		Example:           "  weir policies put login login.yaml\n  weir policies put login login.yaml --version 7",
 		Args:              cli.Args("NAME", "FILE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -112,8 +112,8 @@ With --version or --new it is put only if nobody has changed it meanwhile.`,
 		}),
 	}
 	r.DefineWithin(cmd, cli.DurableTimeout)
-	cmd.Flags().Uint64Var(&want.Is, "version", 0, "put it only if the policy has this version")
-	cmd.Flags().BoolVar(&want.New, "new", false, "put it only if there is none of its name")
+	cmd.Flags().Uint64Var(&want.Is, "version", 0, "replace only this version")
+	cmd.Flags().BoolVar(&want.New, "new", false, "only create: fail if the policy exists")
 	return cmd
 }
 
@@ -135,7 +135,7 @@ func newGetPolicy(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:               "get NAME",
-		Short:             "Print a policy that was put by API, as it was put",
+		Short:             "Print a policy of the API",
 		Example:           "  weir policies get login > login.yaml",
 		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
@@ -164,10 +164,9 @@ func newDeletePolicy(w *cli.World) *cobra.Command {
 	var want client.PolicyVersion
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Delete a policy that was put by API",
-		Long: `Delete a policy that was put by API: nothing limits its keys by it any more, unless the
-policy file has one of its name. What keys have used of it stays for a while, for one that
-is put again.`,
+		Short: "Delete a policy of the API",
+		Long: `Delete a policy of the API. It then limits no key, unless the policy file has a policy of
+that name. Its usage is kept for a while, in case it is put again.`,
 		Example:           "  weir policies delete login",
 		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
@@ -178,7 +177,7 @@ is put again.`,
 		}),
 	}
 	r.DefineWithin(cmd, cli.DurableTimeout)
-	cmd.Flags().Uint64Var(&want.Is, "version", 0, "delete it only if the policy has this version")
+	cmd.Flags().Uint64Var(&want.Is, "version", 0, "delete only this version")
 	return cmd
 }
 
@@ -189,12 +188,12 @@ type rlsFiles struct {
 }
 
 func (f *rlsFiles) define(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "rls-config", "", "list the limits of this file or folder, as envoyproxy/ratelimit has them, in place of a server's")
+	cmd.Flags().StringVar(&f.path, "rls-config", "", "list the limits of this envoyproxy/ratelimit file or folder instead of a server's")
 	f.defineOptions(cmd)
 }
 
 func (f *rlsFiles) defineOptions(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.options.MergeDomains, "rls-merge-domains", false, "let several files have one domain")
+	cmd.Flags().BoolVar(&f.options.MergeDomains, "rls-merge-domains", false, "allow several files to define the same domain")
 }
 
 // load reads the limits, and prints all that is wrong with them.

@@ -14,30 +14,27 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-const limitsReplayHelp = `Read access logs and report what limits would have done to their requests: who
-would have been denied, when, how often, by which limit, and which limit would have
-denied nobody, or 1 % at most. Nothing is sent anywhere.
+const limitsReplayHelp = `Read access logs and report what limits would have done to their requests: who would
+have been denied, when, how often and by which limit, and which limit would have denied
+nobody, or at most 1 %. Nothing is sent anywhere.
 
-The limits are those of a policy file, as for weir serve --policy. All of them are
-enforced, also those in shadow mode, and all or none as a server does it: a request
-that one limit denies takes nothing of the others. --as-written lets shadow ones deny
-nothing; of these the report has what they would have denied.
+The limits are those of a policy file, as for 'weir serve --policy'. All of them are
+enforced, also those in shadow mode: a request that one limit denies takes nothing of
+the others. With --as-written, policies in shadow mode deny nothing.
 
-FILEs are read as by weir replay: plain, .gz, .zst or - in the formats clf, json and
-tsv, where a line that stands for n hits is n requests. A key template makes a key
-of a line, from the same fields; a line with several keys is one request with all of
-them. Without --key, those of ip:{host}, address:{host}, host:{host}, url:{path} and
-path:{path} are made that the policies' keys begin with (ip:{host} if none), and {key}
-for json and tsv. To limit a page for each address, for example, make the key page:{path}:{host}
-and write a policy with keys: "page:/login:*".
+FILEs are read as by 'weir replay': plain, .gz, .zst or - in the formats clf, json and
+tsv. A line with a count of n is n requests. Key templates make the keys of a line; a
+line with several keys is one request. Without --key, the templates ip:{host},
+address:{host}, host:{host}, url:{path} and path:{path} are used that the policies' keys
+begin with (default ip:{host}), and {key} for json and tsv. To limit a page per address,
+use the key page:{path}:{host} and a policy with keys: "page:/login:*".
 
-Each request is decided at the time of its line, to the second. Servers write a line
-when its request is over, so that some are a little out of order: one that is older
-than a line before it is decided at that newer time. Sort logs that are not nearly
-in order, and name the oldest file first.
+Each request is decided at the second of its line. A line that is older than one before
+it is decided at the newer time. Name the oldest file first, and sort logs that are far
+out of order.
 
-Counts are exact. Memory is bounded: when more keys are denied than fit in --memory,
-the report says what is no longer exact.`
+Counts are exact. If more keys are denied than fit in --memory, the report says what is
+no longer exact.`
 
 const limitsReplayExamples = `  weir limits replay --policy policies.yaml access.log
   weir limits replay --policy policies.yaml access.log.2.gz access.log.1 access.log --top 20
@@ -59,7 +56,7 @@ func limitsNewReplay(w *cli.World) *cobra.Command {
 	}}
 	cmd := &cobra.Command{
 		Use:     "replay --policy POLICIES FILE...|-",
-		Short:   "Tell what limits would have done to an access log",
+		Short:   "Show what limits would have done to an access log",
 		Long:    limitsReplayHelp,
 		Example: limitsReplayExamples,
 		Args:    cli.Args("FILE..."),
@@ -71,13 +68,13 @@ func limitsNewReplay(w *cli.World) *cobra.Command {
 	o, flags := &f.options, cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.PolicyFile, "policy", "", "file of the policies")
-	flags.StringArrayVar(&o.Log.Keys, "key", nil, "key template, may be repeated (default: what the policies' keys begin with)")
+	flags.StringArrayVar(&o.Log.Keys, "key", nil, "key template, may be repeated (default: by the beginning of the policies' keys)")
 	cli.Choice(cmd, &o.Log.Format, "format", "format of the files", replay.Formats...)
 	flags.BoolVar(&o.AsWritten, "as-written", false, "let policies in shadow mode deny nothing")
 	flags.VarP(cli.Number(&o.Top), "top", "n", "how many of the most denied keys to list for each limit")
 	flags.StringVar(&f.denied, "denied", "", "write every denied request to this file, tab-separated")
-	flags.Var(cli.Size(&o.Memory), "memory", "memory budget of what is reported of the keys")
-	flags.Var(cli.Size(&o.LimitMemory), "limit-memory", "memory budget of the limits in use")
+	flags.Var(cli.Size(&o.Memory), "memory", "memory budget for the report about keys")
+	flags.Var(cli.Size(&o.LimitMemory), "limit-memory", "memory budget for the usage of limits")
 	flags.Var(cli.Duration(&o.Log.MaxAhead), "max-ahead", "how far in the future a line's time may be")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	f.html.Define(cmd)

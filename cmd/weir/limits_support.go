@@ -18,10 +18,10 @@ func newReset(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:   "reset NAME KEY",
-		Short: "Give a key its whole burst of a limit again",
-		Long: `Forget what a key has used of a limit, and take its grant back: it has its whole burst
-again. KEY is as it is counted: weir limits keys NAME lists them. The other nodes of a
-cluster forget a flush interval later.`,
+		Short: "Restore the whole burst of a key",
+		Long: `Delete the usage and the grant of a key: it has its whole burst again. KEY is the counted
+key; 'weir limits keys NAME' lists them. Other nodes of a cluster follow one flush interval
+later.`,
 		Example:           "  weir limits reset login login:bob",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
@@ -47,10 +47,10 @@ func newGrant(w *cli.World) *cobra.Command {
 	length := 24 * time.Hour
 	cmd := &cobra.Command{
 		Use:   "grant NAME KEY N",
-		Short: "Give a key N admissions beside a limit, once",
-		Long: `Give a key N admissions beside a limit, to be used once within --for: a request that the
-limit would deny uses what is left of the limit, and the rest of the grant. It stands in
-place of an earlier grant of the key; N of 0 takes that back. KEY is as it is counted.`,
+		Short: "Allow a key N requests in addition to its limit, once",
+		Long: `Allow a key N requests in addition to its limit, once, within --for. A request that the
+limit would deny uses the rest of the limit and then the grant. A new grant replaces the
+old one; N of 0 removes it. KEY is the counted key.`,
 		Example:           "  weir limits grant login login:bob 100 --for 2h",
 		Args:              cli.Args("NAME", "KEY", "N"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
@@ -77,7 +77,7 @@ place of an earlier grant of the key; N of 0 takes that back. KEY is as it is co
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().Var(cli.Duration(&length), "for", "for how long they may be used")
+	cmd.Flags().Var(cli.Duration(&length), "for", "how long the grant can be used")
 	return cmd
 }
 
@@ -86,9 +86,9 @@ func newBan(w *cli.World) *cobra.Command {
 	length := 24 * time.Hour
 	cmd := &cobra.Command{
 		Use:   "ban NAME KEY",
-		Short: "Deny a key for some time, whatever it has used",
-		Long: `Deny a key under a policy from now on, for --for, whatever it has used. It stands in place of
-an earlier ban of the key; weir limits unban lifts it. KEY is as it is counted.`,
+		Short: "Deny a key for some time",
+		Long: `Deny a key under a policy for the duration --for, whatever it has used. A new ban replaces
+the old one; 'weir limits unban' lifts it. KEY is the counted key.`,
 		Example:           "  weir limits ban login login:bob --for 2h",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
@@ -99,7 +99,7 @@ an earlier ban of the key; weir limits unban lifts it. KEY is as it is counted.`
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().Var(cli.Duration(&length), "for", "for how long, 1s to 366d")
+	cmd.Flags().Var(cli.Duration(&length), "for", "how long the key is denied, 1s to 366d")
 	return cmd
 }
 
@@ -108,8 +108,8 @@ func newUnban(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unban NAME KEY",
 		Short: "Lift the ban of a key",
-		Long: `Lift the ban of a key, alone: while the limit is still full, the next request is denied and,
-by a policy with deny_for, banned again. weir limits reset gives the whole burst back too.`,
+		Long: `Lift the ban of a key. Its usage stays: while the limit is full, the next request is denied
+and, by a policy with deny_for, banned again. 'weir limits reset' restores the burst too.`,
 		Example:           "  weir limits unban login login:bob",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
@@ -135,9 +135,9 @@ func newBans(w *cli.World) *cobra.Command {
 	most := 100
 	cmd := &cobra.Command{
 		Use:   "bans",
-		Short: "List the keys that are banned",
-		Long: `List the keys that are banned, by hand or by a policy with deny_for, as the server knows
-them: those whose ban ends last first.`,
+		Short: "List banned keys",
+		Long: `List the keys that are banned by hand or by a policy with deny_for, as this server knows
+them. Bans that end last come first.`,
 		Example:           "  weir limits bans",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -165,9 +165,9 @@ func newRefund(w *cli.World) *cobra.Command {
 	name := ""
 	cmd := &cobra.Command{
 		Use:   "refund KEY",
-		Short: "Give back what requests of a key took, and did not need",
-		Long: `Give back the newest --n admissions that requests of a key took of all policies that are
-for it, or of --limit alone. KEY is the request's, as weir allow has it.`,
+		Short: "Give back what requests of a key did not need",
+		Long: `Give back the newest --n admissions that requests of a key took from all policies that
+match it, or from --limit only. KEY is the request's key, as for 'weir allow'.`,
 		Example:           "  weir limits refund team:7 --n 700 --limit tokens",
 		Args:              cli.Args("KEY"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -197,7 +197,7 @@ for it, or of --limit alone. KEY is the request's, as weir allow has it.`,
 	}
 	r.Define(cmd)
 	cmd.Flags().VarP(cli.Number(&n), "n", "n", "how many to give back")
-	cmd.Flags().StringVar(&name, "limit", "", "of this policy alone")
+	cmd.Flags().StringVar(&name, "limit", "", "only from this policy")
 	return cmd
 }
 
@@ -206,13 +206,13 @@ func newWhy(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:   "why ID",
-		Short: "Say why a request was denied",
-		Long: `Say why a request was denied: which limits said no, which admissions had filled them,
-and which limit would have been enough.
+		Short: "Show why a request was denied",
+		Long: `Show why a request was denied: which limits denied it, which admissions had filled them,
+and which limit would have sufficed.
 
 ID is "denial" in the answer of /v1/allow, the header field Weir-Denial of a 429, and
-what weir allow prints. Each node keeps the newest denials that it answered with; in a
-cluster the ID begins with the node's name: name all nodes with --server a,b,c.`,
+what 'weir allow' prints. Each node keeps its newest denials; in a cluster the ID begins
+with the name of the node. Name all nodes with --server a,b,c.`,
 		Example:           "  weir why 4v8k0zq2m1b7c",
 		Args:              cli.Args("ID"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -328,11 +328,11 @@ func newWho(w *cli.World) *cobra.Command {
 	q := client.WhoQuery{Window: time.Minute, Most: 20}
 	cmd := &cobra.Command{
 		Use:   "who",
-		Short: "List who is limited now, most denied first",
-		Long: `List the keys that a server denied within the window, for each limit, those of limits
-that requests bring along too. DENIED is how often within the window; SINCE is the first
-denial after a pause of 5 minutes, which may be before it. Each node of a cluster knows
-what it denied itself: name all with --server a,b,c, and DENIED is the sum.`,
+		Short: "List the keys that are denied now, most denied first",
+		Long: `List the keys that a server denied within the window, per limit. DENIED is how often
+within the window; SINCE is the first denial after a pause of 5 minutes, which can be
+earlier. Each node of a cluster knows its own denials: name all nodes with
+--server a,b,c, and DENIED is the sum.`,
 		Example:           "  weir limits who\n  weir limits who --prefix login: --limit login",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -361,9 +361,9 @@ what it denied itself: name all with --server a,b,c, and DENIED is the sum.`,
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "list the keys that were denied within it, 1s to 5m")
-	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this")
-	cmd.Flags().StringVar(&q.Limit, "limit", "", "only of this limit")
+	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "time within which the keys were denied, 1s to 5m")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys with this prefix")
+	cmd.Flags().StringVar(&q.Limit, "limit", "", "only keys of this limit")
 	cmd.Flags().VarP(cli.Number(&q.Most), "top", "n", "how many keys to list")
 	if err := cmd.RegisterFlagCompletionFunc("limit", cli.CompleteLimits(w, &r, 1)); err != nil {
 		panic(err) // a flag defined twice

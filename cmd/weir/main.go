@@ -33,7 +33,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // the work failed
 	exitUsage   = 2 // the command line, a variable or the settings file is wrong
-	exitDenied  = 3 // weir allow: a limit said no
+	exitDenied  = 3 // weir allow: denied by a limit
 )
 
 func system() *cli.World {
@@ -71,15 +71,15 @@ func newRoot(w *cli.World) *cobra.Command {
 		Long: `Weir counts hits in rolling windows: how many in the last second, 5 minutes, day.
 
 Run a server with 'weir serve', send it hits with 'weir hit' or over HTTP, and
-ask with 'weir count'. Or count what an access log holds with 'weir replay'. Limit
-requests with 'weir serve --policy FILE' and 'weir allow'.
+query it with 'weir count'. Count what is in an access log with 'weir replay'.
+Limit requests with 'weir serve --policy FILE' and 'weir allow'.
 
-Every flag may also be given as a variable of the environment: --max-ahead is
-WEIR_MAX_AHEAD. The command line goes before the environment, and that before
+Every flag can also be an environment variable: --max-ahead is WEIR_MAX_AHEAD.
+The command line takes precedence over the environment, and the environment over
 the settings file of 'weir serve --config'.
 
-Exit codes: 0 all went well, 1 the work failed, 2 the command line or a
-setting is wrong, 3 'weir allow' was denied.`,
+Exit codes: 0 success, 1 failure, 2 invalid command line or setting,
+3 'weir allow' was denied.`,
 		Args:          cli.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,

@@ -17,9 +17,9 @@ func newRegions(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "regions",
 		Short: "Show the regions that count together",
-		Long: `Show the regions that count together as the server that you ask sees them: up to when it
-has the hits of each, and the links by which they come. Ask the node that has the links ("owner")
-for how they do. 'weir region forget' drops a region that never comes back.`,
+		Long: `Show the regions that count together as the asked server sees them: up to which time it
+has the hits of each, and the links that deliver them. The node that has the links ("owner")
+shows their state. 'weir region forget' removes a region that never comes back.`,
 		Example:           "  weir regions --server 10.0.0.2:8080",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -118,7 +118,7 @@ func regionState(r client.Region) string {
 }
 
 func newRegion(w *cli.World) *cobra.Command {
-	cmd := &cobra.Command{Use: "region", Short: "Forget a region that never comes back", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{Use: "region", Short: "Remove a region that never comes back", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(newRegionForget(w))
 	return cmd
 }
@@ -128,9 +128,9 @@ func newRegionForget(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget REGION",
 		Short: "Drop all hits of a region that never comes back",
-		Long: `Drop all hits of a region that never comes back: in all regions, as far as links lead, they
-are in no count any more, and no answer waits for it. Take its --link out of the other regions too, or they call it
-late. If it comes back after all, it does with all its hits.`,
+		Long: `Remove a region that never comes back, with its hits, in all regions that links reach. No
+answer waits for it any longer. Also remove its --link from the other regions, or they report
+it as late. If the region returns after all, its hits return too.`,
 		Example:           "  weir region forget ap --server 10.0.0.2:8080",
 		Args:              cli.Args("REGION"),
 		ValidArgsFunction: cobra.NoFileCompletions,

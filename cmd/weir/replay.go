@@ -15,36 +15,33 @@ import (
 const replayHelp = `Read access logs and report what is in them: hits, span, the busiest second,
 minute and 5 minutes, the rate now, the top keys, late and malformed lines.
 
-A FILE may be plain, .gz or .zst; - is the standard input. Several are read one
-after the other. The format is told from the first lines:
+A FILE can be plain, .gz or .zst; - is standard input. Several are read one after
+the other. The format is detected from the first lines:
 
   clf   Apache or nginx, common or combined
   json  one object per line, with the time in a field at, time, timestamp, ts,
-        @timestamp, time_iso8601 or time_local, and maybe a count in n or count
+        @timestamp, time_iso8601 or time_local, and optionally a count in n or count
   tsv   epoch count [key], with tabs or spaces between them
 
-Each line's time zone is honoured. A key template makes the key of a line. Its
+The time zone of each line is used. A key template makes the key of a line. Its
 fields are, for clf: {host} {ident} {user} {time} {request} {method} {path}
 {proto} {status} {bytes} {referer} {agent}, and {vhost} of vhost_combined; for json: every top-level field;
-for tsv: {key}. Values are taken as they stand, {path} with its query string.
+for tsv: {key}. Values are not changed; {path} includes the query string.
 
-Totals, busiest windows, rates and what --at and --window ask for are exact.
-They count each line once, whatever the number of templates. A line is late
-when a line before it in the same file has a newer time; it counts all the
-same.
+Totals, busiest windows, rates and the counts of --at and --window are exact. They
+count each line once, whatever the number of templates. A line is late if a line
+before it in the same file has a newer time; it still counts.
 
-With --to, all keys are counted on a server, at the times of the lines: the
-server must keep hits long enough (see weir serve --retention). There, the key
-* counts each line once per template. A batch whose answer is lost on the way
-is sent again, and counts once anyway; with --durable each batch is on the
-server's disk before the next one is sent. The same FILEs with the same keys
-count once within ten minutes, so that a replay that failed can be repeated;
---again counts them again.
+With --to, all keys are counted on a server, at the times of the lines. The server's
+--retention must be long enough. There, the key * counts each line once per template.
+A batch without an answer is sent again and counts once; with --durable each batch is
+on the server's disk before the next one is sent. The same FILEs with the same keys
+count once within ten minutes, so a failed replay can be repeated; --again counts
+them again.
 
-With --follow, the last FILE is read on as it grows, through rotation, until an
-interrupt. A restart begins at the start of that file again: with --to its lines
-are then counted a second time. --from-end begins at its end, without the
-lines that were written before.`
+With --follow, the last FILE is read as it grows, through rotation, until an
+interrupt. A restart reads that file from its start: with --to its lines are then
+counted a second time. --from-end starts at its end.`
 
 const replayExamples = `  weir replay access.log
   weir replay access.log.2.gz access.log.1 access.log --key url:{path} --key status:{status}
@@ -84,16 +81,16 @@ func newReplay(w *cli.World) *cobra.Command {
 	flags.VarP(cli.Number(&o.Top), "top", "n", "how many keys to list per template")
 	flags.Var(cli.NewValues(&o.At, "time", replay.ParseTime, cli.FormatMoment), "at", "count up to this time: RFC 3339, Unix seconds or as in a log; may be repeated (default the newest hit)")
 	flags.VarP(cli.Durations(&o.Windows), "window", "w", "count in this window, may be repeated (with --at, default 1s, 1m, 5m, 1h)")
-	flags.StringArrayVar(&o.CountKeys, "count-key", nil, "count this key too with --at and --window, may be repeated")
+	flags.StringArrayVar(&o.CountKeys, "count-key", nil, "also count this key with --at and --window, may be repeated")
 	flags.StringVar(&f.to, "to", "", "send all hits to the server at this address")
 	f.Login.Define(cmd)
 	cli.Choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
 	flags.BoolVar(&f.durable, "durable", false, "with --to, "+cli.DurableHelp)
-	flags.BoolVar(&o.Again, "again", false, "with --to, count lines again that the server took from these files within ten minutes")
-	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows; a restart reads it from its start")
-	flags.BoolVar(&o.FromEnd, "from-end", false, "with --follow, begin at the end of the last file, as tail -f -n 0 does")
-	flags.Var(cli.Duration(&o.StatusEvery), "every", "how often --follow tells the state")
-	flags.Var(cli.Size(&o.Memory), "memory", "memory budget of the keys")
+	flags.BoolVar(&o.Again, "again", false, "with --to, count lines again that the server counted within ten minutes")
+	flags.BoolVarP(&o.Follow, "follow", "f", false, "keep reading the last file as it grows; a restart reads it from its start")
+	flags.BoolVar(&o.FromEnd, "from-end", false, "with --follow, start at the end of the last file, like tail -f -n 0")
+	flags.Var(cli.Duration(&o.StatusEvery), "every", "how often --follow reports its progress")
+	flags.Var(cli.Size(&o.Memory), "memory", "memory budget for the keys")
 	flags.Var(cli.Duration(&o.MaxAhead), "max-ahead", "how far in the future a line's time may be")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	f.html.Define(cmd)

@@ -13,16 +13,16 @@ import (
 	"github.com/weir-counter/weir/internal/cli"
 )
 
-const tokenHelp = `Make, list and revoke tokens: in a file, which 'weir serve --tokens FILE' reads.
+const tokenHelp = `Create, list and revoke tokens in the file that 'weir serve --tokens FILE' reads.
 
-The file says who may do what. It has the SHA-256 of tokens, not the tokens; a
-server reads it again within a second of a change, and at a SIGHUP. Edit it for
-more: several permissions, ceilings, client certificates. See docs/security.md.`
+The file defines identities and their permissions. It contains SHA-256 hashes, not the
+tokens. A server reloads it within a second of a change, and on SIGHUP. Edit it for
+several permissions, ceilings and client certificates (docs/security.md).`
 
 func newToken(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make, list and revoke tokens",
+		Short: "Create, list and revoke tokens",
 		Long:  tokenHelp,
 		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -47,14 +47,13 @@ func newTokenCreate(w *cli.World) *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token and print it",
-		Long: `Make a token of the identity NAME and print it: this is the only time that it
-is shown. A new identity needs --role. One that is there gets a second token,
-so that the one in use can be replaced: make it, give it to the clients, and
-revoke the old one. It is good for as long as the newest token of the identity
-was when it was made, unless --expires says something else.
+		Short: "Create a token and print it",
+		Long: `Create a token for the identity NAME and print it. It is shown only once. A new
+identity needs --role. An existing identity gets a second token: give it to the
+clients, then revoke the old one. The token is valid for as long as the identity's
+newest token was when it was created, unless --expires is given.
 
-Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
+Roles: ingest (send hits), decide (limit requests), read (query counts), admin
 (delete, backup, restore, cluster).`,
 		Example: "  weir token create ops --role read,admin\n  weir token create shop --role ingest,decide --keys shop: --expires 90d\n  weir token create shop",
 		Args:    cli.Args("NAME"),
@@ -79,10 +78,10 @@ Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
 	}
 	tokensFlag(cmd, &f.file)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.roles, "role", nil, "what a new identity may do: "+strings.Join(auth.RoleNames(), ", "))
-	flags.StringSliceVar(&f.keys, "keys", nil, "prefixes of the keys that the roles are for (default all keys)")
-	flags.StringSliceVar(&f.limits, "limits", nil, "names of the limits that the roles are for, but for ingest (default all limits)")
-	flags.Var(cli.Delay(&f.expires), "expires", "for how long the token is good, 0 for ever (default like the newest token of the identity; for ever for its first)")
+	flags.StringSliceVar(&f.roles, "role", nil, "roles of a new identity: "+strings.Join(auth.RoleNames(), ", "))
+	flags.StringSliceVar(&f.keys, "keys", nil, "key prefixes that the roles apply to (default all keys)")
+	flags.StringSliceVar(&f.limits, "limits", nil, "limits that the roles (except ingest) apply to (default all limits)")
+	flags.Var(cli.Delay(&f.expires), "expires", "validity of the token, 0 for unlimited (default: like the identity's newest token; unlimited for the first)")
 	flags.Lookup("expires").DefValue = "" // the usage says it
 	return cmd
 }
@@ -198,9 +197,9 @@ func momentOr(t time.Time, none string) string {
 func newTokenRevoke(w *cli.World) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "revoke ID...", Short: "Revoke tokens by their ids",
-		Long: `Revoke tokens by their ids: the middle part of weir_<id>_<secret>, which 'weir
-token list' shows. A server refuses them within a second.`,
+		Use: "revoke ID...", Short: "Revoke tokens by their IDs",
+		Long: `Revoke tokens by their IDs: the middle part of weir_<id>_<secret>, which 'weir token
+list' shows. A server rejects them within a second.`,
 		Args: cli.Args("ID..."),
 		RunE: cli.Work(w, func(_ *cobra.Command, ids []string, _ cli.Sources) error {
 			for _, id := range ids {

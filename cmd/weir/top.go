@@ -19,16 +19,16 @@ func newTop(w *cli.World) *cobra.Command {
 	q := client.TopQuery{Window: 5 * time.Minute, N: 10}
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show the keys with the most hits, limits and nodes, live; or list keys once",
-		Long: `Show, on a terminal and live, the keys with the most hits in a window, the limits by what
-they deny and the nodes by how far they are behind. Tab goes to the next list, 1 to 9
-choose a window, Enter looks closer at a row, s sorts, / filters, p freezes, ? tells all
-keys, q leaves.
+		Short: "Show the busiest keys, limits and nodes, live; or list keys once",
+		Long: `Show live, on a terminal, the keys with the most hits in a window, the limits by denials
+and the nodes by their lag. Tab switches the list, 1 to 9 choose a window, Enter shows
+details of a row, s sorts, / filters, p freezes, ? lists all keys, q quits.
 
-Elsewhere, and with --once, --json, -n, --at, --align, --fresh or --scope, the keys are listed once, as a table.
+Without a terminal, and with --once, --json, -n, --at, --align, --fresh or --scope, list
+the keys once, as a table.
 
-With --align the keys with the most hits of whole hours, days, weeks, months or years are listed,
-from history: from the one that --from is in to that of --to, both now if nothing is said.`,
+With --align, list the keys with the most hits of whole hours, days, weeks, months or years
+from history: from the one that contains --from to the one that contains --to (default now).`,
 		Example:           "  weir top\n  weir top --once --prefix url: --window 1h -n 20\n  weir top --align day --from -365d --tz Europe/Berlin -n 100",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -68,15 +68,15 @@ from history: from the one that --from is in to that of --to, both now if nothin
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().BoolVar(&once, "once", false, "print a table, also on a terminal")
+	cmd.Flags().BoolVar(&once, "once", false, "print a table even on a terminal")
 	cli.FreshFlag(cmd, &q.Fresh)
 	cli.ScopeFlag(cmd, &q.Scope)
 	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "window to count in")
 	cmd.Flags().VarP(cli.Number(&q.N), "top", "n", "how many keys to list")
-	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
-	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans in place of --window: hour, day, week, month, year; from history, exact (docs/history.md)")
-	cmd.Flags().Var(cli.MomentOrAgo(&q.From), "from", "with --align: a moment in the first span, RFC 3339, Unix seconds, or a duration before now such as -365d (default now)")
-	cmd.Flags().Var(cli.MomentOrAgo(&q.To), "to", "with --align: the end, exclusive, of which the last span is whole (default now)")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys with this prefix; keys of limit: are listed only with it")
+	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans instead of --window: hour, day, week, month, year; from history, exact (docs/history.md)")
+	cmd.Flags().Var(cli.MomentOrAgo(&q.From), "from", "with --align: a time in the first span, RFC 3339, Unix seconds, or a duration before now such as -365d (default now)")
+	cmd.Flags().Var(cli.MomentOrAgo(&q.To), "to", "with --align: the exclusive end; its span is included whole (default now)")
 	cmd.Flags().StringVar(&q.Zone, "tz", "", "time zone of --align, such as Europe/Berlin (default UTC)")
 	cmd.Flags().Var(cli.Moment(&q.At), "at", "end of the window: RFC 3339 or Unix seconds (default now)")
 	return cmd
@@ -104,11 +104,11 @@ func newWatch(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch KEY...",
 		Short: "Draw the hits of keys as they come",
-		Long: fmt.Sprintf(`Draw the hits per second of up to %d keys as lines, on a terminal, until q. 1 to 9 choose a
-window, p freezes.
+		Long: fmt.Sprintf(`Draw the hits per second of up to %d keys as lines, on a terminal. 1 to 9 choose a window,
+p freezes, q quits.
 
-Elsewhere, and with --json, a line is printed for each key and second as it ends, or for each
-longer part that a wider --window is drawn in: its end, the hits in it and the key.`, cli.MaxWatched),
+Without a terminal, and with --json, print a line per key and second (or per interval of a
+wide --window): its end, the hits in it and the key.`, cli.MaxWatched),
 		Example:           "  weir watch url:/home user:42\n  weir watch '*' | tee hits.log",
 		Args:              cli.Args("KEY..."),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, cli.MaxWatched),
@@ -128,7 +128,7 @@ longer part that a wider --window is drawn in: its end, the hits in it and the k
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window that the lines are drawn over")
+	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "time range of the lines")
 	return cmd
 }
 
@@ -160,7 +160,7 @@ func newStats(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:               "stats",
-		Short:             "Tell what a server holds and what it dropped",
+		Short:             "Show what a server holds and what it dropped",
 		Example:           "  weir stats --json",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,

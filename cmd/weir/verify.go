@@ -19,18 +19,17 @@ func newVerify(w *cli.World) *cobra.Command {
 	dir := defaultData
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Read a whole data directory and say whether it is sound",
-		Long: `Read a whole data directory and say what is in it, and whether it is sound.
+		Short: "Verify a data directory",
+		Long: `Read a whole data directory, and report what it contains and whether it is intact.
 
-Every snapshot and every message of the journal is read and checked: checksums,
-holes, repeats, and each partition's running total. The directory must not be
-in use; it is not changed. A copy is made in the directory for temporary files.
+Every snapshot and every journal message is checked: checksums, holes, repeats, and the
+running total of each partition. The directory must not be in use and is not changed. A
+copy is made in the directory for temporary files.
 
-Of a node of a cluster, its own replica is read, with the hits of all nodes, and no
-other node is asked: what that replica lost, the others may have.
+For a node of a cluster, its own replica is read. Other nodes may have what it lost.
 
-Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
-2 the command line is wrong.`,
+Exit codes: 0 no hit is lost, 1 hits are lost or the directory is unreadable, 2 invalid
+command line.`,
 		Example:           "  weir verify --data /var/lib/weir",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -49,7 +49,7 @@ func (r *Remote) DefineWithin(cmd *cobra.Command, timeout time.Duration) {
 	r.server, r.timeout = "http://127.0.0.1:8080", timeout
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&r.server, "server", r.server, "address of the server, or of a cluster's nodes, comma-separated")
+	flags.StringVar(&r.server, "server", r.server, "address of the server, or comma-separated addresses of a cluster's nodes")
 	flags.Var(Duration(&r.timeout), "timeout", "time to wait for each attempt of a request")
 	r.Login.Define(cmd)
 	flags.BoolVar(&r.JSON, "json", false, "print JSON")
@@ -63,12 +63,12 @@ const (
 
 // FreshFlag is that of the questions about keys.
 func FreshFlag(cmd *cobra.Command, to *time.Duration) {
-	cmd.Flags().Var(Duration(to), "fresh", "wait at most so long, up to 10s, for all hits that any node took before; fail if some are missing (default: answer at once)")
+	cmd.Flags().Var(Duration(to), "fresh", "wait at most this long, up to 10s, for all hits that any node accepted before; fail if some are missing (default: do not wait)")
 }
 
 // ScopeFlag is that of the questions about keys.
 func ScopeFlag(cmd *cobra.Command, to *client.Scope) {
-	Choice(cmd, to, "scope", "whose hits are counted: those that the server holds, those of its region, or all (default global if the server has a --region, else region)",
+	Choice(cmd, to, "scope", "whose hits are counted: this node's, its region's, or all (default global if the server has a --region, else region)",
 		client.ScopeNode, client.ScopeRegion, client.ScopeGlobal)
 }
 
@@ -133,7 +133,7 @@ func (r *Remote) Incomplete(w *World, fresh client.Freshness) {
 		fmt.Fprintf(w.Stderr, "incomplete: hits of %s since %s may be missing\n", KeyText(late.Node), TimeText(late.Since))
 	}
 	for _, region := range fresh.Untold {
-		fmt.Fprintf(w.Stderr, "incomplete: hits of region %s are missing, which does not tell others such keys (its --region-keys)\n", KeyText(region))
+		fmt.Fprintf(w.Stderr, "incomplete: hits of region %s are missing, which does not share such keys (see its --region-keys)\n", KeyText(region))
 	}
 }
 
@@ -254,10 +254,10 @@ type Login struct {
 // Define adds the flags of a login to a command.
 func (l *Login) Define(cmd *cobra.Command) {
 	l.cmd = cmd
-	cmd.Flags().StringVar(&l.token, "token", "", "token of a server that wants one; WEIR_TOKEN is better, since others see command lines")
-	cmd.Flags().StringVar(&l.ca, "ca", "", "PEM file of the authority that signed the server's certificate (default: those of this machine)")
-	cmd.Flags().StringVar(&l.cert, "cert", "", "PEM file of a client certificate, in place of a token or beside it (weir serve --tls-client-ca)")
-	cmd.Flags().StringVar(&l.key, "cert-key", "", "PEM file of its key (default: it is in the file of --cert)")
+	cmd.Flags().StringVar(&l.token, "token", "", "access token; prefer WEIR_TOKEN, because command lines are visible to others")
+	cmd.Flags().StringVar(&l.ca, "ca", "", "PEM file with the authority of the server's certificate (default: the system's)")
+	cmd.Flags().StringVar(&l.cert, "cert", "", "PEM file with a client certificate (weir serve --tls-client-ca)")
+	cmd.Flags().StringVar(&l.key, "cert-key", "", "PEM file with the key of --cert (default: the file of --cert)")
 }
 
 // userAgent names the program to a server.

@@ -175,7 +175,7 @@ type Page struct {
 
 // Define defines the flag.
 func (p *Page) Define(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.path, "html", "", "write the report to this file too, as one page with charts that needs no server")
+	cmd.Flags().StringVar(&p.path, "html", "", "also write the report to this file, as one HTML page with charts")
 }
 
 // Create makes the file, if one is named, apart from those that are read or written. The work is long: what is
