@@ -2,10 +2,13 @@ package envoy
 
 import (
 	"bytes"
+	"context"
+	"runtime"
 	"strings"
 	"testing"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/weir-counter/weir/internal/server/envoy/xdstest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -49,5 +52,39 @@ func TestHostileAnswers(t *testing.T) {
 		if err := c.use(answer); err == nil || !strings.Contains(err.Error(), "more than") && !strings.Contains(err.Error(), "at most") || len(err.Error()) > 200 {
 			t.Errorf("%s: %.300v", name, err)
 		}
+	}
+}
+
+// An answer below 4 MiB with 1.9 million parts takes little memory, and the client ends at once.
+func TestHostileAnswerOnTheWire(t *testing.T) { // not in parallel: it measures the memory of the process
+	const parts = 1_900_000
+	for name, field := range map[string]byte{"empty descriptors": 3, "empty resources": 2} {
+		raw := bytes.Repeat([]byte{field<<3 | 2, 0}, parts)
+		answer := &discovery.DiscoveryResponse{TypeUrl: typeURL, Nonce: "n"}
+		if field == 3 {
+			answer.Resources = []*anypb.Any{{TypeUrl: typeURL, Value: raw}}
+		} else {
+			answer.ProtoReflect().SetUnknown(raw) // written as resources, and not built here
+		}
+		server := xdstest.New(t, "")
+		c := NewXDSClient(XDSConfig{Addr: server.Addr}, func([]byte) error { t.Error("an answer is used"); return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); c.Run(ctx) }()
+		<-server.Said
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		server.SendAnswer(answer)
+		<-server.Said // the refusal, or the first question on a new connection
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+			t.Errorf("%s: %d MiB of memory", name, took>>20)
+		} else {
+			t.Logf("%s: %d MiB of memory, the server's included", name, took>>20)
+		}
+		server.SendAnswer(answer)
+		cancel()
+		<-ended
+		server.Stop()
 	}
 }

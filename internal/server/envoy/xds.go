@@ -17,7 +17,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -38,9 +41,11 @@ const (
 	// pingEvery finds a server that is gone without a word.
 	pingEvery = 30 * time.Second
 
-	// maxMessages bounds the descriptors, limits and other messages of an answer: they are counted before they are decoded, which takes
-	// hundreds of bytes for each.
-	maxMessages = 200_000
+	// maxMessages bounds the descriptors, limits and other messages of an answer, and maxEnvelope its resources and other messages of the
+	// answer itself. They are counted before they are decoded: a descriptor takes up to 8 KiB until it is a limit, and each of
+	// MaxLimits needs two messages.
+	maxMessages = 2*MaxLimits + 2000
+	maxEnvelope = MaxConfigFiles + 100
 	// maxVersionBytes and maxProblemBytes bound what the log has of an answer, and maxVersion a version that is used.
 	maxVersionBytes, maxProblemBytes = 100, 2000
 	maxVersion                       = 4096
@@ -93,7 +98,7 @@ func (c *XDSClient) follow(ctx context.Context, version *string) error {
 		}
 		creds = credentials.NewTLS(with)
 	}
-	conn, err := grpc.NewClient(c.cfg.Addr, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+	conn, err := grpc.NewClient(c.cfg.Addr, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes), grpc.ForceCodecV2(boundedCodec{encoding.GetCodecV2(proto.Name)})),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery}))
 	if err != nil {
 		return err
@@ -166,8 +171,8 @@ func filesOf(resources []*anypb.Any) (files []byte, err error) {
 	}
 	left := maxMessages
 	for i, r := range resources {
-		if err := countMessages(r.Value, (*ratelimit.RateLimitConfig)(nil).ProtoReflect().Descriptor(), &left); err != nil {
-			return nil, fmt.Errorf("resource %d: %w", i, err)
+		if countMessages(r.Value, (*ratelimit.RateLimitConfig)(nil).ProtoReflect().Descriptor(), &left); left < 0 {
+			return nil, fmt.Errorf("resource %d: more than %d descriptors, limits and other messages in one answer", i, maxMessages)
 		}
 		var of ratelimit.RateLimitConfig
 		if err := r.UnmarshalTo(&of); err != nil {
@@ -177,46 +182,61 @@ func filesOf(resources []*anypb.Any) (files []byte, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("resource %s: %w", of.Name, err)
 		}
-		files = AppendFile(files, of.Name, text)
+		if files = AppendFile(files, of.Name, text); len(files) > MaxBytes {
+			return nil, fmt.Errorf("the resources are larger than %s as text", units.FormatSize(MaxBytes))
+		}
 	}
 	return files, nil
 }
 
-// countMessages takes the messages within an encoded message, at any depth, from left, and fails when none is left. What can't be read is left to
-// the decoder.
-func countMessages(encoded []byte, of protoreflect.MessageDescriptor, left *int) error {
-	for len(encoded) > 0 {
+// boundedCodec decodes an answer only if it has few resources.
+type boundedCodec struct{ encoding.CodecV2 }
+
+func (c boundedCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	if answer, ok := v.(*discovery.DiscoveryResponse); ok {
+		left := maxEnvelope
+		if countMessages(data.Materialize(), answer.ProtoReflect().Descriptor(), &left); left < 0 {
+			return fmt.Errorf("an answer with more than %d resources", MaxConfigFiles)
+		}
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+// countMessages takes the messages within an encoded message, at any depth, from left, which is below 0 if there are more. What can't be read is
+// left to the decoder.
+func countMessages(encoded []byte, of protoreflect.MessageDescriptor, left *int) {
+	for len(encoded) > 0 && *left >= 0 {
 		number, kind, n := protowire.ConsumeTag(encoded)
 		if n < 0 {
-			return nil
+			return
 		}
 		value := encoded[n:]
 		size := protowire.ConsumeFieldValue(number, kind, value)
 		if size < 0 {
-			return nil
+			return
 		}
 		encoded = value[size:]
 		field := of.Fields().ByNumber(number)
 		if kind != protowire.BytesType || field == nil || field.Message() == nil {
 			continue
 		}
-		if *left--; *left < 0 {
-			return fmt.Errorf("more than %d descriptors, limits and other messages", maxMessages)
-		}
+		*left--
 		within, _ := protowire.ConsumeBytes(value)
-		if err := countMessages(within, field.Message(), left); err != nil {
-			return err
-		}
+		countMessages(within, field.Message(), left)
 	}
-	return nil
 }
 
 func descriptors(list []*ratelimit.RateLimitDescriptor) []any {
 	made := make([]any, len(list))
 	for i, d := range list {
-		fields := map[string]any{
-			"key": d.Key, "value": d.Value, "shadow_mode": d.ShadowMode, "quota_mode": d.QuotaMode, "detailed_metric": d.DetailedMetric,
-			"descriptors": descriptors(d.Descriptors),
+		fields := map[string]any{}
+		for name, value := range map[string]any{"key": d.Key, "value": d.Value, "shadow_mode": d.ShadowMode, "quota_mode": d.QuotaMode, "detailed_metric": d.DetailedMetric} {
+			if value != "" && value != false {
+				fields[name] = value
+			}
+		}
+		if len(d.Descriptors) > 0 {
+			fields["descriptors"] = descriptors(d.Descriptors)
 		}
 		if d.Metadata != nil {
 			fields["metadata"] = d.Metadata.AsMap()
