@@ -108,7 +108,7 @@ func (r *Reader) Shortest(most uint64) uint64 {
 }
 
 // Count reads the number of things that follow, each of at least a byte: so that who
-// makes room for them makes no more than the message has.
+// makes room for them makes no more than the message has. A loop that reads them must end once Failed is true.
 func (r *Reader) Count() int { return int(r.AtMost(uint64(len(r.rest)))) }
 
 // Bytes reads n bytes, which are the message's own; nil after a failure.

@@ -111,6 +111,9 @@ type LimitState struct {
 	Ahead  int64  // ns by which the time of day was ahead of the clock that State is by
 }
 
+// minKeyBytes is what a key and its window take at least.
+const minKeyBytes = 4
+
 // ReadState reads a state that a cut made. One that is damaged is an error that wraps
 // ErrDamagedState.
 func ReadState(state []byte) (s State, err error) {
@@ -122,7 +125,7 @@ func ReadState(state []byte) (s State, err error) {
 	s.Total = r.window()
 	s.Evicted = r.evicted()
 	n := r.Count()
-	s.Keys = slices.Grow(s.Keys, n)
+	s.Keys = slices.Grow(s.Keys, min(n, r.Len()/minKeyBytes))
 	for range n {
 		s.Keys = append(s.Keys, KeyWindow{string(r.Block()), r.window()})
 		if r.Failed() {

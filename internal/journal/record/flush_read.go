@@ -49,7 +49,7 @@ func DecodePart(data []byte) (Part, error) {
 	p.Restored = p.Restored || version == restoredVersion
 	n, life := r.Count(), p.Incarnation.seed()
 	p.Batches = slices.Grow(p.Batches, min(n, r.Len()/minBatchBytes))
-	for range n {
+	for ; n > 0 && !r.Failed(); n-- {
 		b := r.batch(life, kindBits(version))
 		if !r.Failed() && b.Kind >= kinds {
 			return Part{}, fmt.Errorf("a batch of kind %d: this build knows kinds 0 to %d; run the version of Weir that wrote it, or a newer one", b.Kind, kinds-1)
@@ -98,7 +98,8 @@ func (r *reader) end() error {
 }
 
 func (r *reader) receipts() (list [][]byte) {
-	for range r.Count() {
+	n := r.Count()
+	for list = slices.Grow(list, n); n > 0 && !r.Failed(); n-- {
 		list = append(list, append([]byte(nil), r.Block()...))
 	}
 	return list

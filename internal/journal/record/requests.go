@@ -38,7 +38,7 @@ func encodeRequest(r replication.Request, most int) (pieces [][]byte) {
 }
 
 func (r *reader) requests() (list []replication.Request) {
-	for range r.Count() {
+	for n := r.Count(); n > 0 && !r.Failed(); n-- {
 		e := newReader(r.Block())
 		one := replication.Request{}
 		copy(one.ID[:], e.Bytes(len(one.ID)))
@@ -78,7 +78,7 @@ func appendSeen(b []byte, list []SeenRequest) []byte {
 }
 
 func (r *reader) seen() (list []SeenRequest) {
-	for range r.Count() {
+	for n := r.Count(); n > 0 && !r.Failed(); n-- {
 		var s SeenRequest
 		copy(s.ID[:], r.Bytes(len(s.ID)))
 		s.Origin, s.Epoch, s.Flush, s.At = r.Uint64(), r.Uvarint(), r.Uvarint(), int64(r.Uvarint())

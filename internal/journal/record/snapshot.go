@@ -121,7 +121,7 @@ func DecodeSnapshot(data []byte) (Snapshot, error) {
 	}
 	s := Snapshot{Incarnation: Incarnation{Origin: r.Uint64(), Epoch: r.Uvarint()}}
 	s.Partition = int(r.Uvarint())
-	for range r.Count() {
+	for n := r.Count(); n > 0 && !r.Failed(); n-- {
 		s.Positions = append(s.Positions, r.originPosition())
 	}
 	s.From = r.Uvarint()
@@ -216,7 +216,7 @@ func DecodeStored(data []byte) (StoredSnapshot, error) {
 	}
 	l := StoredSnapshot{Partition: int(r.Uvarint()), Slot: int(r.Uvarint()), Epoch: r.Uvarint(), From: r.Uvarint(), Length: r.Uvarint()}
 	sequence := uint64(0)
-	for range r.Count() {
+	for n := r.Count(); n > 0 && !r.Failed(); n-- {
 		sequence += r.Uvarint()
 		l.Chunks = append(l.Chunks, sequence)
 	}
