@@ -149,7 +149,8 @@ fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
 	  done; \
 	done
 
-lint: need-go $(LINT) ## Check style with golangci-lint (.golangci.yml says why each linter)
+lint: need-go $(LINT) ## Check style with golangci-lint (.golangci.yml says why each linter), and the English of the documentation
+	$(GO) test . -run 'TestProse|TestDocumentationLinks$$' -count 1
 	$(LINT) run ./...
 	cd bench && ../$(LINT) run --config ../.golangci.yml ./...
 	cd web/browser && ../../$(LINT) run --config ../../.golangci.yml ./...

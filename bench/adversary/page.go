@@ -19,7 +19,7 @@ type result struct {
 
 const pageText = `# The adversary
 
-Written by ` + "`make adversary`" + ` (` + "`cd bench && go run ./adversary`" + `): do not edit. {{.Toolchain}}.
+Written by ` + "`make adversary`" + `: do not edit. {{.Toolchain}}.
 
 Every limiter is set to N = 1000 per period P = 1 s, with a burst of 1000. How many requests does it admit in any half-open
 interval (t-P, t] if the caller does its worst? The search tries the schedules below and 1000 random ones (seeds 0 to 999), and
@@ -32,9 +32,7 @@ of 100,000. Token buckets add the burst that they begin with.
 | --- | --- | --- | --- | --- |
 {{range .Results}}| {{.Limiter}} | {{or .Version "-"}} | {{.Most}} | {{.Schedule}} | {{thousands .Total}} |
 {{end}}
-Where several schedules admit the same, the table names the first: *steady*, one every P/N for 4 P; one request, then a burst just
-before and one just after 2 P, or P; a burst, then one every P/N; steady for 2 P, then a burst; a burst every P; a burst just
-before P and one just before 2 P; random; greedy.
+Where several schedules admit the same, the table names the first that was tried. *Steady* is one request every P/N.
 
 ## Why
 
@@ -49,7 +47,7 @@ before P and one just before 2 P; random; greedy.
 
 ## How
 
-Time is virtual: an argument (Weir, x/time/rate, slidingwindow), the clock of the library's store (throttled), or that of
+Time is virtual: an argument (Weir, x/time/rate, slidingwindow), the clock of the library's store (throttled), or
 testing/synctest (ulule/limiter).{{range .Results}}{{if .RealTime}}
 
 {{.Limiter}} takes the time from the runtime past testing/synctest. It runs in real time, with P = 20 ms and *just* = 2.5 ms, without

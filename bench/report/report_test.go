@@ -90,7 +90,7 @@ func TestPage(t *testing.T) {
 		"decision over HTTP, named, to an empty handler | 2.00 | ≤ 1.50 | **not reached** |",
 		"| **weir**, gcra | — | 100 | — | — |",
 		"7 of 34 reached, 2 not reached, 25 not measured.",
-		"2.00 GiB resident at the peak, 1.50 GiB at the end, of which the engine counts 1.00 GiB; 250 ns per hit",
+		"2.00 GiB resident at the peak, 1.50 GiB at the end, of which the engine counts 1.00 GiB. A hit takes 250 ns",
 		"| **weir** | 12 / 1.50 |",
 		"goaccess was not measured",
 		"The real day was not measured",

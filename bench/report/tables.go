@@ -164,7 +164,7 @@ func tenMillion(r *results) string {
 	}
 	gib := func(unit string) string { return number(r.get(name, unit).median() / (1 << 30)) }
 	return fmt.Sprintf("Ten million sparse keys and a hundred million hits in one engine, with the settings of `weir serve --memory 1280MiB`: "+
-		"%s GiB resident at the peak, %s GiB at the end, of which the engine counts %s GiB; %s ns per hit with two goroutines. "+
+		"%s GiB resident at the peak, %s GiB at the end, of which the engine counts %s GiB. A hit takes %s ns with two goroutines. "+
 		"No key was evicted.\n",
 		gib("peak-bytes"), gib("resident-bytes"), gib("engine-bytes"), number(r.get(name, "ns/op").median()))
 }

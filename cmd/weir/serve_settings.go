@@ -88,7 +88,7 @@ func (f *serveFlags) groups() []group {
 			{name: "retention", to: &e.Retention, common: true, help: "how long hits are kept, 1s to 1000000000s"},
 			{name: "shrink-retention", to: &j.ShrinkRetention, help: "allow a --retention shorter than before, which drops older hits"},
 			{name: "memory", to: &e.Memory, common: true, help: "memory budget of the counters; the process needs more (docs/deploy.md)"},
-			{name: "idempotency-memory", to: &e.OnceMemory, help: "memory budget for Idempotency-Keys of the last 10 minutes; those of other nodes may use twice as much"},
+			{name: "idempotency-memory", to: &e.OnceMemory, help: "memory budget for Idempotency-Keys of the last 10 minutes; keys of other nodes may use twice as much"},
 			{name: "max-disk", to: &j.MaxBytes, common: true, help: "size of the data directory at which hits are refused"},
 			{name: "flush-every", to: &j.FlushEvery, help: "interval between writes to disk, 1ms to 1m; a crash loses at most one"},
 			{name: "snapshot-every", to: &j.SnapshotBytes, help: "journal bytes between snapshots"},
