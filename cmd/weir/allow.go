@@ -124,7 +124,7 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 	case own:
 		check.Inline = &client.Limit{N: uint64(f.n), Per: f.per, Burst: uint64(f.burst), Algorithm: f.algorithm}
 	case f.burst != 0 || f.algorithm != "":
-		return check, fmt.Errorf("--burst and --algorithm are of a limit of your own: give --n and --per too")
+		return check, fmt.Errorf("--burst and --algorithm need --n and --per")
 	}
 	return check, nil
 }
@@ -132,7 +132,7 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 func printDecision(t *cli.Table, d client.Decision) {
 	switch {
 	case d.Unmatched:
-		t.Row("allowed: no policy is for this key")
+		t.Row("allowed: no policy matches this key")
 		return
 	case d.Allowed:
 		t.Row("allowed")
@@ -158,7 +158,7 @@ func limitVerdicts(l client.LimitState) (texts []string) {
 		texts = append(texts, fmt.Sprintf("%d used by other regions", l.Others))
 	}
 	if len(l.Late) > 0 {
-		texts = append(texts, "newer ones may be missing of "+strings.Join(l.Late, ", "))
+		texts = append(texts, "newer data may be missing of "+strings.Join(l.Late, ", "))
 	}
 	return texts
 }

@@ -19,7 +19,7 @@ func (f *serveFlags) checkDemo(from cli.Sources) error {
 	}
 	for _, flag := range []string{"data", "cluster", "nats", "replicas", "region", "history", "history-url", "policy", "tokens", "clock"} {
 		if where := from[flag]; where != "" && (flag != "history" || f.node.History.On) {
-			return cli.Usage(fmt.Errorf("%s and %s: the demonstration is in memory, alone, open and with policies of its own: leave one out", where, from["demo"]))
+			return cli.Usage(fmt.Errorf("%s and %s: the demo is a single open server in memory with its own policies: remove one of the two", where, from["demo"]))
 		}
 	}
 	f.node.Ephemeral = true

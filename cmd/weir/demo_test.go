@@ -28,7 +28,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	for _, with := range []string{"--data=x", "--policy=x", "--tokens=x", "--cluster=x", "--clock=event"} {
-		if code, _, stderr := weirOf(t, nil, "", "serve", "--demo", with); code != exitUsage || !strings.Contains(stderr, "the demonstration") {
+		if code, _, stderr := weirOf(t, nil, "", "serve", "--demo", with); code != exitUsage || !strings.Contains(stderr, "the demo is") {
 			t.Errorf("%s: exit %d: %s", with, code, stderr)
 		}
 	}

@@ -96,7 +96,7 @@ If there are more than --limit, a line on standard error says how to continue.`,
 			case len(keys.Keys) == 0:
 				fmt.Fprintln(w.Stderr, "no keys"+ofPrefix(q.Prefix))
 			case keys.Next != "":
-				fmt.Fprintln(w.Stderr, "there are more keys: go on with --after "+cli.KeyText(keys.Next))
+				fmt.Fprintln(w.Stderr, "there are more keys: continue with --after "+cli.KeyText(keys.Next))
 			}
 			return err
 		}),
@@ -123,9 +123,9 @@ func newDelete(w *cli.World) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case q.Prefix == "" && cmd.Flags().Changed("prefix"):
-				return cli.Usage(errors.New("--prefix is empty, which would delete all keys: is a variable of the shell not set? for that, stop the server and start it with an empty --data"))
+				return cli.Usage(errors.New("--prefix is empty (an unset shell variable?): to delete all keys, restart the server with an empty --data"))
 			case q.Prefix == "" && q.Limits:
-				return cli.Usage(errors.New("--limits is for --prefix: say which keys; weir limits reset is for one key of one limit"))
+				return cli.Usage(errors.New("--limits needs --prefix; to reset one key of one limit, use 'weir limits reset'"))
 			case q.Prefix != "" && len(args) == 0:
 				return nil
 			}

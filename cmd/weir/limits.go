@@ -81,7 +81,7 @@ func printLimits(t *cli.Table, limits client.Limits) {
 	if f := limits.File; f != nil {
 		t.Row(fmt.Sprintf("%s, read at %s", f.Path, cli.TimeText(f.LoadedAt)))
 		if f.Error != "" {
-			t.Row("NOT IN USE is the file as it is now: " + f.Error)
+			t.Row("NOT IN USE: the current file is invalid: " + f.Error)
 		}
 	}
 }
@@ -186,7 +186,7 @@ Keys at 100 % and banned keys are denied. Keys without usage are not listed;
 			return c.LimitKeys(ctx, args[0], most)
 		}, func(t *cli.Table, keys client.LimitKeys) {
 			if len(keys.Keys) == 0 {
-				t.Row("no key has used any of " + keys.Name + " now")
+				t.Row("no key uses " + keys.Name + " now")
 				return
 			}
 			t.Row("USED", "OF", "SHARE", "RESET", "KEY")
@@ -205,7 +205,7 @@ Keys at 100 % and banned keys are denied. Keys without usage are not listed;
 				t.Row(row...)
 			}
 			if len(keys.Late) > 0 {
-				t.Row("newer ones may be missing of " + strings.Join(keys.Late, ", "))
+				t.Row("newer data may be missing of " + strings.Join(keys.Late, ", "))
 			}
 		}),
 	}

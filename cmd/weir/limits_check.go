@@ -65,7 +65,7 @@ func newCheck(w *cli.World) *cobra.Command {
 			if err != nil || len(faults) == 0 {
 				return err
 			}
-			return fmt.Errorf("%s is wrong: see the lines above, or --help for an example", file)
+			return fmt.Errorf("%s is invalid: see the lines above, or --help for an example", file)
 		}),
 	}
 	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
@@ -117,7 +117,7 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 	for _, l := range set.Concurrencies() {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, l.TTL), "permits")
 	}
-	t.Row("the file is good")
+	t.Row("the file is valid")
 }
 
 // printMatches has a row for each policy of each key.
@@ -135,7 +135,7 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 		if len(matches)+len(atOnce) > 0 {
 			continue
 		}
-		why := "no policy is for it: it has no limit"
+		why := "no policy matches: no limit"
 		if near, ok := set.Near(key); ok {
 			why += fmt.Sprintf("; it looks like %s of %s, but {name} holds no : and /, write {name*}", near.Keys, near.Name)
 		}

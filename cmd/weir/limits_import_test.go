@@ -60,7 +60,7 @@ func TestLimitsOfFiles(t *testing.T) {
 	}
 	write("")
 	code, text, stderr := weirOf(t, nil, "", "limits", "--rls-config", dir)
-	for _, want := range []string{"rls/edge/ip    edge:ip={v1}    7/2w       enforce  quota, counted by values, metadata, name x, replaces y", "edge:free={v1}  unlimited  shadow", "the limits are good"} {
+	for _, want := range []string{"rls/edge/ip    edge:ip={v1}    7/2w       enforce  quota, counted by values, metadata, name x, replaces y", "edge:free={v1}  unlimited  shadow", "the limits are valid"} {
 		if code != exitOK || !strings.Contains(text, want) {
 			t.Errorf("%d %s%s, want %s", code, text, stderr, want)
 		}

@@ -42,7 +42,7 @@ func askKept(ctx context.Context, c *client.Client, _ []string) (client.Policies
 
 func printKept(t *cli.Table, answer client.Policies) {
 	if len(answer.Policies) == 0 {
-		t.Row("no policies were put by API; weir limits lists those of the file")
+		t.Row("the API has no policies; 'weir limits' lists those of the file")
 		return
 	}
 	t.Row("NAME", "VERSION", "BY", "AT", "IN USE")
@@ -203,7 +203,7 @@ func (f *rlsFiles) load(w *cli.World) (*envoy.LimitConfig, error) {
 		for _, one := range faults {
 			fmt.Fprintln(w.Stderr, cli.LinesText(one.String()))
 		}
-		return nil, fmt.Errorf("%s is wrong: see the lines above", f.path)
+		return nil, fmt.Errorf("%s is invalid: see the lines above", f.path)
 	}
 	return c, err
 }
@@ -256,7 +256,7 @@ func (f *rlsFiles) list(w *cli.World, r *cli.Remote) error {
 			}
 			t.Row(l.Name, keysText(list[i].Keys, list[i].By), rate, list[i].Mode, notes(l))
 		}
-		t.Row("the limits are good")
+		t.Row("the limits are valid")
 	})
 }
 

@@ -72,7 +72,7 @@ old one; N of 0 removes it. KEY is the counted key.`,
 					t.Row(fmt.Sprintf("%s has no grant of %s: %d left", answer.Key, answer.Name, answer.Remaining))
 					return
 				}
-				t.Row(fmt.Sprintf("%s has %d beside %s until %s: %d left", answer.Key, n, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
+				t.Row(fmt.Sprintf("%s has %d in addition to %s until %s: %d left", answer.Key, n, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
 			})
 		}),
 	}
@@ -119,7 +119,7 @@ and, by a policy with deny_for, banned again. 'weir limits reset' restores the b
 			if answer.Was {
 				t.Row(fmt.Sprintf("%s is no longer banned by %s", answer.Key, answer.Name))
 				if answer.Full {
-					t.Row("the limit is still full, so the next request is denied, and by deny_for banned again: weir limits reset gives the whole burst back too")
+					t.Row("the limit is still full: the next request is denied and, with deny_for, banned again; 'weir limits reset' also restores the burst")
 				}
 				return
 			}
@@ -185,7 +185,7 @@ match it, or from --limit only. KEY is the request's key, as for 'weir allow'.`,
 			}
 			return r.Print(w.Stdout, answer, func(t *cli.Table) {
 				if len(answer.Limits) == 0 {
-					t.Row("no policy is for " + args[0])
+					t.Row("no policy matches " + args[0])
 					return
 				}
 				t.Row("LIMIT", "REFUNDED", "LEFT", "KEY")
@@ -249,7 +249,7 @@ func printWhy(t *cli.Table, d client.Denial) {
 		t.Row(fmt.Sprintf("and %d limits more", d.More))
 	}
 	if len(d.Freshness.Late) > 0 {
-		t.Row("not heard of then, so that admissions of theirs may be missing: " + strings.Join(d.Freshness.Late, ", "))
+		t.Row("unknown at that time, so their admissions may be missing: " + strings.Join(d.Freshness.Late, ", "))
 	}
 }
 
@@ -269,7 +269,7 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 		t.Row("  the region that was asked has no part of this limit (regions of the policy): ask another, or give it one")
 		return
 	case l.Banned && l.RetryAt != nil:
-		t.Row("  the key was banned until " + exactTime(*l.RetryAt) + ", whatever it has used: weir limits unban lifts that")
+		t.Row("  the key was banned until " + exactTime(*l.RetryAt) + ": 'weir limits unban' lifts the ban")
 		return
 	case l.Away != "":
 		t.Row("  the node that decides was away: " + l.Away)
@@ -281,7 +281,7 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 		t.Row(fmt.Sprintf("    %d by other regions, as far as was known", l.Others))
 	}
 	if len(l.Late) > 0 {
-		t.Row("    not heard of then, so that admissions of theirs may be missing: " + strings.Join(l.Late, ", "))
+		t.Row("    unknown at that time, so their admissions may be missing: " + strings.Join(l.Late, ", "))
 	}
 	for _, a := range l.Admissions {
 		t.Row(fmt.Sprintf("    %s  %d  %s before", exactTime(a.At), a.N, cli.WaitText(d.At.Sub(a.At.Time).Seconds())))
@@ -346,7 +346,7 @@ earlier. Each node of a cluster knows its own denials: name all nodes with
 				return err
 			}
 			for _, without := range missing {
-				fmt.Fprintf(w.Stderr, "warning: what one server denied is missing: %s\n", cli.LinesText(without.Error()))
+				fmt.Fprintf(w.Stderr, "warning: denials of one server are missing: %s\n", cli.LinesText(without.Error()))
 			}
 			return r.Print(w.Stdout, who, func(t *cli.Table) {
 				if len(who.Keys) == 0 {

@@ -57,7 +57,7 @@ func TestLimitVerbs(t *testing.T) {
 		{"allow login:bob:x --json", exitOK, `"remaining": 0`},
 		{"allow login:bob:x --json", exitDenied, `"allowed": false`},
 		{"allow login:cat:x --cost tokens=1 --peek", exitOK, "login:cat  2     2"},
-		{"allow other", exitOK, "allowed: no policy is for this key\n"},
+		{"allow other", exitOK, "allowed: no policy matches this key\n"},
 		{"allow other --require-match", exitFailure, ""},
 		{"allow other --require-match --json", exitFailure, `"unmatched": true`},
 		{"allow login:eve:x --require-match --peek", exitOK, "allowed"},
@@ -101,7 +101,7 @@ func TestLimitExitCodes(t *testing.T) {
 	}{
 		{"limits check " + good, exitOK, ""},
 		{"limits check " + bad, exitFailure, bad + ":5: limt: unknown field, did you mean limit?"},
-		{"limits check " + bad + " --json", exitFailure, "is wrong"},
+		{"limits check " + bad + " --json", exitFailure, "is invalid"},
 		{"limits check " + bad + ".none", exitFailure, "no such file"},
 		{"limits check " + filepath.Dir(bad), exitFailure, "not a regular file"},
 		{"limits check", exitUsage, "weir limits check needs FILE"},
@@ -115,7 +115,7 @@ func TestLimitExitCodes(t *testing.T) {
 		{"allow a --cost tokens", exitUsage, `wrong --cost "tokens"`},
 		{"allow a --cost t=1 --cost t=1", exitUsage, "each name once"},
 		{"allow a --n 5", exitUsage, "needs both --n and --per"},
-		{"allow a --burst 5", exitUsage, "give --n and --per too"},
+		{"allow a --burst 5", exitUsage, "need --n and --per"},
 		{"allow a --server 127.0.0.1:1", exitFailure, "or name it with --server\n"},
 		{"replay --key ip:{host} --to 127.0.0.1:1 " + writeFile(t, "access.log", accessLog()), exitFailure, "or name it with --to\n"},
 		{"serve --ephemeral --policy " + bad, exitFailure, bad + ":5: limt"},
@@ -172,7 +172,7 @@ func TestLimitsActs(t *testing.T) {
 	}
 	mustWeir(t, exitOK, "", "allow", "llm:7", "--cost", "tokens=9", "--cost", "calls=1", "--server", server)
 	mustWeir(t, exitDenied, "", "allow", "llm:7", "--cost", "tokens=5", "--server", server)
-	if got := mustWeir(t, exitOK, "", "limits", "unban", "tpm", "llm:7", "--server", server); !strings.Contains(got, "weir limits reset gives the whole burst back too") {
+	if got := mustWeir(t, exitOK, "", "limits", "unban", "tpm", "llm:7", "--server", server); !strings.Contains(got, "'weir limits reset' also restores the burst") {
 		t.Error(got)
 	}
 	mustWeir(t, exitOK, "", "limits", "ban", "tpm", "llm:8", "--for", "1m", "--server", server)
@@ -185,12 +185,12 @@ func TestLimitsCheck(t *testing.T) {
 	path, _ := policyFile(t, loginPolicies+"    overrides: [{key: \"login:root\", limit: 7}]\n")
 	for _, test := range []struct{ args, stdin, want string }{
 		{"limits check " + path, "", "overrides: 1"},
-		{"limits check -", loginPolicies, "the file is good"},
+		{"limits check -", loginPolicies, "the file is valid"},
 		{"limits check " + path + " login:bob:x login:root:x other login:a/b:x", "", "KEY            POLICY                                    COUNTS      LIMIT  MODE\n" +
 			"login:bob:x    login                                     login:bob   2/1h   enforce\n" +
 			"login:root:x   login                                     login:root  7/1h   enforce\n" +
-			"other          -  -  -  no policy is for it: it has no limit\n" +
-			"login:a/b:x    -  -  -  no policy is for it: it has no limit; it looks like login:{user}:* of login, but {name} holds no : and /, write {name*}\n"},
+			"other          -  -  -  no policy matches: no limit\n" +
+			"login:a/b:x    -  -  -  no policy matches: no limit; it looks like login:{user}:* of login, but {name} holds no : and /, write {name*}\n"},
 		{"limits check - login:bob:x --json", loginPolicies, `"counts": "login:bob"`},
 	} {
 		code, stdout, stderr := weirOf(t, nil, test.stdin, strings.Fields(test.args)...)
@@ -276,7 +276,7 @@ func TestHangupWithoutPolicies(t *testing.T) {
 		t.Errorf("after a SIGHUP: exit %d, %s", code, stderr)
 	}
 	log, err := p.end(t, syscall.SIGTERM)
-	if err != nil || !strings.Contains(log, "SIGHUP ignored: this server has no --policy file to read again") {
+	if err != nil || !strings.Contains(log, "SIGHUP ignored: there is no --policy") {
 		t.Errorf("it ended with %v:\n%s", err, log)
 	}
 }

@@ -61,7 +61,7 @@ func TestClientCertificate(t *testing.T) {
 		want  string
 	}{
 		{"--cert " + cert, exitUsage, "--cert-key"},
-		{"--cert " + log, exitUsage, "no pair"},
+		{"--cert " + log, exitUsage, "does not match its key"},
 		{"--cert-key " + key, exitUsage, "--cert names"},
 		{"--cert " + dir + "/none", exitFailure, "--cert: "},
 		{"--cert " + cert + " --cert-key " + dir + "/none", exitFailure, "--cert-key: "},

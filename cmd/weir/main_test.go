@@ -223,8 +223,8 @@ func TestExitCodes(t *testing.T) {
 		{"rate k -w 1 h", exitUsage, `--window 1 h: write --window 1h; to count a key named "h" write --window 1s`},
 		{"delete", exitUsage, "weir delete needs KEY: write weir delete KEY..."},
 		{"hit a 0", exitUsage, `wrong N "0": it must be a whole number, 1 or more`},
-		{"delete --prefix=", exitUsage, "--prefix is empty, which would delete all keys"},
-		{"token list --tokens " + dir + "/none", exitFailure, "'weir token create' makes one"},
+		{"delete --prefix=", exitUsage, "--prefix is empty (an unset shell variable?)"},
+		{"token list --tokens " + dir + "/none", exitFailure, "or create it with 'weir token create'"},
 		{"top -n 0", exitUsage, "must be more than 0"},
 		{"top --n 5", exitUsage, "unknown flag: --n, did you mean -n?"},
 		{"serve --retention soon", exitUsage, "is not a duration: write 90s"},
@@ -307,7 +307,7 @@ func TestAskedByTLS(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, "--ephemeral")
 	code, _, stderr := weirOf(t, nil, "", "count", "a", "--server", "https://"+server)
-	if code != exitFailure || !strings.Contains(stderr, "it speaks no TLS: use http://") {
+	if code != exitFailure || !strings.Contains(stderr, "the server does not use TLS: write http://") {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 }

@@ -35,7 +35,7 @@ func TestPolicyVerbs(t *testing.T) {
 	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "weir.backup")
 	serveOnce(t, data, func(server string) {
 		run(server, []step{
-			{"policies", exitOK, "no policies were put by API"},
+			{"policies", exitOK, "the API has no policies"},
 			{"policies put api " + good + " --new", exitOK, "api has version 1\n"},
 			{"policies put api " + good + " --new", exitFailure, "version_mismatch"},
 			{"policies put api " + good + " --version 1", exitOK, "api has version 2\n"},

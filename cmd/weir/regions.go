@@ -34,9 +34,9 @@ shows their state. 'weir region forget' removes a region that never comes back.`
 func printRegions(t *cli.Table, a client.Regions) {
 	t.Row("region", a.Region)
 	if a.Owner {
-		t.Row("owner", "this node writes the digests, and has the links")
+		t.Row("owner", "this node writes the digests and has the links")
 	} else {
-		t.Row("owner", "another node writes the digests, and has the links")
+		t.Row("owner", "another node writes the digests and has the links")
 	}
 	t.Row("log", fmt.Sprintf("message %d; %d damaged, %d of the journal unread, %d not counted", a.Last, a.Damaged, a.Unread, a.Missing))
 	t.Row("pulled by", fmt.Sprintf("%d other regions now, %s sent", a.Feeds, units.FormatSize(int64(a.Sent))))
@@ -148,7 +148,7 @@ it as late. If the region returns after all, its hits return too.`,
 			}
 			for _, one := range known.Regions {
 				if one.Region == args[0] && one.Epoch > 0 && !one.Late && !one.Gone {
-					fmt.Fprintf(w.Stderr, "warning: %s is alive, its hits were in up to %s: it is back with all of them in a moment; stop it, or take out the links to it, and forget it again\n", args[0], cli.TimeText(one.AsOf))
+					fmt.Fprintf(w.Stderr, "warning: %s is alive (hits up to %s) and will return with all its hits: stop it or remove the links to it, then forget it again\n", args[0], cli.TimeText(one.AsOf))
 				}
 			}
 			return r.Print(w.Stdout, map[string]string{"forgotten": args[0]}, func(t *cli.Table) { t.Row("forgotten", args[0]) })

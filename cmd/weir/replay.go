@@ -100,7 +100,7 @@ func newReplay(w *cli.World) *cobra.Command {
 func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources) error {
 	o := f.options
 	if f.durable && f.to == "" {
-		return cli.Usage(errors.New("--durable needs --to: without a server nothing is kept"))
+		return cli.Usage(errors.New("--durable needs --to"))
 	}
 	o.Stdin = w.Stdin
 	if f.to != "" {

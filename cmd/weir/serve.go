@@ -176,7 +176,7 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 // who sends it to all servers of a machine means well.
 func (f *serveFlags) reload(n *node.Node, log *slog.Logger) {
 	if of := &f.node; of.Policies.File+of.Tokens.File+of.TLS.Cert+of.AuditLog+of.RLS.Limits == "" {
-		log.Warn("SIGHUP ignored: this server has no --policy file to read again, nor --tokens, --tls-cert, --audit-log or --rls-config")
+		log.Warn("SIGHUP ignored: there is no --policy, --tokens, --tls-cert, --audit-log or --rls-config to reload")
 		return
 	}
 	n.Reload()

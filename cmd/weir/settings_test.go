@@ -100,8 +100,8 @@ func TestUnknownVariables(t *testing.T) {
 	if code := run(t.Context(), w, []string{"version"}); code != exitOK {
 		t.Errorf("exit %d", code)
 	}
-	want := "weir: warning: the variable WEIR_MAX_AHED is not known: did you mean WEIR_MAX_AHEAD?\n" +
-		"weir: warning: the variable WEIR_WOMBAT is not known: no flag has it\n"
+	want := "weir: warning: unknown variable WEIR_MAX_AHED: did you mean WEIR_MAX_AHEAD?\n" +
+		"weir: warning: unknown variable WEIR_WOMBAT: no flag has it\n"
 	if errs.String() != want {
 		t.Errorf("got\n%swant\n%s", errs.String(), want)
 	}

@@ -70,7 +70,7 @@ Roles: ingest (send hits), decide (limit requests), read (query counts), admin
 				return err
 			}
 			if given["expires"] == "" && !expires.IsZero() {
-				fmt.Fprintf(w.Stderr, "weir: it expires at %s, after as long as the one before it; --expires says something else\n", cli.FormatMoment(expires))
+				fmt.Fprintf(w.Stderr, "weir: it expires at %s, with the validity of the previous token; --expires changes that\n", cli.FormatMoment(expires))
 			}
 			fmt.Fprintln(w.Stdout, text)
 			return nil
@@ -100,7 +100,7 @@ func (f *tokenFlags) checkLists(given cli.Sources) error {
 		where := given[list.flag]
 		empty := slices.ContainsFunc(list.words, func(word string) bool { return strings.TrimSpace(word) == "" })
 		if where != "" && (empty || len(list.words) == 0) {
-			return cli.Usage(fmt.Errorf("%s: the list is empty, or has an empty element: is a variable of the shell not set? write for example --%s %s, or leave it out for %s",
+			return cli.Usage(fmt.Errorf("%s: the list is empty, or has an empty element: an unset shell variable? Write for example --%s %s, or leave it out for %s",
 				where, list.flag, list.example, list.without))
 		}
 	}
@@ -140,7 +140,7 @@ func newTokenList(w *cli.World) *cobra.Command {
 		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			set, err := auth.Load(file)
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("there is no tokens file %s: name it with --tokens; 'weir token create' makes one", file)
+				return fmt.Errorf("there is no tokens file %s: name it with --tokens, or create it with 'weir token create'", file)
 			}
 			if err != nil {
 				return err

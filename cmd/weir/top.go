@@ -115,7 +115,7 @@ wide --window): its end, the hits in it and the key.`, cli.MaxWatched),
 		RunE: cli.Work(w, func(cmd *cobra.Command, keys []string, from cli.Sources) error {
 			keys = once(keys)
 			if len(keys) > cli.MaxWatched {
-				return cli.Usage(fmt.Errorf("%d keys: weir watch draws %d at most; weir count asks for more", len(keys), cli.MaxWatched))
+				return cli.Usage(fmt.Errorf("%d keys: 'weir watch' draws at most %d; use 'weir count' for more", len(keys), cli.MaxWatched))
 			}
 			c, err := r.Client(from)
 			if err != nil {

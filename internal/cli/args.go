@@ -67,7 +67,7 @@ func warnUnknown(w *World, root *cobra.Command) {
 		if near := units.Nearest(strings.TrimPrefix(name, VariablePrefix), flags); near != "" {
 			hint = "did you mean " + VariablePrefix + near + "?"
 		}
-		fmt.Fprintf(w.Stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
+		fmt.Fprintf(w.Stderr, "weir: warning: unknown variable %s: %s\n", name, hint)
 	}
 }
 
@@ -144,7 +144,7 @@ func variables(known []string, cmd *cobra.Command) []string {
 // that are read: a slip of the shell's history must not cost a log.
 func CreateApart(flag, path string, stdin io.Reader, read []string) (*os.File, error) {
 	if path == "-" {
-		return nil, Usage(fmt.Errorf("%s - is no file, and the report goes to the output: name a file", flag))
+		return nil, Usage(fmt.Errorf("%s -: standard output has the report already: name a file", flag))
 	}
 	to, err := os.Stat(path)
 	for _, name := range read {

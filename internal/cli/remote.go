@@ -223,7 +223,7 @@ func Work(w *World, do func(cmd *cobra.Command, args []string, from Sources) err
 // unreachable says what to do when no server answers, or not as it is asked.
 func unreachable(cmd *cobra.Command, err error) error {
 	if errors.Is(err, http.ErrSchemeMismatch) {
-		return fmt.Errorf("%w: it speaks no TLS: use http://", err)
+		return fmt.Errorf("%w: the server does not use TLS: write http://", err)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
@@ -291,7 +291,7 @@ func (l *Login) certificates() ([]tls.Certificate, error) {
 	case l.cert == "" && l.key == "":
 		return nil, nil
 	case l.cert == "":
-		return nil, Usage(errors.New("--cert-key: it is the key of a certificate, which --cert names"))
+		return nil, Usage(errors.New("--cert-key needs --cert"))
 	}
 	cert, err := ReadAtMost(l.cert, MaxSettingsBytes)
 	if err != nil {
@@ -305,7 +305,7 @@ func (l *Login) certificates() ([]tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, Usage(fmt.Errorf("--cert %s: it and its key (--cert-key) are no pair: %w", l.cert, err))
+		return nil, Usage(fmt.Errorf("--cert %s does not match its key (--cert-key): %w", l.cert, err))
 	}
 	return []tls.Certificate{pair}, nil
 }

@@ -229,7 +229,7 @@ func ReadAtMost(path string, most int64) (text []byte, err error) {
 	}
 	text, err = io.ReadAll(io.LimitReader(file, most+1))
 	if int64(len(text)) > most {
-		err = fmt.Errorf("%s is larger than %s: this is no settings file", path, units.FormatSize(most))
+		err = fmt.Errorf("%s is larger than %s: not a settings file", path, units.FormatSize(most))
 	}
 	return text, errors.Join(err, file.Close())
 }
