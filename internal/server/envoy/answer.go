@@ -11,6 +11,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -188,37 +189,36 @@ func (s *Server) envoyService() *grpc.ServiceDesc {
 // method answers requests of a kind. The server has no interceptors of single requests.
 func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		s.calls[call].Add(1)
+		c, err := s.callerOf(ctx)
+		if err != nil {
+			return nil, s.fail(err)
+		}
+		if err := s.service.Permit(c, decides); err != nil { // before anything of the request is read
+			return nil, s.fail(unauthorized(err, c))
+		}
 		req := new(pb.RateLimitRequest)
 		if err := decode(req); err != nil {
 			return nil, err
 		}
-		return s.answer(ctx, req, by, call)
+		made, err := s.decideFor(ctx, c, req, by)
+		if err != nil {
+			return nil, s.fail(err)
+		}
+		return made, nil
 	}}
 }
 
-func (s *Server) answer(ctx context.Context, req *pb.RateLimitRequest, by how, call int) (any, error) {
-	s.calls[call].Add(1)
-	c, err := s.callerOf(ctx)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	made, err := s.decideFor(ctx, c, req, by)
-	if err != nil {
-		return nil, s.fail(unauthorized(err, c))
-	}
-	return made, nil
-}
+// decides is what each request needs.
+var decides = access.Need{Roles: []auth.Role{auth.Decide}}
 
 func (s *Server) fail(err error) error {
 	s.failed.Add(1)
 	return failed(err)
 }
 
-// decideFor answers a request of a caller.
+// decideFor answers a request of a caller that may decide.
 func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
-	if err := s.service.Identify(c); err != nil {
-		return nil, err
-	}
 	limits := s.live.now.Load()
 	if limits == nil && s.xds != nil {
 		return nil, &request.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}

@@ -34,8 +34,9 @@ type testServer struct {
 	testing.TB
 	*Server
 	engine *weir.Engine
-	now    *atomic.Int64 // nanoseconds after start, of limits too
-	dir    string        // of the limits
+	now    *atomic.Int64  // nanoseconds after start, of limits too
+	dir    string         // of the limits
+	tokens *access.Tokens // of locked
 	conn   *grpc.ClientConn
 	stop   func() error
 }

@@ -64,7 +64,7 @@ func (h *healthServer) Check(ctx context.Context, req *grpc_health_v1.HealthChec
 	return h.Server.Check(ctx, req)
 }
 
-// watch has Watch tell of changes, until ctx ends.
+// watch has Watch tell of changes, and ends the streams of identities that are no longer valid, until ctx ends.
 func (h *healthServer) watch(ctx context.Context) {
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
@@ -74,6 +74,7 @@ func (h *healthServer) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 			h.look()
+			h.of.streams.check(h.of.service.Identify)
 		}
 	}
 }
@@ -90,10 +91,27 @@ type longStreams struct {
 	mu            sync.Mutex
 	own           access.CallerCounts
 	all, unproved int
+	proved        map[*longStream]struct{} // of clients with an identity
+}
+
+type longStream struct {
+	by  access.Caller
+	end context.CancelCauseFunc
+}
+
+// check ends the streams of clients whose identity is no longer valid.
+func (l *longStreams) check(identify func(access.Caller) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range l.proved {
+		if err := identify(one.by); err != nil {
+			one.end(failed(err))
+		}
+	}
 }
 
 // enter takes a place for a stream of a client, or fails where the client, or all, have as many as they may. leave gives it back.
-func (l *longStreams) enter(c access.Caller) (leave func(), err error) {
+func (l *longStreams) enter(c access.Caller, end context.CancelCauseFunc) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	unproved := 0
@@ -104,12 +122,17 @@ func (l *longStreams) enter(c access.Caller) (leave func(), err error) {
 		return nil, status.Error(codes.ResourceExhausted, "too many streams of health or reflection are open: close some, or ask with Check")
 	}
 	if l.own == nil {
-		l.own = access.CallerCounts{}
+		l.own, l.proved = access.CallerCounts{}, map[*longStream]struct{}{}
 	}
 	l.add(c, 1, unproved)
+	one := &longStream{c, end}
+	if c.Known() {
+		l.proved[one] = struct{}{}
+	}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		delete(l.proved, one)
 		l.add(c, -1, -unproved)
 	}, nil
 }

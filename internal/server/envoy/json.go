@@ -142,8 +142,8 @@ func (j *jsonServer) decide(w http.ResponseWriter, r *http.Request) (*pb.RateLim
 			return nil, err
 		}
 	}
-	if err := j.of.service.Identify(c); err != nil {
-		if is.caller.Known() {
+	if err := j.of.service.Permit(c, decides); err != nil {
+		if is.caller.Known() && request.As(err).Code == api.CodeUnauthorized {
 			w.Header().Set("Connection", "close") // a new connection shows a renewed certificate
 		}
 		return nil, unauthorized(err, c)

@@ -24,17 +24,23 @@ import (
 // locked is a server with an identity for each of fields, whose token is weir_NAME_s.
 func locked(t testing.TB, o options, identities map[string]string) *testServer {
 	t.Helper()
+	set, err := auth.Parse("tokens", []byte(tokenFile(identities)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.tokens = access.NewTokens(set)
+	s := newTestServer(t, o)
+	s.tokens = o.tokens
+	return s
+}
+
+func tokenFile(identities map[string]string) string {
 	var file strings.Builder
 	file.WriteString("identities:\n")
 	for name, fields := range identities {
 		fmt.Fprintf(&file, "- {name: %s, %s, tokens: [{id: %s, sha256: %x}]}\n", name, fields, name, sha256.Sum256([]byte("weir_"+name+"_s")))
 	}
-	set, err := auth.Parse("tokens", []byte(file.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.tokens = access.NewTokens(set)
-	return newTestServer(t, o)
+	return file.String()
 }
 
 func as(ctx context.Context, name string) context.Context {

@@ -118,28 +118,31 @@ func (s *Server) guardStream(of any, stream grpc.ServerStream, info *grpc.Stream
 	if err != nil && !watches {
 		return s.fail(err)
 	}
-	leave, err := s.streams.enter(c)
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.ending, func() { cancel(status.Error(codes.Unavailable, "the server stops")) })()
+	leave, err := s.streams.enter(c, cancel)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	if watches { // which says so first
-		ctx, cancel := context.WithCancel(stream.Context())
-		defer cancel()
-		defer context.AfterFunc(s.ending, cancel)()
-		return handler(of, endingStream{stream, ctx})
+		if err = handler(of, endingStream{stream, ctx}); ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- handler(of, stream) }() // it ends with the stream, which ends when this returns
 	select {
 	case err := <-ended:
 		return err
-	case <-s.ending.Done():
-		return status.Error(codes.Unavailable, "the server stops")
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
-// endingStream ends with the server.
+// endingStream ends with the server, or with the identity of its client.
 type endingStream struct {
 	grpc.ServerStream
 	ctx context.Context
