@@ -11,7 +11,6 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -194,7 +193,7 @@ func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
 		if err != nil {
 			return nil, s.fail(err)
 		}
-		if err := s.service.Permit(c, decides); err != nil { // before anything of the request is read
+		if err := s.service.Permit(c, access.Decides); err != nil { // before anything of the request is read
 			return nil, s.fail(unauthorized(err, c))
 		}
 		req := new(pb.RateLimitRequest)
@@ -208,9 +207,6 @@ func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
 		return made, nil
 	}}
 }
-
-// decides is what each request needs.
-var decides = access.Need{Roles: []auth.Role{auth.Decide}}
 
 func (s *Server) fail(err error) error {
 	s.failed.Add(1)

@@ -142,7 +142,7 @@ func (j *jsonServer) decide(w http.ResponseWriter, r *http.Request) (*pb.RateLim
 			return nil, err
 		}
 	}
-	if err := j.of.service.Permit(c, decides); err != nil {
+	if err := j.of.service.Permit(c, access.Decides); err != nil {
 		if is.caller.Known() && request.As(err).Code == api.CodeUnauthorized {
 			w.Header().Set("Connection", "close") // a new connection shows a renewed certificate
 		}

@@ -35,6 +35,9 @@ type Need struct {
 	Action string
 }
 
+// Decides is the Need of a decision.
+var Decides = Need{Roles: []auth.Role{auth.Decide}}
+
 // Permit fails unless the caller has a role that a request needs, for the keys, or all keys that begin with them, that it names. A listener
 // calls it before it parses anything else of the request, so that nobody learns more than that. It counts no request: the methods that
 // answer do, and check again.
