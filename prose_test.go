@@ -71,9 +71,6 @@ func TestProse(t *testing.T) {
 	}
 	warnings := 0
 	for _, page := range pages {
-		if page == "docs/limits-cluster.md" { // is being rewritten
-			continue
-		}
 		for _, text := range markdownProse(readText(t, page)) {
 			faults, long := proseFaults(text)
 			for _, fault := range faults {
