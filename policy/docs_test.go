@@ -2,6 +2,8 @@ package policy
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,5 +29,33 @@ func TestDocs(t *testing.T) {
 		if !strings.Contains(text, "\n| `"+field+"` |") && !strings.Contains(text, "a list of `"+field+"`") {
 			t.Errorf("nothing about %s", field)
 		}
+	}
+}
+
+// Every policy file in the documentation is valid.
+func TestPolicyFilesInDocs(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tutorials, err := filepath.Glob("../docs/*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for _, page := range slices.Concat(pages, tutorials, []string{"../README.md"}) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?ms)^```yaml\n(limits:.*?)^```$").FindAllSubmatch(text, -1) {
+			files++
+			if _, err := Parse(filepath.Base(page), block[1]); err != nil {
+				t.Errorf("%v in\n%s", err, block[1])
+			}
+		}
+	}
+	if files < 10 {
+		t.Errorf("%d policy files", files)
 	}
 }
