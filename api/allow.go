@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
 
 // AllowObject is what POST /v1/allow is sent.
 type AllowObject struct {
@@ -75,6 +79,36 @@ type ReserveAnswer struct {
 	ID    string `json:"id,omitempty" doc:"To settle it by; absent from a denial, and where no limit is for the key."`
 	Known bool   `json:"known,omitempty" doc:"The ID was known: nothing more was taken, and limits is empty."`
 	AllowAnswer
+}
+
+// SettleRequest is how much of a reservation was used.
+type SettleRequest struct {
+	ID   string `json:"id"`
+	Used Used   `json:"used"`
+	Over string `json:"over,omitempty"` // "debt": what was used beyond the reservation counts whatever the limits say
+}
+
+// Used is one number for all limits of a reservation, or one for each cost: "requests" is that of limits without a cost.
+type Used struct {
+	N     uint64
+	Costs Costs // nil: N
+}
+
+// MarshalJSON writes a number or an object.
+func (u Used) MarshalJSON() ([]byte, error) {
+	if u.Costs != nil {
+		return json.Marshal(u.Costs)
+	}
+	return json.Marshal(u.N)
+}
+
+// UnmarshalJSON reads a number or an object.
+func (u *Used) UnmarshalJSON(b []byte) error {
+	*u = Used{}
+	if bytes.HasPrefix(b, []byte("{")) {
+		return json.Unmarshal(b, &u.Costs)
+	}
+	return json.Unmarshal(b, &u.N)
 }
 
 // SettleAnswer is what came of settling a reservation.

@@ -172,11 +172,24 @@ func (c *Client) Reserve(ctx context.Context, r Reservation, checks ...Check) (a
 // Settle says how many of each limit of a reservation were used: the rest is given back. With debt what was used beyond it counts,
 // whatever the limits say; else only if they have room for it. It may be sent again.
 func (c *Client) Settle(ctx context.Context, id string, used uint64, debt bool) (Settled, error) {
-	v := url.Values{"id": {id}, "used": {strconv.FormatUint(used, 10)}}
+	return c.settle(ctx, api.SettleRequest{ID: id, Used: api.Used{N: used}}, debt)
+}
+
+// SettleCosts is Settle for a reservation of limits with different costs: used has one number for each cost, and "requests" is
+// for limits without one.
+func (c *Client) SettleCosts(ctx context.Context, id string, used map[string]uint64, debt bool) (Settled, error) {
+	return c.settle(ctx, api.SettleRequest{ID: id, Used: api.Used{Costs: used}}, debt)
+}
+
+func (c *Client) settle(ctx context.Context, r api.SettleRequest, debt bool) (answer Settled, err error) {
 	if debt {
-		v.Set("over", "debt")
+		r.Over = "debt"
 	}
-	return change[Settled](ctx, c, request{method: http.MethodPost, path: "/v1/settle", query: v})
+	body, err := json.Marshal(r)
+	if err != nil {
+		return answer, err
+	}
+	return change[Settled](ctx, c, request{method: http.MethodPost, path: "/v1/settle", body: body, contentType: "application/json"})
 }
 
 type (

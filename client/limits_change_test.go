@@ -35,3 +35,17 @@ func TestRealChanges(t *testing.T) {
 		t.Errorf("reset: %+v, %v", reset, err)
 	}
 }
+
+// Each limit of a reservation is settled by its own cost.
+func TestSettleCosts(t *testing.T) {
+	t.Parallel()
+	c := limited(t, "limits:\n  - {name: rpm, keys: \"llm:*\", limit: 10, per: 1h}\n  - {name: tpm, keys: \"llm:*\", limit: 100, per: 1h, cost: tokens}\n", time.Unix(1_700_000_000, 0))
+	made, err := c.Reserve(t.Context(), client.Reservation{}, client.Check{Key: "llm:a", N: 1, Costs: map[string]uint64{"tokens": 80, "requests": 3}})
+	if err != nil || made.ID == "" || len(made.Limits) != 2 {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	done, err := c.SettleCosts(t.Context(), made.ID, map[string]uint64{"tokens": 110, "requests": 1}, true)
+	if err != nil || len(done.Limits) != 2 || done.Limits[0].Used != 1 || done.Limits[1].Used != 110 || done.Limits[1].Remaining != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

@@ -35,7 +35,7 @@ import (
 //	WEIR_TEST_LOCKED   speaks TLS, wants WEIR_TEST_TOKEN, or a client certificate (CERT, KEY) of the authority CA
 func world(t *testing.T) []string {
 	t.Helper()
-	set, err := policy.Parse("policies.yaml", []byte("limits:\n- {name: jobs, keys: \"jobs:*\", max: 1, ttl: 1s}\n- {name: tpm, keys: \"llm:*\", limit: 100, per: 1h, cost: tokens}\n"))
+	set, err := policy.Parse("policies.yaml", []byte("limits:\n- {name: jobs, keys: \"jobs:*\", max: 1, ttl: 1s}\n- {name: tpm, keys: \"llm:*\", limit: 100, per: 1h, cost: tokens}\n- {name: rpm, keys: \"llm:*\", limit: 1000, per: 1h}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

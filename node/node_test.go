@@ -143,6 +143,7 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 		}
 	}
 	putTogether(t, nodes)
+	settleElsewhere(t, nodes)
 	nodetest.Close(t, nodes[2])
 	put(t, nodes[1], 10, client.PolicyVersion{Is: 2})
 	hit(t, nodes[0], "a", 10)
@@ -155,6 +156,30 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 	}
 	for _, n := range nodes {
 		wantPolicy(t, n, 3, 10)
+	}
+}
+
+func clientOf(t *testing.T, n *node.Node) *client.Client {
+	t.Helper()
+	c, err := client.New("http://"+n.Addr(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// settleElsewhere settles reservations at other nodes than those that made them, at once.
+func settleElsewhere(t *testing.T, nodes []*node.Node) {
+	t.Helper()
+	for i := range 6 {
+		made, err := clientOf(t, nodes[i%3]).Reserve(t.Context(), client.Reservation{TTL: time.Hour}, client.Check{Key: "settled", N: 5, Limit: "settled", Inline: &client.Limit{N: 100, Per: time.Hour}})
+		if err != nil || made.ID == "" {
+			t.Fatalf("reserve: %+v, %v", made, err)
+		}
+		done, err := clientOf(t, nodes[(i+1)%3]).Settle(t.Context(), made.ID, 1, false)
+		if err != nil || len(done.Limits) != 1 || done.Limits[0].Used != 1 || done.Limits[0].Refunded != 4 {
+			t.Errorf("settle at another node: %+v, %v", done, err)
+		}
 	}
 }
 

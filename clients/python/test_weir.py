@@ -206,6 +206,9 @@ class Deciding(unittest.TestCase):
                 w.settle("no such id", 1)
             self.assertEqual(e.exception.code, "unknown_reservation")
         w = weir.Client(A, allow_timeout=10)
+        r = w.reserve("llm:" + key, costs={"tokens": 70, "requests": 2})
+        used = {l["name"]: l["used"] for l in w.settle(r.id, {"tokens": 60, "requests": 1}).limits}
+        self.assertEqual(used, {"tpm": 60, "rpm": 1})
         self.assertFalse(w.allow(key, limit))
         self.assertEqual(w.refund(key, limit, 2).refunded, 2)
         self.assertTrue(w.allow(key, limit, 2))

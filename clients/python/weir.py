@@ -331,14 +331,14 @@ class Client:
         wait = 10 if query.get("fresh") else 0  # the most that a server waits for it
         return self._again("GET", _target(path, query), self._timeout + wait)
 
-    def _again(self, method: str, target: str, timeout: Optional[float] = None) -> Dict[str, Any]:
+    def _again(self, method: str, target: str, timeout: Optional[float] = None, body: Optional[bytes] = None) -> Dict[str, Any]:
         """A request that may be sent again, to one node after the other."""
         for round in range(3):
             error: Exception
             after = 0.0
             for at in self._order():
                 try:
-                    return _object(self._attempt(at, method, target, timeout=timeout or self._timeout))
+                    return _object(self._attempt(at, method, target, body, _JSON if body else None, timeout or self._timeout))
                 except Error as refused:
                     error, after = refused, refused.after
                     if not refused._temporary:
@@ -394,12 +394,13 @@ class Client:
 
     def reserve(
         self, key: str, limit: Union[None, str, Limit] = None, n: int = 1, *, ttl: Window = "1m", give_back: bool = False,
+        costs: Optional[Dict[str, int]] = None,
     ) -> Reservation:
-        """Takes n admissions for what a request may need, as allow does; settle says how many it did need. What is not settled within
+        """Takes n admissions, or costs, for what a request may need, as allow does; settle says how many it did need. What is not settled within
         ttl stays used, or with give_back is given back. A request whose answer was lost is sent again to the same node, which takes once.
         It does not fail open: where nobody decides it is Unavailable, and something may have been taken."""
         query = {"id": uuid.uuid4().hex, "ttl": ttl, "unsettled": "returned" if give_back else None}
-        body, error = _asked(key, limit, n), Exception()
+        body, error = _asked(key, limit, n, costs=costs), Exception()
         order = self._order()
         for round in range(3):
             try:
@@ -418,11 +419,12 @@ class Client:
                 time.sleep(_pause(round))
         raise error
 
-    def settle(self, id: str, used: int, *, debt: bool = False) -> Settled:
+    def settle(self, id: str, used: Union[int, Dict[str, int]], *, debt: bool = False) -> Settled:
         """Says how many of each limit of a reservation were used: the rest is given back. What was used beyond it counts with debt, whatever the
         limits say, and else only if they have room for it. It may be sent again. A reservation that is not known is an Error
-        with the code unknown_reservation."""
-        answer = self._again("POST", _target("/v1/settle", {"id": id, "used": used, "over": "debt" if debt else None}))
+        with the code unknown_reservation. For limits with different costs, used has a number for each cost, such as {"tokens": 200, "requests": 1}."""
+        body = {"id": id, "used": used, "over": "debt" if debt else "deny"}
+        answer = self._again("POST", "/v1/settle", body=json.dumps(body).encode())
         return Settled(answer.get("again", False), answer.get("over", 0), answer["limits"])
 
     def refund(self, key: str, limit: Union[None, str, Limit] = None, n: int = 1, *, taken: Optional[float] = None) -> Refund:

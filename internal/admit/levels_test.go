@@ -100,8 +100,16 @@ func TestCost(t *testing.T) {
 	}
 	costs := []Cost{{"tokens", 5}}
 	r := weir.Reservation{ID: "r", Until: l.engine.Now().Add(time.Minute)}
-	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, r, &d); !errors.As(err, &wrong) || wrong.Code != weir.CodeInvalidLimit {
+	both := weir.Reservation{ID: "both", Until: r.Until}
+	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, both, &d); err != nil || !d.Allowed || len(l.Reserved("both")) != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := l.Settle("both", Used{Costs: []Cost{{Requests, 0}}}, false, nil); !errors.As(err, &wrong) || wrong.Code != weir.CodeInvalidCount {
 		t.Errorf("%v", err)
+	}
+	made, err = l.Settle("both", Used{Costs: []Cost{{Requests, 0}, {"tokens", 2}}}, false, nil)
+	if err != nil || len(made) != 2 || made[0].Used+made[1].Used != 2 || made[0].Freed+made[1].Freed != 1+3 {
+		t.Errorf("%+v, %v", made, err)
 	}
 	if err := l.Reserve([]Request{{Key: "llm:7", Limit: "tpm", N: 1, Costs: costs}}, r, &d); err != nil || !d.Allowed || l.Reserved("r")[0].N != 5 {
 		t.Errorf("%+v, %v", d, err)

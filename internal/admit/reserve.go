@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -23,11 +24,6 @@ func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
 	}
 	if err := l.refusesReserving(reqs, d); err != nil {
 		return err
-	}
-	for i := range reqs {
-		if len(reqs[i].Costs) > 0 && reqs[i].Limit == "" {
-			return policy.Failure(weir.CodeInvalidLimit, "limit", "a reservation with costs is of one limit, since it is settled by one number: name it")
-		}
 	}
 	began := time.Now()
 	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
@@ -60,14 +56,53 @@ func (l *Live) reserve(c weir.Check, e *elsewhere, decided bool, r weir.Reservat
 // Reserved lists the parts of a reservation that is known here, and not over.
 func (l *Live) Reserved(id string) []weir.ReservedPart { return side.Of(l.engine).Reserved(id) }
 
+// Used is what a request really used: N of every limit, or with Costs the cost that a policy takes.
+type Used struct {
+	N     uint64
+	Costs []Cost
+}
+
+// of returns how many admissions of a policy were used. nil stands for a policy that is no more: all that were reserved.
+func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
+	if len(u.Costs) == 0 {
+		return u.N, nil
+	}
+	if p == nil {
+		return reserved, nil
+	}
+	cost := cmp.Or(p.Cost, Requests)
+	for _, c := range u.Costs {
+		if c.Field == cost {
+			return c.N, nil
+		}
+	}
+	if p.Cost == "" {
+		return reserved, nil
+	}
+	return 0, policy.Failure(weir.CodeInvalidCount, "used", "limit %s counts %s, and used does not say how many: send for example \"used\":{%q:1}", p.Name, cost, cost)
+}
+
 // Settle says how many of each of a reservation's admissions were used, and appends what came of each part to made: the
 // rest is given back, where it was taken. With debt what was used beyond them counts, whatever the limits say; else
-// only if they have room for it. It may be sent again: what was settled says so. An error is CodeNotHeld, or
-// CodeOverloaded.
-func (l *Live) Settle(id string, used uint64, debt bool, made []Changed) ([]Changed, error) {
+// only if they have room for it. It may be sent again: what was settled says so. An error is CodeNotHeld, CodeOverloaded,
+// or CodeInvalidCount if used lacks a cost; then nothing was settled.
+func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
 	order := side.Change{Kind: side.Settle, ID: strings.Clone(id), Flag: debt}
-	for _, part := range l.Reserved(id) {
-		one, _, err := l.changeNamed(order, part.Name, part.Key, used)
+	parts := l.Reserved(id)
+	numbers := make([]uint64, len(parts))
+	set := l.Set()
+	for i, part := range parts {
+		var p *policy.Policy
+		if at, ok := set.Place(part.Name); ok {
+			p = set.At(at)
+		}
+		var err error
+		if numbers[i], err = used.of(p, part.N); err != nil {
+			return made, err
+		}
+	}
+	for i, part := range parts {
+		one, _, err := l.changeNamed(order, part.Name, part.Key, numbers[i])
 		if err != nil {
 			return made, err
 		}

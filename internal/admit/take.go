@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -239,15 +240,22 @@ type Cost struct {
 // MaxCosts is how many costs one request has.
 const MaxCosts = 8
 
+// Requests names, among costs, what policies without a Policy.Cost take in place of Request.N.
+const Requests = "requests"
+
 // cost is what a policy takes of a request. It is an error if the request does not say it: what is left out would cost nothing, or too much.
 func (r *Request) cost(p *policy.Policy) (uint64, error) {
-	if p.Cost == "" || r.N == 0 { // that asks only
+	if r.N == 0 || p.Cost == "" && len(r.Costs) == 0 { // N of 0 asks only
 		return r.N, nil
 	}
+	cost := cmp.Or(p.Cost, Requests)
 	for i := range r.Costs {
-		if r.Costs[i].Field == p.Cost {
+		if r.Costs[i].Field == cost {
 			return r.Costs[i].N, nil
 		}
+	}
+	if p.Cost == "" {
+		return r.N, nil
 	}
 	return 0, policy.Failure(weir.CodeInvalidCount, "costs", "limit %s counts %s, and the request does not say how many: send for example \"costs\":{%q:1}", p.Name, p.Cost, p.Cost)
 }

@@ -129,7 +129,7 @@ func TestReservationsOfOthers(t *testing.T) {
 	}
 	for i, name := range []string{"a", "a", "b"} {
 		d.login("weir_" + name + "_secret")
-		if settled, err := d.service.Settle(d.caller, "x", 0, false); err != nil || settled.ID != "x" || settled.Again != (i == 1) {
+		if settled, err := d.service.Settle(t.Context(), d.caller, "x", admit.Used{}, false); err != nil || settled.ID != "x" || settled.Again != (i == 1) {
 			t.Errorf("%d: %+v, %v", i, settled, err)
 		}
 	}

@@ -14,6 +14,7 @@
 
 import { Sender } from "./sender.js";
 import { Node, Nodes, pause, sleep, unique } from "./nodes.js";
+import type { Sent } from "./nodes.js";
 import { UnavailableError, WeirError } from "./errors.js";
 import type { Stats } from "./sender.js";
 
@@ -152,6 +153,8 @@ export interface ReserveOptions {
   limit?: string | Limit;
   /** Default 1. */
   n?: number;
+  /** What policies with a cost take in place of n, such as { tokens: 812 }. */
+  costs?: Record<string, number>;
   /** Within which it is settled. Default "1m". */
   ttl?: Duration;
   /** What is not settled is given back; else it stays used. */
@@ -305,9 +308,11 @@ export class Client {
   /**
    * Says how many of each limit of a reservation were used: the rest is given back. What was used beyond it counts with debt, whatever the
    * limits say, and else only if they have room for it. It may be sent again. One that is not known throws unknown_reservation.
+   * For limits with different costs, used has a number for each cost, such as { tokens: 200, requests: 1 }.
    */
-  settle(id: string, used: number, o: { debt?: boolean } = {}): Promise<Settled> {
-    return this.#ask<Settled>("/v1/settle", { id, used, over: o.debt ? "debt" : undefined }, "POST");
+  settle(id: string, used: number | Record<string, number>, o: { debt?: boolean } = {}): Promise<Settled> {
+    const body = JSON.stringify({ id, used, over: o.debt ? "debt" : undefined });
+    return this.#ask<Settled>("/v1/settle", {}, "POST", { body, type: "application/json" });
   }
 
   /** Gives back what allow() took for the same arguments, at the Unix time taken, or without it the newest admissions. It is asked once: sent again it would give back twice. */
@@ -341,13 +346,13 @@ export class Client {
     return new Permit((path, method) => this.#ask(path, {}, method), sent, answer as PermitAnswer);
   }
 
-  async #ask<T>(path: string, query: Record<string, string | number | undefined>, method = "GET"): Promise<T> {
+  async #ask<T>(path: string, query: Record<string, string | number | undefined>, method = "GET", sent?: Sent): Promise<T> {
     const timeout = this.#timeout + (query["fresh"] === undefined ? 0 : 10_000); // the most that a server waits for it
     for (let round = 0; ; round++) {
       let last: Error | undefined;
       for (const at of this.#nodes.order()) {
         try {
-          return (await this.#nodes.attempt(at, target(path, query), { method }, timeout)) as T;
+          return (await this.#nodes.attempt(at, target(path, query), { method, ...sent }, timeout)) as T;
         } catch (e) {
           if (e instanceof WeirError && !e.temporary) throw e;
           last = e as Error;

@@ -174,6 +174,9 @@ test("reserve, settle, refund", async () => {
     await assert.rejects(w.settle("no such id", 1), { code: "unknown_reservation" });
   }
   const w = new Client(A, { allowTimeout: 10_000 });
+  const costs = await w.reserve("llm:" + key, { costs: { tokens: 70, requests: 2 } });
+  const used = (await w.settle(costs.id, { tokens: 60, requests: 1 })).limits.map((l) => `${l.name} ${l.used}`);
+  assert.deepEqual(used.sort(), ["rpm 1", "tpm 60"]);
   assert.ok(!(await w.allow(key, { limit })).allowed);
   assert.equal((await w.refund(key, { limit, n: 2 })).refunded, 2);
   assert.ok((await w.allow(key, { limit, n: 2 })).allowed);

@@ -150,7 +150,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	}
 	for _, again := range []bool{false, true} {
 		made = change(func(l *admit.Live) (admit.Changed, error) {
-			list, err := l.Settle("r", 3, false, nil)
+			list, err := l.Settle("r", admit.Used{N: 3}, false, nil)
 			if err != nil || len(list) != 1 {
 				return admit.Changed{}, err
 			}

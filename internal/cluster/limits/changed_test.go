@@ -44,7 +44,7 @@ func reserveAndSettle(t *testing.T, c *clustertest.Cluster[decider], key string)
 			return used, false
 		}
 		took := uint64(n % 5)
-		if made, err := live.Settle(id, took, false, nil); err != nil || len(made) != 1 || made[0].Used != took {
+		if made, err := live.Settle(id, admit.Used{N: took}, false, nil); err != nil || len(made) != 1 || made[0].Used != took {
 			t.Logf("settlement %d: %+v, %v", n, made, err)
 			return used, false
 		}

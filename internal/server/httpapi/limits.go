@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/limit"
 )
 
 type limitsQuestion struct {
@@ -143,22 +145,79 @@ func (s *Server) registerBans(doc *API) {
 }
 
 type settleQuestion struct {
-	ID   string `query:"id" required:"true" maxLength:"64" doc:"Of the reservation."`
-	Used uint64 `query:"used" required:"true" maximum:"35184372088832" doc:"How many admissions of each of its limits were used; the rest is given back." example:"300"`
-	Over string `query:"over" enum:"deny,debt" default:"deny" doc:"What becomes of what was used beyond the reservation: it counts if the limit has room for all of it (deny), or whatever the limit says (debt)."`
+	ID   string `query:"id" maxLength:"64" doc:"Of the reservation. It is required without a body."`
+	Used string `query:"used" maxLength:"20" pattern:"^[0-9]+$" doc:"How many admissions of each of its limits were used; the rest is given back. It is required without a body." example:"300"`
+	Over string `query:"over" enum:"deny,debt" doc:"As in the body."`
+	Body *struct {
+		_    struct{}   `additionalProperties:"false"`
+		ID   string     `json:"id" maxLength:"64" doc:"Of the reservation."`
+		Used settleUsed `json:"used"`
+		Over string     `json:"over,omitempty" enum:"deny,debt" doc:"What becomes of what was used beyond the reservation: it counts if the limit has room for all of it (deny, the default), or whatever the limit says (debt)."`
+	}
+}
+
+// settleUsed describes api.Used.
+type settleUsed struct{ api.Used }
+
+// Schema implements huma.SchemaProvider.
+func (settleUsed) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Description: "One number for all limits, or an object with one for each cost, of which requests is for limits without a cost.",
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeInteger, Minimum: new(0.0)},
+			{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0)}, MinProperties: new(1), MaxProperties: new(admit.MaxCosts)},
+		},
+		Examples: []any{map[string]any{"tokens": 200, "requests": 1}},
+	}
+}
+
+// read returns what is asked by the body, or by the query.
+func (q *settleQuestion) read() (id string, used admit.Used, debt bool, err error) {
+	asked := q.ID != "" || q.Used != "" || q.Over != ""
+	switch {
+	case q.Body != nil && asked:
+		return "", used, false, NewProblem(api.CodeInvalidParameter, "id", "there are a body and parameters of the query: send one of them")
+	case q.Body != nil:
+		used.N = q.Body.Used.N
+		for name, n := range q.Body.Used.Costs {
+			used.Costs = append(used.Costs, admit.Cost{Field: name, N: n})
+		}
+		id, debt = q.Body.ID, q.Body.Over == "debt"
+	default:
+		if q.Used == "" {
+			return "", used, false, NewProblem(api.CodeInvalidParameter, "used", "used is missing: say how many admissions were used, for example used=300, or send a body")
+		}
+		if used.N, err = strconv.ParseUint(q.Used, 10, 64); err != nil {
+			return "", used, false, NewProblem(api.CodeInvalidParameter, "used", "used of "+q.Used+": must be a whole number")
+		}
+		id, debt = q.ID, q.Over == "debt"
+	}
+	if id == "" {
+		return "", used, false, NewProblem(api.CodeInvalidParameter, "id", "id is missing: it is in the answer of POST /v1/reserve")
+	}
+	for _, n := range append([]admit.Cost{{N: used.N}}, used.Costs...) {
+		if n.N > limit.MaxBurst {
+			return "", used, false, NewProblem(api.CodeInvalidCount, "used", fmt.Sprintf("used of %d: at most %d", n.N, uint64(limit.MaxBurst)))
+		}
+	}
+	return id, used, debt, nil
 }
 
 type settleOutput struct{ Body api.SettleAnswer }
 
-const settleDescription = `It may be sent again: a reservation is settled once, and says again how. Nodes of a cluster know of a reservation when they follow the flush after it: ask the node
-that made it first. What is settled here is given back where the key is decided, as of when it was taken, so that the limit holds for what was really used.`
+const settleDescription = `It may be sent again: a reservation is settled once, and says again how. Any node of a cluster may be asked: one that does not know
+the reservation yet waits up to 2 s for it. What is settled is given back where the key is decided, as of when it was taken, so that the limit holds for what was really used.`
 
 func (s *Server) registerSettle(doc *API) {
 	AskView(doc, huma.Operation{
 		OperationID: "settle", Method: http.MethodPost, Path: "/v1/settle",
 		Summary: "Say how much of a reservation was used", Description: settleDescription,
-	}, []api.Code{api.CodeUnknownReservation, api.CodeUnknownParameter, api.CodeNotHeld}, func(ctx context.Context, q *settleQuestion) (*settleOutput, error) {
-		answer, err := s.service.Settle(callerOf(ctx), q.ID, q.Used, q.Over == "debt")
+	}, []api.Code{api.CodeUnknownReservation, api.CodeUnknownParameter, api.CodeInvalidCount, api.CodeInvalidJSON, api.CodeNotHeld}, func(ctx context.Context, q *settleQuestion) (*settleOutput, error) {
+		id, used, debt, err := q.read()
+		if err != nil {
+			return nil, err
+		}
+		answer, err := s.service.Settle(ctx, callerOf(ctx), id, used, debt)
 		return &settleOutput{answer}, ProblemOrNil(err)
 	})
 }

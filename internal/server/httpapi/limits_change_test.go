@@ -191,6 +191,42 @@ func TestGrantOfAKeyThatIsNeverCounted(t *testing.T) {
 	a.wants(a.do(http.MethodPost, "/v1/grants?limit=login&n=0&key=bob", "", ""), 200)
 }
 
+// One reservation takes from every policy that counts one of its costs, all or none, and each is settled by its own.
+func TestReserveCosts(t *testing.T) {
+	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return start }}, `limits:
+- {name: org, keys: "team:*", by: all, limit: 10, per: 1h}
+- {name: tokens, keys: "team:*", limit: 2000, per: 1h, cost: tokens}
+- {name: spend, keys: "team:*", limit: 5000, per: 1h, cost: microusd}
+`)
+	var o options
+	o.Backend.Policies = live
+	a := serveTestAPI(t, engine, o)
+	reserve := func(id, costs string) reply {
+		return a.do(http.MethodPost, "/v1/reserve?id="+id, "application/json", `{"key":"team:7","costs":`+costs+`}`)
+	}
+	settle := func(body string) reply { return a.do(http.MethodPost, "/v1/settle", "application/json", body) }
+	const asked = `{"requests":1,"tokens":1200,"microusd":3600}`
+	a.wants(reserve("a", asked), 200, `"name":"org","key":"all","mode":"enforce","allowed":true,"n":1`, `"remaining":9`, `"remaining":800`, `"remaining":1400`)
+	a.wants(reserve("a", asked), 200, `"known":true`)
+	a.wants(reserve("a", `{"requests":1,"tokens":1201,"microusd":3600}`), 422, `"code":"key_reused"`)
+	a.wants(reserve("b", asked), 429, `"allowed":false`)
+	a.wants(reserve("c", `{"requests":2,"tokens":800,"microusd":0}`), 200, `"name":"org","key":"all","mode":"enforce","allowed":true,"n":2`, `"remaining":7`) // b took nothing
+	a.wants(reserve("d", `{"tokens":1}`), 400, `"code":"invalid_count"`, "spend counts microusd")
+
+	a.wants(settle(`{"id":"a","used":{"tokens":200}}`), 400, `"code":"invalid_count"`, "spend counts microusd")
+	a.wants(settle(`{"id":"a","used":{"tokens":200,"requests":1,"microusd":410}}`), 200,
+		`"name":"org","key":"all","reserved":1,"used":1,"refunded":0`, `"name":"tokens","key":"team:7","reserved":1200,"used":200,"refunded":1000`, `"name":"spend","key":"team:7","reserved":3600,"used":410,"refunded":3190`)
+	a.wants(settle(`{"id":"a","used":{"tokens":1,"microusd":1}}`), 200, `"again":true`, `"used":200`)
+	a.wants(settle(`{"id":"c","used":{"tokens":1801,"microusd":0},"over":"debt"}`), 200, `"used":1801`, `"reserved":2,"used":2`, `"remaining":0`)
+	a.wants(settle(`{"id":"nobody","used":3}`), 404, `"code":"unknown_reservation"`)
+	for _, bad := range []string{`{"id":"a"}`, `{"used":1}`, `{"id":"a","used":-1}`, `{"id":"a","used":{}}`, `{"id":"a","used":"x"}`, `{"id":"a","used":1,"more":1}`, `{"id":"a","used":1,"over":"x"}`, `{`} {
+		if r := settle(bad); r.status != 400 && r.status != 422 {
+			t.Errorf("%s: %d %s", bad, r.status, r.body)
+		}
+	}
+	a.wants(a.do(http.MethodPost, "/v1/settle?id=a", "application/json", `{"id":"a","used":1}`), 400, `"code":"invalid_parameter"`, "one of them")
+}
+
 func TestReserveSettle(t *testing.T) {
 	a := support(t)
 	reserve := func(query, body string) reply {

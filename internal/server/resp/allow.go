@@ -251,15 +251,30 @@ func (s *session) reserveAdmissions(args [][]byte) error {
 
 // settleReservation is SETTLE: by how many more may pass, and how many were used beyond the reservation and do not count.
 func (s *session) settleReservation(args [][]byte) error {
-	used, err := ArgumentCount(args[2], "used", 0)
-	if err != nil {
-		return err
+	rest := args[2:]
+	debt := len(rest) > 1 && ArgumentIs(rest[len(rest)-1], "DEBT")
+	if debt {
+		rest = rest[:len(rest)-1]
 	}
-	debt := len(args) == 4 && ArgumentIs(args[3], "DEBT")
-	if len(args) > 3 && !debt {
-		return ErrSyntax
+	var used admit.Used
+	a := &s.allowing
+	a.costs = a.costs[:0]
+	for _, arg := range rest {
+		var err error
+		switch {
+		case bytes.IndexByte(arg, '=') >= 0:
+			err = a.readCost(arg)
+		case len(rest) > 1:
+			err = ErrSyntax
+		default:
+			used.N, err = ArgumentCount(arg, "used", 0)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	answer, err := s.server.service.Settle(s.caller, string(args[1]), used, debt)
+	used.Costs = a.costs
+	answer, err := s.server.service.Settle(s.ctx, s.caller, string(args[1]), used, debt)
 	if err != nil {
 		return err
 	}

@@ -282,7 +282,7 @@ func weirCommands() []*command {
 			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).reserveAdmissions,
 		},
 		{
-			name: "settle", syntax: "id used [DEBT]", summary: "Says how much of a reservation was used: the rest is given back.", group: group,
+			name: "settle", syntax: "id used|name=n [name=n ...] [DEBT]", summary: "Says how much of a reservation was used: the rest is given back.", group: group,
 			arity: -3, flags: writes | waits, run: (*session).settleReservation,
 		},
 		{

@@ -168,7 +168,7 @@ func (s *session) Exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, e
 	defer func() { d.NoID = false }()
 	id, _, err := s.server.service.Reserve(s.caller, s.allowing.requests, limits.Reservation{TTL: time.Second}, d)
 	if err == nil && id != "" {
-		_, err = s.server.service.Settle(s.caller, id, n+1, true)
+		_, err = s.server.service.Settle(s.ctx, s.caller, id, admit.Used{N: n + 1}, true)
 	}
 	if err != nil {
 		return nil, err

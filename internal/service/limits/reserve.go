@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"hash/fnv"
@@ -14,6 +15,9 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/wire"
 )
+
+// settleWait is how long a reservation that is not known here is looked for at other nodes.
+const settleWait = 2 * time.Second
 
 // defaultReservation is for how long a reservation can be settled where nobody says.
 const defaultReservation = time.Minute
@@ -89,6 +93,9 @@ func contentOf(b []byte, requests []admit.Request) uint64 {
 	for i := range requests {
 		q := &requests[i]
 		b = binary.AppendUvarint(wire.AppendText(wire.AppendText(b, q.Key), q.Limit), q.N)
+		for _, c := range q.Costs {
+			b = binary.AppendUvarint(wire.AppendText(b, c.Field), c.N)
+		}
 		if of := q.Inline; of != nil {
 			b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(of.Algorithm)), of.N), uint64(of.Per))
 			b = wire.AppendText(binary.AppendUvarint(b, of.Burst), of.Calendar.String())
@@ -117,19 +124,25 @@ func (s *Service) reservedUntil(r *Reservation) (time.Time, error) {
 
 // Settle says how many of a reservation's admissions were used: admit.Live.Settle. It is for the identity that reserved: the ids of
 // others are not known to it.
-func (s *Service) Settle(c access.Caller, id string, used uint64, debt bool) (api.SettleAnswer, error) {
+func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used admit.Used, debt bool) (api.SettleAnswer, error) {
 	none := api.SettleAnswer{}
 	if _, err := s.parts.Gate.Enter(c, auth.Decide); err != nil {
 		return none, err
-	}
-	own := c.Own(id)
-	if len(s.parts.Policies.Reserved(own)) == 0 {
-		return none, unknownReservation(id)
 	}
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
 		return none, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
+	own := c.Own(id)
+	if len(s.parts.Policies.Reserved(own)) == 0 && s.parts.Node != "" {
+		// Another node may have made it a moment ago: its flush is waited for, or for as long as one takes in vain.
+		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil && ctx.Err() != nil {
+			return none, request.As(err)
+		}
+	}
+	if len(s.parts.Policies.Reserved(own)) == 0 {
+		return none, unknownReservation(id)
+	}
 	made, err := s.parts.Policies.Settle(own, used, debt, nil)
 	if err != nil {
 		return none, request.As(err)
@@ -150,5 +163,5 @@ func (s *Service) Settle(c access.Caller, id string, used uint64, debt bool) (ap
 }
 
 func unknownReservation(id string) error {
-	return &request.Error{Code: api.CodeUnknownReservation, Field: "id", Message: "no reservation " + request.Clip(id) + " is known here: its ttl is over, or another node has made it a moment ago"}
+	return &request.Error{Code: api.CodeUnknownReservation, Field: "id", Message: "no reservation " + request.Clip(id) + " is known: its ttl is over, or the node that made it does not answer"}
 }
