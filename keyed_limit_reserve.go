@@ -147,5 +147,8 @@ func (s *limitSide) ReleasePermit(key string, holder uint64) (p admission.Permit
 	return p, limitError(err)
 }
 
+// Grants is that of package internal/engine/side.
+func (r *side) Grants(f func(name, key string)) { r.engine.limits.Grants(f) }
+
 // Permits is that of package internal/engine/side.
 func (r *side) Permits(f func(name, key string, held int)) { r.engine.limits.Permits(f) }

@@ -80,8 +80,8 @@ func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed,
 // that is for a request, its N. It appends what came of each limit to made. An error is that of Take, or
 // CodeNotHeld; those of made were given back then. With an ID, of any length, a refund that comes again within ten minutes gives back
 // what the first one did not, and says again what came of it.
-func (l *Live) Refund(reqs []Request, taken time.Time, id string, made []Changed) ([]Changed, error) {
-	var d Decision
+func (l *Live) Refund(reqs []Request, taken time.Time, id, tenant string) (made []Changed, err error) {
+	d := Decision{Tenant: tenant}
 	b := l.bound.Load()
 	for i := range reqs {
 		d.asking = i

@@ -42,6 +42,8 @@ type inlineLimits struct {
 	mu    sync.RWMutex // guards all below
 	made  map[inlineID]*inlineLimit
 	names map[string]*weir.KeyedLimit // one of each, which holds it
+	by    map[string]string           // of names: the tenant that asked first
+	owned map[string]int              // names by tenant
 }
 
 // inlineID is an inline limit as it was asked for.
@@ -74,7 +76,7 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 	}
 	last, id, released := &d.lastInline, inlineID{r.Limit, *r.Inline}, l.inline.released.Load()
 	if last.of != l || last.released != released || last.id != id {
-		made, err := l.inline.get(l, id)
+		made, err := l.inline.get(l, id, d.Tenant)
 		if err != nil {
 			return err
 		}
@@ -89,7 +91,7 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 	return nil
 }
 
-func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {
+func (in *inlineLimits) get(l *Live, id inlineID, tenant string) (*inlineLimit, error) {
 	in.mu.RLock()
 	have := in.made[id]
 	in.mu.RUnlock()
@@ -105,20 +107,27 @@ func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.make(l, id)
+	return in.make(l, id, tenant)
 }
 
 // make makes the limit of an ID. The caller holds the lock.
-func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
+func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit, error) {
 	id.name = strings.Clone(id.name) // it may be a part of a large request
 	name := id.name
 	if name == "" {
 		name = policy.InlinePrefix + id.limit.Algorithm.String() + "/" + units.FormatDuration(id.limit.Per)
 	}
-	if in.names[name] == nil && len(in.names) >= MaxInlineNames {
+	full := func() bool { return in.names[name] == nil && len(in.names) >= MaxInlineNames }
+	shareFull := func() bool {
+		return in.names[name] == nil && tenant != "" && in.owned[tenant] >= Share(MaxInlineNames)
+	}
+	if full() || shareFull() {
 		in.release()
 	}
-	if in.names[name] == nil && len(in.names) >= MaxInlineNames {
+	if shareFull() {
+		return nil, policy.Failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use by %s, the share of an identity that is for some keys only: use fewer names and periods, or write policies", Share(MaxInlineNames), tenant)
+	}
+	if full() {
 		return nil, policy.Failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
 	kl, err := l.limit(limit.WhereShared, name, id.limit)
@@ -130,6 +139,7 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	}
 	if in.names == nil {
 		in.names, in.made = map[string]*weir.KeyedLimit{}, map[inlineID]*inlineLimit{}
+		in.by, in.owned = map[string]string{}, map[string]int{}
 	}
 	if len(in.made) >= maxInlineMade {
 		clear(in.made) // what is in use is soon back
@@ -138,6 +148,10 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	in.made[id] = made
 	if in.names[name] == nil {
 		in.names[name] = kl
+		if tenant != "" {
+			in.by[name] = tenant
+			in.owned[tenant]++
+		}
 	} else {
 		kl.Release() // the first one holds the name
 	}
@@ -151,6 +165,12 @@ func (in *inlineLimits) release() {
 		if !kl.InUse() {
 			kl.Release()
 			delete(in.names, name)
+			if tenant := in.by[name]; tenant != "" {
+				delete(in.by, name)
+				if in.owned[tenant]--; in.owned[tenant] == 0 {
+					delete(in.owned, tenant)
+				}
+			}
 		}
 	}
 	clear(in.made) // what is in use is soon back

@@ -90,7 +90,7 @@ func TestCost(t *testing.T) {
 	if d := ask(200); !d.Allowed || d.Results[0].Remaining != 1 || d.Results[1].Remaining != 0 {
 		t.Errorf("%+v", d)
 	}
-	made, err := l.Refund([]Request{{Key: "llm:7", N: 1, Costs: []Cost{{"tokens", 200}}}}, time.Time{}, "", nil)
+	made, err := l.Refund([]Request{{Key: "llm:7", N: 1, Costs: []Cost{{"tokens", 200}}}}, time.Time{}, "", "")
 	if err != nil || len(made) != 2 || made[0].Freed != 1 || made[1].Freed != 200 {
 		t.Errorf("%+v, %v", made, err)
 	}

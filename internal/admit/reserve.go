@@ -199,4 +199,8 @@ func (l *Live) permit(do side.Kind, holder uint64, a *policy.AtOnce) (made side.
 }
 
 // Permits calls f with each key of which permits are held, as far as this node knows, by the limit's name. f must not call l.
+// Grants calls f with each grant that is in use. f must not call l.
+func (l *Live) Grants(f func(name, key string)) { side.Of(l.engine).Grants(f) }
+
+// Permits calls f with each key of which permits are held.
 func (l *Live) Permits(f func(name, key string, held int)) { side.Of(l.engine).Permits(f) }

@@ -42,7 +42,12 @@ type StoredPolicies struct {
 type PolicyCondition struct {
 	Version uint64 // the policy has this version; 0: any, or it is not there
 	New     bool   // it is not there
+	Share   bool   // whoever puts it has no more than a Share of all policies
 }
+
+// Share is how much of what all share one identity has at most that is for some keys only: policies, bans, grants, permits, and names of inline
+// limits. So that one tenant takes no room from the others.
+func Share(bound int) int { return bound / 8 }
 
 var (
 	// ErrPolicyVersion is why a change was not made: its Condition is not so.
@@ -130,7 +135,15 @@ func (b StoredPolicies) Put(p *StoredPolicy, want PolicyCondition) (StoredPolici
 	} else {
 		next.Policies = slices.Insert(next.Policies, at, *p)
 	}
+	own, bytes := 0, 0
+	for _, of := range next.Policies {
+		if of.By == p.By {
+			own, bytes = own+1, bytes+len(of.Text)
+		}
+	}
 	switch {
+	case want.Share && (own > Share(MaxStoredPolicies) || bytes > Share(MaxBook)):
+		return b, fmt.Errorf("%w: %s has %d policies of %d bytes; an identity that is for some keys only has at most %d of %d bytes: delete some, or write one for more keys", ErrFull, p.By, own, bytes, Share(MaxStoredPolicies), Share(MaxBook))
 	case len(next.Policies) > MaxStoredPolicies:
 		return b, fmt.Errorf("%w: %d policies are kept, which is the most: a pattern like \"user:*\" is one policy for all users", ErrFull, MaxStoredPolicies)
 	case len(next.Bytes()) > MaxBook:

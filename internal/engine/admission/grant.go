@@ -74,6 +74,18 @@ func (ls *Table) ungrant(s *share, id grantID) (was bool) {
 	return was
 }
 
+// Grants calls f with each grant that is in use. f must not call the table.
+func (ls *Table) Grants(f func(name, key string)) {
+	for i := range ls.shares {
+		s := &ls.shares[i]
+		s.mu.Lock()
+		for id := range s.grants {
+			f(id.name, id.key)
+		}
+		s.mu.Unlock()
+	}
+}
+
 // granted is the grant of a key that is in use, or nil. The caller holds s.mu.
 func (ls *Table) granted(s *share, plan *Plan, key string, now int64) *grant {
 	if len(s.grants) == 0 {

@@ -68,6 +68,8 @@ type Engine interface {
 	//
 	// Cost: O(permits).
 	Permits(f func(name, key string, held int))
+	// Grants calls f with each grant that is in use. f must not call the engine.
+	Grants(f func(name, key string))
 
 	// RefusesReservations is weir.CodeOverloaded while there is no room here for a reservation more.
 	RefusesReservations() error

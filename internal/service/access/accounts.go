@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -44,6 +46,9 @@ type Account struct {
 
 	requests, hits, forbidden atomic.Uint64
 	ceilings                  [ceilings]ceiling
+
+	mu   sync.Mutex // guards held
+	held [Kinds]held
 }
 
 // The ceilings of an identity.
@@ -154,6 +159,49 @@ func (s *Account) TakeRequest() error {
 		return nil
 	}
 	return &request.Error{Code: api.CodeCeiling, RetryAfter: wait, Message: "identity " + s.name + " has reached its requests_per_second: ask less often, or raise it in the tokens file"}
+}
+
+// The kinds of what all identities share, and of which one that is for some keys only has its admit.Share.
+const (
+	Bans = iota
+	Grants
+	Permits
+	Kinds
+)
+
+var kindNames = [Kinds]string{"bans", "grants", "permits"}
+
+// held is what an identity has of a kind.
+type held struct {
+	n       int       // at least as many as it has
+	counted time.Time // when n was counted
+}
+
+// recountEvery bounds how often the things of an identity near its share are counted.
+const recountEvery = 100 * time.Millisecond
+
+// Room takes room for one thing of a kind, of which there are bound for all, and fails if the identity is for some keys only and has
+// its share. count counts those that are there, with the keys that the identity is for; it is called when the things that were taken since the
+// last count may have reached the share.
+func (a Rights) Room(kind, bound int, count func() int) error {
+	if a.All() || a.Account == nil {
+		return nil
+	}
+	s := a.Account
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, share := &s.held[kind], admit.Share(bound)
+	if h.n++; h.n <= share {
+		return nil
+	}
+	if now := time.Now(); now.Sub(h.counted) > recountEvery {
+		h.counted, h.n = now, count()+1
+	}
+	if h.n <= share {
+		return nil
+	}
+	h.n--
+	return &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("identity %s has %d of %d %s, the share of an identity that is for some keys only: wait until some are over, or give some back", s.name, share, bound, kindNames[kind])}
 }
 
 // AccountFigures are those of one identity, since its first request.

@@ -229,6 +229,14 @@ func (a Rights) Refuse(field, message string) error {
 	return &request.Error{Code: api.CodeForbidden, Field: field, Message: message}
 }
 
+// Tenant names the identity if it is for some keys or limits only; "": it is for all.
+func (a Rights) Tenant() string {
+	if a.All() || a.Account == nil {
+		return ""
+	}
+	return a.Account.Name()
+}
+
 // Holds tells whether the role is for a key, or for all keys that begin with it. Keys under which
 // limits count may also be read by an identity that has the limit.
 func (a Rights) Holds(key string) bool {

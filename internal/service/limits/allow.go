@@ -40,6 +40,7 @@ func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d 
 	if err := s.tooLong(requests); err != nil {
 		return err
 	}
+	d.Tenant = may.Tenant()
 	wait, err := s.askPolicies(c, requests, peek, d)
 	if wait {
 		err = s.wait(c, requests, d)

@@ -233,6 +233,14 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 	if err != nil {
 		return api.BanAnswer{}, err
 	}
+	if err := may.Room(access.Bans, weir.MaxBans, func() (n int) {
+		for _, b := range s.parts.Policies.Bans(weir.MaxBans) {
+			n += ones(may.Holds(b.Key))
+		}
+		return n
+	}); err != nil {
+		return api.BanAnswer{}, err
+	}
 	if err := s.parts.Policies.Ban(name, key, length); err != nil {
 		of, ok := errors.AsType[*weir.Error](err)
 		if ok && of.Code != weir.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
@@ -244,6 +252,13 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 		return api.BanAnswer{}, request.As(err)
 	}
 	return api.BanAnswer{Name: name, Key: key, Until: api.Time{Time: s.parts.Sources.Now().Add(length)}}, nil
+}
+
+func ones(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // UnbanKey lifts the ban of a key: admit.Live.Unban. It is role admin's.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
@@ -76,6 +77,12 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	may, err := s.parts.Gate.Enter(c, auth.Admin)
 	if err == nil {
 		err = s.mayChange(may, name, key)
+	}
+	if err == nil && n > 0 {
+		err = may.Room(access.Grants, weir.MaxGrants, func() (all int) {
+			s.parts.Policies.Grants(func(_, key string) { all += ones(may.Holds(key)) })
+			return all
+		})
 	}
 	if err != nil {
 		return api.GrantAnswer{}, err
@@ -152,7 +159,7 @@ func (s *Service) giveBack(ctx context.Context, c access.Caller, requests []admi
 			return nil, request.As(err)
 		}
 	}
-	made, err := s.parts.Policies.Refund(requests, taken, key, nil)
+	made, err := s.parts.Policies.Refund(requests, taken, key, may.Tenant())
 	if err != nil {
 		return nil, s.undecided(may, err)
 	}

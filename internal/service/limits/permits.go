@@ -61,11 +61,19 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 	var number [8]byte
 	_, _ = rand.Read(number[:]) // it does not fail
 	p := permitOf{limit, key, binary.BigEndian.Uint64(number[:])}
-	of, err := s.enterPermit(c, p)
+	of, may, err := s.enterPermit(c, p)
 	if err != nil {
 		return api.PermitAnswer{}, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
+	for range of {
+		if err := may.Room(access.Permits, MaxPermits, func() (n int) {
+			s.permitsHeld(func(_, key string, held int) { n += held * ones(may.Holds(key)) })
+			return n
+		}); err != nil {
+			return api.PermitAnswer{}, err
+		}
+	}
 	o, err := s.takePermit(p.holder, of)
 	if err != nil {
 		return api.PermitAnswer{}, request.As(err)
@@ -99,7 +107,7 @@ func (s *Service) RenewPermit(c access.Caller, id string) (api.PermitAnswer, err
 	if err != nil {
 		return api.PermitAnswer{}, err
 	}
-	of, err := s.enterPermit(c, p)
+	of, _, err := s.enterPermit(c, p)
 	if err != nil {
 		return api.PermitAnswer{}, err
 	}
@@ -120,7 +128,7 @@ func (s *Service) ReleasePermit(c access.Caller, id string) (api.ReleaseAnswer, 
 	if err != nil {
 		return api.ReleaseAnswer{}, err
 	}
-	of, err := s.enterPermit(c, p)
+	of, _, err := s.enterPermit(c, p)
 	if err != nil {
 		return api.ReleaseAnswer{}, err
 	}
@@ -168,22 +176,22 @@ func (s *Service) permitsHeld(f func(limit, key string, held int)) {
 }
 
 // enterPermit begins a request about a permit, and takes a place for it.
-func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, error) {
+func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, access.Rights, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Decide)
 	if err != nil {
-		return nil, err
+		return nil, may, err
 	}
 	if bad := request.ParseKey(p.key); bad != nil {
-		return nil, &request.Error{Code: bad.Code, Field: "key", Message: bad.Message}
+		return nil, may, &request.Error{Code: bad.Code, Field: "key", Message: bad.Message}
 	}
 	if err := may.CheckDecision([]admit.Request{{Key: p.key, Limit: p.limit}}); err != nil {
-		return nil, err
+		return nil, may, err
 	}
 	of, err := s.parts.Policies.Set().AtOnce(p.key, p.limit)
 	if err != nil {
-		return nil, s.undecided(may, err)
+		return nil, may, s.undecided(may, err)
 	}
-	return of, s.parts.Pools.Decisions.Enter(c, 1)
+	return of, may, s.parts.Pools.Decisions.Enter(c, 1)
 }
 
 // permitAnswer has the shortest of the limits' times.

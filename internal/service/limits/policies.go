@@ -49,6 +49,7 @@ func (s *Service) PutPolicy(ctx context.Context, c access.Caller, name, text str
 	put := admit.StoredPolicy{Name: name, Text: text, By: whoIs(c)}
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
+	want.Share = !may.All()
 	isNew, err := from.Put(ctx, &put, want)
 	if err != nil {
 		s.parts.Log.Warn("a policy was not put", "policy", name, "error", err)

@@ -63,6 +63,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 		return "", false, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
+	d.Tenant = may.Tenant()
 	err = s.parts.Policies.Reserve(requests, weir.Reservation{ID: own, Until: until, GiveBack: r.GiveBack, Content: content}, d)
 	switch {
 	case err != nil:
