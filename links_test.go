@@ -24,7 +24,10 @@ func TestDocumentationLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = filepath.WalkDir("docs", func(path string, _ os.DirEntry, err error) error {
+	err = filepath.WalkDir("docs", func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Name() == "node_modules" {
+			return filepath.SkipDir
+		}
 		if strings.HasSuffix(path, ".md") {
 			pages = append(pages, path)
 		}
