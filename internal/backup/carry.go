@@ -86,7 +86,7 @@ func (to Carry) Over(ctx context.Context, m checkpoint.Manifest) (_ checkpoint.M
 
 // look finds how far an earlier start came.
 func (c *Conversion) look() (err error) {
-	if err := os.Remove(filepath.Join(c.Dir, SpoolFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeFiles(c.Dir, SpoolFile); err != nil {
 		return err
 	}
 	if c.cluster, c.node, c.filled, err = transport.Owner(filepath.Join(c.Dir, checkpoint.ServerDir)); err != nil {
@@ -262,7 +262,7 @@ func (c *Conversion) SetAside() error {
 
 // Begin is step 3 in a cluster.
 func (c *Conversion) Begin(m checkpoint.Manifest) error {
-	if err := os.Remove(filepath.Join(c.Dir, checkpoint.WatermarkFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeFiles(c.Dir, checkpoint.WatermarkFile); err != nil {
 		return err
 	}
 	if err := m.Save(c.Dir); err != nil {
@@ -278,9 +278,8 @@ func (c *Conversion) Restage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := weir.New(weir.Config{
-		Partitions: c.Engine.Config().Partitions, Retention: c.Engine.Config().Retention, Memory: Unbounded, Gather: true, Clock: weir.EventClock,
-	})
+	m := checkpoint.NewManifest(c.Engine.Config())
+	engine, err := newEngine(m.Partitions, m.RetentionS, nil)
 	if err != nil {
 		return err
 	}
@@ -311,11 +310,19 @@ func (c *Conversion) clear() error {
 	return clearAway(c.Dir)
 }
 
-func clearAway(dir string) error {
-	for _, name := range []string{CarriedFile + ".new", CarriedFile} {
+// removeFiles removes those that are there, in this order.
+func removeFiles(dir string, names ...string) error {
+	for _, name := range names {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	return nil
+}
+
+func clearAway(dir string) error {
+	if err := removeFiles(dir, CarriedFile+".new", CarriedFile); err != nil {
+		return err
 	}
 	return errors.Join(checkpoint.SyncDirectory(dir), os.RemoveAll(filepath.Join(dir, BeforeDir)), os.RemoveAll(filepath.Join(dir, checkpoint.RestoreStage)))
 }

@@ -68,10 +68,7 @@ func RestoreDirectory(ctx context.Context, r io.Reader, dir string, fill Fill) (
 	if err != nil {
 		return info, err
 	}
-	engine, err := weir.New(weir.Config{
-		Partitions: b.Info.Partitions, Retention: time.Duration(b.Info.RetentionS) * time.Second,
-		Memory: Unbounded, Gather: true, Clock: weir.EventClock,
-	})
+	engine, err := newEngine(b.Info.Partitions, b.Info.RetentionS, nil)
 	if err != nil {
 		return info, fmt.Errorf("%w: section 0 of the backup: %w", record.ErrDamaged, err)
 	}

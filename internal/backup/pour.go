@@ -11,14 +11,6 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// Batch is a batch of windows, of evicted hits or of nothing but a clear.
-type Batch struct {
-	Partition int
-	Kind      uint64
-	Entries   []byte
-	N         uint64
-}
-
 // Pour hands out what a partition has, in batches for an engine, which may have other
 // partitions and another retention. Of equal contents it makes equal batches.
 //
@@ -26,7 +18,7 @@ type Batch struct {
 // first that one becomes, since their sum is what matters; those of evicted keys, which
 // are upper bounds, go to each, but for those of all keys, which go where the hits of all
 // keys are.
-func Pour(c replication.Content, to *weir.Engine, f func(Batch) error) error {
+func Pour(c replication.Content, to *weir.Engine, f func(record.Batch) error) error {
 	cfg := to.Config()
 	if c.Retention != cfg.Retention {
 		var err error
@@ -35,11 +27,11 @@ func Pour(c replication.Content, to *weir.Engine, f func(Batch) error) error {
 		}
 	}
 	first := c.Partition & (cfg.Partitions - 1)
-	bodies := map[int]*Batch{}
+	bodies := map[int]*record.Batch{}
 	add := func(partition int, key replication.KeyWindow) error {
 		p := bodies[partition]
 		if p == nil {
-			p = &Batch{Partition: partition, Kind: record.KindWindows}
+			p = &record.Batch{Partition: partition, Kind: record.KindWindows}
 			bodies[partition] = p
 		}
 		p.Entries = record.AppendWindowEntry(p.Entries, key.Key, &key.Window)
@@ -79,8 +71,8 @@ func Pour(c replication.Content, to *weir.Engine, f func(Batch) error) error {
 	return nil
 }
 
-func pouredEvicted(list []replication.Evicted) Batch {
-	p := Batch{Kind: record.KindEvicted, N: uint64(len(list))}
+func pouredEvicted(list []replication.Evicted) record.Batch {
+	p := record.Batch{Kind: record.KindEvicted, N: uint64(len(list))}
 	for _, one := range list {
 		p.Entries = record.AppendEvictedEntry(p.Entries, one)
 	}
@@ -166,8 +158,6 @@ func (s *Spool) PourInto(ctx context.Context, engine *weir.Engine) error {
 				return err
 			}
 		}
-		return Pour(c, engine, func(p Batch) error {
-			return to.Count(record.Batch{Partition: p.Partition, Kind: p.Kind, Entries: p.Entries}, false, false)
-		})
+		return Pour(c, engine, func(b record.Batch) error { return to.Count(b, false, false) })
 	}, replication.Of(engine).LoadReceipts)
 }

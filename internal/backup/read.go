@@ -233,13 +233,16 @@ func (o openedSpool) Close() { _ = o.file.Close() } // it was read only
 // does not run, and its time of day is when the backup was taken, so that equal backups
 // give equal contents.
 func (info Info) Engine() (*weir.Engine, error) {
-	engine, err := weir.New(weir.Config{
-		Partitions: info.Partitions, Retention: time.Duration(info.RetentionS) * time.Second,
-		Memory: Unbounded, Gather: true, Clock: weir.EventClock,
-		Now: func() time.Time { return info.Taken },
-	})
+	engine, err := newEngine(info.Partitions, info.RetentionS, func() time.Time { return info.Taken })
 	if err != nil {
 		return nil, fmt.Errorf("%w: section 0 of the backup: %w", record.ErrDamaged, err)
 	}
 	return engine, engine.Close()
+}
+
+// newEngine makes one that has room for all that a directory or a backup has. now is its clock; nil: the system's.
+func newEngine(partitions int, retentionS int64, now func() time.Time) (*weir.Engine, error) {
+	return weir.New(weir.Config{
+		Partitions: partitions, Retention: time.Duration(retentionS) * time.Second, Memory: Unbounded, Gather: true, Clock: weir.EventClock, Now: now,
+	})
 }

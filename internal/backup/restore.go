@@ -17,6 +17,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -253,14 +254,7 @@ var ErrClaimLost = errors.New("the cluster could not be asked in time whether th
 // renew renews the claim until ctx ends, and ends the restore before another node
 // may have it.
 func (c *RestoreClaims) renew(ctx context.Context, held kv.Lease, lose context.CancelCauseFunc) kv.Lease {
-	tick := time.NewTicker(min(stream.AskTime, c.Leases.TTL()/6))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return held
-		case <-tick.C:
-		}
+	concurrency.Every(ctx, min(stream.AskTime, c.Leases.TTL()/6), func() bool {
 		asking, cancel := context.WithDeadline(ctx, held.Until)
 		renewed, err := c.Leases.Renew(asking, held)
 		cancel()
@@ -269,9 +263,11 @@ func (c *RestoreClaims) renew(ctx context.Context, held kv.Lease, lose context.C
 			held = renewed
 		case errors.Is(err, kv.ErrLost), !held.Valid(time.Now()):
 			lose(fmt.Errorf("%w: %w", ErrClaimLost, err))
-			return held
+			return false
 		}
-	}
+		return true
+	})
+	return held
 }
 
 // RestoreWriter writes a backup into the journal.
@@ -329,7 +325,7 @@ func (w *RestoreWriter) Content(ctx context.Context, from *weir.Engine, c replic
 		return err
 	}
 	w.keys += uint64(len(c.Keys))
-	return Pour(c, w.to.Engine, func(p Batch) error {
+	return Pour(c, w.to.Engine, func(p record.Batch) error {
 		if w.replaces {
 			w.hits.AddRestored(p.Partition, p.Kind, p.Entries, p.N)
 			return w.drain(ctx)

@@ -182,18 +182,24 @@ func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, he
 
 // Record writes an entry down.
 func (m *Merges) Record(ctx context.Context, key string, e RestoreEntry) error {
-	value, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
+	return m.change(ctx, func(ctx context.Context, kv jetstream.KeyValue) error { return putJSON(ctx, kv, key, e) })
+}
+
+// change makes a change of the bucket.
+func (m *Merges) change(ctx context.Context, do func(ctx context.Context, kv jetstream.KeyValue) error) error {
 	kv, err := m.open(ctx)
 	if err != nil {
 		return err
 	}
-	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		_, err := kv.Put(ctx, key, value)
-		return err
-	})
+	return stream.RetryUnavailable(ctx, func(ctx context.Context) error { return do(ctx, kv) })
+}
+
+func putJSON(ctx context.Context, kv jetstream.KeyValue, key string, value any) error {
+	data, err := json.Marshal(value)
+	if err == nil {
+		_, err = kv.Put(ctx, key, data)
+	}
+	return err
 }
 
 // get returns the value of an entry; nil: there is none.
@@ -232,20 +238,11 @@ type replacement struct {
 
 // beginReplacement writes down that a backup is about to replace all hits.
 func (m *Merges) beginReplacement(ctx context.Context, r replacement) error {
-	value, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	kv, err := m.open(ctx)
-	if err != nil {
-		return err
-	}
-	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+	return m.change(ctx, func(ctx context.Context, kv jetstream.KeyValue) error {
 		if _, err := kv.Put(ctx, policiesKey, r.Entry.Policies); err != nil {
 			return err
 		}
-		_, err := kv.Put(ctx, replacementKey, value)
-		return err
+		return putJSON(ctx, kv, replacementKey, r)
 	})
 }
 
@@ -267,16 +264,12 @@ func (m *Merges) replacement(ctx context.Context) (r replacement, found bool, er
 // endReplacement ends what beginReplacement began. Of one that all hits were replaced by it forgets which backups were merged before, and writes
 // down that its hits are here; nil: it was undone.
 func (m *Merges) endReplacement(ctx context.Context, r *replacement) error {
-	kv, err := m.open(ctx)
-	if err != nil {
-		return err
-	}
 	if r != nil {
 		list, err := m.entries(ctx)
 		if err != nil {
 			return err
 		}
-		if err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		if err := m.change(ctx, func(ctx context.Context, kv jetstream.KeyValue) error {
 			for key := range list {
 				if err := kv.Purge(ctx, key); err != nil {
 					return err
@@ -291,7 +284,7 @@ func (m *Merges) endReplacement(ctx context.Context, r *replacement) error {
 			return err
 		}
 	}
-	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+	return m.change(ctx, func(ctx context.Context, kv jetstream.KeyValue) error {
 		return errors.Join(kv.Purge(ctx, replacementKey), kv.Purge(ctx, policiesKey))
 	})
 }
@@ -305,12 +298,8 @@ func (m *Merges) Grown(ctx context.Context) (grown bool, err error) {
 // ClaimGrown makes a directory's former journal the one that the cluster has grown
 // from, or says which one is. file has the backup of that directory.
 func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) error {
-	kv, err := m.open(ctx)
-	if err != nil {
-		return err
-	}
 	var other string
-	if err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+	if err := m.change(ctx, func(ctx context.Context, kv jetstream.KeyValue) error {
 		_, err := kv.Create(ctx, grownKey, []byte(record.JournalText(former)))
 		if !errors.Is(err, jetstream.ErrKeyExists) {
 			return err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
@@ -93,7 +92,7 @@ func VerifyDirectory(ctx context.Context, dir string) (r VerifyReport, err error
 
 func verifyCopy(ctx context.Context, dir string, m checkpoint.Manifest, node string) (r VerifyReport, err error) {
 	r = VerifyReport{Origin: m.Origin, Epoch: m.Epoch, Created: m.Created, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second}
-	engine, err := weir.New(weir.Config{Partitions: m.Partitions, Retention: r.Retention, Memory: Unbounded, Gather: true, Clock: weir.EventClock})
+	engine, err := newEngine(m.Partitions, m.RetentionS, nil)
 	if err != nil {
 		return r, err
 	}

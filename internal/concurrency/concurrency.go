@@ -2,6 +2,7 @@
 package concurrency
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,22 @@ func (v *Value[T]) Get(maxAge time.Duration, ask func() T) T {
 	value := ask()
 	v.last.Store(&entry[T]{value, asked})
 	return value
+}
+
+// Every calls f each time d has passed, until ctx is done or f returns false.
+func Every(ctx context.Context, d time.Duration, f func() bool) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !f() {
+			return
+		}
+	}
 }
 
 // This part calls a function for many things side by side.

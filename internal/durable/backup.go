@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/units"
@@ -64,19 +65,14 @@ func (p *progressWriter) Write(piece []byte) (int, error) {
 
 // endStandstill ends a backup that waits for a disk that takes nothing.
 func (j *Journal) endStandstill(ctx context.Context, end context.CancelCauseFunc, w *progressWriter) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if wrong := j.stats.wrong.Load(); wrong != nil && time.Since(time.Unix(0, w.moved.Load())) > standstillMost {
+	concurrency.Every(ctx, time.Second, func() bool {
+		wrong := j.stats.wrong.Load()
+		stands := wrong != nil && time.Since(time.Unix(0, w.moved.Load())) > standstillMost
+		if stands {
 			end(fmt.Errorf("nothing came for %v: %w", standstillMost, j.whyNotWritten(*wrong)))
-			return
 		}
-	}
+		return !stands
+	})
 }
 
 // whyNotWritten is what the disk says, where that is known, else wrong.
@@ -176,19 +172,12 @@ func (j *Journal) holdRoom(ctx context.Context, bytes int64) (held context.Conte
 		return nil, nil, fmt.Errorf("the backup takes up to %s of the journal at once, which has room for %s: nothing was changed; raise --max-disk",
 			units.FormatSize(bytes), units.FormatSize(room.TakesMost()))
 	}
-	for began := time.Now(); !room.Takes(j.space.Retained(), bytes); j.checkpoints.LookAtSize(ctx) {
-		if time.Since(began) > roomTime {
-			return nil, nil, fmt.Errorf("the backup takes up to %s of the journal, which has %s of at most %s: nothing was changed; retry when it is trimmed, or raise --max-disk",
-				units.FormatSize(bytes), units.FormatSize(j.space.Retained()), units.FormatSize(room.TakesMost()))
-		}
-		j.checkpoints.StartRound()
-		select {
-		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
-		case <-j.failed:
-			return nil, nil, j.failure
-		case <-time.After(roomPoll):
-		}
+	full := fmt.Errorf("the backup takes up to %s of the journal, which has %s of at most %s: nothing was changed; retry when it is trimmed, or raise --max-disk",
+		units.FormatSize(bytes), units.FormatSize(j.space.Retained()), units.FormatSize(room.TakesMost()))
+	waiting, stop := context.WithTimeoutCause(ctx, roomTime, full)
+	defer stop()
+	if err := j.awaitRoom(waiting, bytes, j.checkpoints.StartRound); err != nil {
+		return nil, nil, err
 	}
 	if j.cfg.clustered() { // snapshots begin before what is not complete
 		return ctx, func() {}, nil
@@ -206,21 +195,18 @@ const recoverEvery = 2 * time.Second
 
 // runRecovery ends replacements that were interrupted, by this process's life before or by another node, until ctx is done.
 func (j *Journal) runRecovery(ctx context.Context) {
-	tick := time.NewTicker(recoverEvery)
-	defer tick.Stop()
-	for looked := false; ; {
+	looked := false
+	look := func() bool {
 		if !looked || len(j.replica.Undecided()) > 0 {
 			err := j.restores.Recover(ctx)
 			if looked = err == nil; err != nil && !errors.Is(err, backup.ErrRestoring) && ctx.Err() == nil {
 				j.log.Warn("journal: could not look for an interrupted restore; will retry", "error", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		return true
 	}
+	look()
+	concurrency.Every(ctx, recoverEvery, look)
 }
 
 // carry is how the data directory is made to fit.

@@ -161,47 +161,40 @@ func (j *Journal) runHealing(ctx context.Context) {
 	unsettled := false    // it was started, and is not well yet
 	pause, next := healEvery, time.Time{}
 	missed := 0 // in how many looks the replicas were not there
-	tick := time.NewTicker(healEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	concurrency.Every(ctx, healEvery, func() bool {
 		if j.checkFiles() != nil {
-			return
+			return false
 		}
 		if path, gone := j.replicasGone(); !gone {
 			missed = 0
 		} else if missed++; missed == missedMost {
 			_ = j.gone(fmt.Errorf("data directory: %s was %w", path, checkpoint.ErrGone)) // Failed tells
-			return
+			return false
 		}
 		if unsettled && j.others.stores.Well() && j.endQuarantineAgain(ctx) {
 			unsettled, pause = false, healEvery
 		}
 		why, due := j.others.stores.Due(time.Now())
 		if !due {
-			continue
+			return true
 		}
 		if err := checkpoint.TryRoom(j.cfg.Dir); err != nil {
 			j.others.stores.Hinder(err.Error())
-			continue
+			return true
 		}
 		if time.Now().Before(next) {
-			continue
+			return true
 		}
 		j.log.Warn("journal: this node's replica does not store although the disk has room; restarting its embedded server", "error", why)
 		err := j.startAnew(ctx)
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 		pause = min(2*pause, healPauseMost)
 		if next = time.Now().Add(pause); err == nil {
 			unsettled, failing = true, time.Time{}
 			j.offline.Store(nil)
-			continue
+			return true
 		}
 		j.offline.Store(&err)
 		j.log.Error("journal: could not start the embedded server; will retry", "error", err)
@@ -211,9 +204,10 @@ func (j *Journal) runHealing(ctx context.Context) {
 		}
 		if time.Since(failing) > replica.GiveUpAfter {
 			j.fail(fmt.Errorf("%w: %w", errNotStarted, err))
-			return
+			return false
 		}
-	}
+		return true
+	})
 }
 
 func (j *Journal) startAnew(ctx context.Context) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -224,16 +225,5 @@ func (j *Journal) isGone() bool { return errors.Is(j.Err(), checkpoint.ErrGone) 
 // runPresence looks for the files of a node alone until ctx is done, or they are gone: a flush may be rare, or
 // wait for an answer.
 func (j *Journal) runPresence(ctx context.Context) {
-	tick := time.NewTicker(goneEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if j.lookForFiles() != nil {
-			return
-		}
-	}
+	concurrency.Every(ctx, goneEvery, func() bool { return j.lookForFiles() == nil })
 }

@@ -42,7 +42,7 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := backup.Pour(c, to, func(p backup.Batch) error {
+			if err := backup.Pour(c, to, func(p record.Batch) error {
 				b := record.Batch{Partition: p.Partition, Kind: p.Kind, Entries: p.Entries}
 				if !b.CheckRestored() {
 					t.Error("a batch of the content is refused")

@@ -276,17 +276,26 @@ const roomPoll = 50 * time.Millisecond
 
 // handOverWithRoom is handOver that leaves room for hits: it waits until there is more.
 func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
-	for !j.space.Room().Takes(j.space.Retained(), int64(record.SizeOf(parts))) {
-		j.checkpoints.LookAtSize(ctx)
+	if err := j.awaitRoom(ctx, int64(record.SizeOf(parts)), func() {}); err != nil {
+		return fmt.Errorf("the journal has no room for more: %w", err)
+	}
+	return j.handOver(ctx, parts)
+}
+
+// awaitRoom returns when the journal has room for something large that is no hit's. It calls again each time that it looks in vain.
+func (j *Journal) awaitRoom(ctx context.Context, bytes int64, again func()) error {
+	for !j.space.Room().Takes(j.space.Retained(), bytes) {
+		again()
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the journal has no room for more: %w", context.Cause(ctx))
+			return context.Cause(ctx)
 		case <-j.failed:
 			return j.failure
 		case <-time.After(roomPoll):
 		}
+		j.checkpoints.LookAtSize(ctx)
 	}
-	return j.handOver(ctx, parts)
+	return nil
 }
 
 // handOver has a flush of a backup, or some parts of one, written between those of this node, and returns when it is in the

@@ -106,7 +106,7 @@ func (c *simCluster) unsound(n *simNode, key string) bool {
 func (c *simCluster) affected() map[string]bool {
 	keys := map[string]bool{}
 	for _, f := range c.model.flushes {
-		if !f.lost || slices.ContainsFunc(c.nodes, func(n *simNode) bool { return n.r.encoder != nil && n.r.encoder.Incarnation == f.Incarnation }) {
+		if !f.lost || c.resends(f) {
 			continue
 		}
 		for _, op := range f.ops {
@@ -114,6 +114,11 @@ func (c *simCluster) affected() map[string]bool {
 		}
 	}
 	return keys
+}
+
+// resends tells whether the process of a flush goes on, and has it in its resend buffer if that has room.
+func (c *simCluster) resends(f *simFlush) bool {
+	return slices.ContainsFunc(c.nodes, func(n *simNode) bool { return n.r.encoder != nil && n.r.encoder.Incarnation == f.Incarnation })
 }
 
 // disordered are the keys that were deleted while a message about them was lost: when
@@ -173,7 +178,7 @@ func (c *simCluster) doubtful() map[string]string {
 	}
 	for _, f := range c.model.flushes {
 		for _, op := range f.ops {
-			if f.lost && c.ringBytes > 0 && len(flushes[op.request]) > 1 {
+			if f.lost && (c.ringBytes > 0 || !c.resends(f)) && len(flushes[op.request]) > 1 {
 				keys[op.key], keys[weir.AllKeys] = simDoubtful, simDoubtful
 			}
 		}
