@@ -207,7 +207,7 @@ func (j *Journal) checkReach(now time.Time, applied, last uint64) {
 // room in MaxBytes, by its Memory, LimitMemory and OnceMemory, in bytes: see MinDisk and
 // MaxReceipts. Open does the same.
 func (cfg Config) FitsMemory(engine weir.Config) error {
-	most := cfg.withDefaults().MaxBytes
+	most := cfg.WithDefaults().MaxBytes
 	switch {
 	case most < MinDisk(engine.Memory+engine.LimitMemory):
 		return errTooLittleDisk(most, engine.Memory, engine.LimitMemory)

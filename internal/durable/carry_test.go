@@ -169,7 +169,7 @@ func TestADirectoryThatIsNotCurrentDoesNotLeave(t *testing.T) {
 
 // conversion is what Open makes of a directory that becomes another, at its beginning.
 func conversion(cfg Config, e *weir.Engine, m checkpoint.Manifest) *backup.Conversion {
-	return cfg.withDefaults().carry(e).Convert(m)
+	return cfg.WithDefaults().carry(e).Convert(m)
 }
 
 // Each place where a conversion can be cut off is one that a start goes on from.

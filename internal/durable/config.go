@@ -88,19 +88,13 @@ const (
 	minSnapshotBytes = 64 << 10
 )
 
-// DefaultConfig returns what the zero Config stands for, for flags to show. It
-// has no Dir.
-func DefaultConfig() Config { return Config{}.withDefaults() }
-
-// WithDefaults returns the Config with the defaults that its zeros stand for.
-func (cfg Config) WithDefaults() Config { return cfg.withDefaults() }
-
 // Validate returns a *weir.Error of CodeInvalidConfig that names the first field
 // outside what it may be. Open does the same: this is for code that opens other things
 // before it.
-func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
+func (cfg Config) Validate() error { return cfg.WithDefaults().validate() }
 
-func (cfg Config) withDefaults() Config {
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (cfg Config) WithDefaults() Config {
 	if cfg.FlushEvery == 0 {
 		cfg.FlushEvery = defaultFlushEvery
 	}

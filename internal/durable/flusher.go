@@ -45,7 +45,8 @@ func (j *Journal) flush(ctx context.Context) error {
 	began, today := time.Now(), j.now()
 	j.lookForRoom(ctx)
 	j.flusher.Begin(began, replica.FlushOptions{
-		Leaving: j.leaving.Load(), Closing: j.closing.Load(), Speak: j.waiters.Speaks(), EvenEmpty: j.noteClockSet(), Claims: j.claims.take(), Due: j.checkpoints.Due,
+		CutOptions: replica.CutOptions{Leaving: j.leaving.Load(), Speak: j.waiters.Speaks(), EvenEmpty: j.noteClockSet(), Claims: j.claims.take()},
+		Closing:    j.closing.Load(), Due: j.checkpoints.Due,
 	})
 	if err := j.publish(ctx); err != nil {
 		return err

@@ -229,33 +229,19 @@ func (j *Journal) finishRound(ctx context.Context) {
 }
 
 // Messages is the journal as a tail reads it.
-type Messages struct{ j *Journal }
-
-var _ replica.TailSource = Messages{}
+type Messages struct {
+	replica.TailSource
+	j *Journal
+}
 
 // Messages is the journal for readers that make something other than counts of it, such as history.
-func (j *Journal) Messages() Messages { return Messages{j} }
+func (j *Journal) Messages() Messages { return Messages{j.store, j} }
 
 // ID is the journal's identity, 16 hex digits: the same on all nodes of a cluster.
 func (m Messages) ID() string { return record.JournalText(m.j.store.ID()) }
 
 // Partitions is how many the journal's flushes are of.
 func (m Messages) Partitions() int { return m.j.manifest.Partitions }
-
-// Bounds is of replica.TailSource.
-func (m Messages) Bounds(ctx context.Context) (first, last, bytes uint64, err error) {
-	return m.j.store.Bounds(ctx)
-}
-
-// Read is of replica.TailSource.
-func (m Messages) Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
-	return m.j.store.Read(ctx, from, last, f)
-}
-
-// Get is of replica.TailSource.
-func (m Messages) Get(ctx context.Context, sequence uint64) ([]byte, error) {
-	return m.j.store.Get(ctx, sequence)
-}
 
 // written is up to when hits are in the journal.
 type written struct {

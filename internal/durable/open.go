@@ -26,7 +26,7 @@ import (
 // silently wrong. progress, if not nil, is called now and then while the journal
 // is replayed, with the messages done and to do.
 func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(done, all uint64)) (*Journal, error) {
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -207,7 +208,14 @@ func JournalText(id uint64) string { return fmt.Sprintf("%016x", id) }
 func (b Batch) Only(keep func(key string) bool) Batch {
 	switch b.Kind {
 	case KindHits:
-		b.Entries, b.N, b.Removes = onlyHits(b, keep)
+		last := ""
+		b.rewrite(b.Deltas(), func(d *replication.Delta) bool {
+			kept := d.Key == last || keep(d.Key)
+			if kept {
+				last = d.Key
+			}
+			return kept
+		})
 	case KindWindows:
 		list, _ := b.Windows() // it was checked
 		b.Entries, b.N = nil, 0
@@ -219,19 +227,21 @@ func (b Batch) Only(keep func(key string) bool) Batch {
 	return b
 }
 
-func onlyHits(b Batch, keep func(key string) bool) (entries []byte, n uint64, removes bool) {
+// rewrite replaces the entries of a batch of hits by those of a list that keep keeps, as keep leaves them.
+func (b *Batch) rewrite(list []replication.Delta, keep func(d *replication.Delta) bool) {
+	b.Entries, b.N, b.Removes, b.count = nil, 0, false, 0
 	key, at := "", int64(0)
-	for _, d := range b.Deltas() {
-		if d.Key != key && !keep(d.Key) {
+	var d replication.Delta
+	for _, d = range list {
+		if !keep(&d) {
 			continue
 		}
-		entries = appendEntry(entries, d, key, at)
+		b.Entries = appendEntry(b.Entries, d, key, at)
 		if key = d.Key; d.N > 0 {
 			at = d.At
 		}
-		n, removes = n+d.N, removes || d.N == 0
+		b.N, b.Removes, b.count = b.N+min(d.N, math.MaxUint64-b.N), b.Removes || d.N == 0, b.count+1
 	}
-	return entries, n, removes
 }
 
 // OnlyWindows are the windows of those keys, each once more for all hits if it is among these.

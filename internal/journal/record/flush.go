@@ -235,11 +235,7 @@ func appendAdmission(b []byte, a replication.Admission, lastLimit string, lastAt
 	if limit == lastLimit {
 		limit = ""
 	}
-	b = binary.AppendUvarint(b, uint64(len(limit)))
-	b = append(b, limit...)
-	b = binary.AppendUvarint(b, uint64(len(a.Key)))
-	b = append(b, a.Key...)
-	b = binary.AppendVarint(b, a.At-lastAt)
+	b = binary.AppendVarint(wire.AppendText(wire.AppendText(b, limit), a.Key), a.At-lastAt)
 	return binary.AppendUvarint(b, a.N)
 }
 
@@ -282,8 +278,7 @@ func (e *Encoder) appendBatch(partition int, kind uint64) {
 	b := binary.AppendUvarint(e.batches, uint64(partition)<<kindBits(flushVersion)|kind)
 	b = binary.AppendUvarint(b, e.Seqs[partition])
 	b = binary.AppendUvarint(b, e.Totals[partition])
-	b = binary.AppendUvarint(b, uint64(len(e.body)))
-	b = append(b, e.body...)
+	b = wire.AppendBlock(b, e.body)
 	e.batches = binary.LittleEndian.AppendUint32(b, e.Incarnation.sum(b[start:]))
 	e.count++
 	if len(e.batches) > e.PartBytes {

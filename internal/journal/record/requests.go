@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
@@ -103,28 +102,21 @@ func (b Batch) Without(less map[KeySecond]uint64) Batch {
 	if b.Kind != KindHits && b.Kind != KindPast || len(b.Entries) == 0 {
 		return b
 	}
-	hits := b.AppendHits(nil)
-	b.Entries, b.N, b.Removes, b.count, b.Less = nil, 0, false, 0, nil
-	key, at, left := "", int64(0), false
-	for _, d := range hits {
+	hits, left := b.AppendHits(nil), false
+	b.Less = nil
+	b.rewrite(hits, func(d *replication.Delta) bool {
 		if d.N == 0 {
-			b.Less = append(b.Less, d)
-		} else {
-			of := KeySecond{replication.KeySum(d.Key), d.At}
-			if n := min(less[of], d.N); n > 0 {
-				less[of] -= n
-				b.Less, left = append(b.Less, replication.Delta{Key: d.Key, At: d.At, N: n}), true
-				if d.N -= n; d.N == 0 {
-					continue
-				}
-			}
+			b.Less = append(b.Less, *d)
+			return true
 		}
-		b.Entries = appendEntry(b.Entries, d, key, at)
-		if key = d.Key; d.N > 0 {
-			at = d.At
+		of := KeySecond{replication.KeySum(d.Key), d.At}
+		if n := min(less[of], d.N); n > 0 {
+			less[of] -= n
+			d.N -= n
+			b.Less, left = append(b.Less, replication.Delta{Key: d.Key, At: d.At, N: n}), true
 		}
-		b.N, b.Removes, b.count = b.N+min(d.N, math.MaxUint64-b.N), b.Removes || d.N == 0, b.count+1
-	}
+		return d.N > 0
+	})
 	if !left {
 		b.Less = nil
 	}

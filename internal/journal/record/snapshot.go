@@ -97,7 +97,7 @@ func (s Snapshot) Encode() []byte {
 		b = binary.AppendUvarint(b, at.Head.Epoch)
 		b = binary.AppendUvarint(b, at.Head.Flush)
 		b = binary.AppendUvarint(b, uint64(at.At))
-		b = append(b, oneIf(at.Left))
+		b = wire.AppendBool(b, at.Left)
 		b = wire.AppendText(b, at.Node)
 	}
 	b = binary.AppendUvarint(b, s.From)
@@ -141,20 +141,11 @@ func (r *reader) originPosition() OriginPosition {
 	at.Epoch, at.Seq, at.Total, at.Lost = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
 	at.Head = Head{r.Uvarint(), r.Uvarint()}
 	at.At = int64(r.Uvarint())
-	left := r.Byte()
-	at.Left = left == 1
-	at.Node = string(r.Block())
-	if at.At < 0 || left > 1 || len(at.Node) > MaxNodeBytes {
+	at.Left, at.Node = r.Bool(), string(r.Block())
+	if at.At < 0 || len(at.Node) > MaxNodeBytes {
 		r.Fail()
 	}
 	return at
-}
-
-func oneIf(is bool) byte {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // Each partition has two slots for its snapshots, written in turn, so that a
@@ -246,11 +237,8 @@ func SpoiledSnapshot(partition, slot int, err error) Finding {
 
 // AppendWindowEntry appends an entry of a batch of KindWindows.
 func AppendWindowEntry(b []byte, key string, w *window.Window) []byte {
-	b = binary.AppendUvarint(b, uint64(len(key)))
-	b = append(b, key...)
 	encoded, _ := w.MarshalBinary() // never fails
-	b = binary.AppendUvarint(b, uint64(len(encoded)))
-	return append(b, encoded...)
+	return wire.AppendBlock(wire.AppendText(b, key), encoded)
 }
 
 // AppendEvictedEntry appends an entry of a batch of KindEvicted.

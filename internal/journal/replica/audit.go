@@ -264,16 +264,11 @@ func (a *Auditor) heads() map[uint64]record.Head {
 	return heads
 }
 
-// resume goes on after snapshots, by partition, nil where there was none. It
-// returns the first message that some partition needs; last is the journal's.
-func (a *Auditor) resume(snaps []*record.Snapshot, last uint64) (start uint64) {
-	return a.ResumeOf(nil, snaps, last)
-}
-
 // NoteRequests notes the requests of a snapshot: ResumeOf does so for the snapshots that it is given.
 func (a *Auditor) NoteRequests(snap record.Snapshot) { a.requests.resume(snap.Requests) }
 
-// ResumeOf is resume of some partitions.
+// ResumeOf goes on after the snapshots of some partitions, by partition, nil where there was none. It
+// returns the first message that some partition needs; last is the journal's.
 func (a *Auditor) ResumeOf(some replication.PartitionSet, snaps []*record.Snapshot, last uint64) (start uint64) {
 	start = last + 1
 	var oldest *record.Snapshot

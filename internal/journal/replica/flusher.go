@@ -39,14 +39,11 @@ func NewFlusher(r *Replica, space *Space, last uint64) *Flusher {
 	return &Flusher{r: r, space: space, last: last}
 }
 
-// FlushOptions is what a flush is to be like beside what room asks for.
+// FlushOptions is what a flush is to be like: States and Quiet follow from Due and from the room that is left.
 type FlushOptions struct {
-	Leaving   bool                          // no more hits are taken after it
-	Closing   bool                          // it is one of the last
-	Speak     bool                          // the heartbeat is due, whenever the last one was
-	EvenEmpty bool                          // there is a flush also if there is nothing in it
-	Claims    []int                         // see CutOptions
-	Due       func(haste bool) map[int]bool // of which partitions the state is taken; nil: none
+	CutOptions
+	Closing bool                          // it is one of the last
+	Due     func(haste bool) map[int]bool // of which partitions the state is taken; nil: none
 }
 
 // Begin cuts a flush of all that the engine gathered until now, and has the engine keep to
@@ -57,7 +54,8 @@ func (f *Flusher) Begin(now time.Time, as FlushOptions) {
 	if as.Due != nil {
 		f.due = as.Due(room.Haste)
 	}
-	f.cut = f.r.Cut(now, CutOptions{Leaving: as.Leaving, States: f.due, Quiet: room.Quiet, Speak: as.Speak, EvenEmpty: as.EvenEmpty, Claims: as.Claims})
+	as.States, as.CutOptions.Quiet = f.due, room.Quiet
+	f.cut = f.r.Cut(now, as.CutOptions)
 	f.stated, f.from = len(f.cut.Parts), f.last
 	f.open.Add(int64(f.cut.Entries)) // to those of a flush that was given up
 	f.space.Bound(f.r.engine, record.SizeOf(f.cut.Parts))

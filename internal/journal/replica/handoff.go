@@ -69,16 +69,6 @@ func (a *Auditor) covers(partition int, positions []record.OriginPosition) bool 
 	return true
 }
 
-// start is the start of step 2: it returns the first message to follow, of those that
-// the journal has from first on.
-func (t *handOff) start(first uint64) (start uint64, err error) {
-	start = t.scratch.audit.ResumeOf(t.gathered.of, t.snaps, t.upTo)
-	if start < first && start <= t.upTo {
-		return 0, ErrLeftBehind
-	}
-	return start, nil
-}
-
 // ErrCannotCatchUp is why a partition can't be taken for now.
 var ErrCannotCatchUp = errors.New("cannot catch up from this partition's snapshot; will retry with the next one")
 
@@ -126,14 +116,6 @@ func (r *Replica) inherit(t *handOff, partition int) {
 		l.positions[partition].Lost += lost[stood.Origin] - stood.Lost
 		l.lostBefore(partition, lost[stood.Origin])
 	}
-}
-
-// handedOff is where the partitions tell that they are held, in their order.
-func (t *handOff) handedOff() (list []<-chan error) {
-	for _, c := range t.arrivals {
-		list = append(list, c.held)
-	}
-	return list
 }
 
 // abandonHandOff takes back what come began, of partitions that are not held yet.
@@ -230,16 +212,4 @@ func (r *Replica) Later(due map[int]bool, snaps []record.Snapshot) (list []int) 
 // from before that have come back. The caller holds mu.
 func (r *Replica) stateReady(partition int) bool {
 	return replication.Of(r.engine).Holds(partition) && r.audit.progressOf(r.audit.Origin).positions[partition].Seq >= r.holding.upTo[partition]
-}
-
-// follow is step 2, a message: see Replica.Follow.
-func (t *handOff) follow(now time.Time, sequence uint64, data []byte, from Source) error {
-	_, err := t.scratch.Follow(now, sequence, data, from)
-	return err
-}
-
-// followRest is step 2, of messages that the journal does not hand out.
-func (t *handOff) followRest(now time.Time, from Source) error {
-	_, err := t.scratch.FollowTo(now, t.upTo, from)
-	return err
 }

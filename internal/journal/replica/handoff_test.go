@@ -74,11 +74,11 @@ func (n *taking) take(partition int, snap *record.Snapshot, then func()) (held <
 	if !ok {
 		n.t.Fatal("the snapshot is ahead of what was followed")
 	}
-	_, err := h.start(1)
+	h.scratch.audit.ResumeOf(h.gathered.of, h.snaps, h.upTo)
+	_, err := h.scratch.FollowTo(n.now, h.upTo, n.log)
 	n.must(err)
-	n.must(h.followRest(n.now, n.log))
 	then()
-	held = h.handedOff()[0]
+	held = h.arrivals[0].held
 	n.must(n.r.commitHandOff(h))
 	return held
 }

@@ -34,7 +34,7 @@ func LoadInto(engine *weir.Engine, snap record.Snapshot, sets record.ClockSets) 
 // last that the journal has.
 func (r *Replica) Resume(snaps []*record.Snapshot, first, last uint64) (start uint64) {
 	a := r.audit
-	if start = a.resume(snaps, last); start < first {
+	if start = a.ResumeOf(nil, snaps, last); start < first {
 		a.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
 		start = first
 		a.Stream = start - 1

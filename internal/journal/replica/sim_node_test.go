@@ -244,7 +244,7 @@ func (n *simNode) tick(run int) bool {
 	}
 	n.lookForRoom()
 	arriving := n.r.nextArrivals()
-	n.f.Begin(n.c.now(), FlushOptions{Leaving: n.leaving, Closing: n.leaving, EvenEmpty: n.noteClockSet(), Due: n.due})
+	n.f.Begin(n.c.now(), FlushOptions{CutOptions{Leaving: n.leaving, EvenEmpty: n.noteClockSet()}, n.leaving, n.due})
 	if n.f.Part() == nil {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))

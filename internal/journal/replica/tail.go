@@ -40,8 +40,6 @@ type TailSource interface {
 	// Read calls f with each message from one sequence to another, in order; those that can't
 	// be read are passed over.
 	Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error
-	// Get reads one message. A few are read so at less cost than by Read.
-	Get(ctx context.Context, sequence uint64) ([]byte, error)
 }
 
 // TrimmedError is why a tail can't go on: what comes next was trimmed before it was read.
@@ -76,9 +74,6 @@ func After(from TailSource, snaps []*record.Snapshot) *Tail {
 
 // Next is the sequence of the message that is read next.
 func (t *Tail) Next() uint64 { return t.audit.Stream + 1 }
-
-// singly is up to how many messages are asked for one by one.
-const singly = 64
 
 // errEnough ends a read after a message, and is no error.
 var errEnough = errors.New("enough")
@@ -118,20 +113,7 @@ func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) e
 		}
 		return errEnough
 	}
-	last = min(last, end)
-	if last-t.audit.Stream > singly {
-		return t.from.Read(ctx, t.Next(), last, apply)
-	}
-	for sequence := t.Next(); sequence <= last; sequence++ {
-		data, err := t.from.Get(ctx, sequence)
-		if err != nil { // it may be one that nobody can read any more: Read tells it from one that nobody answers for
-			return errors.Join(ctx.Err(), t.from.Read(ctx, sequence, last, apply))
-		}
-		if err := apply(sequence, data); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.from.Read(ctx, t.Next(), min(last, end), apply)
 }
 
 // Lost are the findings since the call before: hits that the journal does not have any more, or

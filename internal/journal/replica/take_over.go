@@ -62,34 +62,34 @@ func (r *Replica) TakeOver(partitions []int, by Taking) (err error) {
 	if err := t.gather(by); err != nil {
 		return err
 	}
-	held := t.handedOff()
 	if err := r.commitHandOff(t); err != nil {
 		return err
 	}
 	by.Hurry(partitions)
-	for _, one := range held {
-		if err := by.Await(one); err != nil {
+	for _, c := range t.arrivals {
+		if err := by.Await(c.held); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gather is step 2.
+// gather is step 2: it follows the messages from the snapshots up to where step 1 was.
 func (t *handOff) gather(by Taking) error {
 	first, err := by.First()
 	if err != nil {
 		return err
 	}
-	start, err := t.start(first)
-	if errors.Is(err, ErrLeftBehind) {
+	start := t.scratch.audit.ResumeOf(t.gathered.of, t.snaps, t.upTo)
+	if start < first && start <= t.upTo {
 		return errTrimmed
 	}
-	if err == nil {
-		err = by.Read(start, t.upTo, func(sequence uint64, data []byte) error { return t.follow(by.Now(), sequence, data, by) })
-	}
-	if err == nil {
-		err = t.followRest(by.Now(), by)
+	err = by.Read(start, t.upTo, func(sequence uint64, data []byte) error {
+		_, err := t.scratch.Follow(by.Now(), sequence, data, by)
+		return err
+	})
+	if err == nil { // what the journal did not hand out
+		_, err = t.scratch.FollowTo(by.Now(), t.upTo, by)
 	}
 	if errors.Is(err, ErrLeftBehind) { // while it was read
 		return errTrimmed

@@ -139,15 +139,11 @@ func (s *Store) readSingly(ctx context.Context, next *uint64, last uint64, f fun
 // Get reads one message, from any replica, or from the leader if that one does
 // not have it.
 func (s *Store) Get(ctx context.Context, sequence uint64) ([]byte, error) {
-	msg, err := s.at.Load().flushes.GetMsg(ctx, sequence)
+	data, err := s.GetNear(ctx, sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		_, data, err := s.at.Load().fromLeader(ctx, FlushStream, wanted{Sequence: sequence})
-		return data, err
+		_, data, err = s.at.Load().fromLeader(ctx, FlushStream, wanted{Sequence: sequence})
 	}
-	if err != nil {
-		return nil, err
-	}
-	return msg.Data, nil
+	return data, err
 }
 
 // GetNear reads one message from any replica, this node's own if it has one: what that one
