@@ -80,6 +80,8 @@ missing() {
 }
 
 if [ "$1" = missing ]; then
+  echo "Left out of every run, for they have commands of their own:"
+  printf '  %-56s %s\n' "tests of other projects' limiters (TestSuites)" "make suites" "long soaks, simulations and crashes" "make soak"
   # shellcheck disable=SC2086 # a list of names
   missing $tests || [ "${STRICT:-}" != 1 ]
   exit
