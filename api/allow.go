@@ -59,7 +59,7 @@ type LimitState struct {
 	Limit             uint64   `json:"limit" doc:"How many per per_s. Of a limit over regions it is the part of the region that was asked, per the interval in which the burst comes back."`
 	PerSeconds        float64  `json:"per_s" doc:"The period in seconds."`
 	Burst             uint64   `json:"burst" doc:"How many at once: at most burst in any per_s * burst / limit seconds."`
-	Calendar          string   `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods. reset_s is until the next edge, where all of it is there again." example:"month from day 15, Europe/Berlin"`
+	Calendar          string   `json:"calendar,omitempty" doc:"For a calendar quota: its periods. reset_s is the time until the quota is full again." example:"month from day 15, Europe/Berlin"`
 	Remaining         uint64   `json:"remaining" doc:"How many would be allowed now."`
 	RetryAfterSeconds float64  `json:"retry_after_s,omitempty" doc:"Until this limit would allow it; absent when it did."`
 	ResetSeconds      float64  `json:"reset_s" doc:"Until the whole burst is there again."`
@@ -115,7 +115,7 @@ func (u *Used) UnmarshalJSON(b []byte) error {
 type SettleAnswer struct {
 	ID     string         `json:"id"`
 	Again  bool           `json:"again,omitempty" doc:"It had been settled before: used and over are of then, and nothing has changed now."`
-	Over   uint64         `json:"over,omitempty" doc:"How many were used beyond the reservation, and do not count, because a limit has no room for them: the most of the limits."`
+	Over   uint64         `json:"over,omitempty" doc:"Usage beyond the reservation that does not count because a limit is full: the maximum of all limits."`
 	Limits []LimitSettled `json:"limits" nullable:"false"`
 }
 
@@ -126,14 +126,14 @@ type LimitSettled struct {
 	Reserved  uint64 `json:"reserved"`
 	Used      uint64 `json:"used" doc:"That count as used."`
 	Refunded  uint64 `json:"refunded" doc:"By how many more would be allowed for it."`
-	Over      uint64 `json:"over,omitempty" doc:"Used beyond the reservation, and not counted: the limit has no room."`
+	Over      uint64 `json:"over,omitempty" doc:"Usage beyond the reservation that does not count because the limit is full."`
 	Remaining uint64 `json:"remaining" doc:"How many would be allowed now."`
 }
 
 // PermitAnswer is a permit that was taken, or renewed.
 type PermitAnswer struct {
 	ID         string  `json:"id" doc:"Names the permit: for heartbeats, and to give it back."`
-	TTLSeconds float64 `json:"ttl_s" doc:"It is free again so long after the last heartbeat: count from when that was sent. A third of it between two is good."`
+	TTLSeconds float64 `json:"ttl_s" doc:"Seconds after the last heartbeat was sent until the permit is free again. Send a heartbeat every third of this time."`
 	Unmatched  bool    `json:"unmatched,omitempty" doc:"No limit with max is for the key: nothing limits how many there are."`
 }
 

@@ -32,12 +32,12 @@ type ClusterNode struct {
 	Epoch      uint64   `json:"epoch" doc:"The life of its process, counted up at each start."`
 	Self       bool     `json:"self,omitempty" doc:"It is this node."`
 	AsOf       Time     `json:"as_of" doc:"All its hits until then are counted here, by its clock."`
-	LagS       float64  `json:"lag_s" doc:"Seconds from as_of to now. A node without hits is heard of once a second."`
-	Heard      Time     `json:"heard" doc:"When it was last heard of, by this node's clock."`
+	LagS       float64  `json:"lag_s" doc:"Seconds from as_of to now. An idle node sends a message once a second."`
+	Heard      Time     `json:"heard" doc:"When its last message arrived, by this node's clock."`
 	Held       int      `json:"held" doc:"Partitions that it holds and answers for, as it last said."`
 	Left       bool     `json:"left,omitempty" doc:"It has stopped, and all its hits are counted here."`
-	Late       bool     `json:"late,omitempty" doc:"Newer hits of it may be missing here."`
-	Why        string   `json:"why,omitempty" enum:"silent,unwritten,behind" doc:"Why it is late: it was not heard of for more than 3 s; or it is heard of, and its hits do not reach the journal; or they are there, and this node does not apply them."`
+	Late       bool     `json:"late,omitempty" doc:"Newer hits of this node may be missing here."`
+	Why        string   `json:"why,omitempty" enum:"silent,unwritten,behind" doc:"Why it is late. silent: no message for more than 3 s. unwritten: its hits do not reach the journal. behind: this node does not apply the journal in time."`
 	SkewS      *float64 `json:"skew_s,omitempty" doc:"Seconds that its clock is ahead of this node's; absent when it did not answer."`
 	SkewErrorS *float64 `json:"skew_error_s,omitempty" doc:"How far skew_s may be off."`
 }
@@ -111,12 +111,12 @@ type Region struct {
 	Base   bool     `json:"base,omitempty" doc:"Its whole state is on its way here."`
 	Epoch  uint64   `json:"epoch" doc:"Of its digests: a new one began with its whole state. 0: none came."`
 	Digest uint64   `json:"digest" doc:"The last one."`
-	AsOf   Time     `json:"as_of" doc:"All hits that it took until then are counted here, by its clock, but for those of its late nodes."`
+	AsOf   Time     `json:"as_of" doc:"All hits that the region accepted until then, by its clock, are counted here, except hits of its late nodes."`
 	EveryS float64  `json:"every_s" doc:"Seconds between its digests."`
 	HeardS float64  `json:"heard_s" doc:"Seconds since the last one came."`
 	LagS   float64  `json:"lag_s" doc:"Seconds from the as_of of the last one until it came, by this node's clock."`
-	Late   bool     `json:"late,omitempty" doc:"Newer hits of it may be missing here."`
-	Nodes  []Late   `json:"late_nodes,omitempty" doc:"Nodes of it that are late."`
+	Late   bool     `json:"late,omitempty" doc:"Newer hits of this node may be missing here."`
+	Nodes  []Late   `json:"late_nodes,omitempty" doc:"Nodes of the region that are late."`
 	Bytes  uint64   `json:"bytes" doc:"Of its digests, since the start."`
 	Keys   []string `json:"keys,omitempty" doc:"How keys begin that it tells other regions. Absent: it tells all."`
 	Wrong  uint64   `json:"audit_wrong" doc:"Batches whose running total was not the next one, since the start: 0, unless something is lost."`

@@ -10,7 +10,7 @@ type DenialAnswer struct {
 	Times     uint64          `json:"times" doc:"How many requests have this ID: within a second after at, denials by one limit of one key share it that are for as much, and filled by the same admissions." minimum:"1"`
 	Last      Time            `json:"last" doc:"When the last of them was denied."`
 	Limits    []DenialLimit   `json:"limits" nullable:"false" doc:"The limits that denied it, in their order, at most 4."`
-	More      int             `json:"more,omitempty" doc:"Limits that denied it too, beside limits."`
+	More      int             `json:"more,omitempty" doc:"Further limits that denied it."`
 	Freshness DenialKnowledge `json:"freshness" doc:"What the node knew of other nodes' admissions then."`
 }
 
@@ -35,7 +35,7 @@ type DenialLimit struct {
 	Away       string       `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
 	Banned     bool         `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used and remaining did not matter."`
 	NoPart     bool         `json:"no_part,omitempty" doc:"A limit over regions of which the region that was asked has no part."`
-	Others     uint64       `json:"others,omitempty" doc:"Of a limit that regions share without parts: how many admissions of other regions were known, and counted. admissions has those of the region that was asked."`
+	Others     uint64       `json:"others,omitempty" doc:"For a limit that regions share without parts: how many admissions of other regions were known and counted. admissions lists the admissions of the region that was asked."`
 	Late       []string     `json:"late,omitempty" doc:"Of such a limit: regions, or nodes of them, of which newer admissions may have been missing."`
 	Region     string       `json:"region,omitempty" doc:"Of a limit over regions (where: global): the region that was asked. limit and burst are of its part."`
 	Regions    []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst, as the policy is now."`

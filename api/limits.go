@@ -11,8 +11,8 @@ type LimitsAnswer struct {
 	WindowSeconds int64            `json:"window_s" doc:"The window of allowed and denied, in seconds."`
 	At            Time             `json:"at" doc:"The end of the window."`
 	File          *PolicyFileState `json:"file,omitempty" doc:"The policy file; absent when the server has none."`
-	Limits        []LimitPolicy    `json:"limits" nullable:"false" doc:"The policies in order of application, then limits of doors (--rls-config)."`
-	AtOnce        []AtOnceLimit    `json:"at_once,omitempty" doc:"Those of how many at once (max), which are asked for permits."`
+	Limits        []LimitPolicy    `json:"limits" nullable:"false" doc:"The policies in order of application, then limits of listeners (--rls-config)."`
+	AtOnce        []AtOnceLimit    `json:"at_once,omitempty" doc:"Limits of concurrency (max), which are asked for permits."`
 }
 
 // PolicyFileState is where policies come from.
@@ -28,18 +28,18 @@ type LimitPolicy struct {
 	Name           string       `json:"name" example:"login"`
 	Keys           string       `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
 	By             string       `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
-	Door           string       `json:"door,omitempty" doc:"The door that the limit is of, with limits of its own; absent: it is a policy." example:"rls"`
-	Version        uint64       `json:"version,omitempty" doc:"Of a policy that was put by API (/v1/policies); absent: it is of the file, or of a door." example:"7"`
+	Door           string       `json:"door,omitempty" doc:"The listener that defines the limit; absent for a policy." example:"rls"`
+	Version        uint64       `json:"version,omitempty" doc:"Version of a policy that was put by API (/v1/policies); absent for a policy of the file or a limit of a listener." example:"7"`
 	Limit          uint64       `json:"limit" doc:"How many per per_s; 0 lets none pass."`
 	PerSeconds     float64      `json:"per_s" doc:"The period in seconds."`
 	Burst          uint64       `json:"burst"`
 	Algorithm      string       `json:"algorithm" enum:"window,fixed,gcra"`
-	Calendar       string       `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods; per_s is that of the longest in whole days." example:"month from day 15, Europe/Berlin"`
+	Calendar       string       `json:"calendar,omitempty" doc:"For a calendar quota: its periods; per_s is the length of the longest period in whole days." example:"month from day 15, Europe/Berlin"`
 	Mode           string       `json:"mode" enum:"enforce,shadow"`
-	Where          string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows (shared); each its own (node); all, with one that decides (strict), or that lends parts of the limit to the others, which decide within these (leased)."`
+	Where          string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together. shared: all; each holder of the key decides by what it knows. node: each node alone. strict: all; the owner decides. leased: all; the owner grants quota leases to the other nodes."`
 	Regions        []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst. where says how the nodes of one region keep theirs."`
 	Global         bool         `json:"global,omitempty" doc:"A limit over regions without parts: each region decides by what it knows of the others, and all together may be over."`
-	Away           string       `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict or leased limit while the node that decides is away."`
+	Away           string       `json:"away,omitempty" enum:"closed,open,share" doc:"What happens to requests under a strict or leased limit while the owner is unreachable."`
 	DenyForSeconds float64      `json:"deny_for_s,omitempty" doc:"For how many seconds a key that was over is banned."`
 	WaitSeconds    float64      `json:"wait_s,omitempty" doc:"For how many seconds at most a request waits for its turn in place of being denied; absent: it does not."`
 	Cost           string       `json:"cost,omitempty" doc:"Which of a request's costs it takes; absent: n." example:"tokens"`
@@ -71,7 +71,7 @@ func (p LimitPolicy) DenyFor() time.Duration { return fromSeconds(p.DenyForSecon
 // burst.
 type LimitKeysAnswer struct {
 	Name string     `json:"name"`
-	Keys []LimitKey `json:"keys" nullable:"false" doc:"By share of their burst, the highest first. Of a limit that regions share without parts: the keys that have used most of it in the region that was asked."`
+	Keys []LimitKey `json:"keys" nullable:"false" doc:"Keys by the share of their burst that is used, the highest first. For a limit that regions share without parts: the keys with most usage in the region that was asked."`
 	Late []string   `json:"late,omitempty" doc:"Of such a limit: regions, or nodes of them, of which newer admissions may be missing."`
 }
 
@@ -144,7 +144,7 @@ type ResetAnswer struct {
 type GrantAnswer struct {
 	Name      string `json:"name" example:"login"`
 	Key       string `json:"key" doc:"As it is counted." example:"login:bob"`
-	N         uint64 `json:"n" doc:"How many are granted beside the limit; 0: none any more."`
+	N         uint64 `json:"n" doc:"How many admissions are granted in addition to the limit; 0: none."`
 	Until     *Time  `json:"until,omitempty" doc:"When what is left of them is over; absent when there are none."`
 	Remaining uint64 `json:"remaining" doc:"How many would be allowed now, the grant included."`
 }

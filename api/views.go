@@ -50,7 +50,7 @@ type KeyAnswer struct {
 	Counts        []KeyWindow `json:"counts" nullable:"false" doc:"Windows of 1 minute, 5 minutes, 1 hour, 1 day and 1 week."`
 	Line          Line        `json:"line"`
 	Before        []uint64    `json:"before" nullable:"false" doc:"Estimates of the same parts one window earlier."`
-	With          []OtherKey  `json:"with,omitempty" doc:"The same parts of the keys that were named beside it."`
+	With          []OtherKey  `json:"with,omitempty" doc:"The same fields for the other keys that were named."`
 	Regions       []KeyRegion `json:"regions,omitempty" doc:"The parts of the regions that count together, of a server of one."`
 	Freshness
 }
@@ -101,7 +101,7 @@ type LimitsView struct {
 	Lines []LimitLines `json:"lines" nullable:"false" doc:"For each of limits the decisions in adjoining parts of the window."`
 	More  int          `json:"more,omitempty" doc:"Policies that are left out: a view has 100 at most."`
 	Of    string       `json:"of,omitempty" doc:"The policy whose keys follow."`
-	Keys  []LimitKey   `json:"keys" nullable:"false" doc:"The keys that have used most of it, by share of their burst."`
+	Keys  []LimitKey   `json:"keys" nullable:"false" doc:"The keys that have used most of the limit, by share of their burst."`
 
 	Denied    []LimitedKey `json:"denied_keys,omitempty" doc:"The keys that it denied most in the last 5 minutes, of those that this node denied."`
 	MayChange bool         `json:"may_change,omitempty" doc:"Who asks may reset and grant it."`
@@ -141,7 +141,7 @@ type LogShare struct {
 
 // LogEvent is a hit or a denial.
 type LogEvent struct {
-	Number uint64 `json:"number" doc:"Those of one stream that have the same kind and number are the same."`
+	Number uint64 `json:"number" doc:"Records of one stream with the same kind and number are the same."`
 	Kind   string `json:"kind" enum:"hit,denial"`
 	At     Time   `json:"at" doc:"When the node took it."`
 	Of     *Time  `json:"of,omitempty" doc:"The hit's own time, if it is 2 s away or more."`

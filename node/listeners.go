@@ -386,7 +386,7 @@ func (cfg *Config) validateStatsD() error {
 	case d.Addr == "":
 		return nil
 	case locked && !named:
-		return settings.Invalid("StatsD.Identity", "with --tokens, --statsd needs --statsd-identity NAME: StatsD can't say who sends, so all its hits are those of one identity of the tokens file, with role ingest")
+		return settings.Invalid("StatsD.Identity", "with --tokens, --statsd needs --statsd-identity NAME: StatsD has no authentication, so all its hits belong to one identity of the tokens file, with role ingest")
 	case named && !locked:
 		return settings.Invalid("StatsD.Identity", "--statsd-identity is a name of the tokens file: give --tokens, or leave it out")
 	case beyondLoopback(d.Addr) && !named && !cfg.Insecure:

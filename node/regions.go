@@ -54,7 +54,7 @@ func (cfg *Config) regionConfig() (region.Config, error) {
 		name, at, _ := strings.Cut(one, "=")
 		u, err := url.Parse(at)
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-			return to, settings.Invalid("Regions.Links", fmt.Sprintf("%q is not a link: write the region's name and the address of its HTTP door, us=https://us.example.com:8080", one))
+			return to, settings.Invalid("Regions.Links", fmt.Sprintf("%q is not a link: write the region's name and the address of its HTTP listener, us=https://us.example.com:8080", one))
 		}
 		if u.Scheme == "http" && !from.Insecure && !onLoopback(u.Hostname()) {
 			return to, settings.Invalid("Regions.Links", fmt.Sprintf("a link to %s goes beyond loopback in plain: write https://, or say --insecure-peers", at))

@@ -211,7 +211,7 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 	}
 	for _, field := range []string{"burst", "algorithm"} {
 		if fields[field] != nil {
-			fault(field, "a quota by the calendar has a limit alone, all of it at once: remove it")
+			fault(field, "a calendar quota has only a limit, which can be used at once: remove it")
 		}
 	}
 	if n := fields["tz"]; n != nil {
@@ -246,7 +246,7 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 		}
 	}
 	if fields[where] != nil && made.Where == limit.WhereLeased {
-		fault(where, "a quota by the calendar can't be lent in parts: remove it for strict%s", map[bool]string{true: ", or write shared or node"}[where == "where"])
+		fault(where, "a calendar quota can't be leased in parts: remove it for strict%s", map[bool]string{true: ", or write shared or node"}[where == "where"])
 	}
 	if fields[where] == nil {
 		made.Where = limit.WhereStrict

@@ -148,12 +148,12 @@ func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, he
 		return true, nil
 	}
 	journal := record.JournalText(m.Journal())
-	const instead = "counting them twice is not what you want: mode=replace makes the counts those of the backup"
+	const instead = "use mode=replace to make the counts equal to the backup"
 	if s.Info.Journal == m.Journal() {
 		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, journal, s.Info.Taken.Format(time.RFC3339), instead)
 	}
 	if origin, ok := here.Knows(s.Origins, id); ok {
-		return false, fmt.Errorf("%w: those of origin %016x are in journal %s: %s", ErrCountedTwice, origin, journal, instead)
+		return false, fmt.Errorf("%w: hits of origin %016x are in journal %s: %s", ErrCountedTwice, origin, journal, instead)
 	}
 	list, err := m.entries(ctx)
 	if err != nil {

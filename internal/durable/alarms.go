@@ -148,7 +148,7 @@ const receiptsOfDisk = 120
 func MaxReceipts(maxBytes int64) int64 { return maxBytes / receiptsOfDisk }
 
 func errTooManyReceipts(maxBytes, receipts int64) error {
-	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for an OnceMemory (--idempotency-memory) of %s: the snapshots have no room for so many receipts. Raise --max-disk to at least %s, or lower --idempotency-memory to at most %s",
+	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for an OnceMemory (--idempotency-memory) of %s: the snapshots have no space for so many receipts. Raise --max-disk to at least %s, or lower --idempotency-memory to at most %s",
 		units.FormatSize(maxBytes), units.FormatSize(receipts), mib(receipts*receiptsOfDisk), kibDown(MaxReceipts(maxBytes)))
 }
 
@@ -163,7 +163,7 @@ func errTooLittleDisk(maxBytes, memory, limits int64) error {
 	} else {
 		advice += fmt.Sprintf("; the least that any settings need is %s", mib(MinDisk(leastEngine)))
 	}
-	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for a Memory (--memory) of %s and a LimitMemory (--limit-memory) of %s: two snapshots of all that must have room in half of it. %s",
+	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for a Memory (--memory) of %s and a LimitMemory (--limit-memory) of %s: two snapshots of these must fit into half of it. %s",
 		units.FormatSize(maxBytes), units.FormatSize(memory), units.FormatSize(limits), advice)
 }
 
@@ -241,7 +241,7 @@ func (j *Journal) replicasAlarms() []replica.Alarm {
 		return nil
 	}
 	return []replica.Alarm{{Code: "under_replicated", Message: fmt.Sprintf(
-		"%d of %d partitions are held by fewer than %d running nodes: stop no other node until this alarm ends. The nodes that run take them over once one is away for %v (--move-after)",
+		"%d of %d partitions are held by fewer than %d running nodes: stop no other node until this alarm ends. Running nodes take them over once a node has been unreachable for %v (--move-after)",
 		n, j.engine.Config().Partitions, j.cfg.Replicas, j.cfg.MoveAfter)}}
 }
 

@@ -215,9 +215,9 @@ func (c *Clocks) Alarms() (alarms []replica.Alarm) {
 		alarms = append(alarms, replica.Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
 			"the clocks of the nodes differ by up to %v, and no majority of them agrees, so strict limits are not decided here: set the clocks right (NTP)", by(apart))})
 	case correction < 0:
-		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of those of most other nodes: it counts by theirs: set it right (NTP)", by(correction))})
+		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
 	case correction > 0:
-		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind those of most other nodes: it counts by theirs: set it right (NTP)", by(correction))})
+		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
 	}
 	return append(alarms, c.namesakeAlarm()...)
 }

@@ -82,7 +82,7 @@ func (m *Members) refuseAlive(ctx context.Context, node string) error {
 	}
 	const stop = "stop it before, or start it again if it is to stay"
 	if o, is := m.speaks(node); is {
-		return fmt.Errorf("%w: %s was heard of %v ago: %s", ErrNodeHere, node, time.Since(o.Heard).Round(time.Millisecond), stop)
+		return fmt.Errorf("%w: %s sent a message %v ago: %s", ErrNodeHere, node, time.Since(o.Heard).Round(time.Millisecond), stop)
 	}
 	clocks, err := m.Clocks.Ask(ctx, len(m.Replica.Origins(time.Now())))
 	if err != nil {

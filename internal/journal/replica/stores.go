@@ -156,7 +156,7 @@ func (s *Stores) others(now time.Time, self string) map[string]string {
 		switch {
 		case node == self:
 		case s.away[node]:
-			missing[node] = "its server is away"
+			missing[node] = "its server does not run"
 		case now.Sub(since) > storesSure:
 			missing[node] = "it lags behind the others"
 		}

@@ -67,7 +67,7 @@ func TestStores(t *testing.T) {
 		t.Error(got)
 	}
 	s.See(at(20), lag(ReplicaState{Node: "n2"}, ReplicaState{Node: "n3", Offline: true}, ReplicaState{Node: "n1"}))
-	if got := said(21); !strings.Contains(got, "n3 does not store: its server is away") || strings.Contains(got, "n2") || strings.Contains(got, "n1 ") {
+	if got := said(21); !strings.Contains(got, "n3 does not store: its server does not run") || strings.Contains(got, "n2") || strings.Contains(got, "n1 ") {
 		t.Error(got)
 	}
 	s.See(at(26), lag(ReplicaState{Node: "n2"}))

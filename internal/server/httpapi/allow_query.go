@@ -220,7 +220,7 @@ func queryCodes() []api.Code {
 func limitFields(denied bool) map[string]*huma.Param {
 	text := &huma.Schema{Type: huma.TypeString}
 	fields := map[string]*huma.Param{
-		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is 5 per 60 s, `\"api\";q=1000;w=1;weir-burst=50` 1000 per second, 50 at once. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},
+		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is 5 per 60 s, `\"api\";q=1000;w=1;weir-burst=50` 1000 per second, 50 at once. pk, a hash of the key, distinguishes keys of one limit.", Schema: text},
 		"RateLimit":        {Description: "Of each r, what may pass at once now, and in how many seconds t all is there again, or it would not deny: `\"login\";r=3;t=12`.", Schema: text},
 	}
 	if denied {
@@ -246,9 +246,9 @@ func limitQueryParams() []*huma.Param {
 	params := []*huma.Param{
 		{Name: "limit", Description: "The name of a policy: that one alone is asked. With `per`, how many in each: a limit of the request's own. Left out: all policies that are for the key.", Schema: text},
 		{Name: "per", Description: "The period of a limit of the request's own, such as 1m.", Schema: text},
-		{Name: "burst", Description: "How many of it at once. Default: the limit.", Schema: whole(1)},
+		{Name: "burst", Description: "How many at once. Default: the limit.", Schema: whole(1)},
 		{Name: "algorithm", Description: "How it is kept.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"window", "fixed", "gcra"}, Default: "window"}},
-		{Name: "name", Description: "By which what keys have used of it is kept. Default: inline/, the algorithm and the period.", Schema: text},
+		{Name: "name", Description: "Name under which the usage of keys is kept. Default: inline/, the algorithm and the period.", Schema: text},
 		{Name: "n", Description: "How many admissions; 0 asks only.", Schema: whole(0)},
 	}
 	for _, p := range params {

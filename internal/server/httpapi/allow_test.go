@@ -198,7 +198,7 @@ func TestAllowRefuses(t *testing.T) {
 		{`{"checks":[]}`, 400, "invalid_count", "checks", "no checks"},
 		{`{"checks":{}}`, 400, "invalid_parameter", "checks", "an array"},
 		{`{"checks":[{"key":"login:bob:1.1.1.1","limit":"login","n":2},{"key":"login:bob:1.1.1.2","limit":"login","n":2}]}`, 400, "invalid_count", "n", `n of 4 together can never pass limit login of key "login:bob": at most 2 at once`},
-		{`{"checks":[{"key":"a"}],"key":"b"}`, 400, "invalid_parameter", "checks", "beside checks"},
+		{`{"checks":[{"key":"a"}],"key":"b"}`, 400, "invalid_parameter", "checks", "next to checks"},
 		{`{"checks":[{"key":"a"},{"n":2}]}`, 400, "missing_key", "checks[1].key", "missing"},
 		{`{"checks":[{"key":"a"},]}`, 400, "invalid_json", "checks[1]", "write an object"},
 		{`{"checks":[` + many + `]}`, 400, "invalid_count", "checks", "more than 64"},

@@ -87,7 +87,7 @@ func (p *AllowParser) parse(body []byte) *request.Error {
 		p.Requests = append(p.Requests, one)
 		return p.needsKey(seen)
 	case seen&own != 0:
-		return fail(api.CodeInvalidParameter, "checks", "key, limit, n or costs stand beside checks: put them into an element of checks")
+		return fail(api.CodeInvalidParameter, "checks", "key, limit, n or costs are next to checks: put them into an element of checks")
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (s *Server) registerCluster(doc *API) {
 	AskView(doc, huma.Operation{
 		OperationID: "cluster", Method: http.MethodGet, Path: "/v1/cluster",
 		Summary:     "The nodes that count together, as this one sees them",
-		Description: "Servers that do not answer are left out, so that this takes up to a second while one is away; `problems` says what could not be found out. A server alone has `mode` alone or ephemeral, and no nodes.",
+		Description: "Servers that do not answer are left out after up to a second; `problems` lists what could not be determined. A server alone has `mode` alone or ephemeral, and no nodes.",
 	}, []api.Code{api.CodeClosed}, func(ctx context.Context, _ *struct{}) (*clusterOutput, error) {
 		answer, err := s.service.Nodes(ctx, callerOf(ctx))
 		return &clusterOutput{answer}, ProblemOrNil(err)
@@ -84,7 +84,7 @@ func (s *Server) registerRegions(doc *API, mux *router) {
 	}
 	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "regionsFeed", Method: http.MethodGet, Path: feedPath, Summary: "Digests of all regions, as they come", Description: feedDescription,
-		Parameters: []*huma.Param{parameter("as", "The region that asks."), parameter("have", "What it has: region:epoch:digest, apart by commas."), parameter("begun", "Bases of which it has the first pieces: region:epoch:digest:pieces:hash, apart by commas.")},
+		Parameters: []*huma.Param{parameter("as", "The region that asks."), parameter("have", "What the caller has: region:epoch:digest, separated by commas."), parameter("begun", "Bases of which the caller has the first pieces: region:epoch:digest:pieces:hash, separated by commas.")},
 		Responses:  responses,
 	})
 }
@@ -188,12 +188,12 @@ func (s *Server) registerRestore(doc *API, mux *router) {
 	mux.HandleFunc("POST /v1/restore", s.restore)
 	responses := doc.Responses(api.CodeInvalidParameter, api.CodeDamagedBackup, api.CodeEphemeral, api.CodeRestoreRunning, api.CodeCountedTwice, api.CodeStopping)
 	schema := doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Restored](), true, "Restored")
-	responses["200"] = &huma.Response{Description: "What became of it", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	responses["200"] = &huma.Response{Description: "The result", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "restore", Method: http.MethodPost, Path: "/v1/restore",
 		Summary: "Restore a backup into the running server", Description: restoreDescription,
 		Parameters: []*huma.Param{{
-			Name: "mode", In: "query", Required: true, Description: "merge adds the backup's hits; replace makes the counts those of the backup",
+			Name: "mode", In: "query", Required: true, Description: "merge adds the backup's hits; replace makes the counts equal to the backup",
 			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"merge", "replace"}},
 		}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{backupType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}},

@@ -13,12 +13,12 @@ import (
 )
 
 type countQuestion struct {
-	Key    []string `query:"key,explode" required:"true" doc:"The key to count; may be repeated. * counts all hits but those of limit: keys." example:"[\"url:/home\"]"`
+	Key    []string `query:"key,explode" required:"true" doc:"The key to count; may be repeated. * counts all hits except of limit: keys." example:"[\"url:/home\"]"`
 	Window []string `query:"window,explode" doc:"The window, whole seconds from 1s to 1000000000s; may be repeated. Default 5m." example:"[\"5m\"]"`
-	At     string   `query:"at" doc:"The end of the window; default now. A whole second stands for all of that second; with a fraction the moment is meant, and the bounds leave room for the two seconds that the window cuts. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so. Where history is kept, a window that ended and whose edges are on whole hours of UTC (at=...T23:59:59Z and window=24h are a day) is answered from it, if that is closer: source says so."`
+	At     string   `query:"at" doc:"The end of the window; default now. A whole second stands for all of that second; with a fraction the moment is meant, and the bounds include the two seconds that the window cuts. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so. Where history is kept, a window that ended and whose edges are on whole hours of UTC (at=...T23:59:59Z and window=24h are a day) is answered from it, if that is closer: source says so."`
 	FreshParam
 	ScopeParam
-	By string `query:"by" enum:"region" doc:"Beside the sum, the part of each region."`
+	By string `query:"by" enum:"region" doc:"In addition to the sum, the part of each region."`
 }
 
 type countOutput struct {
@@ -81,7 +81,7 @@ func (q *countQuestion) read() (queries.CountQuery, error) {
 }
 
 type seriesQuestion struct {
-	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits but those of limit: keys." example:"url:/home"`
+	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits except of limit: keys." example:"url:/home"`
 	From string `query:"from" doc:"The start, exclusive; default an hour before to. The first window begins there when step divides the time to to, and else after it. A duration before now may be written as -365d. With align: the first span is the one that this moment is in; default 24 spans."`
 	To   string `query:"to" doc:"The end, inclusive; default now. With align: exclusive; the last span is whole."`
 	Step string `query:"step" doc:"The window of each point, whole seconds; default 1m. Not with align." example:"1m"`
@@ -145,7 +145,7 @@ type topQuestion struct {
 	Window string `query:"window" doc:"The window, whole seconds from 1s to 1000000000s; default 5m. Not with align." example:"5m"`
 	N      int    `query:"n" default:"10" minimum:"1" maximum:"10000" doc:"How many keys to list."`
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
-	Align  string `query:"align" doc:"Of history, in place of window and at: hour, day, week (from Monday), month or year. The time is of whole ones, from that of from to that of to; N is 1000 at most then." example:"month"`
+	Align  string `query:"align" doc:"Whole spans of history instead of window and at: hour, day, week (from Monday), month or year, from the span of from to the span of to. N is at most 1000." example:"month"`
 	From   string `query:"from" doc:"With align: the time begins with the span that this moment is in; default now. A duration before now may be written as -365d."`
 	To     string `query:"to" doc:"With align: exclusive; the last span is whole. Default now, or the end of the span of from where that is later."`
 	TZ     string `query:"tz" doc:"The time zone of align, by its name; default UTC." example:"Europe/Berlin"`
@@ -254,7 +254,7 @@ func unspace(s string) string {
 
 // ScopeParam says whose hits the answer has. It is exported for huma, and embedded in questions.
 type ScopeParam struct {
-	Scope string `query:"scope" enum:"node,region,global" doc:"Whose hits are counted: those that this node holds, those of its region (a server, or a cluster), or those of all regions. Default global where the server counts for a region (--region), else region."`
+	Scope string `query:"scope" enum:"node,region,global" doc:"Which hits are counted: node: held by this node; region: of its region; global: of all regions. Default: global if the server has a --region, otherwise region."`
 }
 
 // FreshParam is the question's wish for hits that other nodes have only just taken.

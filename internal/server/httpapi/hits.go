@@ -209,7 +209,7 @@ func readDurable(query string) (durable bool, p *Problem) {
 
 const hitsDescription = `Three ways to write the same hits:
 
-- text/plain: one hit per line, ` + "`key [n [at]]`" + `, apart by spaces or tabs. Keys hold no white space or control characters.
+- text/plain: one hit per line, ` + "`key [n [at]]`" + `, separated by spaces or tabs. Keys hold no white space or control characters.
 - application/x-ndjson: one object ` + "`{\"key\",\"n\",\"at\"}`" + ` per line.
 - application/json: one object, or an array of objects.
 
@@ -220,7 +220,7 @@ hits of them are rejected with ` + "`reserved_key`" + `.
 
 Hits count once the whole body is there. One that breaks off, has more than 16 MiB or more than
 100,000 lines (413) counts nothing. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
-neighbours; the answer is a failure only when nothing could be counted, or when the JSON of an array breaks off:
+neighbors; the answer is a failure only when nothing could be counted, or when the JSON of an array breaks off:
 then the same members say what was counted before. Text that begins with ` + "`{` or `[`" + ` is taken for JSON that was
 declared wrongly, and refused: send keys that begin so as JSON.
 

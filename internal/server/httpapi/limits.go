@@ -77,21 +77,21 @@ type resetQuestion struct {
 
 type resetOutput struct{ Body api.ResetAnswer }
 
-const resetDescription = `The key has its whole burst again, and a grant of it is taken back. It is done where the key is decided, and goes through the journal: nodes
+const resetDescription = `The key has its whole burst again, and its grant is taken back. It is done where the key is decided, and goes through the journal: nodes
 that count the limit too, also each for itself, forget when they follow the next flush; what one of them admits before that may stay. ` + "`keys`" + ` of the limit
 (GET /v1/limits/{name}/keys) lists keys as they are counted. It works for limits that requests bring along, too, by their names: there role decide suffices.`
 
 type grantQuestion struct {
 	Limit string `query:"limit" required:"true" doc:"The limit's name." example:"login"`
 	Key   string `query:"key" required:"true" doc:"The key as it is counted." example:"login:bob"`
-	N     uint64 `query:"n" required:"true" maximum:"35184372088832" doc:"How many admissions beside the limit; 0 takes what is left of an earlier grant back."`
+	N     uint64 `query:"n" required:"true" maximum:"35184372088832" doc:"How many admissions in addition to the limit; 0 takes back what is left of an earlier grant."`
 	For   string `query:"for" doc:"For how long they may be used. This or until, unless n is 0." example:"24h"`
 	Until string `query:"until" doc:"Until when they may be used: RFC 3339 or Unix seconds." example:"2026-11-23T00:00:00Z"`
 }
 
 type grantOutput struct{ Body api.GrantAnswer }
 
-const grantDescription = `A request that the limit would deny uses what is left of the limit, and the rest of the grant: at most n admissions beside the limit in all. A grant stands
+const grantDescription = `A request that the limit would deny uses what is left of the limit, and the rest of the grant: at most n admissions in addition to the limit in all. A grant stands
 in place of an earlier one of the key, so that a request may be sent again. At most 10,000 are in use. In a cluster all nodes know of a grant when they follow the next flush;
 nodes that decide beside each other may use it at the same time, as they may the limit itself.`
 
@@ -152,7 +152,7 @@ type settleQuestion struct {
 		_    struct{}   `additionalProperties:"false"`
 		ID   string     `json:"id" maxLength:"64" doc:"Of the reservation."`
 		Used settleUsed `json:"used"`
-		Over string     `json:"over,omitempty" enum:"deny,debt" doc:"What becomes of what was used beyond the reservation: it counts if the limit has room for all of it (deny, the default), or whatever the limit says (debt)."`
+		Over string     `json:"over,omitempty" enum:"deny,debt" doc:"Usage beyond the reservation: counts only if the limit permits all of it (deny, the default), or in any case (debt)."`
 	}
 }
 
@@ -270,7 +270,7 @@ type permitOutput struct{ Body api.PermitAnswer }
 
 type releaseOutput struct{ Body api.ReleaseAnswer }
 
-const takePermitDescription = `For policies with ` + "`max`" + `: how many are at work at once. Whoever gets a permit keeps it by heartbeats, and gives it back; the permit of a holder that is silent is free after
+const takePermitDescription = `For policies with ` + "`max`" + `: how many work at once. The holder of a permit keeps it by heartbeats and returns it; the permit of a holder that is silent is free after
 ` + "`ttl_s`" + `, never earlier. When max are held, the answer is the problem ` + "`at_once`" + ` (429) with Retry-After: when the first is free if its holder is silent. After a start of a server alone, nobody gets a new permit
 for one ttl, while holders of the time before keep theirs by their heartbeats. The nodes of a cluster keep permits together, whichever is asked, and know them after a crash; while the one that decides does not answer
 it is the problem ` + "`not_held`" + ` (503). An answer that got lost may have taken a permit, which is free after the ttl.`
@@ -339,7 +339,7 @@ type (
 const putPolicyDescription = `The body is one policy with the fields of an entry of the policy file, in YAML or JSON: ` + "`{\"keys\":\"login:{user}:*\",\"limit\":5,\"per\":\"1m\"}`" + `. It stands in place of
 the one of its name that was put before, in use on the node that answers at once, on the other nodes of a cluster a moment later, after a restart, and on nodes that join. What keys have used stays. A policy that
 the file could not have is refused with ` + "`invalid_policy`" + ` and all that is wrong, by line. Where the file has one of the name, it is refused with ` + "`policy_in_file`" + `, or goes before the file's (--policies-api).
-Of two writers who change the same version (If-Match), one wins; the other is told ` + "`version_mismatch`" + `.`
+Of two writers who change the same version (If-Match), one wins; the other gets ` + "`version_mismatch`" + `.`
 
 func (s *Server) registerPolicies(doc *API) {
 	changing := []api.Code{api.CodeNoPoliciesAPI, api.CodeVersionMismatch, api.CodeNotDurable, api.CodeUnknownParameter}

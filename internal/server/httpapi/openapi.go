@@ -32,7 +32,7 @@ A **hit** is a key, a count n and a time. A **window** of w seconds at time t is
 A **count** is an answer: ` + "`lower <= true number <= upper`, with an `estimate` between them; `exact`" + ` says that they are equal.
 It is of all hits that any node took until ` + "`as_of`" + `. While a node is ` + "`late`" + `, nobody knows how many of its hits are missing: ` + "`upper` is null and `exact`" + ` false.
 So it is where a window reaches back beyond the retention, whose hits are refused or gone.
-The reserved key ` + "`*`" + ` counts all hits but those of ` + "`limit:`" + ` keys, which are the decisions of limits.
+The reserved key ` + "`*`" + ` counts all hits except of ` + "`limit:`" + ` keys, which are the decisions of limits.
 
 Times are RFC 3339 or Unix seconds, with a fraction if need be; answers have Unix seconds.
 Durations are written ` + "`90s`, `5m`, `24h`, `7d`, `1w`, `1h30m`" + ` or as plain seconds.

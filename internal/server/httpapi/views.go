@@ -26,9 +26,9 @@ type overviewQuestion struct {
 }
 
 type keyViewQuestion struct {
-	Key    string   `query:"key" required:"true" doc:"The key. * counts all hits but those of limit: keys." example:"url:/home"`
+	Key    string   `query:"key" required:"true" doc:"The key. * counts all hits except of limit: keys." example:"url:/home"`
 	Window string   `query:"window" default:"1h" doc:"The window of the lines, whole seconds." example:"1h"`
-	With   []string `query:"with,explode" maxItems:"4" doc:"Another key, whose line is wanted beside it; may be repeated." example:"url:/cart"`
+	With   []string `query:"with,explode" maxItems:"4" doc:"Another key to compare with; may be repeated." example:"url:/cart"`
 }
 
 type limitsViewQuestion struct {

@@ -23,10 +23,10 @@ func newClusterCollector(of backend.Cluster) *clusterCollector {
 	}
 	return &clusterCollector{
 		cluster: of,
-		nodes:   desc("weir_cluster_nodes", "Nodes that count together, by state: here, late (not heard of for more than 3 s) or left (stopped, all its hits are counted).", "state"),
-		late:    desc("weir_cluster_node_late", "1 for a node that was not heard of for more than 3 s: newer hits of it may be missing.", "node"),
-		lag:     desc("weir_cluster_node_lag_seconds", "Seconds since when hits of a node may be missing here, by its clock. A node without hits is heard of once a second.", "node"),
-		heard:   desc("weir_cluster_node_heard_seconds", "Seconds since a node was heard of.", "node"),
+		nodes:   desc("weir_cluster_nodes", "Nodes that count together, by state: here, late (newer hits may be missing) or left (stopped, all its hits are counted).", "state"),
+		late:    desc("weir_cluster_node_late", "1 for a late node: its newer hits may be missing.", "node"),
+		lag:     desc("weir_cluster_node_lag_seconds", "Seconds since when hits of a node may be missing here, by its clock. An idle node sends a message once a second.", "node"),
+		heard:   desc("weir_cluster_node_heard_seconds", "Seconds since the last message of a node.", "node"),
 		held:    desc("weir_cluster_partitions_held", "Partitions that a node holds and answers for, as it last said.", "node"),
 		unheld:  desc("weir_cluster_partitions_unheld", "Partitions that no running node holds: questions about their keys are answered 503."),
 		ahead:   desc("weir_cluster_clock_skew_seconds", "Seconds that a node's clock is ahead of this one's.", "node"),
@@ -83,19 +83,19 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 // newLeasedFigures are the figures of leased limits.
 func newLeasedFigures(stats func() backend.LeasedStats) *figures[backend.LeasedStats] {
 	f := &figures[backend.LeasedStats]{stats: stats}
-	f.add(counter, "weir_leased_local_total", "Decisions of leased limits that this node made by itself, within what it was lent or by what was said to it a moment ago.",
+	f.add(counter, "weir_leased_local_total", "Decisions under leased limits that this node made itself, within its quota lease or from a recent answer of the owner.",
 		func(s backend.LeasedStats) float64 { return float64(s.Local) })
-	f.add(counter, "weir_leased_messages_total", "Messages about leased limits that this node sent to the nodes that lend, itself included: for decisions, for grants and of what was used.",
+	f.add(counter, "weir_leased_messages_total", "Messages about leased limits that this node sent to owners, itself included: decisions, grants and reports of usage.",
 		func(s backend.LeasedStats) float64 { return float64(s.Asked) })
 	f.add(counter, "weir_leased_served_total", "Such messages that this node answered.",
 		func(s backend.LeasedStats) float64 { return float64(s.Served) })
-	f.add(counter, "weir_leased_short_total", "Denials while other nodes, or the one that lends, had enough of the limit that was not used: at most so many were denied that one node alone would have admitted.",
+	f.add(counter, "weir_leased_short_total", "Denials while the owner or other nodes had unused quota: an upper bound of the requests that a single node would have admitted.",
 		func(s backend.LeasedStats) float64 { return float64(s.Short) })
 	f.add(gauge, "weir_leased_keys", "Keys of leased limits that this node was asked for lately.",
 		func(s backend.LeasedStats) float64 { return float64(s.Keys) })
-	f.add(gauge, "weir_leased_lent", "Admissions that this node was lent, has not used, and may use.",
+	f.add(gauge, "weir_leased_lent", "Unused admissions in the quota leases of this node.",
 		func(s backend.LeasedStats) float64 { return float64(s.Lent) })
-	f.add(gauge, "weir_leased_out", "Admissions that this node has lent, or an earlier one, and that count as used.",
+	f.add(gauge, "weir_leased_out", "Admissions that this node or an earlier owner has granted, and that count as used.",
 		func(s backend.LeasedStats) float64 { return float64(s.Out) })
 	return f
 }

@@ -57,7 +57,7 @@ func newEngineCollector(stats func() weir.Stats) *figures[weir.Stats] {
 		func(s weir.Stats) float64 { return float64(s.LimitRefused) })
 	add(gauge, "weir_limit_budget_bytes", "The budget of weir_limit_bytes.",
 		func(s weir.Stats) float64 { return float64(s.LimitBudget) })
-	add(gauge, "weir_inline_limit_bytes", "Those of weir_limit_bytes that are of limits that requests brought along; a quarter of the budget at most.",
+	add(gauge, "weir_inline_limit_bytes", "Part of weir_limit_bytes for limits that requests define; at most a quarter of the budget.",
 		func(s weir.Stats) float64 { return float64(s.InlineBytes) })
 	add(gauge, "weir_idempotency_keys", "Idempotency-Keys that are remembered, of all nodes.",
 		func(s weir.Stats) float64 { return float64(s.OnceKeys) })
@@ -65,7 +65,7 @@ func newEngineCollector(stats func() weir.Stats) *figures[weir.Stats] {
 		func(s weir.Stats) float64 { return float64(s.OnceBytes) })
 	add(gauge, "weir_idempotency_budget_bytes", "The budget of these; the others have twice as much.",
 		func(s weir.Stats) float64 { return float64(s.OnceBudget) })
-	add(counter, "weir_idempotency_refused_total", "Requests whose Idempotency-Key found no room: nothing of them was counted.",
+	add(counter, "weir_idempotency_refused_total", "Requests that were refused, and not counted, because the memory for Idempotency-Keys was full.",
 		func(s weir.Stats) float64 { return float64(s.OnceRefused) })
 	add(counter, "weir_idempotency_dropped_total", "Idempotency-Keys of other nodes, or earlier lives, that were forgotten before ten minutes.",
 		func(s weir.Stats) float64 { return float64(s.OnceDropped) })
@@ -258,7 +258,7 @@ func newPoolCollector(p *access.Pools) *poolCollector {
 		pools:   p,
 		inUse:   prometheus.NewDesc("weir_pool_in_use", "Places, or bytes, of a pool that are in use.", label, nil),
 		bound:   prometheus.NewDesc("weir_pool_bound", "Places, or bytes, of a pool.", label, nil),
-		refused: prometheus.NewDesc("weir_pool_refused_total", "Requests that were refused because a pool, or their client's share of it, was full.", label, nil),
+		refused: prometheus.NewDesc("weir_pool_refused_total", "Requests that were refused because a pool, or the client's share of the pool, was full.", label, nil),
 	}
 }
 

@@ -27,7 +27,7 @@ func newLimitCollector(policies *admit.Live, stats func() backend.StrictStats, l
 	}
 	c := &limitCollector{
 		policies:  policies,
-		overshoot: desc("weir_limit_overshoot_total", "Admissions of a shared limit that were more than its burst within its interval, as this node found when it heard of those of others. Every node finds them: take the largest, not the sum.", "limit"),
+		overshoot: desc("weir_limit_overshoot_total", "Admissions of a shared limit above its burst within its interval, found when admissions of other nodes arrived. Every node finds them: take the largest, not the sum.", "limit"),
 		away:      desc("weir_limit_away_total", "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share); of a shared one without a node that holds the key: own (by what this node itself has admitted). inline/* is all limits that requests bring along.", "limit", "away"),
 		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile."),
 	}
@@ -47,7 +47,7 @@ func newLimitCollector(policies *admit.Live, stats func() backend.StrictStats, l
 		func(s backend.StrictStats) float64 { return float64(s.Forwarded) })
 	add(counter, "weir_strict_unanswered_total", "Questions of strict limits of this node that nobody decided in time.",
 		func(s backend.StrictStats) float64 { return float64(s.Unanswered) })
-	add(counter, "weir_strict_untold_total", "Admissions that count but were not told, because the lease or the journal was lost meanwhile.",
+	add(counter, "weir_strict_untold_total", "Admissions that count but were not answered, because the lease or the journal was lost meanwhile.",
 		func(s backend.StrictStats) float64 { return float64(s.Lost) })
 	add(counter, "weir_strict_refused_total", "Questions of other nodes that were not taken because too many waited for the journal.",
 		func(s backend.StrictStats) float64 { return float64(s.Refused) })
@@ -147,7 +147,7 @@ type policyFileCollector struct {
 func newPolicyFileCollector(file *access.PolicyFile) *policyFileCollector {
 	return &policyFileCollector{
 		file:    file,
-		reloads: prometheus.NewDesc("weir_policy_reloads_total", "Times that the policy file was read, the start included, by what became of it.", []string{"result"}, nil),
+		reloads: prometheus.NewDesc("weir_policy_reloads_total", "Times that the policy file was read, the start included, by result.", []string{"result"}, nil),
 		bad:     prometheus.NewDesc("weir_policy_file_bad", "1 while the newest policy file is not in use, because it is wrong or can't be read; the policies before it are.", nil, nil),
 		since:   prometheus.NewDesc("weir_policy_loaded_timestamp_seconds", "When the policies in use were read.", nil, nil),
 	}

@@ -27,13 +27,13 @@ func newDoorCollector(doors func() []access.ListenerFigures) *doorCollector {
 		shed:     desc("connections_shed_total", "Connections that waited for their client and were closed to let others in."),
 		requests: desc("requests_total", "Requests by command, those that failed among them.", "command"),
 		failed:   desc("requests_failed_total", "Requests that were answered with an error."),
-		keys:     desc("counters", "Counters that expire, kept by the door, with those that expired and were not removed yet."),
+		keys:     desc("counters", "Counters with an expiry, including expired ones that were not removed yet."),
 		bytes:    desc("counters_bytes", "Memory of these counters."),
 		maximum:  desc("counters_bytes_bound", "Most memory of these counters."),
 		refused:  desc("counters_refused_total", "New counters that there was no memory for."),
 		rejected: desc("rejected_total", "Lines that were not counted, by reason.", "reason"),
 		packets:  desc("datagrams_total", "Datagrams received."),
-		dropped:  desc("datagrams_dropped_total", "Datagrams that the kernel dropped, for want of room."),
+		dropped:  desc("datagrams_dropped_total", "Datagrams that the kernel dropped because the buffer was full."),
 	}
 }
 

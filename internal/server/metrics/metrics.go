@@ -161,7 +161,7 @@ func newRouteCollector(stats func() backend.RouteStats) *figures[backend.RouteSt
 		func(s backend.RouteStats) float64 { return float64(s.Asked) })
 	add(counter, "weir_route_joined_total", "Questions that waited for the answer to an equal one, and were not sent.",
 		func(s backend.RouteStats) float64 { return float64(s.Joined) })
-	add(counter, "weir_route_repeated_total", "Questions answered by what an equal one was told within a flush interval before.",
+	add(counter, "weir_route_repeated_total", "Queries answered with the answer to an equal query within the last flush interval.",
 		func(s backend.RouteStats) float64 { return float64(s.Repeated) })
 	add(counter, "weir_route_requests_total", "Messages with questions to other nodes.",
 		func(s backend.RouteStats) float64 { return float64(s.Requests) })
@@ -187,9 +187,9 @@ func newRouteCollector(stats func() backend.RouteStats) *figures[backend.RouteSt
 // newRequestCollector tells what became of requests of hits.
 func newRequestCollector(stats func() ingest.RequestStats) *figures[ingest.RequestStats] {
 	c := &figures[ingest.RequestStats]{stats: stats}
-	c.add(counter, "weir_rejected_lines_total", "Hits, at any door, that were not understood or not allowed: lines of POST /v1/hits, or keys of RESP commands.",
+	c.add(counter, "weir_rejected_lines_total", "Hits of any listener that were invalid or not permitted: lines of POST /v1/hits, or keys of RESP commands.",
 		func(s ingest.RequestStats) float64 { return float64(s.Rejected) })
-	c.add(counter, "weir_overloaded_lines_total", "Hits, at any door, that were refused because the journal was behind.",
+	c.add(counter, "weir_overloaded_lines_total", "Hits of any listener that were refused because the journal was behind.",
 		func(s ingest.RequestStats) float64 { return float64(s.Overloaded) })
 	c.add(counter, "weir_idempotent_replays_total", "Requests that came again under their Idempotency-Key, and counted nothing.",
 		func(s ingest.RequestStats) float64 { return float64(s.Replayed) })

@@ -286,7 +286,7 @@ func weirCommands() []*command {
 			arity: -3, flags: writes | waits, run: (*session).settleReservation,
 		},
 		{
-			name: "grant", syntax: "limit key n duration", summary: "Gives a key n admissions beside a limit, to be used within a time; n of 0 takes them back.", group: group,
+			name: "grant", syntax: "limit key n duration", summary: "Grants a key n admissions in addition to a limit, to be used within a time; 0 takes them back.", group: group,
 			arity: -4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).grant,
 		},
 		{

@@ -55,7 +55,7 @@ func (s *Service) forget(ctx context.Context, keys ...string) (existed bool, err
 	}
 	if err != nil {
 		s.parts.Log.WarnContext(ctx, "history could not delete keys", "error", err)
-		return false, &request.Error{Code: api.CodeNoHistory, Message: "history could not be deleted: its database is away, or late; try again"}
+		return false, &request.Error{Code: api.CodeNoHistory, Message: "history could not be deleted: its database can't be reached, or is behind; try again"}
 	}
 	return existed, nil
 }

@@ -92,7 +92,7 @@ func MemoryAlarms(st weir.Stats) (list []api.Alarm) {
 		},
 		{
 			code: "inline_limits", used: st.InlineBytes, of: st.InlineBudget,
-			full:    "limits that requests bring along use all of their quarter of --limit-memory, {budget}: further keys of them are refused with 503, those of policies are not. 'weir limits forget --all' forgets what was used of them",
+			full:    "limits that requests define use all of their quarter of --limit-memory, {budget}: further keys of such limits are refused with 503, keys of policies are not. 'weir limits forget --all' forgets what was used of them",
 			filling: "limits that requests bring along use {percent} % of their quarter of --limit-memory, {budget}: once it is full, further keys of them are refused. Use shorter periods, or write policies",
 		},
 		{

@@ -71,7 +71,7 @@ func (s *Service) notHere(id, node string) error {
 	case own == "":
 		return &request.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " is of node " + request.Clip(node) + " of a cluster, and this server counts alone"}
 	case node == "":
-		return &request.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " is of a server alone: IDs of this cluster begin with the name of a node, as those of this one with " + own + "-"}
+		return &request.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " is of a server alone: IDs of this cluster begin with the name of a node, for example " + own + "-"}
 	default:
 		return &request.Error{Code: api.CodeOtherNode, Field: "id", Message: "node " + request.Clip(node) + " keeps denial " + request.Clip(id) + ", and this is " + own + ": ask that one"}
 	}
