@@ -103,32 +103,26 @@ func newWatch(w *cli.World) *cobra.Command {
 	window := time.Minute
 	cmd := &cobra.Command{
 		Use:   "watch KEY...",
-		Short: "Draw the hits of keys as they come",
-		Long: fmt.Sprintf(`Draw the hits per second of up to %d keys as lines, on a terminal. 1 to 9 choose a window,
-p freezes, q quits.
-
-Without a terminal, and with --json, print a line per key and second (or per interval of a
-wide --window): its end, the hits in it and the key.`, cli.MaxWatched),
+		Short: "Print the hits of keys as they come",
+		Long: fmt.Sprintf(`Print a line per key and second (or per interval of a wide --window), of up to %d keys: its
+end, the hits in it and the key. 'weir top' draws them: choose a key and press Enter.`, cli.MaxWatched),
 		Example:           "  weir watch url:/home user:42\n  weir watch '*' | tee hits.log",
 		Args:              cli.Args("KEY..."),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, cli.MaxWatched),
 		RunE: cli.Work(w, func(cmd *cobra.Command, keys []string, from cli.Sources) error {
 			keys = once(keys)
 			if len(keys) > cli.MaxWatched {
-				return cli.Usage(fmt.Errorf("%d keys: 'weir watch' draws at most %d; use 'weir count' for more", len(keys), cli.MaxWatched))
+				return cli.Usage(fmt.Errorf("%d keys: 'weir watch' takes at most %d; use 'weir count' for more", len(keys), cli.MaxWatched))
 			}
 			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
-			if w.Screen && !r.JSON {
-				return cli.Watch(cmd.Context(), cli.Options{Source: c, Server: r.Server(), Window: window, In: w.Stdin, Out: w.Stdout, Environ: w.Environ}, keys)
-			}
 			return cli.Parts(cmd.Context(), c, keys, window, func(p cli.Part) { printPart(w, r.JSON, p) })
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "time range of the lines")
+	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "as in weir top: its intervals are the lines")
 	return cmd
 }
 

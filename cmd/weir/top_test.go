@@ -60,7 +60,7 @@ func (term *terminal) shows(text string) {
 	})
 }
 
-// weir top and weir watch in a real terminal: they draw what a server has, take keys and leave.
+// weir top in a real terminal: it draws what a server has, takes keys and leaves. weir watch prints lines.
 func TestTopInATerminal(t *testing.T) {
 	t.Parallel()
 	policies := filepath.Join(t.TempDir(), "policies.yaml")
@@ -100,12 +100,7 @@ func TestTopInATerminal(t *testing.T) {
 	term.shows("left with 0")
 
 	watch := inTerminal(t, "watch", "url:/home", "--server", server)
-	watch.shows("1m 100   5m 100")
-	watch.tmux("send-keys", "4")
-	watch.shows("last 15m")
-
-	watch.tmux("send-keys", "q")
-	watch.shows("left with 0")
+	watch.shows("url:/home")
 
 	table := inTerminal(t, "top", "--once", "--prefix", "url:", "--server", server)
 	table.shows("HITS IN 5m  KEY\n100         url:/home\n40          url:/cart\nleft with 0")

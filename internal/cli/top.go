@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,8 +15,8 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-// This part draws what a server counts on a terminal: `weir top`, a full screen of keys, limits and nodes, and
-// `weir watch`, lines of a few keys.
+// This part draws what a server counts on a terminal: `weir top`, a full screen of keys, limits and nodes. Parts
+// are the same views as lines of text, for `weir watch`.
 //
 // Its invariants: it asks for one view at a time (weir watch: one for each key), as the pages of the dashboard do, and
 // so costs a server no more than one page; a name never moves the cursor, whatever is in it; it fits 80 columns by
@@ -36,26 +37,18 @@ type Options struct {
 func Run(ctx context.Context, o Options) error {
 	m := &model{server: o.Server, zone: time.Local, place: place{window: o.Window, prefix: o.Prefix}}
 	m.filter[keysScreen] = o.Prefix
-	if err := run(ctx, o, m, func(f *follower) { m.turn = f.turn }); err != nil {
-		return err
-	}
-	return m.fatal
-}
-
-// run draws a model, whose places are followed by a follower that made has.
-func run(ctx context.Context, o Options, m tea.Model, made func(*follower)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ))
 	f := &follower{ctx: ctx, from: o.Source, to: p.Send}
-	made(f)
+	m.turn = f.turn
 	defer f.close()
 	defer cancel()
 	_, err := p.Run()
 	if errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
-		return nil
+		err = nil
 	}
-	return err
+	return cmp.Or(err, m.fatal)
 }
 
 // plain is a text without its styles.

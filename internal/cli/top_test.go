@@ -400,21 +400,19 @@ func (s server) WatchNodes(ctx context.Context, each func(client.NodesView)) err
 func TestRun(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection refused")
-	for _, run := range []func(context.Context, Options) error{Run, func(ctx context.Context, o Options) error { return Watch(ctx, o, []string{"a", "b"}) }} {
-		ctx, cancel := context.WithCancel(t.Context())
-		shown := make(chan string, 1000)
-		ended := make(chan error, 1)
-		go func() {
-			ended <- run(ctx, Options{Source: server{}, Server: "here", Window: time.Minute, In: nil, Out: writer(shown), Environ: []string{"TERM=xterm"}})
-		}()
-		<-shown
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := run(t.Context(), Options{Source: server{refused}, Server: "here", Window: time.Minute, Out: io.Discard}); !errors.Is(err, refused) {
-			t.Error(err)
-		}
+	ctx, cancel := context.WithCancel(t.Context())
+	shown := make(chan string, 1000)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{Source: server{}, Server: "here", Window: time.Minute, In: nil, Out: writer(shown), Environ: []string{"TERM=xterm"}})
+	}()
+	<-shown
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := Run(t.Context(), Options{Source: server{refused}, Server: "here", Window: time.Minute, Out: io.Discard}); !errors.Is(err, refused) {
+		t.Error(err)
 	}
 }
 
@@ -428,15 +426,8 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The lines of weir watch, and their parts for a pipe.
+// The lines of weir watch.
 func TestWatch(t *testing.T) {
-	m := &watched{server: "here", keys: []string{"url:/", "a\x1b[31m"}, window: time.Minute, views: map[string]client.KeyView{}, turn: func(...place) {}}
-	m.Init()
-	m.Update(tea.WindowSizeMsg{Width: 80, Height: 20})
-	for _, of := range placesOf(m.keys[:1], m.window) {
-		m.Update(arrived{of, keyView(of.name)})
-	}
-	compare(t, "watch", plain(m.View().Content))
 	var parts []Part
 	view := keyView("k")
 	last := ended(view, 0, func(p Part) { parts = append(parts, p) })

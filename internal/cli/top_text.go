@@ -12,7 +12,6 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/units"
 )
 
 // Styles are of the sixteen colours that a terminal has by its own theme, so that they can be read on any ground.
@@ -138,115 +137,12 @@ func seconds(s float64) string {
 // MaxWatched is how many keys `weir watch` takes.
 const MaxWatched = 8
 
-// colors tell the lines of several keys apart.
-var colors = []lipgloss.Style{
-	accent, warn, good, lipgloss.NewStyle().Foreground(lipgloss.Magenta), lipgloss.NewStyle().Foreground(lipgloss.Blue), bad,
-	lipgloss.NewStyle().Foreground(lipgloss.BrightCyan), lipgloss.NewStyle().Foreground(lipgloss.BrightYellow),
-}
-
-// watched is the state of `weir watch`.
-type watched struct {
-	server        string
-	keys          []string
-	window        time.Duration
-	turn          func(...place)
-	width, height int
-	views         map[string]client.KeyView
-	trouble       error
-	seen          bool
-	fatal         error
-	frozen        bool
-}
-
-// Watch draws the lines of keys below each other until the reader leaves, or ctx ends.
-func Watch(ctx context.Context, o Options, keys []string) error {
-	m := &watched{server: o.Server, keys: keys, window: o.Window, views: map[string]client.KeyView{}}
-	if err := run(ctx, o, m, func(f *follower) { m.turn = f.turn }); err != nil {
-		return err
-	}
-	return m.fatal
-}
-
 func placesOf(keys []string, window time.Duration) []place {
 	places := make([]place, len(keys))
 	for i, key := range keys {
 		places[i] = place{screen: keyScreen, name: key, window: window}
 	}
 	return places
-}
-
-func (m *watched) Init() tea.Cmd {
-	m.turn(placesOf(m.keys, m.window)...)
-	return nil
-}
-
-func (m *watched) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
-	case arrived:
-		if view, ok := msg.view.(client.KeyView); ok && msg.of.window == m.window && !m.frozen {
-			m.views[msg.of.name], m.trouble, m.seen = view, nil, true
-		}
-	case lost:
-		m.trouble = msg.err
-		if !m.seen || final(msg.err) {
-			m.fatal = msg.err
-			return m, tea.Quit
-		}
-	case tea.KeyPressMsg:
-		switch name := msg.String(); name {
-		case "q", "esc", "ctrl+c":
-			return m, tea.Quit
-		case "p", "space":
-			m.frozen = !m.frozen
-		default:
-			if len(name) == 1 && name[0] >= '1' && name[0] <= '9' {
-				m.window, m.frozen = windows[name[0]-'1'], false
-				m.turn(placesOf(m.keys, m.window)...)
-			}
-		}
-	}
-	return m, nil
-}
-
-// View is drawn where the cursor is, and stays there in the end.
-func (m *watched) View() tea.View {
-	height := min(8, max(1, (m.height-2)/max(1, len(m.keys))-1))
-	var lines []string
-	for i, key := range m.keys {
-		view, known := m.views[key]
-		style := colors[i%len(colors)]
-		left, right := style.Render("● ")+strong.Render(KeyText(key)), "asking "+KeyText(m.server)
-		var values, most []float64
-		if known {
-			values, most = rates(view.Line.Estimate, view.Line.StepSeconds), uppers(view.Line)
-			right = fmt.Sprintf("%s hits/s", strong.Render(rateText(last(values))))
-			for _, c := range view.Counts[:min(len(view.Counts), 4)] {
-				right += fmt.Sprintf("   %s %s", faint.Render(units.FormatDuration(time.Duration(c.WindowSeconds)*time.Second)), count(c.Bounds))
-			}
-		}
-		right = padLeft(right, min(m.width*2/3, lipgloss.Width(right)))
-		lines = append(lines, pad(left, m.width-lipgloss.Width(right)-1)+" "+right)
-		lines = append(lines, chart(values, most, m.width, height, style)...)
-	}
-	foot := fmt.Sprintf(" last %s   1-9 window  p freeze  q leave", units.FormatDuration(m.window))
-	if m.frozen {
-		foot = " frozen: p goes on"
-	}
-	foot = faint.Render(foot)
-	if m.trouble != nil {
-		foot = bad.Render(pad(" lost, trying again: "+KeyText(m.trouble.Error()), m.width))
-	}
-	return tea.NewView(strings.Join(append(lines, pad(foot, m.width)), "\n"))
-}
-
-// last is the newest of values.
-func last(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	return values[len(values)-1]
 }
 
 // Part is the hits of a key in one part of time that is over.
