@@ -57,7 +57,7 @@ export class HistoryCard {
         traces: [{ label: "Hits", color: "--accent", values: values("estimate"), lower: exact ? undefined : values("lower"), upper: exact ? undefined : values("upper"), area: true }],
       });
       const unknown = of.points.filter((p) => p.upper === null).length;
-      text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "the band is between the least and the most that it may be"}${unknown ? `; ${unknown === 1 ? `1 ${unit} has` : `${number(unknown)} ${unit}s have`} a least only` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);
+      text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "the band shows the bounds"}${unknown ? `; ${unknown === 1 ? `1 ${unit} has` : `${number(unknown)} ${unit}s have`} a least only` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);
     } catch (failure) {
       if (!signal.aborted) text(this.said, (failure as Error).message);
     }

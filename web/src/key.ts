@@ -77,7 +77,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
       ...beside.map((other, i) => ({ label: shown(other.key), values: other.line, color: `--other${i}` })),
       ...(stopped ? [{ label: "would be denied", values: stopped, color: "--denied" }] : []),
     ]));
-    fill(said, zoomed ? `${moment(line.from)} to ${moment(line.to)}, ` : "", `each point is ${duration(line.step_s)}`, line.lower ? "; the band is between the least and the most that it may be" : "; exact");
+    fill(said, zoomed ? `${moment(line.from)} to ${moment(line.to)}, ` : "", `each point is ${duration(line.step_s)}`, line.lower ? "; the band shows the bounds" : "; exact");
   };
   const ask = async () => {
     try {

@@ -29,9 +29,9 @@ export function logPage(place: Place): { page: Page; path: string; params: Recor
   const said = h("p", { class: "said" });
   const share = (what: string, of: Log["hits"]) => (of.one_in === 1 ? `all ${what}` : `1 in ${number(of.one_in)} ${what}`);
   const say = (of: Log) => {
-    if (!of.events.length && of.at - of.since < 0.5) return "Hits and denials are noted from now on. Of many 10 of either a second are shown at most, chosen at random.";
+    if (!of.events.length && of.at - of.since < 0.5) return "New hits and denials appear here, at most 10 of each per second, chosen at random.";
     const span = duration(Math.max(1, Math.round(of.at - of.since)));
-    return `Of the last ${span}${of.node ? ` at node ${of.node}` : ""}: ${share("hits", of.hits)} and ${share("denials", of.denials)}. Of many 10 of either are shown at most, chosen at random.`;
+    return `Of the last ${span}${of.node ? ` at node ${of.node}` : ""}: ${share("hits", of.hits)} and ${share("denials", of.denials)}. At most 10 of each per second are shown, chosen at random.`;
   };
   const show = () => {
     if (!last) return;

@@ -25,7 +25,7 @@ export function loginPage(why: string, done: () => void): Page {
     },
   },
     h("h1", { tabindex: -1 }, "Token"),
-    h("p", {}, "This server wants to know who asks. A token with role read shows what it may read. It is kept until this tab is closed."),
+    h("p", {}, "This server needs a token with role read. It is kept until this tab is closed."),
     h("label", { for: "token" }, "Token"), input, wrong,
     h("button", { type: "submit" }, "Open"));
   return { title: "Token", element: form, close: () => undefined };

@@ -28,8 +28,8 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   const health = new Tile("Health");
   const memory = new Tile("Memory of counters");
   const nodes = new LiveTable<{ node: ClusterNode; at: number }>("Nodes", [
-    { title: "Node" }, { title: "State" }, { title: "Lag", class: "n" }, { title: "Last heard of", class: "n" }, { title: "Clock ahead", class: "n" }, { title: "Partitions", class: "n" },
-  ], "This server counts alone: --cluster and --peers make it one of many.", ({ node: of }) => {
+    { title: "Node" }, { title: "State" }, { title: "Lag", class: "n" }, { title: "Last message", class: "n" }, { title: "Clock ahead", class: "n" }, { title: "Partitions", class: "n" },
+  ], "This is a single node: --cluster and --peers make it part of a cluster.", ({ node: of }) => {
     const state = h("td");
     const lag = h("td", { class: "n" });
     const heard = h("td", { class: "n" });
@@ -49,7 +49,7 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   });
   const map = new HearingMap();
   const regions = new RegionCards();
-  const mapCard = card("Who is heard, as this node hears", null, map.element, h("p", { class: "said" }, "A whole line is a node that is heard of, with the time of a message there and back; a broken one is a node that is not reachable, or late. The table has it in words."));
+  const mapCard = card("Connections of this node", null, map.element, h("p", { class: "said" }, "A solid line is a reachable node, with the round-trip time. A broken line is a node that is unreachable or late. The table says the same in words."));
   const maps = h("div", { class: "two" }, mapCard, regions.map);
   const facts = () => {
     const list = h("dl", { class: "facts" });

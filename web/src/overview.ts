@@ -23,7 +23,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
 
   const table = new LiveTable<KeyView>(`Keys with most hits in ${spoken[window]}`, [
     { title: "Key" }, { title: "Hits", class: "n" }, { title: "Share", class: "share", hidden: true }, { title: "Change", class: "n" }, { title: "Over time", class: "line", hidden: true },
-  ], prefix ? "No key that begins so was hit in this window." : "No key was hit in this window.", (of) => {
+  ], prefix ? "No key with this prefix was hit in this window." : "No key was hit in this window.", (of) => {
     const hits = new Count();
     const change = new Change();
     const bar = h("meter", { min: 0, max: 1, value: 0, "aria-hidden": "true" });
@@ -64,7 +64,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
         chart.draw(plotOf(of.all.line, "Hits"));
       }
       scale.most = Math.max(1, ...of.keys.map((k) => k.estimate));
-      table.update(of.keys, (k) => k.key, of.pending ? "Looking through all keys\u2026" : undefined);
+      table.update(of.keys, (k) => k.key, of.pending ? "Searching all keys\u2026" : undefined);
     },
   };
 }

@@ -18,8 +18,8 @@ export const silent = (r: Region) => !!r.late && r.epoch > 0 && r.heard_s > r.ev
 function state({ region: r, of }: Row): string {
   if (r.gone) return "forgotten";
   const nodes = (r.late_nodes ?? []).map((n) => `; its node ${n.node} is late since ${time(n.since, of.now)}`).join("");
-  if (r.base) return `its whole state is on its way${nodes}`;
-  if (!r.late) return `in time${r.keys ? `, tells keys that begin with ${r.keys.join(" or ")} alone` : ""}${nodes}`;
+  if (r.base) return `its whole state is being copied${nodes}`;
+  if (!r.late) return `in time${r.keys ? `, shares only keys that begin with ${r.keys.join(" or ")}` : ""}${nodes}`;
   if (r.as_of <= 0) return "late: nothing of it came yet";
   return `${silent(r) ? `not reachable for ${duration(Math.round(r.heard_s))}` : "late"}: its hits since ${time(r.as_of, of.now)} may be missing${nodes}`;
 }
@@ -51,7 +51,7 @@ export class RegionCards {
   private readonly drawn = new HearingMap();
   private readonly said = h("p", { class: "said" });
   private readonly table = new LiveTable<Row>("Regions", [
-    { title: "Region" }, { title: "State" }, { title: "Counted up to", class: "n" }, { title: "Lag", class: "n" }, { title: "Last heard of", class: "n" }, { title: "Link" }, { title: "Traffic", class: "n" },
+    { title: "Region" }, { title: "State" }, { title: "Counted up to", class: "n" }, { title: "Lag", class: "n" }, { title: "Last message", class: "n" }, { title: "Link" }, { title: "Traffic", class: "n" },
   ], "No region is known.", ({ region }) => {
     const is = h("td");
     const asOf = h("td", { class: "n" });
@@ -86,7 +86,7 @@ export class RegionCards {
     const rows = of.regions.map((region) => ({ region, of, link: of.links.find((l) => l.region === region.region), pull: of.pulls.find((p) => p.region === region.region) }));
     this.drawn.set(of.region, rows.filter((row) => !row.region.self).map(onMap));
     this.table.update(rows, (row) => row.region.region);
-    text(this.said, `${of.owner ? "A whole line is a link that is up, with the region's lag; a broken one is a link that is down; a pale one is no link: its hits come by way of others." : "Another node of this region has the links, and knows how they do."} `
-      + `${of.feeds === 1 ? "1 other region pulls" : `${number(of.feeds)} other regions pull`} from this node now. The table has it in words.`);
+    text(this.said, `${of.owner ? "A solid line is a link that is up, with the region's lag. A broken line is a link that is down. A pale line is a region without a link: its hits arrive through others." : "Another node of this region has the links, and knows how they do."} `
+      + `${of.feeds === 1 ? "1 other region pulls" : `${number(of.feeds)} other regions pull`} from this node now. The table says the same in words.`);
   }
 }

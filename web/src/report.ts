@@ -74,7 +74,7 @@ function replayPage(r: Replay): (Node | null)[] {
       tile("Busiest second", peak ? number(peak.hits) : "0", peak ? moment(peak.at) : "")),
     r.line ? chart("Hits of the log", "Hits over time", plot(r.line.from, r.line.step_s, [{ label: "Hits", color: "--accent", counts: r.line.hits }]), "hits") : null,
     ...(r.top ?? []).map((t) => card(`Top keys of ${t.template}`, t.keyless ? h("span", { class: "quiet" }, `${number(t.keyless)} hits have none`) : null,
-      table(`Keys of ${t.template} with most hits`, [["Key", "key"], ["Hits", "n"], ["Of all", "n"], ["Beside the first", "share"]],
+      table(`Keys of ${t.template} with most hits`, [["Key", "key"], ["Hits", "n"], ["Of all", "n"], ["Share of the first", "share"]],
         t.keys.map((k) => [name(k.key), range(k), percent(k.estimate / Math.max(1, r.hits)), meter(k.estimate / Math.max(1, t.keys[0]!.estimate))])))),
     h("div", { class: "two" },
       card("Busiest windows", null, table("Busiest windows", [["Window"], ["Hits", "n"], ["Ends at", "n"]], r.busiest.map((p) => [duration(p.window_s), number(p.hits), moment(p.at)]))),

@@ -38,7 +38,7 @@ export function search(): HTMLElement {
   const show = (keys: string[], more: boolean) => {
     found = keys;
     fill(list, ...keys.map((key, i) => h("li", { id: `found-${i}`, role: "option", "aria-selected": "false", mousedown: (e: Event) => (e.preventDefault(), open(key)) }, name(key))));
-    said.textContent = keys.length ? `${more ? "the first " : ""}${keys.length} keys` : "no key begins so";
+    said.textContent = keys.length ? `${more ? "the first " : ""}${keys.length} keys` : "no key has this prefix";
     list.hidden = keys.length === 0;
     attr(input, "aria-expanded", String(keys.length > 0));
     choose(-1);

@@ -22,7 +22,7 @@ export function whyPage(place: Place): { page: Page; path: string; params: Recor
     try {
       const denial = await get<Denial>(`v1/denials/${encodeURIComponent(place.name)}`, {}, asking.signal);
       const when = denial.times === 1 ? moment(denial.at) : `${number(denial.times)} times, first ${moment(denial.at)}, last ${moment(denial.last)}`;
-      text(said, `Denied ${when}${denial.node ? ` by node ${denial.node}` : ""}${denial.more ? `, and by ${number(denial.more)} limits more` : ""}.${denial.freshness.late?.length ? ` Not heard of then: ${denial.freshness.late.join(", ")}.` : ""}`);
+      text(said, `Denied ${when}${denial.node ? ` by node ${denial.node}` : ""}${denial.more ? `, and by ${number(denial.more)} limits more` : ""}.${denial.freshness.late?.length ? ` Unreachable then: ${denial.freshness.late.join(", ")}.` : ""}`);
       fill(found, ...denial.limits.map(limitCard));
     } catch (failure) {
       if (!asking.signal.aborted) text(said, (failure as Error).message);
