@@ -65,7 +65,7 @@ test-browser: need-go
 settings: need-go ## Write docs/settings.md from the settings of weir serve
 	$(GO) test ./cmd/weir -run 'TestSettingsPage$$' -count 1 -args -settings.update
 
-snapshot: need-go ## Build the archives and packages of a release in dist/, without publishing (for this machine: ARGS=--single-target)
+snapshot: need-go ## Build the archives and packages of a release in dist/, without publishing
 	$(GO) run github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --snapshot --clean --skip=ko,sbom,publish $(ARGS)
 
 docs: build need-docs need-curl ## Build the site of the documentation in bin/site, and check its links
