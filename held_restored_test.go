@@ -62,7 +62,7 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 				}
 			}
 		}
-		if err := n.e.side.Hold(partition, nil, then, nil); err != nil {
+		if err := n.e.side.Hold(partition, nil, then); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range keys {

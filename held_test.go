@@ -43,7 +43,7 @@ func (n *heldNode) cut(partition int, withState bool) {
 
 func (n *heldNode) hold(partition int) {
 	n.cut(partition, false)
-	if err := n.e.side.Hold(partition, n.states[partition], []replication.Followed{{Deltas: n.then[partition]}}, nil); err != nil {
+	if err := n.e.side.Hold(partition, n.states[partition], []replication.Followed{{Deltas: n.then[partition]}}); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -242,7 +242,7 @@ func TestHoldMakesRoomEvenly(t *testing.T) {
 	state := append([]byte(nil), c.State...)
 	e.side.Release(3)
 	fill("n", 4000<<10)
-	if err := e.side.Hold(3, state, nil, nil); err != nil {
+	if err := e.side.Hold(3, state, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range e.cfg.Partitions {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/admission"
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -271,24 +270,6 @@ func (l *KeyedLimit) Keys(most int) []KeyUse {
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (l *KeyedLimit) KeysInUse() (keys int) { return l.engine.limits.KeysInUse(l.name) }
-
-func (r *side) LimitKeysIn(in replication.PartitionSet, of *KeyedLimit, most int) ([]KeyUse, error) {
-	if err := checkList("n", most); err != nil {
-		return nil, err
-	}
-	e := r.engine
-	list := fullestUses{most: most}
-	for i := range e.cfg.Partitions {
-		if !in.Has(i) {
-			continue
-		}
-		list.add(e.limits, i, of.name)
-		if !r.Holds(i) { // or it was released meanwhile
-			return nil, errNotHeld
-		}
-	}
-	return list.sorted(), nil
-}
 
 // fullestUses gathers the most of the uses that come first.
 type fullestUses struct {

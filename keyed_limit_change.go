@@ -142,14 +142,12 @@ func (e *Engine) newKeyedLimit(name *admission.Name, shown string) *KeyedLimit {
 
 func (s *limitSide) Where() limit.Where {
 	switch {
-	case s.leased:
-		return limit.WhereLeased
-	case s.strict:
+	case s.strict && !s.leased:
 		return limit.WhereStrict
 	case strings.IndexByte(s.name.Name, admission.NodeMark) >= 0:
 		return limit.WhereNode
 	}
-	return limit.WhereShared
+	return limit.WhereLeased
 }
 
 func (r *side) LimitIn(node string, where limit.Where, name string, l Limit) (*KeyedLimit, error) {
@@ -164,17 +162,15 @@ func (r *side) LimitIn(node string, where limit.Where, name string, l Limit) (*K
 	switch where {
 	case limit.WhereNode:
 		kept = admission.OfNode(name, node)
-	case limit.WhereShared, limit.WhereStrict, limit.WhereLeased:
+	case limit.WhereStrict, limit.WhereLeased:
 	default:
-		return nil, &Error{CodeInvalidLimit, "where", fmt.Sprintf("%v: must be shared, node, strict or leased", where)}
+		return nil, &Error{CodeInvalidLimit, "where", fmt.Sprintf("%v: must be leased, node or strict", where)}
 	}
 	return e.keyedLimit(kept, name, l, func(made *KeyedLimit) {
 		made.journaled, made.leased = where != limit.WhereNode, where == limit.WhereLeased
 		made.strict = made.leased || where == limit.WhereStrict
 	})
 }
-
-func (s *limitSide) Overshoot() uint64 { return s.name.Overshoot.Load() }
 
 func (s *limitSide) Record() string { return s.plan.Load().Record }
 

@@ -40,7 +40,7 @@ func refundsFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 	var all []taken
 	flush := func(withState bool) {
 		j.flush(withState)
-		if err := replica.side.FollowAdmissions(0, j.cut.Admissions); err != nil {
+		if err := replica.side.ApplyAdmissions(0, j.cut.Admissions); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestRefundBeforeTheCut(t *testing.T) {
 
 // Where many are gathered for a cut, a refund of some of them is found where it is followed, too.
 func TestRefundAfterTheCut(t *testing.T) {
-	for _, where := range []limit.Where{limit.WhereShared, limit.WhereStrict} {
+	for _, where := range []limit.Where{limit.WhereLeased, limit.WhereStrict} {
 		c, pass := newChanged(t)
 		l := Limit{N: 100, Per: time.Hour}
 		kl, err := c.e.side.LimitIn("n1", where, "x", l)
@@ -200,7 +200,7 @@ func (c *changed) flush(withState bool) {
 		}
 		a.At = now - max(0, now-a.At)
 	}
-	if err := c.replica.side.FollowAdmissions(0, followed); err != nil {
+	if err := c.replica.side.ApplyAdmissions(0, followed); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -282,7 +282,7 @@ func TestResetKeepsWhatComesAfter(t *testing.T) {
 	}
 	var cut replication.Cut
 	c.replica.side.Cut(0, &cut, false)
-	if err := c.e.side.FollowAdmissions(0, cut.Admissions); err != nil {
+	if err := c.e.side.ApplyAdmissions(0, cut.Admissions); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := kl.Peek("k", 0); v.Remaining != 7 {

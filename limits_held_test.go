@@ -8,8 +8,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// What is kept of limits where a partition is not held: strict ones and those of one
-// node. Shared ones come back with it, and what was admitted meanwhile.
+// What keys have used of limits is kept whether their partition is held or not.
 func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	e, err := New(Config{Partitions: 1, Gather: true, Now: func() time.Time { return now }})
@@ -17,59 +16,43 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	limits := map[limit.Where]*KeyedLimit{}
-	for _, where := range []limit.Where{limit.WhereShared, limit.WhereNode, limit.WhereStrict} {
+	wheres := []limit.Where{limit.WhereLeased, limit.WhereNode, limit.WhereStrict}
+	var limits []*KeyedLimit
+	for _, where := range wheres {
 		l, err := e.side.LimitIn("n1", where, "of-"+where.String(), Limit{N: 100, Per: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
-		limits[where] = l
+		limits = append(limits, l)
 		l.AllowN("k", 10)
 	}
-	left := func(where limit.Where) uint64 {
-		v, err := limits[where].Peek("k", 0)
-		if err != nil {
-			t.Fatal(err)
+	want := func(what string, want uint64) {
+		t.Helper()
+		for i, l := range limits {
+			if v, err := l.Peek("k", 0); err != nil || v.Remaining != want {
+				t.Errorf("%s: %d left of %v, %v, want %d", what, v.Remaining, wheres[i], err, want)
+			}
 		}
-		return v.Remaining
 	}
 	var c replication.Cut
 	e.side.Cut(0, &c, true)
 	state := append([]byte(nil), c.State...)
-	shared := (*limitSide)(limits[limit.WhereShared]).Record()
 
 	e.side.Release(0)
-	for where, want := range map[limit.Where]uint64{limit.WhereShared: 100, limit.WhereNode: 90, limit.WhereStrict: 90} {
-		if got := left(where); got != want {
-			t.Errorf("released: %d left of %v, want %d", got, where, want)
-		}
+	want("released", 90)
+	var followed []replication.Admission
+	for _, l := range limits {
+		followed = append(followed, replication.Admission{Limit: (*limitSide)(l).Record(), Key: "k", At: now.UnixMilli(), N: 5})
+		l.AllowN("k", 7)
 	}
-	// Others admit, and this node too while it can ask nobody.
-	ms := now.UnixMilli()
-	if err := e.side.FollowAdmissions(0, []replication.Admission{{Limit: shared, Key: "k", At: ms, N: 5}, {Limit: (*limitSide)(limits[limit.WhereStrict]).Record(), Key: "k", At: ms, N: 5}}); err != nil {
+	if err := e.side.ApplyAdmissions(0, followed); err != nil {
 		t.Fatal(err)
 	}
-	limits[limit.WhereShared].AllowN("k", 7)
-	if got := [2]uint64{left(limit.WhereShared), left(limit.WhereStrict)}; got != [2]uint64{93, 85} {
-		t.Errorf("not held: %d left, want 93 and 85", got)
-	}
-
-	e.side.Cut(0, &c, false) // has the 7
-	limits[limit.WhereShared].AllowN("k", 2)
-	if err := e.side.Hold(0, state, nil, []replication.Admission{{Limit: shared, Key: "k", At: ms, N: 5}}); err != nil {
+	want("not held", 78)
+	if err := e.side.Hold(0, state, nil); err != nil {
 		t.Fatal(err)
 	}
-	for where, want := range map[limit.Where]uint64{limit.WhereShared: 100 - 10 - 5 - 2, limit.WhereNode: 90, limit.WhereStrict: 85} {
-		if got := left(where); got != want {
-			t.Errorf("held again: %d left of %v, want %d", got, where, want)
-		}
-	}
-	if err := e.side.ApplyShared(0, c.Admissions); err != nil { // the 7 come back from the journal
-		t.Fatal(err)
-	}
-	if got := left(limit.WhereShared); got != 76 {
-		t.Errorf("all told %d left, want 76", got)
-	}
+	want("held again", 78)
 	if s := e.Stats(); s.LimitStates != 3 || s.LimitBytes <= 0 {
 		t.Errorf("%d states, %d bytes", s.LimitStates, s.LimitBytes)
 	}

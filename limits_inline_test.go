@@ -66,7 +66,7 @@ func TestInlineMemory(t *testing.T) {
 		if err := loaded.side.LoadState(i, states[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := followed.side.FollowAdmissions(i, journal[i]); err != nil {
+		if err := followed.side.ApplyAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestInlineMemory(t *testing.T) {
 	}
 	cutAll(e)
 	for i := range journal {
-		if err := followed.side.FollowAdmissions(i, journal[i]); err != nil {
+		if err := followed.side.ApplyAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 		if err := loaded.side.ApplyAdmissions(i, journal[i]); err != nil {

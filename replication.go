@@ -81,14 +81,10 @@ func (r *side) Release(partition int) {
 }
 
 func (e *Engine) release(partition int) {
-	e.keys.Release(partition, func() { e.limits.ReleaseShare(partition) })
+	e.keys.Release(partition)
 }
 
-func (r *side) Hold(partition int, state []byte, then []replication.Followed, admitted []replication.Admission) error {
-	return r.HoldSince(partition, state, 0, then, admitted)
-}
-
-func (r *side) HoldSince(partition int, state []byte, set time.Duration, then []replication.Followed, admitted []replication.Admission) error {
+func (r *side) Hold(partition int, state []byte, then []replication.Followed) error {
 	e := r.engine
 	if r.Holds(partition) {
 		return fmt.Errorf("partition %d is held already", partition)
@@ -99,15 +95,8 @@ func (r *side) HoldSince(partition int, state []byte, set time.Duration, then []
 		if s, err = e.decodeState(partition, state); err != nil {
 			return err
 		}
-		s.SetForward(set)
 	}
-	err := e.limits.HoldShare(partition, s.Limits)
-	if err == nil {
-		err = r.ApplyShared(partition, admitted)
-	}
-	if err == nil {
-		err = e.keys.Hold(partition, s, then)
-	}
+	err := e.keys.Hold(partition, s, then)
 	if err != nil {
 		e.release(partition)
 	}
@@ -119,15 +108,7 @@ func (r *side) Admissions(c replication.Content) (list []replication.Admission, 
 }
 
 func (r *side) ApplyAdmissions(partition int, list []replication.Admission) error {
-	return r.engine.limits.ApplyAll(partition, list, false)
-}
-
-func (r *side) FollowAdmissions(partition int, list []replication.Admission) error {
-	return r.engine.limits.ApplyAll(partition, list, true)
-}
-
-func (r *side) ApplyShared(partition int, list []replication.Admission) error {
-	return r.engine.limits.ApplyShared(partition, list)
+	return r.engine.limits.ApplyAll(partition, list)
 }
 
 func (r *side) LoadState(partition int, state []byte) error {

@@ -183,35 +183,28 @@ func clamp(now int64) int64 { return min(max(now, 0), maxTime) }
 type Where uint8
 
 const (
-	// WhereShared counts the admissions of all nodes. Each that holds the key's
-	// partition decides at once, by what it knows; what others admit meanwhile it
-	// learns later.
-	WhereShared Where = iota
+	// WhereLeased counts the admissions of all nodes. One node, the owner of the key, decides, and grants parts of the
+	// limit to the others, which decide by themselves within these. A node without a cluster is the owner of all keys.
+	WhereLeased Where = iota
 
-	// WhereNode counts those of one node alone.
+	// WhereNode counts the admissions of one node alone.
 	WhereNode
 
-	// WhereStrict counts those of all nodes, of which one decides for each key.
+	// WhereStrict counts the admissions of all nodes. The owner of the key decides each request, and grants nothing.
 	WhereStrict
-
-	// WhereLeased counts those of all nodes. One decides for each key, and lends parts of its limit to
-	// the others, which decide by themselves within these.
-	WhereLeased
 )
 
-// ByOne tells whether one node decides for each key, and so may be away.
-func (w Where) ByOne() bool { return w == WhereStrict || w == WhereLeased }
+// ByOne reports whether one node, the owner, decides for each key, and so may be unreachable.
+func (w Where) ByOne() bool { return w != WhereNode }
 
 func (w Where) String() string {
 	switch w {
-	case WhereShared:
-		return "shared"
+	case WhereLeased:
+		return "leased"
 	case WhereNode:
 		return "node"
 	case WhereStrict:
 		return "strict"
-	case WhereLeased:
-		return "leased"
 	}
 	return fmt.Sprintf("where %d", uint8(w))
 }

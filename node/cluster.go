@@ -184,7 +184,6 @@ func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *par
 		r.Close()
 		return nil
 	})
-	sockets.policy.Shared = r
 	sockets.Answers = r
 	sockets.Route = func() backend.RouteStats { return backend.RouteStats(r.Stats()) }
 	return nil

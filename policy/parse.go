@@ -134,7 +134,7 @@ func (p *parser) policy(n *yaml.Node) {
 		limitOK = false
 	}
 	limitOK = p.calendar(&made, fields, where) && limitOK
-	made.Away = p.away(fields["away"], made.Where, where)
+	made.Away = p.away(fields["away"], made.ByOne(), where)
 	written := made.Limit // overrides inherit what is written
 	if limitOK {
 		limitOK = p.checkLimit(&made.Limit, burstOK, fields, "", n.Line)
@@ -152,9 +152,9 @@ func (p *parser) policy(n *yaml.Node) {
 	p.policies = append(p.policies, made)
 }
 
-// away reads what only a strict policy has.
-func (p *parser) away(n *yaml.Node, where limit.Where, field string) Away {
-	if n != nil && !where.ByOne() {
+// away reads what only a policy has whose limit the owner of the key decides.
+func (p *parser) away(n *yaml.Node, byOne bool, field string) Away {
+	if n != nil && !byOne {
 		p.fault(n.Line, "away", "it is for strict and leased limits, whose one node that decides may be away: remove it, or the `%s`", field)
 		return 0
 	}

@@ -19,7 +19,7 @@
 // made of the captures of keys (else the request's key); limit, per, burst and
 // algorithm (window, fixed, gcra) of package limit, or with a per of day, week or month its calendar, with
 // tz and anchor; mode (enforce, or shadow, which
-// denies nothing); where (shared, node, strict, leased: which nodes of a cluster count together,
+// denies nothing); where (leased, node, strict: which nodes of a cluster count together,
 // and who decides; or global: each region has a part, which regions gives in percent and is kept in
 // it as within says, leased or strict, or with within: shared and no regions each counts what it knows of the others) and away (closed, open, share: what becomes of requests while the node
 // that decides a strict or leased limit is away); deny_for (10m: for how long a key that was over is denied);
@@ -77,6 +77,7 @@ type Policy struct {
 	Where     limit.Where   // which nodes of a cluster count together
 	Parts     []Part        // of a limit over regions, which each keeps by Where; nil: it has none
 	Global    bool          // a limit over regions without Parts: each counts what it knows of the others
+	WasShared bool          // the file says where: shared, which is read as leased
 	Away      Away          // if Where is strict or leased
 	DenyFor   time.Duration // for how long a key that was denied is banned; 0: it is not
 	Warn      uint8         // from how many percent of the burst on results warn; 0: never
@@ -88,6 +89,18 @@ type Policy struct {
 	Line      int    // of the file
 	Version   uint64 // of a policy that was put by API (package kept); 0: it is of the file
 }
+
+// WhereText is the word for which nodes count together, and who decides: of Where, or "shared" of a Global limit, which every node
+// decides by what it knows.
+func (p *Policy) WhereText() string {
+	if p.Global {
+		return wordShared
+	}
+	return p.Where.String()
+}
+
+// ByOne reports whether one node, the owner, decides for each key, and so may be unreachable: Away is for these.
+func (p *Policy) ByOne() bool { return p.Where.ByOne() && !p.Global }
 
 // Override is another limit for one counted key.
 type Override struct {
@@ -309,6 +322,9 @@ func (s *Set) Warnings(file string) (all []Fault) {
 		if name := s.patterns[i].CutsAddress(); name != "" {
 			all = append(all, Fault{file, p.Line, "keys", fmt.Sprintf(
 				"%q: {%s} ends at a `:`, so that keys with an IPv6 address have no limit here, or are counted by a part of it: write {%s*}", units.Excerpt(p.Keys), name, name)})
+		}
+		if p.WasShared {
+			all = append(all, Fault{file, p.Line, "where", fmt.Sprintf("limit %s: `shared` is read as `%v`, which never exceeds the limit: remove it, or write `node` to decide without other nodes", p.Name, p.Where)})
 		}
 		if before := s.covered(i); before != "" {
 			all = append(all, Fault{file, p.Line, "last", fmt.Sprintf(

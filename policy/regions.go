@@ -23,8 +23,12 @@ type Part struct {
 // of these.
 const whereGlobal = "global"
 
+// wordShared is, as within, the word of the file for a limit over regions without parts. As where, it is a word of earlier
+// builds, and read as leased.
+const wordShared = "shared"
+
 // withins are the words of the file for how a region keeps its part.
-var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String(), limit.WhereShared.String()}
+var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String(), wordShared}
 
 // PartsOf divides a burst by the percents of parts: each has its percentage, rounded down. What all percents together have
 // beyond that goes one by one to those that were rounded down most, the first by name where that is equal. So the parts never come
@@ -62,13 +66,17 @@ func (p *parser) where(made *parsedPolicy, fields map[string]*yaml.Node) (field 
 				p.fault(fields[field].Line, field, "it is for limits over regions: remove it, or write `where: global`")
 			}
 		}
-		if n != nil {
+		switch {
+		case n == nil:
+		case n.Value == wordShared:
+			made.WasShared = true
+		default:
 			made.Where = limit.Where(p.choice(n, "where", append(wheres[:len(wheres):len(wheres)], whereGlobal)))
 		}
 		return "where"
 	}
-	if within := fields["within"]; within != nil && within.Value == limit.WhereShared.String() {
-		made.Where, made.Global = limit.WhereShared, true
+	if within := fields["within"]; within != nil && within.Value == wordShared {
+		made.Global = true
 		if n := fields["regions"]; n != nil {
 			p.fault(n.Line, "regions", "with `within: shared` regions have no parts, and each counts what it knows of the others: remove it, or write another within")
 		}

@@ -245,10 +245,10 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 			c.Anchor = 0
 		}
 	}
-	if fields[where] != nil && made.Where == limit.WhereLeased {
-		fault(where, "a calendar quota can't be leased in parts: remove it for strict%s", map[bool]string{true: ", or write shared or node"}[where == "where"])
+	if fields[where] != nil && made.Where == limit.WhereLeased && !made.Global && !made.WasShared {
+		fault(where, "a calendar quota can't be leased in parts: remove it for strict%s", map[bool]string{true: ", or write node"}[where == "where"])
 	}
-	if fields[where] == nil {
+	if fields[where] == nil || made.WasShared {
 		made.Where = limit.WhereStrict
 	}
 	return ok

@@ -27,7 +27,7 @@ With KEYs, show which policies match each key, and which key is counted.
         - {key: "login:admin", limit: 100}
 
 The fields are name, keys, by, limit, per, burst, algorithm (window, fixed, gcra), mode
-(enforce, shadow), where (shared, node, strict, leased), away (closed, open, share), order, last
+(enforce, shadow), where (leased, node, strict), away (closed, open, share), order, last
 and overrides; docs/policies.md has all of them.
 
 Exit codes: 0 valid, 1 invalid or unreadable, 2 invalid command line.`
@@ -204,12 +204,12 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 	}
 	for _, p := range set.Policies() {
 		away := ""
-		if p.Where.ByOne() {
+		if p.ByOne() {
 			away = p.Away.String()
 		}
 		c.Policies = append(c.Policies, checkedPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Global: p.Global, Regions: partsOf(p),
+			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.WhereText(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Global: p.Global, Regions: partsOf(p),
 			WaitS: p.Wait.Seconds(), Cost: p.Cost, DenyForS: p.DenyFor.Seconds(),
 		})
 	}

@@ -166,11 +166,6 @@ func (a *apart) without(place int, last bool) (passes bool, err error) {
 			a.atHome(place, c)
 			a.atHome(place, weir.Check{Limit: share, Key: c.Key, N: c.N, Shadow: c.Shadow})
 		}
-	case policy.AwayOwn:
-		passes = true // until home asks
-		if last {
-			a.atHome(place, c)
-		}
 	default:
 		d.verdicts[place] = weir.Verdict{RetryAfter: awayRetry, Reset: awayRetry}
 		passes = c.Shadow
@@ -233,6 +228,5 @@ func (a *apart) lost(err error) error {
 }
 
 // StrictLost is how many denied requests took admissions of limits anyway that
-// other nodes decide, strict ones or shared ones: those of other groups, or before a limit
-// that is decided here, had changed meanwhile.
+// other nodes decide: limits of other groups, or limits that are decided here, had changed meanwhile.
 func (l *Live) StrictLost() uint64 { return l.strictLost.Load() }

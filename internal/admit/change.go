@@ -3,7 +3,6 @@ package admit
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -45,15 +43,21 @@ func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
 }
 
 // ResetInline is Reset of all limits that requests brought along for a key. It returns of how many there was something to forget, also
-// with an error. Of a key that other nodes hold, they are the limits that requests brought to this one.
+// with an error. In a cluster they include all limits that requests brought to this node: the journal may not have yet what was used
+// of them.
 func (l *Live) ResetInline(key string) (was int, err error) {
-	names := side.Of(l.engine).InlineNames(key)
-	if l.sharedLimit(InlineAway).of(key) != nil {
+	names := map[string]struct{}{}
+	for _, name := range side.Of(l.engine).InlineNames(key) {
+		names[name] = struct{}{}
+	}
+	if l.cluster.Leased != nil {
 		l.inline.mu.RLock()
-		names = slices.Collect(maps.Keys(l.inline.names))
+		for name := range l.inline.names {
+			names[name] = struct{}{}
+		}
 		l.inline.mu.RUnlock()
 	}
-	for _, name := range names {
+	for name := range names {
 		made, _, err := l.Reset(name, key)
 		if err != nil {
 			return was, err
@@ -113,17 +117,15 @@ func partID(id string, asked int, name, key string) string {
 func (l *Live) changeNamed(c side.Change, name, key string, n uint64) (made Changed, ok bool, err error) {
 	of, ok := l.named(name, key)
 	if !ok {
-		kl, err := l.limit(limit.WhereShared, name, weir.Limit{N: 1, Per: time.Second})
+		of, err = l.unwritten(name, InlineAway, weir.Limit{N: 1, Per: time.Second})
 		if err != nil {
 			return Changed{}, false, nil // no limit can have the name
 		}
-		defer kl.Release()
-		if c.Kind != side.Reset && c.Kind != side.Settle || !kl.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
+		defer of.limit.Release() // one that no request has brought along since the start
+		if c.Kind != side.Reset && c.Kind != side.Settle || !of.limit.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
 			return Changed{}, false, nil
 		}
-		of = boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)} // one that no request has brought along since the start
 	}
-	of.elsewhere = of.elsewhere.of(key)
 	made, err = l.change(c, of, key, n)
 	return made, true, err
 }
@@ -149,7 +151,7 @@ func (l *Live) change(c side.Change, of boundLimit, key string, n uint64) (Chang
 func (l *Live) named(name, key string) (of boundLimit, ok bool) {
 	b := l.bound.Load()
 	inline := l.inlineLimit(name)
-	if at, ok := b.set.Place(name); ok && (inline == nil || b.set.Counts(name, key) == nil) {
+	if at, ok := b.set.Place(name); ok && (inline.limit == nil || b.set.Counts(name, key) == nil) {
 		p := &b.policies[at]
 		if other, ok := p.overrides[key]; ok {
 			return other, true
@@ -159,14 +161,11 @@ func (l *Live) named(name, key string) (of boundLimit, ok bool) {
 	if p, ok := l.prepared.Load(name); ok {
 		return p.(*Prepared).boundLimit, true
 	}
-	if inline == nil {
-		return boundLimit{}, false
-	}
-	return boundLimit{limit: inline, elsewhere: l.sharedLimit(InlineAway)}, true
+	return inline, inline.limit != nil
 }
 
-// inlineLimit returns a limit that requests brought along under a name; nil: there is none.
-func (l *Live) inlineLimit(name string) *weir.KeyedLimit {
+// inlineLimit returns a limit that requests brought along under a name; without a limit in it, there is none.
+func (l *Live) inlineLimit(name string) boundLimit {
 	l.inline.mu.RLock()
 	defer l.inline.mu.RUnlock()
 	return l.inline.names[name]
@@ -182,7 +181,7 @@ func (l *Live) IsInline(name, key string) bool {
 			return false
 		}
 	}
-	return strings.HasPrefix(name, policy.InlinePrefix) || l.inlineLimit(name) != nil
+	return strings.HasPrefix(name, policy.InlinePrefix) || l.inlineLimit(name).limit != nil
 }
 
 // MayCount reports whether a limit of the name, if it exists, may count a key: no policy that counts other keys alone, and
@@ -295,7 +294,7 @@ func (l *Live) Full(name, key string) bool {
 	}
 	check, verdicts := []weir.Check{{Limit: of.limit, Key: key, N: 1}}, make([]weir.Verdict, 1)
 	allowed, answered, err := false, true, error(nil)
-	switch e := of.elsewhere.of(key); e {
+	switch e := of.elsewhere; e {
 	case nil:
 		allowed, err = l.engine.PeekAll(check, verdicts)
 	case noPart:

@@ -29,17 +29,13 @@ type Cluster struct {
 	// while the one that decides is away. nil: one.
 	Nodes func() int
 
-	// Strict asks the nodes that decide strict limits. nil: they are decided here.
+	// Strict asks the owners of the keys of strict limits. nil: they are decided here.
 	Strict Strict
 
-	// Leased decides leased limits, with the nodes that lend. nil: they are decided here.
+	// Leased decides leased limits, with the owners of their keys. nil: they are decided here.
 	Leased Leased
 
-	// Shared asks the nodes that hold the keys of shared limits. nil: all are held, and
-	// decided, here.
-	Shared Shared
-
-	// Divided tells that each node holds some keys of shared limits only: then limits that regions share without parts are refused.
+	// Divided says that each node holds the hits of some keys only: then limits that regions share without parts are refused.
 	Divided bool
 }
 
@@ -69,16 +65,6 @@ type Leased interface {
 	Take(checks []weir.Check, verdicts []weir.Verdict) (allowed, decided bool)
 }
 
-// Shared decides limits at one of the nodes that hold the key. Its groups are apart from
-// those of Strict.
-type Shared interface {
-	Strict
-
-	// Holds tells whether this node holds the key, and so decides itself. It is called
-	// for each check, and may change at any time.
-	Holds(key string) bool
-}
-
 // Others know what other regions have counted, as far as word of it has come. They wait for nobody.
 type Others interface {
 	// Counted is how many hits of a key all other regions have counted in (at-w, at], at least and at most, as far as is known, and of
@@ -97,8 +83,7 @@ func (l *Live) limit(where limit.Where, name string, of weir.Limit) (*weir.Keyed
 // elsewhere is what a limit that other nodes decide needs here.
 type elsewhere struct {
 	who    Strict
-	held   Shared // who, of a shared limit: what is held here is decided here; nil of a strict one
-	leased bool   // who is the cluster's Leased
+	leased bool // who is the cluster's Leased
 	away   policy.Away
 	counts *awayCounts
 
@@ -108,22 +93,17 @@ type elsewhere struct {
 	nodes atomic.Int64
 }
 
-// of is e if another node decides for a key, else nil. e may be nil.
-func (e *elsewhere) of(key string) *elsewhere {
-	if e == nil || e.held != nil && e.held.Holds(key) {
-		return nil
+// unwritten makes ready a limit of no policy, which all nodes of a cluster keep together. Decisions without its owner
+// count by countedAs.
+func (l *Live) unwritten(name, countedAs string, of weir.Limit) (b boundLimit, err error) {
+	where := limit.WhereLeased
+	if of.Calendar.Unit != limit.NoUnit { // no part of a quota by the calendar can be granted
+		where = limit.WhereStrict
 	}
-	return e
-}
-
-// sharedLimit is for a shared limit, whose decisions without a holder count by name; nil
-// if all keys are held here.
-func (l *Live) sharedLimit(name string) *elsewhere {
-	by := l.cluster.Shared
-	if by == nil {
-		return nil
+	if b.limit, err = l.limit(where, name, of); err == nil {
+		b.elsewhere, err = l.decidedByOne(countedAs, where, of, policy.AwayClosed)
 	}
-	return &elsewhere{who: by, held: by, away: policy.AwayOwn, counts: l.countsOf(name)}
+	return b, err
 }
 
 // decidedByOne is for a strict or leased limit; nil if this node decides alone.
@@ -178,11 +158,10 @@ func shareOf(of weir.Limit, nodes int) (weir.Limit, error) {
 }
 
 // awayCounts counts, by Away, the decisions of a policy without the node that decides.
-type awayCounts [policy.AwayOwn + 1]atomic.Uint64
+type awayCounts [policy.AwayShare + 1]atomic.Uint64
 
-// AwayCount is how many decisions of a policy were made without the node that decides:
-// of a strict one by its Away, of a shared one Own.
-type AwayCount struct{ Closed, Open, Share, Own uint64 }
+// AwayCount is how many decisions of a policy were made without the node that decides, by its Away.
+type AwayCount struct{ Closed, Open, Share uint64 }
 
 // InlineAway is, for Live.Away, the name of all limits that requests bring along: theirs
 // may be any. No policy has it.
@@ -197,7 +176,7 @@ func (l *Live) Away(name string) AwayCount {
 	if c == nil {
 		return AwayCount{}
 	}
-	return AwayCount{c[policy.AwayClosed].Load(), c[policy.AwayOpen].Load(), c[policy.AwayShare].Load(), c[policy.AwayOwn].Load()}
+	return AwayCount{c[policy.AwayClosed].Load(), c[policy.AwayOpen].Load(), c[policy.AwayShare].Load()}
 }
 
 // countsOf is kept by name, so that another Set goes on counting.

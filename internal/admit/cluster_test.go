@@ -103,13 +103,13 @@ func TestWhereAndAway(t *testing.T) {
 		policyOf("c", "c", 1, ", where: strict")+policyOf("d", "d", 1, ", where: strict, away: share")+policyOf("e", "e", 1, ", where: shared"))
 	var got []string
 	for _, p := range set.Policies() {
-		got = append(got, fmt.Sprint(p.Where, " ", p.Away))
+		got = append(got, p.Where.String()+" "+p.Away.String())
 	}
-	if want := "leased closed, node closed, strict closed, strict share, shared closed"; strings.Join(got, ", ") != want {
+	if want := "leased closed, node closed, strict closed, strict share, leased closed"; strings.Join(got, ", ") != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for text, want := range map[string]string{
-		good + "    where: here\n":                   `p.yaml:6: where: "here"; there are shared, node, strict, leased, global`,
+		good + "    where: here\n":                   `p.yaml:6: where: "here"; there are leased, node, strict, global`,
 		good + "    where: strict\n    away: ajar\n": `p.yaml:7: away: "ajar"; there are closed, open, share`,
 		good + "    away: open\n    where: node\n":   "p.yaml:6: away: it is for strict and leased limits, whose one node that decides may be away: remove it, or the `where`",
 	} {
@@ -283,5 +283,45 @@ func TestNodeLimitsAreApart(t *testing.T) {
 	r.Live = two
 	if got := r.take("k"); got != "ok n[k]=ok/2 s[k]=ok/1" {
 		t.Error(got)
+	}
+}
+
+// leasing decides leased limits at another node, and has no part of them here.
+type leasing struct{ *other }
+
+func (leasing) Take([]weir.Check, []weir.Verdict) (allowed, decided bool) { return false, false }
+
+// Limits that requests bring along, and those of listeners, are decided by the owner of the key, like leased policies: a quota by the
+// calendar too. While the owner is unreachable nothing is decided.
+func TestLimitsOfNoPolicyAreLeased(t *testing.T) {
+	r, o := clusterRig(t, "limits: []\n")
+	r.cluster.Leased = leasing{o}
+	inline := Request{Key: "k", N: 1, Inline: &weir.Limit{N: 2, Per: time.Minute}}
+	monthly := Request{Key: "k", N: 1, Limit: "monthly", Inline: &weir.Limit{N: 1, Calendar: limit.Calendar{Unit: limit.Month}}}
+	r.expect(r.ask(inline), "ok inline/window/1m[k]=ok/1")
+	r.expect(r.ask(monthly), "ok monthly[k]=ok/0")
+	listener, err := r.Prepare("rls/edge/ip", weir.Limit{N: 2, Per: time.Minute}, policy.Enforce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.expect(r.ask(Request{Key: "k", N: 1, Prepared: listener}), "ok rls/edge/ip[k]=ok/1")
+	if o.asked != 3 || mustIn(t, r.engine, limit.WhereLeased, "rls/edge/ip", 2).InUse() {
+		t.Errorf("the owner was asked %d times", o.asked)
+	}
+	if made, ok, err := r.Reset("inline/window/1m", "k"); !ok || err != nil || !made.Was || made.Remaining != 2 {
+		t.Errorf("reset: %+v, %v, %v", made, ok, err)
+	}
+	if was, err := r.ResetInline("k"); was != 1 || err != nil {
+		t.Errorf("reset of all: %d, %v", was, err)
+	}
+	o.away = true
+	for _, req := range []Request{inline, monthly, {Key: "k", N: 1, Prepared: listener}} {
+		var d Decision
+		if err := r.Take([]Request{req}, &d); err != nil || d.Allowed || d.Undecided() == nil {
+			t.Errorf("without the owner: %+v, %v", d.Results, err)
+		}
+	}
+	if got := r.Away(InlineAway); got.Closed != 2 {
+		t.Errorf("%+v", got)
 	}
 }

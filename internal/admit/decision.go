@@ -72,9 +72,8 @@ type Result struct {
 
 	Inline bool // the request brought the limit along
 
-	// Away is the word of Policy.Away if the node that decides a strict limit did not
-	// answer, and so the limit was decided without it; "own" of a shared limit if no node
-	// that holds the key did, and this one decided by what it has admitted itself; "" else.
+	// Away is the word of Policy.Away if the owner of a strict or leased limit's key did not
+	// answer, and so the limit was decided without it; "" else.
 	Away string
 
 	// Banned tells that the key is banned for RetryAfter, whatever it has used: by Live.Ban, or Policy.DenyFor.
@@ -171,7 +170,7 @@ func (d *Decision) reset() {
 
 // add notes one limit that the requests must pass.
 func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) {
-	limit, elsewhere := of.limit, of.elsewhere.of(key)
+	limit, elsewhere := of.limit, of.elsewhere
 	d.leased = d.leased && elsewhere != nil && elsewhere.leased
 	if elsewhere != nil && !elsewhere.leased { // of these decideApart does
 		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits

@@ -382,7 +382,7 @@ func TestWhatRegionsCanShare(t *testing.T) {
 	if _, err := NewClusterLive(r.engine, long, Cluster{Region: "eu"}); err == nil || !strings.Contains(err.Error(), "raise --retention in all regions") {
 		t.Errorf("longer than hits are kept: %v", err)
 	}
-	if live, err := NewClusterLive(r.engine, long, Cluster{Whole: true}); err != nil || live.Set().Policies()[0].Where.String() != "shared" {
+	if live, err := NewClusterLive(r.engine, long, Cluster{Whole: true}); err != nil || live.Set().At(0).WhereText() != "shared" {
 		t.Errorf("a replay of what all regions were asked: %v", err)
 	}
 }

@@ -41,9 +41,9 @@ type inlineLimits struct {
 
 	mu    sync.RWMutex // guards all below
 	made  map[inlineID]*inlineLimit
-	names map[string]*weir.KeyedLimit // one of each, which holds it
-	by    map[string]string           // of names: the tenant that asked first
-	owned map[string]int              // names by tenant
+	names map[string]boundLimit // one of each, which holds it
+	by    map[string]string     // of names: the tenant that asked first
+	owned map[string]int        // names by tenant
 }
 
 // inlineID is an inline limit as it was asked for.
@@ -117,9 +117,9 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 	if name == "" {
 		name = policy.InlinePrefix + id.limit.Algorithm.String() + "/" + units.FormatDuration(id.limit.Per)
 	}
-	full := func() bool { return in.names[name] == nil && len(in.names) >= MaxInlineNames }
+	full := func() bool { return !in.has(name) && len(in.names) >= MaxInlineNames }
 	shareFull := func() bool {
-		return in.names[name] == nil && tenant != "" && in.owned[tenant] >= Share(MaxInlineNames)
+		return !in.has(name) && tenant != "" && in.owned[tenant] >= Share(MaxInlineNames)
 	}
 	if full() || shareFull() {
 		in.release()
@@ -130,40 +130,43 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 	if full() {
 		return nil, policy.Failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
-	kl, err := l.limit(limit.WhereShared, name, id.limit)
+	of, err := l.unwritten(name, InlineAway, id.limit)
 	if err == nil {
-		err = side.Inline(kl)
+		err = side.Inline(of.limit)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if in.names == nil {
-		in.names, in.made = map[string]*weir.KeyedLimit{}, map[inlineID]*inlineLimit{}
+		in.names, in.made = map[string]boundLimit{}, map[inlineID]*inlineLimit{}
 		in.by, in.owned = map[string]string{}, map[string]int{}
 	}
 	if len(in.made) >= maxInlineMade {
 		clear(in.made) // what is in use is soon back
 	}
-	made := &inlineLimit{boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, newHitKeys(policy.InlinePrefix + strings.TrimPrefix(name, policy.InlinePrefix))}
+	made := &inlineLimit{of, newHitKeys(policy.InlinePrefix + strings.TrimPrefix(name, policy.InlinePrefix))}
 	in.made[id] = made
-	if in.names[name] == nil {
-		in.names[name] = kl
+	if !in.has(name) {
+		in.names[name] = of
 		if tenant != "" {
 			in.by[name] = tenant
 			in.owned[tenant]++
 		}
 	} else {
-		kl.Release() // the first one holds the name
+		of.limit.Release() // the first one holds the name
 	}
 	return made, nil
 }
 
+// has reports whether a name is in use. The caller holds the lock.
+func (in *inlineLimits) has(name string) bool { return in.names[name].limit != nil }
+
 // release lets the names go that no key has in use. The caller holds the lock.
 func (in *inlineLimits) release() {
 	in.released.Add(1)
-	for name, kl := range in.names {
-		if !kl.InUse() {
-			kl.Release()
+	for name, of := range in.names {
+		if !of.limit.InUse() {
+			of.limit.Release()
 			delete(in.names, name)
 			if tenant := in.by[name]; tenant != "" {
 				delete(in.by, name)

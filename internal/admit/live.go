@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -146,11 +145,8 @@ func (l *Live) bindLimit(p *policy.Policy, of weir.Limit) (b boundLimit, err err
 		b.elsewhere = noPart
 		return b, nil
 	}
-	switch p.Where {
-	case limit.WhereStrict, limit.WhereLeased:
+	if p.Where.ByOne() {
 		b.elsewhere, err = l.decidedByOne(p.Name, p.Where, of, p.Away)
-	case limit.WhereShared:
-		b.elsewhere = l.sharedLimit(p.Name)
 	}
 	return b, err
 }

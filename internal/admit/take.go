@@ -8,7 +8,6 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -194,11 +193,11 @@ type Prepared struct {
 // other numbers, it grants no fresh allowance. Release must follow once it is asked no more. The error is a
 // *weir.Error, of a limit that can't be, or of an engine that knows too many names.
 func (l *Live) Prepare(name string, of Limit, mode policy.Mode) (*Prepared, error) {
-	kl, err := l.limit(limit.WhereShared, name, of)
+	made, err := l.unwritten(name, name, of)
 	if err != nil {
 		return nil, err
 	}
-	return &Prepared{boundLimit: boundLimit{limit: kl, elsewhere: l.sharedLimit(name)}, live: l, name: name, mode: mode, hits: newHitKeys(name)}, nil
+	return &Prepared{boundLimit: made, live: l, name: name, mode: mode, hits: newHitKeys(name)}, nil
 }
 
 // Use has Live.Limit find the limit by its name, in place of an earlier one.

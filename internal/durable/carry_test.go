@@ -30,7 +30,7 @@ func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 		want["dense"] += 2
 		want[weir.AllKeys] += 2
 	}
-	l, err := side.Of(r.e).LimitIn("n1", limit.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := side.Of(r.e).LimitIn("n1", limit.WhereLeased, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func wantUsed(t *testing.T, r *running) {
 	if err != nil || !repeated || string(answer) != "answer" {
 		t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 	}
-	l, err := side.Of(r.e).LimitIn("n1", limit.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := side.Of(r.e).LimitIn("n1", limit.WhereLeased, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

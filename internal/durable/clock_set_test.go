@@ -138,7 +138,7 @@ func TestAllClocksAreSetBeforeACrash(t *testing.T) {
 	c := newCluster(t, 3)
 	c.of = func(int) weir.Config { return clock.config() }
 	c.start()
-	limits := c.limits(limit.WhereShared, "hourly", weir.Limit{N: 5, Per: time.Hour})
+	limits := c.limits(limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
 	for range 5 {
 		if v, err := limits[1].Take("k", 1); err != nil || !v.Allowed {
 			t.Fatal(v, err)
@@ -149,7 +149,7 @@ func TestAllClocksAreSetBeforeACrash(t *testing.T) {
 	}
 	knows := func(what string) {
 		t.Helper()
-		limits = c.limits(limit.WhereShared, "hourly", weir.Limit{N: 5, Per: time.Hour})
+		limits = c.limits(limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
 		for i := range c.nodes {
 			transporttest.Eventually(t, fmt.Sprintf("node %d denies %s", i+1, what), func() bool {
 				v, err := limits[i].Peek("k", 1)

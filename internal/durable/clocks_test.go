@@ -20,7 +20,7 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 	offs := []time.Duration{0, -2 * time.Hour, 365 * 24 * time.Hour}
 	c.of = func(i int) weir.Config { return clockConfig(offs[i]) }
 	c.start()
-	limits := c.limits(limit.WhereShared, "hourly", weir.Limit{N: 5, Per: time.Hour})
+	limits := c.limits(limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
 	for i, node := range c.nodes {
 		if v, err := limits[i].Take("k", 1); err != nil || !v.Allowed {
 			t.Fatalf("node %d: %+v, %v", i+1, v, err)

@@ -16,7 +16,7 @@ func TestForgetInlineOnAllNodes(t *testing.T) {
 	c.start()
 	made := make([]*weir.KeyedLimit, len(c.nodes))
 	for i, node := range c.nodes {
-		l, err := side.Of(node.e).LimitIn(c.cfgs[i].Join.Node, limit.WhereShared, "mine", weir.Limit{N: 10, Per: time.Hour})
+		l, err := side.Of(node.e).LimitIn(c.cfgs[i].Join.Node, limit.WhereLeased, "mine", weir.Limit{N: 10, Per: time.Hour})
 		if err == nil {
 			err = side.Inline(l)
 		}

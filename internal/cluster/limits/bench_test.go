@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
-	"github.com/weir-counter/weir/internal/durable"
 )
 
 // What a decision costs that a node makes by itself: of a limit that is the node's alone, and of a
@@ -16,7 +15,7 @@ func BenchmarkHotKey(b *testing.B) {
 	c := newCluster(b, `limits:
   - {name: node, keys: "node:*", limit: 100_000_000, per: 10m, where: node}
   - {name: leased, keys: "leased:*", limit: 100_000_000, per: 10m, where: leased}
-`, durable.DefaultConfig().FlushEvery)
+`, 100*time.Millisecond)
 	for i := range clustertest.Size {
 		c.Decided(i, "leased:k")
 	}
@@ -48,7 +47,7 @@ func BenchmarkHotKey(b *testing.B) {
 // What a decision costs of keys that are seldom asked for, in ms, for one caller and for 32: each is a
 // message to the holder, and a flush of its journal.
 func BenchmarkColdKeys(b *testing.B) {
-	c := newCluster(b, "limits:\n  - {name: cold, keys: \"cold:*\", limit: 5, per: 1m, where: leased}\n", durable.DefaultConfig().FlushEvery)
+	c := newCluster(b, "limits:\n  - {name: cold, keys: \"cold:*\", limit: 5, per: 1m, where: leased}\n", 100*time.Millisecond)
 	for k := range 200 { // of all groups
 		c.Decided(0, fmt.Sprint("cold:", k))
 	}

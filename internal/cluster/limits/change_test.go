@@ -73,7 +73,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	// The answer comes after the deadline, of the holder itself and of another node: the change is made once.
 	for _, i := range []int{holder, other} {
 		c.At(holder).Decider.lender.late.Store(int64(deadline + 50*time.Millisecond))
-		list, err := c.At(i).Live.Refund([]admit.Request{{Key: key, N: 1}}, time.Time{}, "", nil)
+		list, err := c.At(i).Live.Refund([]admit.Request{{Key: key, N: 1}}, time.Time{}, "", "")
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund whose answer is late: %+v, %v", i, list, err)
 		}
@@ -83,7 +83,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	}
 	// One that comes again, at whatever node, gives back once.
 	for _, i := range []int{other, holder} {
-		list, err := c.At(i).Live.Refund([]admit.Request{{Key: key, N: 1}}, time.Time{}, "again", nil)
+		list, err := c.At(i).Live.Refund([]admit.Request{{Key: key, N: 1}}, time.Time{}, "again", "")
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund under an ID: %+v, %v", i, list, err)
 		}
@@ -92,7 +92,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 		t.Errorf("after it: %+v", d.Results)
 	}
 	made := change(func(l *admit.Live) (admit.Changed, error) {
-		list, err := l.Refund([]admit.Request{{Key: key, N: 4}}, time.Time{}, "", nil)
+		list, err := l.Refund([]admit.Request{{Key: key, N: 4}}, time.Time{}, "", "")
 		if err != nil {
 			return admit.Changed{}, err
 		}

@@ -36,8 +36,8 @@ type LeasedHolder interface {
 	Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
 	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
 
-	// Changed has all nodes, this one too, told of a key whose limit may have more than before (Lender.Resume).
-	Changed(record, key string)
+	// Changed tells all nodes, this one too, that a key may have more of the limit of a name than before (Lender.Resume).
+	Changed(name, key string)
 }
 
 // Leased decides leased limits, and lends. It is safe for many goroutines.
@@ -188,24 +188,31 @@ func (l *Leased) Change(c side.Change, of weir.Check) (made side.Changed, answer
 	return l.holder.Change(c, of)
 }
 
-// reportKey reports what was used of a key, if the owner may not know it. What is not answered is reported later.
+// reportKey reports what was used of a key under the name of a limit, if the owner may not know it. What is not answered is
+// reported later.
 func (l *Leased) reportKey(c *weir.Check) {
 	sh := l.shard(c.Key)
 	for until := time.Now().Add(patience); time.Now().Before(until); {
+		var report []*entry
+		var busy chan struct{}
 		sh.mu.Lock()
-		e := sh.keys[entryKey{side.Record(c.Limit), c.Key}]
-		if e == nil || !e.Untold() {
-			sh.mu.Unlock()
-			return
-		}
-		busy := e.busy
-		if busy == nil {
-			e.busy = make(chan struct{})
-			sh.mu.Unlock()
-			l.reportEntries(l.Group(c.Key), []*entry{e})
-			return
-		}
+		sh.named(c.Limit.Name(), c.Key, func(e *entry) {
+			switch {
+			case !e.Untold():
+			case e.busy != nil:
+				busy = e.busy
+			case len(report) < weir.MaxChecks:
+				e.busy = make(chan struct{})
+				report = append(report, e)
+			}
+		})
 		sh.mu.Unlock()
+		if len(report) > 0 {
+			l.reportEntries(l.Group(c.Key), report)
+		}
+		if busy == nil {
+			return
+		}
 		select {
 		case <-busy:
 		case <-time.After(time.Until(until)):
@@ -213,14 +220,12 @@ func (l *Leased) reportKey(c *weir.Check) {
 	}
 }
 
-// Resume is of Lender: the owner of a key says that its limit may have more than it said before.
-func (l *LeasedLender) Resume(record, key string) {
+// Resume is of Lender: the owner of a key says that the key may have more of the limit of a name than it said before.
+func (l *LeasedLender) Resume(name, key string) {
 	sh := l.of.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.keys[entryKey{record, key}]; e != nil {
-		e.Resume()
-	}
+	sh.named(name, key, func(e *entry) { e.Resume() })
 }
 
 // Stats returns the figures.

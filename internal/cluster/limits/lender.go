@@ -3,6 +3,7 @@ package limits
 import (
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -124,7 +126,7 @@ func (l *LeasedLender) Decide(i int, q Question) (a Answer, err error) {
 	if q.Change.Kind != side.NoChange { // what is out stays so
 		of := q.Checks[0]
 		if kl, err := side.Of(l.cfg.Engine).LimitOfRecord(of.Limit); err == nil && g.books[bookKey{kl.Name(), of.Key}] != nil {
-			defer l.of.holder.Changed(of.Limit, of.Key)
+			defer l.of.holder.Changed(kl.Name(), of.Key)
 		}
 		return q.Decide(l.cfg.Engine)
 	}
@@ -298,6 +300,17 @@ func (l *Leased) entry(sh *shard, c *weir.Check, now int64) *entry {
 	e := &entry{Credit: grant.NewCredit(l.number.Add(1)), terms: grant.TermsOf(of), limit: of, key: key}
 	sh.keys[key] = e
 	return e
+}
+
+// named calls f with the entries of a key whose limits have a name: requests may bring several limits of one name along.
+// O(entries of the shard): it is for changes, which are rare. The caller holds sh.mu.
+func (sh *shard) named(name, key string, f func(e *entry)) {
+	prefix := string(wire.AppendText(nil, name)) // of the records: their length comes first
+	for k, e := range sh.keys {
+		if k.key == key && strings.HasPrefix(k.record, prefix) {
+			f(e)
+		}
+	}
 }
 
 // check ends what the node has if the time of day says so. The monotonic clock of a machine that is suspended

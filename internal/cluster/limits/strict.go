@@ -63,8 +63,8 @@ type StrictLender interface {
 	// GiveBack gives back what this node was granted of keys of some groups.
 	GiveBack(groups []int)
 
-	// Resume is told of a key whose limit may have more than its owner said before.
-	Resume(record, key string)
+	// Resume ends what this node denies of a key under a name by what its owner said before.
+	Resume(name, key string)
 }
 
 // DefaultDeadline is what a question takes, at most, while the stream of the journal gets another leader since a node stopped.

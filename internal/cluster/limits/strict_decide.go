@@ -332,20 +332,20 @@ func commitOf(group int, token uint64, answer []byte, tell func([]byte)) commit 
 	return commit{group, token, func() { tell(answer) }, false}
 }
 
-// changedSubject takes the records and keys whose limits may have more than before: the record with its length before it, the key.
+// changedSubject takes the names of limits and the keys that may have more of them than before: the name with its length before it, the key.
 const changedSubject = "weir.limits.changed"
 
 // Changed is of LeasedHolder.
-func (s *Strict) Changed(record, key string) {
-	if err := s.conn.Publish(changedSubject, append(wire.AppendText(nil, record), key...)); err != nil {
-		s.cfg.Logger.Debug("limits: could not tell the other nodes of a change; they learn of it within two seconds", "error", err)
+func (s *Strict) Changed(name, key string) {
+	if err := s.conn.Publish(changedSubject, append(wire.AppendText(nil, name), key...)); err != nil {
+		s.cfg.Logger.Debug("limits: could not announce a change; the other nodes follow it within two seconds", "error", err)
 	}
 }
 
 func (s *Strict) resume(msg *nats.Msg) {
 	r := wire.NewReader(msg.Data)
-	if record := r.Text(len(msg.Data)); !r.Failed() {
-		s.cfg.Lender.Resume(record, string(r.Rest()))
+	if name := r.Text(weir.MaxLimitNameBytes); !r.Failed() {
+		s.cfg.Lender.Resume(name, string(r.Rest()))
 	}
 }
 

@@ -6,57 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
-	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
-
-// What a decision of a shared limit costs: where the node holds the key, and where
-// another one does.
-func BenchmarkDecide(b *testing.B) {
-	f := newFleet(b, 3, 1, nil)
-	n := f.nodes[0]
-	kl := n.shared(b, "l", 3_600_000_000) // a million per second, the most
-	near, far := f.keyOf(0, 0), f.keyOf(1, 0)
-	for name, key := range map[string]string{"held": near, "routed": far} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				n.take(b, kl, key)
-			}
-		})
-	}
-	b.Run("routed, 32 callers", func(b *testing.B) {
-		before := n.Stats()
-		b.SetParallelism(16)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				n.take(b, kl, far)
-			}
-		})
-		after := n.Stats()
-		b.ReportMetric(float64(after.Asked-before.Asked)/float64(after.Requests-before.Requests), "decisions/request")
-	})
-}
-
-// How long a decision of a shared limit takes on three nodes, with a server each, where
-// another node holds the key.
-func BenchmarkSharedLimit(b *testing.B) {
-	nodes := openLimited(b, 3_600_000_000, durable.Config{Replicas: 1})
-	key := nodes[1].keysOf()[0]
-	for name, n := range map[string]*limited{"held": nodes[1], "elsewhere": nodes[0]} {
-		for _, callers := range []int{1, 32} {
-			b.Run(fmt.Sprintf("%s/%d callers", name, callers), func(b *testing.B) {
-				clustertest.Measure(b, callers, func(_ int, d *admit.Decision) {
-					if err := n.live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
-						b.Errorf("%+v, %v", d.Results, err)
-					}
-				})
-			})
-		}
-	}
-}
 
 // What a count costs: of the engine, of the router where the node holds the key,
 // where another one does, and where an equal question was answered just before.

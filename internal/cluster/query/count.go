@@ -81,7 +81,7 @@ func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQ
 // countHere answers about a key that is held here as start would, without a question to
 // allocate. Errors are start's.
 func (r *Router) countHere(q api.CountQuestion) (c weir.Count, fresh api.Freshness, ok bool) {
-	if q.Key == weir.AllKeys || !r.Holds(q.Key) {
+	if q.Key == weir.AllKeys || !replication.Of(r.engine).HoldsKey(q.Key) {
 		return c, fresh, false
 	}
 	fresh = r.own() // before what it is said of

@@ -198,7 +198,7 @@ func TestPartitionsMove(t *testing.T) {
 				to = n
 			}
 		}
-		if err := replication.Of(to.engine).Hold(p, states[p], nil, nil); err != nil {
+		if err := replication.Of(to.engine).Hold(p, states[p], nil); err != nil {
 			t.Fatal(err)
 		}
 		replication.Of(from.engine).Release(p) // and the others do not know yet

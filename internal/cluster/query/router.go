@@ -68,10 +68,6 @@ type Config struct {
 	// of it, then the next one is asked. 0: 1 s.
 	Deadline time.Duration
 
-	// DecideWithin is how long a decision of limits may wait for a holder. 0: 250 ms, some
-	// ten times what it takes on a machine that is busy.
-	DecideWithin time.Duration
-
 	// FlushEvery is how long an answer is given again to equal questions, a second at most.
 	// 0: 100 ms.
 	FlushEvery time.Duration
@@ -87,8 +83,6 @@ const (
 	// mostShared bounds how old an answer may be: that this node writes rarely is no reason
 	// to see rarely what others write.
 	mostShared = time.Second
-
-	defaultDecision = 250 * time.Millisecond
 
 	// scanFactor is how much longer a scan may take.
 	scanFactor = 10
@@ -112,8 +106,6 @@ type Router struct {
 	serve  *serving
 	stats  counters
 
-	deciding atomic.Int64 // decisions under way
-
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
 	mu      sync.Mutex // guards closed, and running against Wait
@@ -121,7 +113,7 @@ type Router struct {
 	running sync.WaitGroup
 }
 
-type counters struct{ asked, requests, failed, unanswered, decisions, undecided atomic.Uint64 }
+type counters struct{ asked, requests, failed, unanswered atomic.Uint64 }
 
 // Stats are figures since Open.
 type Stats struct {
@@ -134,18 +126,13 @@ type Stats struct {
 	Refused    uint64 // questions not asked, because too many waited
 	Served     uint64 // questions of other nodes that were answered
 	Dropped    uint64 // messages of other nodes that waited for too long or were too many
-	Asking     int    // questions and decisions under way now
-	Decisions  uint64 // decisions of shared limits that were put to other nodes
-	Undecided  uint64 // those that no holder made in time, or that were too many: this node did by itself
+	Asking     int    // questions under way now
 }
 
 // Open answers questions from now on. The engine may hold nothing yet.
 func Open(cfg Config) (*Router, error) {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = defaultDeadline
-	}
-	if cfg.DecideWithin == 0 {
-		cfg.DecideWithin = defaultDecision
 	}
 	if cfg.FlushEvery == 0 {
 		cfg.FlushEvery = defaultFlushEvery
@@ -191,9 +178,8 @@ func (r *Router) Close() {
 func (r *Router) Stats() Stats {
 	return Stats{
 		Asked: r.stats.asked.Load(), Requests: r.stats.requests.Load(), Failed: r.stats.failed.Load(), Unanswered: r.stats.unanswered.Load(),
-		Joined: r.single.joined.Load(), Repeated: r.single.repeated.Load(), Refused: r.single.refused.Load(), Asking: int(r.single.asking.Load() + r.deciding.Load()),
+		Joined: r.single.joined.Load(), Repeated: r.single.repeated.Load(), Refused: r.single.refused.Load(), Asking: int(r.single.asking.Load()),
 		Served: r.serve.answered.Load(), Dropped: r.serve.dropped.Load(),
-		Decisions: r.stats.decisions.Load(), Undecided: r.stats.undecided.Load(),
 	}
 }
 
@@ -209,23 +195,14 @@ func (r *Router) goes(f func()) bool {
 }
 
 func (r *Router) deadline(c class) time.Duration {
-	switch c {
-	case scan:
+	if c == scan {
 		return scanFactor * r.cfg.Deadline
-	case decision:
-		return r.cfg.DecideWithin
 	}
 	return r.cfg.Deadline
 }
 
-// attempt is how long one node may take. What is decided may be taken already, and is
-// not asked of another.
-func (r *Router) attempt(c class) time.Duration {
-	if c == decision {
-		return r.deadline(c)
-	}
-	return r.deadline(c) / attempts
-}
+// attempt is how long one node may take.
+func (r *Router) attempt(c class) time.Duration { return r.deadline(c) / attempts }
 
 // subject is where a node takes questions.
 func subject(id string) string { return "weir.ask." + id }

@@ -65,7 +65,7 @@ func (r *Router) listen() (*serving, error) {
 	s.sub = sub
 	// Scans may have half of the processors, so that hits go on.
 	atOnce := max(2, runtime.GOMAXPROCS(0))
-	workers := [classes]int{quick: atOnce, scan: max(1, runtime.GOMAXPROCS(0)/2), decision: atOnce}
+	workers := [classes]int{quick: atOnce, scan: max(1, runtime.GOMAXPROCS(0)/2)}
 	for i, n := range workers {
 		for range n {
 			s.working.Go(func() { s.work(&s.queues[i]) })
@@ -121,10 +121,7 @@ func (s *serving) answer(a arrived) {
 		s.send(a.msg, statusRefused, []byte(clip(err.Error(), maxWhy)))
 		return
 	}
-	var fresh api.Freshness
-	if req.class != decision { // which says nothing of hits
-		fresh = r.own() // before what it is said of
-	}
+	fresh := r.own() // before what it is said of
 	text := appendFresh(nil, fresh)
 	text = binary.AppendUvarint(text, uint64(len(req.questions)))
 	for i := range req.questions {

@@ -60,7 +60,7 @@ type result interface {
 
 // kinds reads what kind.append wrote, by number.
 var kinds = [...]func(r *wire.Reader) kind{
-	1: readCount, 2: readSeries, 3: readTop, 4: readKeys, 5: readDeletion, 6: readLimitKeys, 7: readDecision,
+	1: readCount, 2: readSeries, 3: readTop, 4: readKeys, 5: readDeletion,
 }
 
 // change is a kind that changes a key: what was remembered of the key is not given again.
@@ -74,15 +74,13 @@ type change interface {
 	expired(unixMilli int64) bool
 }
 
-// class parts the questions that are answered at once from those that go through
-// many keys or points, and from decisions, that requests wait for: none waits for
-// another.
+// class separates the questions that are answered at once from those that go through
+// many keys or points: none waits for another.
 type class byte
 
 const (
 	quick class = iota
 	scan
-	decision
 	classes
 )
 
@@ -131,7 +129,7 @@ func asError(err error) *weir.Error {
 //	+---+-------+------------+-----+-----------+------------+-----+
 //	| 2 | class | partitions | ttl | questions | question 1 | ... |
 //	+---+-------+------------+-----+-----------+------------+-----+
-//	class       0: counts and deletions, 1: series and lists, 2: decisions
+//	class       0: counts and deletions, 1: series and lists
 //	partitions  that the engine has: sets and hashes mean the same on both sides
 //	ttl         ms; nobody waits for the answers longer after they arrived
 //	questions   how many follow, 1 to 4096

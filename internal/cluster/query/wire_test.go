@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -23,9 +22,6 @@ func someSet() replication.PartitionSet {
 	s.Add(parts - 1)
 	return s
 }
-
-// someRecord is that of a limit "a" of 5 in 1 s.
-const someRecord = "\x01a\x00\x05\x80\x94\xeb\xdc\x03\x05"
 
 func sampleQuestions() [classes][]question {
 	return [classes][]question{
@@ -39,11 +35,6 @@ func sampleQuestions() [classes][]question {
 			{kind: series{weir.AllKeys, epoch - 2, epoch, time.Second}, in: someSet()},
 			{kind: top{time.Unix(epoch, 0), time.Hour, 3, "u"}, in: someSet()},
 			{kind: keys{3, "u", "ua"}, in: someSet()},
-			{kind: limitKeys{someRecord, 2}, in: someSet()},
-		},
-		decision: {
-			{kind: decided{checks: limits.Question{Take: true, Checks: []limits.Check{{Limit: someRecord, Key: "k", N: 1 << 60}, {Limit: "?", Key: "k", Shadow: true}}}}},
-			{kind: decided{checks: limits.Question{Checks: []limits.Check{{Limit: someRecord, Key: "k"}}}}},
 		},
 	}
 }
@@ -95,7 +86,7 @@ func TestALayoutHasItsVersion(t *testing.T) {
 	}
 	sum.Write(appendPart(nil, statusAnswers, 0, true))
 	sum.Write(sampleText())
-	if got, want := sum.Sum32(), uint32(0xf735f510); wireVersion != 2 || got != want {
+	if got, want := sum.Sum32(), uint32(0x9bac4fc7); wireVersion != 2 || got != want {
 		t.Errorf("version %d has the sum %#x, version 2 has %#x: raise wireVersion with each change, and set both here", wireVersion, got, want)
 	}
 	b := sampleRequest(quick, sampleQuestions()[quick][:1])
@@ -112,14 +103,11 @@ func TestALayoutHasItsVersion(t *testing.T) {
 
 func sampleAnswers() ([]*question, []answer) {
 	c := weir.Count{Lower: 3, Estimate: 5, Upper: 5 << 60}
-	quick, scan, decide := sampleQuestions()[0], sampleQuestions()[1], sampleQuestions()[2]
-	use := weir.KeyUse{Key: "k", Limit: weir.Limit{N: 5, Per: time.Second, Burst: 5}, Used: 4, Remaining: 1, Reset: time.Millisecond}
-	said := verdict{Allowed: true, Verdicts: []weir.Verdict{{Allowed: true, Remaining: 3}, {Never: true, RetryAfter: time.Hour, Reset: time.Minute}}}
-	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2], &scan[4], &decide[0], &decide[1]}, []answer{
+	quick, scan := sampleQuestions()[0], sampleQuestions()[1]
+	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2]}, []answer{
 		{result: counting(c)}, {result: counting{}}, {result: deleted(true)}, {result: points{c, c, c, c, c, {}}},
 		{result: ranking{{Key: "u1", Count: c}, {Key: "u2"}}}, {result: names{"ub", "uc"}},
 		{err: &weir.Error{Code: weir.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
-		{result: uses{use, use}}, {result: said}, {err: errMoved},
 	}
 }
 

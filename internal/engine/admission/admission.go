@@ -68,18 +68,16 @@ type share struct {
 	permits  map[grantID]*PermitKey
 	reserved map[partID]*reserved
 	cutAt    int64 // when the last cut was made
-	away     bool  // the partition is not held (held.go)
 	_        [64]byte
 }
 
 // Name is a limit's name, one object for each. It is known while somebody
 // holds it, or keys have states of it.
 type Name struct {
-	Name      string
-	salt      uint64        // of the hashes of its IDs
-	held      int           // KeyedLimits that were not released; guarded by limits.mu
-	states    atomic.Int64  // of its keys
-	Overshoot atomic.Uint64 // see internal/limits
+	Name   string
+	salt   uint64       // of the hashes of its IDs
+	held   int          // KeyedLimits that were not released; guarded by limits.mu
+	states atomic.Int64 // of its keys
 }
 
 // keyState is what a key has used of a limit, and by which plan: the two cache

@@ -52,19 +52,6 @@ func (ls *Table) journalRecord(s *share, record, key string, at int64, n uint64)
 	}
 }
 
-// scope is what a change that comes from a journal is made on.
-type scope byte
-
-const (
-	everywhere scope = iota
-	heldStates       // the states that HoldShare brings back, alone
-	keptStates       // what is kept whether the partition is held or not
-)
-
-func (c scope) has(plan *Plan) bool {
-	return c == everywhere || (c == heldStates) == plan.ofHolders()
-}
-
 // together is how long admissions may have been gathered for a cut, in ns: it tells of all as of
 // the last of them. Those that were gathered for longer are not found by when they were taken, and
 // stay used.
@@ -160,17 +147,15 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 
 // applyReset is Reset that comes from a journal: what was admitted here and comes after it
 // there stays. The caller holds s.mu.
-func (ls *Table) applyReset(s *share, base, key string, on scope) {
+func (ls *Table) applyReset(s *share, base, key string) {
 	for _, name := range ls.namesOf(base) {
-		if st := s.find(ls.hash(name, key), name, key); st != nil && on.has(st.Value.plan) {
+		if st := s.find(ls.hash(name, key), name, key); st != nil {
 			ls.resetState(s, st)
 		}
 	}
-	if on != heldStates {
-		ls.ungrant(s, grantID{base, key})
-		ls.unban(s, grantID{base, key})
-		s.forgetReservedOf(base, key)
-	}
+	ls.ungrant(s, grantID{base, key})
+	ls.unban(s, grantID{base, key})
+	s.forgetReservedOf(base, key)
 }
 
 // resetState forgets what a key has used, but for what no cut has yet. The caller holds s.mu.
@@ -187,42 +172,36 @@ func (ls *Table) resetState(s *share, st *entry) {
 }
 
 // makeChange makes a change that comes from a journal. The caller holds s.mu.
-func (ls *Table) makeChange(s *share, partition int, plan *Plan, a replication.Admission, on scope) {
+func (ls *Table) makeChange(s *share, partition int, plan *Plan, a replication.Admission) {
 	now := ls.Clock.Now()
 	switch plan.change {
 	case changeRefund:
 		st := s.find(ls.hash(plan.Name, a.Key), plan.Name, a.Key)
-		if st != nil && on.has(st.Value.plan) {
+		if st != nil {
 			ls.refund(st, now, ls.timeOf(a.At, now), min(a.N, limit.MaxBurst))
 		}
 	case changeReset:
-		ls.applyReset(s, plan.Name.Name, a.Key, on)
+		ls.applyReset(s, plan.Name.Name, a.Key)
 	case changeForget:
-		ls.forgetKeys(s, plan.rest, func(st *entry) bool {
-			if !on.has(st.Value.plan) {
-				return false
-			}
-			ls.resetState(s, st)
-			return true
-		}, on != heldStates)
+		ls.forgetKeys(s, plan.rest, func(st *entry) { ls.resetState(s, st) })
 	case changeGrant:
-		if g, err := readGrant([]byte(plan.rest)); err == nil && on != heldStates {
+		if g, err := readGrant([]byte(plan.rest)); err == nil {
 			ls.grant(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, g.left, g.until, ceilMs(now+ls.Clock.Ahead()))
 		}
 	case changeSpend:
-		if g := s.grants[grantID{plan.Name.Name, a.Key}]; g != nil && on != heldStates {
+		if g := s.grants[grantID{plan.Name.Name, a.Key}]; g != nil {
 			g.left -= min(g.left, a.N)
 		}
 	case changeBan:
-		if until, err := readBan([]byte(plan.rest)); err == nil && on != heldStates {
+		if until, err := readBan([]byte(plan.rest)); err == nil {
 			ls.ban(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, until, ceilMs(now+ls.Clock.Ahead()))
 		}
 	case changePermit:
-		if holder, ttl, err := readPermit([]byte(plan.rest)); err == nil && on != heldStates {
+		if holder, ttl, err := readPermit([]byte(plan.rest)); err == nil {
 			ls.applyPermit(s, grantID{plan.Name.Name, a.Key}, holder, ls.timeOf(a.At, now), ttl, now)
 		}
 	case changeReserve, changeSettle:
-		ls.makeReserved(s, partition, plan, a, on)
+		ls.makeReserved(s, partition, plan, a)
 	}
 }
 
@@ -376,29 +355,24 @@ func (ls *Table) ForgetKeys(prefix string) (keys int, err error) {
 	for i := range ls.shares {
 		s := &ls.shares[i]
 		s.mu.Lock()
-		keys += ls.forgetKeys(s, prefix, func(st *entry) bool {
+		keys += ls.forgetKeys(s, prefix, func(st *entry) {
 			delete(s.fresh, st)
 			ls.drop(s, st)
-			return true
-		}, true)
+		})
 		ls.journalRecord(s, record, "*", ceilMs(ls.Clock.Now()+ls.Clock.Ahead()), 1)
 		s.mu.Unlock()
 	}
 	return keys, nil
 }
 
-// forgetKeys calls reset with the states of keys that begin with prefix, which tells whether it did, and, if beside, forgets
-// their grants, bans and reservations. It returns of how many keys there was something. The caller holds s.mu.
-func (ls *Table) forgetKeys(s *share, prefix string, reset func(st *entry) bool, beside bool) int {
+// forgetKeys calls reset with the states of keys that begin with prefix, and forgets their grants, bans and reservations. It
+// returns of how many keys there was something. The caller holds s.mu.
+func (ls *Table) forgetKeys(s *share, prefix string, reset func(st *entry)) int {
 	was := map[grantID]struct{}{}
 	s.table.Load().EachWith(prefix, func(st *entry) {
-		if id := (grantID{BaseName(st.Value.plan.Name.Name), st.Key()}); reset(st) {
-			was[id] = struct{}{}
-		}
+		was[grantID{BaseName(st.Value.plan.Name.Name), st.Key()}] = struct{}{}
+		reset(st)
 	})
-	if !beside {
-		return len(was)
-	}
 	for id := range s.grants {
 		if strings.HasPrefix(id.key, prefix) {
 			ls.ungrant(s, id)

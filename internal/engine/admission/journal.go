@@ -59,9 +59,10 @@ func (s *share) cut(list []replication.Admission, clock *keyspace.ClockLimits) [
 	return s.cutSpent(list, ceilMs(clock.Now()+ahead))
 }
 
-func (ls *Table) ApplyAll(partition int, list []replication.Admission, beside bool) error {
+// ApplyAll counts admissions that come from a journal, each at the latest time at which it may have been.
+func (ls *Table) ApplyAll(partition int, list []replication.Admission) error {
 	for _, a := range list {
-		if err := ls.apply(partition, a, beside, everywhere); err != nil {
+		if err := ls.apply(partition, a); err != nil {
 			return err
 		}
 	}
@@ -75,7 +76,7 @@ const strictSlack = time.Second
 
 // apply counts admissions that come from a journal. Memory may be exceeded: what is
 // in use is never dropped.
-func (ls *Table) apply(partition int, a replication.Admission, beside bool, on scope) error {
+func (ls *Table) apply(partition int, a replication.Admission) error {
 	plan, err := ls.Recorded(a.Limit)
 	if err != nil {
 		return err
@@ -91,10 +92,7 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool, on s
 		s := &ls.shares[partition]
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.away {
-			on = keptStates
-		}
-		ls.makeChange(s, partition, plan, a, on)
+		ls.makeChange(s, partition, plan, a)
 		return nil
 	}
 	now := ls.Clock.Now()
@@ -112,20 +110,12 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool, on s
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away && plan.ofHolders() {
-		return nil
-	}
 	hash := ls.hash(plan.Name, a.Key)
 	st := s.find(hash, plan.Name, a.Key)
 	if st == nil {
 		st = ls.put(s, hash, plan, a.Key)
 	} else if st.Value.plan != plan {
 		ls.adopt(st, plan, now)
-	}
-	if beside && !plan.Strict {
-		if free := plan.Peek(&st.Value.state, at, 0).Remaining; a.N > free {
-			plan.Name.Overshoot.Add(a.N - free)
-		}
 	}
 	before := cellBytes(st)
 	plan.Charge(&st.Value.state, at, a.N)
@@ -167,8 +157,7 @@ func (s *share) states(add func(record, key string, state []byte)) {
 	}
 }
 
-// Restore takes states back into an empty share, all or none; of a partition that is
-// not held those that are kept anyway.
+// Restore puts states back into an empty share, all or none.
 func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 	states, beside, err := ls.decodeStates(list)
 	if err != nil {
@@ -178,9 +167,7 @@ func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range states {
-		if !s.away || !states[i].plan.ofHolders() {
-			ls.restoreOne(s, &states[i])
-		}
+		ls.restoreOne(s, &states[i])
 	}
 	ls.restoreGrants(s, beside.grants)
 	for _, b := range beside.bans {

@@ -45,7 +45,7 @@ func TestOutIsKnown(t *testing.T) {
 	if len(list) != 1 || list[0].N != 31 {
 		t.Fatalf("cut %+v", list)
 	}
-	if err := other.ApplyAll(0, list, true); err != nil {
+	if err := other.ApplyAll(0, list); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range []*Table{holder, other} {
@@ -62,7 +62,7 @@ func TestOutIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := holder.Cut(0, nil, nil)
-	if err := other.ApplyAll(0, append(later, list...), true); err != nil { // the older one comes again
+	if err := other.ApplyAll(0, append(later, list...)); err != nil { // the older one comes again
 		t.Fatal(err)
 	}
 	if got := outs(other); len(got) != 0 {

@@ -217,21 +217,13 @@ func (ls *Table) stateOf(s *share, id partID) *entry {
 // applySettle is what a journal has of a part that was settled: rest is to be given back. One that
 // was given back here, as it was not settled in time, by a clock that is ahead, counts as used
 // again. The caller holds s.mu.
-func (ls *Table) applySettle(s *share, id partID, used, rest uint64, now int64, on scope) {
+func (ls *Table) applySettle(s *share, id partID, used, rest uint64, now int64) {
 	r := s.reserved[id]
 	if r == nil {
 		return
 	}
 	st, at := ls.stateOf(s, id), ls.timeOf(r.first, now)
-	if st != nil && !on.has(st.Value.plan) {
-		st = nil
-	}
 	switch {
-	case on == heldStates: // the state has come back without it
-		if st != nil {
-			ls.refund(st, now, at, rest)
-		}
-		return
 	case r.settled && !(r.lapsed && used > 0):
 		return
 	case st == nil:
@@ -268,7 +260,7 @@ func (ls *Table) lapse(s *share) {
 	for id, r := range s.reserved {
 		switch {
 		case nowMs < r.until+lapseAfter:
-		case r.back && !r.settled && !s.away:
+		case r.back && !r.settled:
 			ls.settle(s, id, r, now, 0, 0)
 			r.lapsed = true
 		case nowMs >= r.until+3*lapseAfter:
@@ -344,20 +336,20 @@ func (r *reserved) append(b []byte) []byte {
 }
 
 // makeReserved makes a change of a reservation that comes from a journal. The caller holds s.mu.
-func (ls *Table) makeReserved(s *share, partition int, plan *Plan, a replication.Admission, on scope) {
+func (ls *Table) makeReserved(s *share, partition int, plan *Plan, a replication.Admission) {
 	now := ls.Clock.Now()
 	if plan.change == changeSettle {
 		r := wire.NewReader([]byte(plan.rest))
 		id := partID{plan.Name.Name, a.Key, r.Text(MaxReservationID)}
 		used, rest := r.Uvarint(), r.AtMost(limit.MaxBurst)
 		if r.Done() {
-			ls.applySettle(s, id, used, rest, now, on)
+			ls.applySettle(s, id, used, rest, now)
 		}
 		return
 	}
 	id, made, err := readPart(plan.rest, nil)
 	of := partID{plan.Name.Name, a.Key, id}
-	if err != nil || on == heldStates || s.reserved[of] != nil || made.until+3*lapseAfter <= (now+ls.Clock.Ahead())/msOfNs {
+	if err != nil || s.reserved[of] != nil || made.until+3*lapseAfter <= (now+ls.Clock.Ahead())/msOfNs {
 		return
 	}
 	made.n, made.first = min(a.N, limit.MaxBurst), max(a.At, 0)

@@ -13,9 +13,8 @@ import (
 // Holds tells whether a partition is held. At first all are.
 func (k *Keyspace) Holds(partition int) bool { return !k.partitions[partition].away.Load() }
 
-// Release lets a partition go: see replication.Engine.Release. limits does the same for its
-// limits, before anybody else may change the partition.
-func (k *Keyspace) Release(number int, limits func()) {
+// Release lets a partition go: see replication.Engine.Release.
+func (k *Keyspace) Release(number int) {
 	k.parted.Store(true)
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -24,7 +23,6 @@ func (k *Keyspace) Release(number int, limits func()) {
 	p.away.Store(true)
 	k.releases.Add(1)
 	p.forgetTotal()
-	limits()
 }
 
 // forgetTotal forgets the partition's share of allKeys, and of evicted keys. The caller

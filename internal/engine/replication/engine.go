@@ -45,15 +45,11 @@ type Partitions interface {
 	HeldPartitions() PartitionSet
 
 	// Hold takes a partition back that was released: a state that Cut made, nil where
-	// there is none, and what the journal has after it: hits in then, in order, and
-	// admissions. Hits and admissions that no cut has yet are kept too. Questions are answered
+	// there is none, and what the journal has after it, in order. Hits that no cut has yet are
+	// kept too. What keys have used of limits is kept whether their partition is held or not. Questions are answered
 	// once all is there. It must not run beside Cut. A state that LoadState would refuse is
 	// refused, and so are windows that can't be merged; the partition stays released.
-	Hold(partition int, state []byte, then []Followed, admitted []Admission) error
-
-	// HoldSince is Hold of a state since whose cut the time of day was set forward, by set: see
-	// LoadStateSince.
-	HoldSince(partition int, state []byte, set time.Duration, then []Followed, admitted []Admission) error
+	Hold(partition int, state []byte, then []Followed) error
 
 	// Release lets a partition go: its windows are forgotten, and of its hits only those
 	// are kept that no cut has yet. Only for an engine with Config.Gather, whose journal
@@ -124,7 +120,7 @@ type Cuts interface {
 // Stored brings back what an earlier life of the process stored, or another engine.
 type Stored interface {
 	// LoadState puts a state that Cut made into a partition that has had no hits, or
-	// into one that was released, which takes what is kept of limits in any case alone. A
+	// into one that was released, which takes what keys have used of limits alone. A
 	// state that is damaged, or of an engine with other partitions or another
 	// retention, is refused, and the partition stays empty.
 	LoadState(partition int, state []byte) error
@@ -198,14 +194,6 @@ type Applied interface {
 	// removals of the batch, in order. Hits before an own removal of their key count for AllKeys alone: this one may be in
 	// deltas, in a later batch, or not cut yet. Retract comes before Confirm of the removals in deltas.
 	Retract(partition int, deltas []Delta)
-
-	// ApplyShared is ApplyAdmissions for those of shared limits alone: own ones that were cut
-	// before the partition was held.
-	ApplyShared(partition int, list []Admission) error
-
-	// FollowAdmissions is ApplyAdmissions for those that other nodes decided a moment
-	// ago, beside this one: what is more than the burst counts as limits.Overshoot.
-	FollowAdmissions(partition int, list []Admission) error
 
 	// FollowReceipts is LoadReceipts for those that another node gave a moment ago: they are
 	// as of now, whatever its clock says.

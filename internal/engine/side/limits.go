@@ -18,9 +18,9 @@ type Engine interface {
 	// have another name, of 1 to MaxLimitNameBytes letters, digits or any of ._-, and the
 	// same one for ever.
 	//
-	// The admissions of a shared or strict limit are journaled whatever its period,
-	// those of a node's limit as Limit has it. What a key has used is kept apart for
-	// each node whose alone the limit is; shared and strict limits of one name are one.
+	// The admissions of a leased or strict limit are journaled whatever its period,
+	// those of a node's limit as Limit has it. What a key has used is kept separately for
+	// each node whose alone the limit is; leased and strict limits of one name are one.
 	LimitIn(node string, where limit.Where, name string, l weir.Limit) (*weir.KeyedLimit, error)
 
 	// LimitOfRecord is the limit that a Record tells of, to decide what another node
@@ -86,7 +86,6 @@ func Of(engine *weir.Engine) Engine { return replication.Side(engine) }
 type side interface {
 	Where() limit.Where
 	Record() string
-	Overshoot() uint64
 	Inline() error
 	TakePermit(key string, holder uint64) (admission.Permitted, error)
 	RenewPermit(key string, holder uint64) (admission.Permitted, error)
@@ -97,17 +96,11 @@ type side interface {
 
 func of(l *weir.KeyedLimit) side { return replication.Side(l) }
 
-// Where is what LimitIn was told; of a limit that weir.Engine.Limit made, shared.
+// Where is the argument of LimitIn; of a limit that weir.Engine.Limit made, leased.
 func Where(l *weir.KeyedLimit) limit.Where { return of(l).Where() }
 
 // Record is the limit in bytes: LimitOfRecord of another node's engine makes it again.
 func Record(l *weir.KeyedLimit) string { return of(l).Record() }
-
-// Overshoot is how many admissions of the limit were more than its burst, in an
-// interval of its length, when those of other nodes came to be known here. Each node
-// that knows of them counts them: the largest of these numbers tells, not their sum.
-// It grows from when the journal was opened.
-func Overshoot(l *weir.KeyedLimit) uint64 { return of(l).Overshoot() }
 
 // Inline makes l a limit that requests bring along, as it is from now on: see
 // Engine.ForgetInline. It is for a limit that nothing was asked of yet.
@@ -174,10 +167,6 @@ type PartialEngine interface {
 
 	// KeysIn is weir.Engine.Keys of some partitions.
 	KeysIn(in replication.PartitionSet, prefix, after string, limit int) ([]string, error)
-
-	// LimitKeysIn is Keys of a limit of the engine, of some partitions, all of which must be
-	// held: of others this engine does not know what the keys used of a shared limit.
-	LimitKeysIn(in replication.PartitionSet, of *weir.KeyedLimit, most int) ([]weir.KeyUse, error)
 }
 
 // PartialOf is that side of an engine.

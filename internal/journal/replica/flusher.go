@@ -147,9 +147,8 @@ func (f *Flusher) Written() *Written { return f.written.Load() }
 
 // gatherer is the sink of step 2 of a take (handoff.go).
 type gatherer struct {
-	of  replication.PartitionSet
-	by  []gathered                         // partition
-	set func(message uint64) time.Duration // Holding.Set
+	of replication.PartitionSet
+	by []gathered // partition
 }
 
 func (g gatherer) Wants(partition int) bool              { return g.of.Has(partition) }
@@ -158,9 +157,7 @@ func (g gatherer) Receipts([][]byte, uint64, bool) error { return nil }
 func (g gatherer) Count(b record.Batch, _, _ bool) error {
 	to := &g.by[b.Partition]
 	switch b.Kind {
-	case record.KindAdmissions:
-		to.admit(b.Admissions(), func() time.Duration { return g.set(b.Message) })
-	case record.KindPast: // in no window
+	case record.KindAdmissions, record.KindPast: // in no window
 	default:
 		to.add(b)
 	}
@@ -168,12 +165,10 @@ func (g gatherer) Count(b record.Batch, _, _ bool) error {
 }
 
 // gathered is what the journal has of one partition, in its order. Hits, the windows of a
-// restored backup and clears are steps, since a removal or a clear takes what is before it;
-// admissions are apart, since neither touches them.
+// restored backup and clears are steps, since a removal or a clear takes what is before it.
 type gathered struct {
-	steps    []step
-	admitted []told
-	entries  int // how many there are; of windows, as many as take their bytes
+	steps   []step
+	entries int // how many there are; of windows, as many as take their bytes
 }
 
 // step is either deltas or a batch of a restored backup. That stays encoded until it is
@@ -200,9 +195,6 @@ func (g *gathered) add(b record.Batch) {
 	}
 	if b.Kind == record.KindClear {
 		g.steps, g.entries = nil, 0
-		for _, a := range g.admitted {
-			g.entries += len(a.list)
-		}
 	}
 	then := b.Then
 	b.Entries, b.Then = bytes.Clone(b.Entries), nil // else it keeps the whole message in memory
@@ -211,27 +203,6 @@ func (g *gathered) add(b record.Batch) {
 	for _, b := range then {
 		g.add(b)
 	}
-}
-
-// told are admissions at times by a clock that may be set before they are counted: set is by how
-// much it was since, when it is asked.
-type told struct {
-	list []replication.Admission
-	set  func() time.Duration
-}
-
-// admit appends admissions.
-func (g *gathered) admit(list []replication.Admission, set func() time.Duration) {
-	g.admitted = append(g.admitted, told{list, set})
-	g.entries += len(list)
-}
-
-// admissions are those that were gathered, by the clock as it is now. It is asked once.
-func (g *gathered) admissions() (list []replication.Admission) {
-	for _, a := range g.admitted {
-		list = append(list, moved(a.list, a.set())...)
-	}
-	return list
 }
 
 // followed is what was gathered of hits, as the engine takes it.

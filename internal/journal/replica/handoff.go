@@ -45,7 +45,7 @@ func (r *Replica) beginHandOff(partitions []int, snaps []*record.Snapshot) (t *h
 		}
 	}
 	t = &handOff{partitions: partitions, snaps: snaps, upTo: r.audit.Stream, stands: make([][]record.OriginPosition, r.audit.Partitions)}
-	t.gathered = gatherer{replication.NewPartitionSet(r.audit.Partitions), make([]gathered, r.audit.Partitions), r.sinceSet}
+	t.gathered = gatherer{replication.NewPartitionSet(r.audit.Partitions), make([]gathered, r.audit.Partitions)}
 	r.holding.busy.Store(true)
 	for _, p := range partitions {
 		t.arrivals = append(t.arrivals, &arrival{held: make(chan error, 1)})
@@ -95,7 +95,7 @@ func (r *Replica) commitHandOff(t *handOff) error {
 		c := r.holding.arrivals[p]
 		c.ready, c.before = true, t.gathered.by[p]
 		if t.snaps[p] != nil {
-			c.state, c.from = t.snaps[p].State, t.snaps[p].From
+			c.state = t.snaps[p].State
 		}
 		r.inherit(t, p)
 	}
@@ -179,7 +179,7 @@ func (r *Replica) completeHandOff(partition int, c *arrival) {
 		return
 	}
 	r.holding.upTo[partition] = r.encoder.Seqs[partition]
-	c.held <- replication.Of(r.engine).HoldSince(partition, c.state, r.sinceSet(c.from), slices.Concat(c.before.followed(), c.then.followed()), slices.Concat(c.before.admissions(), c.then.admissions()))
+	c.held <- replication.Of(r.engine).Hold(partition, c.state, slices.Concat(c.before.followed(), c.then.followed()))
 }
 
 // OwnAsOf is up to when this node's own flushes came back from the journal, by its clock.

@@ -135,7 +135,7 @@ func TestTheClockIsSetAroundAHandOff(t *testing.T) {
 			const key = "k"
 			partition := replication.Of(n.e).PartitionOf(key)
 			limitOf := func(n *taking) *weir.KeyedLimit {
-				l, err := side.Of(n.e).LimitIn("n", limit.WhereShared, "hourly", weir.Limit{N: 5, Per: time.Hour})
+				l, err := side.Of(n.e).LimitIn("n", limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
 				n.must(err)
 				return l
 			}

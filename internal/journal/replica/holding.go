@@ -48,7 +48,6 @@ type arrival struct {
 
 	ready  bool // it is held with the next cut
 	state  []byte
-	from   uint64   // the message that the state goes up to
 	before gathered // of the journal, between the state and then
 	held   chan error
 }
@@ -139,32 +138,23 @@ func (h *Holding) apply(b record.Batch, own bool) {
 // deltas are lists for batches on their way to the engine, which keeps none.
 var deltas = sync.Pool{New: func() any { return new([]replication.Delta) }}
 
-// admissions of limits that every node keeps are applied at once; the others are kept for
-// a partition that is coming.
+// admissions are applied whether the partition is held or not: every node keeps what keys have used of limits. Own
+// ones counted when they were made.
 //
 // Those that come while this node decides count by how old they were when they were cut,
 // by their origin's one clock, before now: whatever the two clocks show, none counts as
 // earlier than it was. The time on the way is added to that.
 func (h *Holding) admissions(b record.Batch, own, deciding bool) error {
-	list, engine := b.Admissions(), replication.Of(h.engine)
-	set := func() time.Duration { return h.sinceSet(b.Message) }
-	if deciding && !own {
-		restamp(list, b.CutAt, engine.Wall().UnixMilli())
-		was := engine.LimitClockBehind()
-		set = func() time.Duration { return engine.LimitClockBehind() - was }
-	}
-	if c := h.arrivals[b.Partition]; c != nil && c.room(h.maxThen) {
-		c.then.admit(list, set)
-	}
-	switch {
-	case own && (h.countedBefore(b, own) || !engine.Holds(b.Partition)):
+	if own {
 		return nil
-	case own:
-		return engine.ApplyShared(b.Partition, moved(list, set()))
-	case deciding:
-		return engine.FollowAdmissions(b.Partition, list)
 	}
-	return engine.ApplyAdmissions(b.Partition, moved(list, set()))
+	list, engine := b.Admissions(), replication.Of(h.engine)
+	if deciding {
+		restamp(list, b.CutAt, engine.Wall().UnixMilli())
+	} else {
+		list = moved(list, h.sinceSet(b.Message))
+	}
+	return engine.ApplyAdmissions(b.Partition, list)
 }
 
 // restamp tells admissions by this node's clock, now, both in Unix ms.

@@ -101,8 +101,7 @@ func (n *simNode) learnOwn(f *simFlush) {
 }
 
 // learnFollowed notes what a message made whole that was followed: of another life it
-// counts as of when it came. Own ones were told by the clock, where the partition was not
-// held meanwhile.
+// counts as of when it came.
 func (n *simNode) learnFollowed(sequence uint64) {
 	f := n.c.model.whole[sequence]
 	if f == nil {
@@ -110,23 +109,27 @@ func (n *simNode) learnFollowed(sequence uint64) {
 	}
 	now := n.c.rightly()
 	for _, u := range f.used() {
-		_, known := n.ages[u]
-		switch own := f.Incarnation == n.r.encoder.Incarnation; {
-		case n.c.shares && own:
-			n.ages.learn(u, n.asRead(f), now)
-		case n.c.shares || !known: // else a snapshot had it
-			n.ages.learn(u, asTold(now-f.cut), now)
+		if _, known := n.ages[u]; !known { // else it is its own, or a snapshot had it
+			n.ages.learn(u, asTold(now-f.cut, u.key), now)
 		}
 	}
 }
 
-// asTold is the age of what was told in ms.
-func asTold(by int64) simAge { return simAge{by - simRounding, by + simRounding} }
+// simSlack is by how many ms the admissions of the scarce limit, which one node may decide for all, count as later.
+const simSlack = 1000
+
+// asTold is the age in ms of admissions of a key that the journal has.
+func asTold(by int64, key string) simAge {
+	if strings.HasPrefix(key, "s") {
+		by += simSlack
+	}
+	return simAge{by - simRounding, by + simRounding}
+}
 
 // asRead is the age of what a flush of the log told by its origin's clock, where it is read now:
 // later by what the reader's clock was set forward since.
-func (n *simNode) asRead(f *simFlush) simAge {
-	return asTold(f.clock - n.clock.Milliseconds() + n.sinceSet(f.sequence))
+func (n *simNode) asRead(f *simFlush, key string) simAge {
+	return asTold(f.clock-n.clock.Milliseconds()+n.sinceSet(f.sequence), key)
 }
 
 // learnRead notes what is read in the journal, from a message up to the one before next, by
@@ -141,7 +144,7 @@ func (n *simNode) learnRead(start uint64) {
 			if _, known := n.ages[u]; known { // by a snapshot
 				continue
 			}
-			by := n.asRead(f)
+			by := n.asRead(f, u.key)
 			if f.begins < start {
 				by.least = simMissing
 			}
@@ -183,40 +186,11 @@ func (n *simNode) inherit(s simSlot) {
 	}
 }
 
-// learnArrived is learnTaken of the partitions that a cut took, of those that were to be.
-func (n *simNode) learnArrived(arriving map[int]*arrival) {
+// checkArrived checks that the node holds the partitions that a cut took.
+func (n *simNode) checkArrived(arriving map[int]*arrival) {
 	for _, p := range slices.Sorted(maps.Keys(arriving)) {
 		if !replication.Of(n.e).Holds(p) {
 			n.c.failf("%s cut partition %d, which was ready to be taken, and does not hold it", n.name, p)
-			continue
-		}
-		n.learnTaken(p, n.arriving[p])
-		delete(n.arriving, p)
-	}
-}
-
-// learnTaken notes what a partition knows that was taken while the node runs: by its
-// snapshot, and by the journal, from before and after it began to be taken: which of these
-// two tells is not asked.
-func (n *simNode) learnTaken(partition int, s simSlot) {
-	for u := range s.ages {
-		delete(n.ages, u)
-	}
-	n.inherit(s)
-	now := n.c.rightly()
-	for _, f := range n.c.model.flushes {
-		for _, u := range f.used() {
-			if replication.Of(n.e).PartitionOf(u.key) != partition {
-				continue
-			}
-			if _, inherited := s.ages[u]; inherited {
-				continue
-			}
-			if followed := f.sequence > 0 && f.sequence < n.r.Next(); followed {
-				n.ages.learn(u, n.asRead(f), now)
-			} else if age, known := n.ages[u]; known { // it is on its way, or of before the partition was held
-				n.ages[u] = age.or(simAge{simMissing, age.most})
-			}
 		}
 	}
 }

@@ -58,7 +58,6 @@ type simNode struct {
 	unseen     uint64               // the next of them
 	met        map[uint64]time.Time // by origin: when it first followed something of it in this life
 	ages       simAges
-	arriving   map[int]simSlot // partitions that the next cut takes, from what slot
 
 	stalled time.Duration // until then it follows nothing
 	batch   int           // snapshots of the last flush that are not stored yet, nor given up
@@ -133,7 +132,7 @@ func (n *simNode) newEngine() {
 	if n.c.crowded {
 		cfg.Memory = simPartitions * simMemory
 	}
-	n.base, n.ages, n.arriving = n.clock, simAges{}, map[int]simSlot{}
+	n.base, n.ages = n.clock, simAges{}
 	e, err := weir.New(cfg)
 	n.c.must(err)
 	n.e = e
@@ -249,14 +248,14 @@ func (n *simNode) tick(run int) bool {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))
 		}
-		n.learnArrived(arriving)
+		n.checkArrived(arriving)
 		n.offer(n.f.End(), n.with(n.f.cut.Snaps))
 		return true
 	}
 	n.sending = n.c.model.cut(n.r.encoder.Incarnation, n.r.encoder.Flush, n.f.Parts(), n.ops, n.once)
 	n.sending.leaving = n.leaving
 	n.learnOwn(n.sending)
-	n.learnArrived(arriving)
+	n.checkArrived(arriving)
 	n.snaps = n.with(n.f.cut.Snaps)
 	n.c.w.Logf("%s cuts flush %d: %d ops, %d parts, %d snapshots", n.name, n.sending.flush, len(n.ops), len(n.f.Parts()), len(n.snaps))
 	n.ops, n.once = nil, nil

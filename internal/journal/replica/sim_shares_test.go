@@ -80,7 +80,7 @@ func (t *simTaking) Snapshots(partitions []int) ([]*record.Snapshot, error) {
 	snaps := make([]*record.Snapshot, simPartitions)
 	for _, p := range partitions {
 		var err error
-		if snaps[p], t.in[p], err = t.newestSnapshot(p); err != nil {
+		if snaps[p], _, err = t.newestSnapshot(p); err != nil {
 			return nil, err
 		}
 	}
@@ -129,9 +129,6 @@ func (t *simTaking) Read(from, to uint64, each func(sequence uint64, data []byte
 
 func (t *simTaking) Hurry(partitions []int) {
 	n := t.simNode
-	for _, p := range partitions {
-		n.arriving[p] = t.in[p]
-	}
 	if !n.c.healed && n.c.w.Chance(.4) { // its own hits from before are on their way still
 		n.takes, n.listed, n.wants = true, false, slices.Clone(partitions)
 		n.stall()
@@ -162,11 +159,6 @@ func (t *simTaking) ended(err error) {
 		return
 	}
 	n.c.w.Logf("%s did not take partitions %d: %v", n.name, t.partitions, err)
-	for _, p := range t.partitions {
-		if n.r.holding.arrivals[p] == nil {
-			delete(n.arriving, p)
-		}
-	}
 	if errors.Is(err, ErrCannotCatchUp) && !errors.Is(err, errTrimmed) && n.c.holes == simSound && len(n.c.spoiled) == 0 {
 		n.c.failf("%s: %v", n.name, err)
 	}

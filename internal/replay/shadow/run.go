@@ -193,7 +193,7 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 func (c *clerk) limit(ctx context.Context, a *account, top int) Limit {
 	l := Limit{
 		Name: a.policy.Name, Keys: a.policy.Keys, By: a.policy.By, Rule: a.rule.report(), Algorithm: a.policy.Limit.Algorithm.String(),
-		Mode: a.policy.Mode.String(), Enforced: !a.shadow, Where: a.policy.Where.String(),
+		Mode: a.policy.Mode.String(), Enforced: !a.shadow, Where: a.policy.WhereText(),
 		Requests: a.requests, Allowed: a.allowed, Denied: a.denied, DeniedShare: share(a.denied, a.requests),
 		Elsewhere: a.elsewhere, Undecided: a.undecided, DistinctKeys: a.keys, DeniedKeys: a.deniedKeys,
 		Needs: []Need{}, Timeline: Timeline{Requests: []uint64{}, Denied: []uint64{}}, Top: []Key{},

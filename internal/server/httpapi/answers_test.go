@@ -68,10 +68,6 @@ func (e *elsewhere) Delete(_ context.Context, key string) (bool, error) {
 	return e.engine.Delete(key)
 }
 
-func (e *elsewhere) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
-	return []weir.KeyUse{{Key: "far of " + l.Name(), Limit: weir.Limit{N: 4, Burst: 4}, Used: uint64(n)}}, e.fail
-}
-
 // newElsewhereAPI is a server whose engine has nothing: another one has three hits
 // of a.
 func newElsewhereAPI(t *testing.T, cfg options) (*testAPI, *elsewhere) {
@@ -93,7 +89,7 @@ func newElsewhereAPI(t *testing.T, cfg options) (*testAPI, *elsewhere) {
 func TestAnswersOfOthers(t *testing.T) {
 	a, _ := newElsewhereAPI(t, options{Backend: service.Backend{Route: func() backend.RouteStats {
 		return backend.RouteStats{
-			Asked: 1, Joined: 2, Repeated: 3, Requests: 4, Failed: 5, Unanswered: 6, Refused: 7, Served: 8, Dropped: 9, Asking: 10, Decisions: 11, Undecided: 12,
+			Asked: 1, Joined: 2, Repeated: 3, Requests: 4, Failed: 5, Unanswered: 6, Refused: 7, Served: 8, Dropped: 9, Asking: 10,
 		}
 	}}})
 	for path, want := range map[string]string{
@@ -116,17 +112,16 @@ func TestAnswersOfOthers(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	metrics := a.get("/metrics").body
-	for i, name := range []string{"asked_total", "joined_total", "repeated_total", "requests_total", "failed_requests_total", "unanswered_total", "refused_total", "served_total", "dropped_total", "asking", "decisions_total", "undecided_total"} {
-		if want := "weir_route_" + name + " " + []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}[i] + "\n"; !strings.Contains(metrics, want) {
+	for i, name := range []string{"asked_total", "joined_total", "repeated_total", "requests_total", "failed_requests_total", "unanswered_total", "refused_total", "served_total", "dropped_total", "asking"} {
+		if want := "weir_route_" + name + " " + []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}[i] + "\n"; !strings.Contains(metrics, want) {
 			t.Errorf("no %q in the metrics", want)
 		}
 	}
 }
 
-// Decisions are counted under keys like others, and what keys used of shared limits is
-// asked of those that hold them.
+// Decisions are counted under keys like others. What keys used of limits every node knows.
 func TestLimitsOfOthers(t *testing.T) {
-	set, err := policy.Parse("p.yaml", []byte(`limits: [{name: l, keys: "*", limit: 9, per: 1m, where: shared}, {name: own, keys: "*", limit: 9, per: 1m, where: node}]`))
+	set, err := policy.Parse("p.yaml", []byte(`limits: [{name: l, keys: "*", limit: 9, per: 1m}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,14 +141,12 @@ func TestLimitsOfOthers(t *testing.T) {
 	if r := a.get("/v1/limits"); r.status != http.StatusOK || !strings.Contains(r.body, `"denied":{"lower":5,`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if r := a.get("/v1/limits/l/keys?n=3"); r.status != http.StatusOK || !strings.Contains(r.body, `"keys":[{"key":"far of l","used":3,"burst":4,`) {
-		t.Errorf("%d %s", r.status, r.body)
+	var d admit.Decision
+	if err := live.Take([]admit.Request{{Key: "k", N: 3}}, &d); err != nil {
+		t.Fatal(err)
 	}
 	answers.fail = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
-	if r := a.get("/v1/limits/l/keys"); r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, "partition 5 is away") {
-		t.Errorf("%d %s", r.status, r.body)
-	}
-	if r := a.get("/v1/limits/own/keys"); r.status != http.StatusOK || !strings.Contains(r.body, `"keys":[]`) {
+	if r := a.get("/v1/limits/l/keys"); r.status != http.StatusOK || !strings.Contains(r.body, `"keys":[{"key":"k","used":3,"burst":9,`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }

@@ -7,15 +7,16 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/policy"
 )
 
-// nobody decides strict limits: the node that does is away.
+// nobody decides strict and leased limits: the owners are unreachable.
 type nobody struct{}
+
+func (nobody) Take([]weir.Check, []weir.Verdict) (allowed, decided bool) { return false, false }
 
 func (nobody) Group(string) int { return 0 }
 
@@ -27,17 +28,11 @@ func (nobody) Change(side.Change, weir.Check) (made side.Changed, answered bool,
 	return made, false, nil
 }
 
-// gone holds the keys that begin with g, and is away.
-type gone struct{ nobody }
-
-func (gone) Holds(key string) bool { return key[0] != 'g' }
-
 // What limits do among nodes is told by the answer, the list of policies and metrics.
 func TestLimitsAmongNodes(t *testing.T) {
 	set, err := policy.Parse("policies.yaml", []byte(`limits:
   - {name: closed, keys: "c", limit: 9, per: 1m, where: strict}
   - {name: share, keys: "s", limit: 9, per: 1m, where: strict, away: share}
-  - {name: shared, keys: "k", limit: 2, per: 1m, where: shared}
   - {name: own, keys: "n", limit: 2, per: 1m, where: node}
   - {name: far, keys: "g", limit: 2, per: 1m, where: shared}
 `))
@@ -49,7 +44,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: nobody{}, Shared: gone{}})
+	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: nobody{}, Leased: nobody{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,25 +60,18 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if r := a.allow(`{"key":"s"}`); r.status != 200 || !strings.Contains(r.body, `"away":"share",`) || !strings.Contains(r.body, `"remaining":2,`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if r := a.allow(`{"key":"g"}`); r.status != 200 || !strings.Contains(r.body, `"away":"own",`) {
-		t.Errorf("%d %s", r.status, r.body)
-	}
-	if r := a.allow(`{"key":"g","limit":{"n":1,"per":"1s"}}`); r.status != 200 || !strings.Contains(r.body, `"away":"own",`) {
-		t.Errorf("%d %s", r.status, r.body)
-	}
-	// Two of another node, beside one that was admitted here.
-	a.allow(`{"key":"k"}`)
-	kl, _ := live.Limit("shared")
-	if err := replication.Of(engine).FollowAdmissions(replication.Of(engine).PartitionOf("k"), []replication.Admission{{Limit: side.Record(kl), Key: "k", At: start.UnixMilli(), N: 2}}); err != nil {
-		t.Fatal(err)
+	for _, body := range []string{`{"key":"g"}`, `{"key":"g","limit":{"n":1,"per":"1s"}}`} {
+		if r := a.allow(body); r.status != 503 || !strings.Contains(r.body, `"code":"owner_unreachable"`) {
+			t.Errorf("%s: %d %s", body, r.status, r.body)
+		}
 	}
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"where":"strict","away":"share"`) || !strings.Contains(r.body, `"where":"node",`) {
 		t.Errorf("%s", r.body)
 	}
 	r = a.get("/metrics")
 	for _, want := range []string{
-		`weir_limit_overshoot_total{limit="shared"} 1`, `weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="share",limit="share"} 1`,
-		`weir_limit_away_total{away="own",limit="far"} 1`, `weir_limit_away_total{away="own",limit="shared"} 0`, `weir_limit_away_total{away="own",limit="inline/*"} 1`,
+		`weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="share",limit="share"} 1`,
+		`weir_limit_away_total{away="closed",limit="far"} 1`, `weir_limit_away_total{away="closed",limit="inline/*"} 1`,
 		"weir_leased_local_total 11", "weir_leased_messages_total 12", "weir_leased_served_total 13", "weir_leased_short_total 14",
 		"weir_leased_keys 15", "weir_leased_lent 16", "weir_leased_out 17",
 		"weir_limit_strict_lost_total 0", "weir_strict_groups_held 5", "weir_strict_decided_total 6", "weir_strict_forwarded_total 7",

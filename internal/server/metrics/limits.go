@@ -3,22 +3,20 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/limits"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
 // limitCollector says how limits keep their word among nodes. There are two series
 // for each policy, of strict ones three.
 type limitCollector struct {
-	policies              *admit.Live
-	overshoot, away, lost *prometheus.Desc
-	strict                *figures[backend.StrictStats] // nil: nodes decide no strict limits for each other
-	leased                *figures[backend.LeasedStats] // nil: they lend each other nothing
+	policies   *admit.Live
+	away, lost *prometheus.Desc
+	strict     *figures[backend.StrictStats] // nil: nodes decide no strict limits for each other
+	leased     *figures[backend.LeasedStats] // nil: they lend each other nothing
 }
 
 func newLimitCollector(policies *admit.Live, stats func() backend.StrictStats, leased func() backend.LeasedStats) *limitCollector {
@@ -26,10 +24,9 @@ func newLimitCollector(policies *admit.Live, stats func() backend.StrictStats, l
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	c := &limitCollector{
-		policies:  policies,
-		overshoot: desc("weir_limit_overshoot_total", "Admissions of a shared limit above its burst within its interval, found when admissions of other nodes arrived. Every node finds them: take the largest, not the sum.", "limit"),
-		away:      desc("weir_limit_away_total", "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share); of a shared one without a node that holds the key: own (by what this node itself has admitted). inline/* is all limits that requests bring along.", "limit", "away"),
-		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile."),
+		policies: policies,
+		away:     desc("weir_limit_away_total", "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share). inline/* is all limits that requests bring along.", "limit", "away"),
+		lost:     desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile."),
 	}
 	if leased != nil {
 		c.leased = newLeasedFigures(leased)
@@ -55,7 +52,7 @@ func newLimitCollector(policies *admit.Live, stats func() backend.StrictStats, l
 }
 
 func (c *limitCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.overshoot, c.away, c.lost} {
+	for _, d := range []*prometheus.Desc{c.away, c.lost} {
 		out <- d
 	}
 	if c.strict != nil {
@@ -72,20 +69,14 @@ func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	live := c.policies
 	for _, p := range live.Set().Policies() {
-		switch p.Where {
-		case limit.WhereShared:
-			if l, known := live.Limit(p.Name); known { // else it left the file just now
-				counter(c.overshoot, side.Overshoot(l), p.Name)
-			}
-			counter(c.away, live.Away(p.Name).Own, p.Name, policy.AwayOwn.String())
-		case limit.WhereStrict, limit.WhereLeased:
+		if p.ByOne() {
 			n := live.Away(p.Name)
 			counter(c.away, n.Closed, p.Name, "closed")
 			counter(c.away, n.Open, p.Name, "open")
 			counter(c.away, n.Share, p.Name, "share")
 		}
 	}
-	counter(c.away, live.Away(admit.InlineAway).Own, admit.InlineAway, policy.AwayOwn.String())
+	counter(c.away, live.Away(admit.InlineAway).Closed, admit.InlineAway, policy.AwayClosed.String())
 	counter(c.lost, live.StrictLost())
 	if c.strict != nil {
 		c.strict.Collect(out)

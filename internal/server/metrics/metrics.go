@@ -175,11 +175,7 @@ func newRouteCollector(stats func() backend.RouteStats) *figures[backend.RouteSt
 		func(s backend.RouteStats) float64 { return float64(s.Served) })
 	add(counter, "weir_route_dropped_total", "Messages of other nodes that this node did not answer, because they had waited for too long or were too many.",
 		func(s backend.RouteStats) float64 { return float64(s.Dropped) })
-	add(counter, "weir_route_decisions_total", "Decisions of shared limits that were put to nodes that hold the key.",
-		func(s backend.RouteStats) float64 { return float64(s.Decisions) })
-	add(counter, "weir_route_undecided_total", "Decisions of shared limits that no holder made in time: this node did, by what it has admitted itself.",
-		func(s backend.RouteStats) float64 { return float64(s.Undecided) })
-	add(gauge, "weir_route_asking", "Questions and decisions that wait for other nodes now.",
+	add(gauge, "weir_route_asking", "Questions that wait for other nodes now.",
 		func(s backend.RouteStats) float64 { return float64(s.Asking) })
 	return c
 }

@@ -97,6 +97,9 @@ func (f *PolicyFile) note(err error) {
 func (f *PolicyFile) logUse(live *admit.Live, log *slog.Logger) {
 	set := live.Set()
 	log.Info("policies are in use", "file", f.path, "policies", set.Len()+len(set.Concurrencies()))
+	for _, w := range set.Warnings(f.path) {
+		log.Warn("policy file", "problem", w.String())
+	}
 }
 
 // logReload tells of a file that was read again: each fault in a line of its own.

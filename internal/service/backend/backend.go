@@ -211,9 +211,7 @@ type RouteStats struct {
 	Refused    uint64 // questions not asked, because too many waited
 	Served     uint64 // questions of other nodes that were answered
 	Dropped    uint64 // messages of other nodes that waited for too long or were too many
-	Asking     int    // questions and decisions under way now
-	Decisions  uint64 // decisions of shared limits that were put to other nodes
-	Undecided  uint64 // those that no holder made in time, or that were too many: this node did by itself
+	Asking     int    // questions under way now
 }
 
 // StrictStats are the figures of the strict limits that nodes decide for each other,

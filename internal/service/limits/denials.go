@@ -129,7 +129,7 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 		}
 		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
 		if s.denials.Node() == "" {
-			l.Where = m.Policy.Where.String()
+			l.Where = m.Policy.WhereText()
 		}
 		l.Override = m.Limit != m.Policy.Limit
 		if parts := m.Parts(); parts != nil {

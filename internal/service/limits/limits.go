@@ -18,7 +18,6 @@ import (
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -42,9 +41,9 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 		made := api.LimitPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door, Version: p.Version,
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
-			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
+			Mode: p.Mode.String(), Where: p.WhereText(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
 		}
-		if p.Where.ByOne() {
+		if p.ByOne() {
 			made.Away = p.Away.String()
 		}
 		made.Regions, made.Global = regionParts(p.Parts), p.Global
@@ -77,7 +76,7 @@ const mostLimitKeys = 10_000
 
 // LimitKeys lists the keys that have used most of a policy, at most n of them. All keys that the policy
 // is for must be the caller's. Of those that it counts, the caller's are listed.
-func (s *Service) LimitKeys(ctx context.Context, c access.Caller, name string, n int) (api.LimitKeysAnswer, error) {
+func (s *Service) LimitKeys(_ context.Context, c access.Caller, name string, n int) (api.LimitKeysAnswer, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {
 		return api.LimitKeysAnswer{}, err
@@ -94,19 +93,11 @@ func (s *Service) LimitKeys(ctx context.Context, c access.Caller, name string, n
 	if !known {
 		return api.LimitKeysAnswer{}, s.unknownLimit(may, name)
 	}
-	ask := s.parts.Sources.Own().LimitKeys
-	if side.Where(l) != limit.WhereShared {
-		ask = s.parts.Sources.Held().LimitKeys // each node knows all of it
-	}
 	looked := n
 	if !may.All() {
 		looked = max(n, mostLimitKeys)
 	}
-	uses, err := ask(ctx, l, looked)
-	if err != nil {
-		return api.LimitKeysAnswer{}, request.As(err)
-	}
-	uses = slices.DeleteFunc(uses, func(u weir.KeyUse) bool { return !may.Holds(u.Key) })
+	uses := slices.DeleteFunc(l.Keys(looked), func(u weir.KeyUse) bool { return !may.Holds(u.Key) })
 	uses = uses[:min(n, len(uses))]
 	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
 	for i, u := range uses {

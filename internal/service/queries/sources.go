@@ -105,9 +105,6 @@ type Answers interface {
 	Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error)
 	Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error)
 	Delete(ctx context.Context, key string) (bool, error)
-
-	// LimitKeys is weir.KeyedLimit.Keys of a shared limit.
-	LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error)
 }
 
 // held answers from the engine, which holds all keys and has applied all that is asked for.
@@ -145,10 +142,6 @@ func (h held) Keys(_ context.Context, _ uint64, prefix, after string, limit int)
 }
 
 func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.engine.Delete(key) }
-
-func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
-	return l.Keys(n), nil
-}
 
 // SourceBounds are of what is known: how many hits of a node that is late are missing,
 // nobody knows.

@@ -184,10 +184,6 @@ func (w *Worldwide) Delete(ctx context.Context, key string) (bool, error) {
 	return w.own.Delete(ctx, key)
 }
 
-func (w *Worldwide) LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
-	return w.own.LimitKeys(ctx, l, n)
-}
-
 // RegionCounts are the parts of regions in the count i of the last Counts.
 func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
 	parts := w.parts[i]
