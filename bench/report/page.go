@@ -13,43 +13,43 @@ var textbookDesigns = []string{"deque", "ring", "total", "cached", "tiers", "sec
 
 // titles say more than the names of the designs.
 var titles = map[string]string{
-	"deque":                               "deque of (second, count)",
-	"ring":                                "ring of seconds (mod 300)",
-	"total":                               "ring with running total",
-	"cached":                              "running total with query cache",
-	"tiers":                               "300 × 1 s + 48 × 30 min + 14 × 12 h",
+	"deque":                               "deque",
+	"ring":                                "ring",
+	"total":                               "running total",
+	"cached":                              "cached total",
+	"tiers":                               "tiers",
 	"seconds":                             "map of seconds",
-	"atomic.Int64":                        "one atomic.Int64 (no windows)",
-	"xsync.Counter":                       "xsync.Counter (no windows)",
-	"VictoriaMetrics.Counter":             "VictoriaMetrics Counter (no windows)",
-	"ratecounter":                         "ratecounter (20 slots, wall clock)",
+	"atomic.Int64":                        "atomic.Int64",
+	"xsync.Counter":                       "xsync.Counter",
+	"VictoriaMetrics.Counter":             "VictoriaMetrics Counter",
+	"ratecounter":                         "ratecounter",
 	"weir":                                "**weir**",
-	"weir-bounds":                         "weir: upper bound less lower bound",
+	"weir-bounds":                         "weir: upper less lower bound",
 	"weir.Counter":                        "**weir.Counter**",
 	"weir.Engine":                         "**weir.Engine**, one key",
 	"weir.Counter.HitAt":                  "**weir.Counter**, HitAt",
 	"weir.Counter.Hit":                    "**weir.Counter**, Hit (own clock)",
 	"weir.Engine.HitAt":                   "**weir.Engine**, HitAt",
 	"weir.Engine.Hit":                     "**weir.Engine**, Hit (own clock)",
-	"weir.Engine.HitAt-64k-hits-a-second": "**weir.Engine**, HitAt, time moves on every 65,536 hits",
-	"weir.Engine.HitAt-blocks":            "**weir.Engine**, Expect of 64 keys and HitExpected of each",
-	keyedFloor:                            "xsync.Map and an atomic.Int64 each (no windows): the floor",
-	"RWMutex+map+deque":                   "map under a RWMutex, a deque each",
-	"xsync.Map+deque":                     "xsync.Map, a deque each",
+	"weir.Engine.HitAt-64k-hits-a-second": "**weir.Engine**, HitAt, 65,536 hits a second",
+	"weir.Engine.HitAt-blocks":            "**weir.Engine**, blocks of 64 keys",
+	keyedFloor:                            "floor: xsync.Map of atomic.Int64",
+	"RWMutex+map+deque":                   "deques in a map with RWMutex",
+	"xsync.Map+deque":                     "deques in xsync.Map",
 	"weir-gcra":                           "**weir**, gcra",
 	"weir-window":                         "**weir**, window",
 	"weir-fixed":                          "**weir**, fixed",
-	xTimeRate:                             "xsync.Map, an x/time/rate limiter each",
+	xTimeRate:                             "x/time/rate in xsync.Map",
 	"go-limiter":                          "go-limiter",
 	"ulule-limiter":                       "ulule/limiter",
 	"throttled":                           "throttled, GCRA",
-	"xsync.Map+slidingwindow":             "xsync.Map, a RussellLuo/slidingwindow each",
-	"empty-handler":                       "net/http, a handler that reads the body",
+	"xsync.Map+slidingwindow":             "slidingwindow in xsync.Map",
+	"empty-handler":                       "empty net/http handler",
 	"weir-serve":                          "**weir serve**, durable",
 	"weir-serve-ephemeral":                "**weir serve --ephemeral**",
-	"weir-replay":                         "**weir replay**, keys `url:{path}` and `host:{host}`",
+	"weir-replay":                         "**weir replay**, two keys a line",
 	"awk":                                 "`awk '{c[$7]++}'`",
-	"goaccess":                            "goaccess, all its panels, to JSON",
+	"goaccess":                            "goaccess, all panels",
 }
 
 func title(design string) string {
@@ -72,7 +72,9 @@ More: [Redis and gRPC](benchmarks-doors.md), [the journal](benchmarks-journal.md
 {{.Machine}}
 
 Every cell is the median of all rounds and the largest deviation from it. In each round, all designs of a table run in one process, one after the
-other. The textbook designs (bench/textbook) are as fast as each can be under one mutex.
+other. The textbook designs (bench/textbook) are as fast as each can be under one mutex. *Deque* stores (second, count), *ring* one slot per second. *Running total* is a ring with a
+sum, *cached total* one with a query cache. *Tiers* are 300 × 1 s, 48 × 30 min and 14 × 12 h. The module ratecounter has 20 slots and the wall clock. Counters of atomic.Int64, xsync and
+VictoriaMetrics have no windows.
 
 ## Targets
 

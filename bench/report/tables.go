@@ -80,7 +80,7 @@ func readLost(r *results) string {
 				return r.get("Read/window="+window.name+"/design="+design+"/case="+c.name, "ns/op")
 			}
 			if ratio := read("weir.Counter").over(read("total")); len(ratio) > 0 && ratio.median() > 1 {
-				fmt.Fprintf(&b, "- The ring with a running total is faster: count of %s, %s; weir.Counter takes %s times as long.\n", window.title, c.title, ratio)
+				fmt.Fprintf(&b, "- The running total is faster: count of %s, %s; weir.Counter takes %s times as long.\n", window.title, c.title, ratio)
 			}
 		}
 	}
