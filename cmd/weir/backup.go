@@ -34,20 +34,23 @@ directory from it.`,
 		Example: "  weir backup weir.backup\n  weir backup - | ssh backups 'cat >weir.backup'",
 		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
-				return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", args[0])
+			if err := checkNew(args[0], force); err != nil {
+				return err
 			}
-			body, err := openBackup(cmd.Context(), &l, server)
+			body, err := openStream(cmd.Context(), &l, server, "/v1/backup", nil)
 			if err != nil {
 				return err
 			}
 			defer body.Close()
-			if args[0] == "-" {
-				_, err := saveBackup(body, w.Stdout)
+			var info backup.Info
+			checked := func(to io.Writer) (err error) {
+				info, err = backup.Scan(io.TeeReader(body, to))
 				return err
 			}
-			info, err := saveBackupFile(body, args[0])
-			if err != nil {
+			if args[0] == "-" {
+				return checked(w.Stdout)
+			}
+			if err := saveFile(args[0], checked); err != nil {
 				return err
 			}
 			fmt.Fprintf(w.Stdout, "%s: %s, taken at %s\n", args[0], units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken))
@@ -60,13 +63,8 @@ directory from it.`,
 	return cmd
 }
 
-// openBackup asks a server for a backup, of several nodes the first: each has all counts. It has no time
-// limit: the user has one.
-func openBackup(ctx context.Context, l *cli.Login, server string) (io.ReadCloser, error) {
-	return openStream(ctx, l, server, "/v1/backup", nil)
-}
-
-// openStream asks a server for something that may be large, of several nodes the first.
+// openStream asks a server for something that may be large, of several nodes the first: each has all counts. It has no time limit: the
+// user has one.
 func openStream(ctx context.Context, l *cli.Login, server, path string, query url.Values) (io.ReadCloser, error) {
 	server, _, _ = strings.Cut(server, ",")
 	if !strings.Contains(server, "://") {
@@ -97,33 +95,6 @@ func openStream(ctx context.Context, l *cli.Login, server, path string, query ur
 		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, text)
 	}
 	return resp.Body, nil
-}
-
-// saveBackup copies a backup and checks it on the way.
-func saveBackup(from io.Reader, to io.Writer) (backup.Info, error) {
-	return backup.Scan(io.TeeReader(from, to))
-}
-
-func saveBackupFile(from io.Reader, path string) (info backup.Info, err error) {
-	file, err := os.OpenFile(path+".part", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return info, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if info, err = saveBackup(from, file); err != nil {
-		return info, errors.Join(err, file.Close())
-	}
-	if err := file.Sync(); err != nil {
-		return info, errors.Join(err, file.Close())
-	}
-	if err := file.Close(); err != nil {
-		return info, err
-	}
-	return info, os.Rename(file.Name(), path)
 }
 
 func newRestore(w *cli.World) *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -22,9 +23,8 @@ func newCluster(w *cli.World) *cobra.Command {
 		Long: `Show the nodes of a cluster as the asked node sees them: up to which time it has the
 hits of each, the clock difference, and the shared journal. It takes up to a second
 while a node is unreachable. 'weir cluster remove' removes a dead node.`,
-		Example:           "  weir cluster --server 10.0.0.2:8080",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir cluster --server 10.0.0.2:8080",
+		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Cluster, error) {
 			return c.Cluster(ctx)
 		}, printCluster),
@@ -46,8 +46,8 @@ func printCluster(t *cli.Table, c client.Cluster) {
 		return
 	}
 	t.Row("as of", fmt.Sprintf("%s, %s ago", cli.TimeText(c.AsOf), ago(c.Now.Sub(c.AsOf.Time).Seconds())))
-	t.Row("leader", orNone(c.Leader))
-	t.Row("snapshots by", orNone(c.SnapshotsBy))
+	t.Row("leader", cmp.Or(c.Leader, "none"))
+	t.Row("snapshots by", cmp.Or(c.SnapshotsBy, "none"))
 	if j := c.Journal; j != nil {
 		t.Row("journal", fmt.Sprintf("messages %d to %d, %s, %d partitions", j.First, j.Last, units.FormatSize(j.Bytes), c.Partitions))
 		t.Row("found", fmt.Sprintf("%d divergences, %d holes, %d repaired", j.Divergence, j.Holes, j.Repaired))
@@ -116,13 +116,6 @@ func ago(seconds float64) string {
 	return d.Round(time.Second).String()
 }
 
-func orNone(name string) string {
-	if name == "" {
-		return "none"
-	}
-	return name
-}
-
 func newClusterRemove(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
@@ -134,9 +127,8 @@ no answer waits for it. Its hits stay counted.
 
 A running node is refused: stop it first. Before you restart the other nodes, remove
 this one from their --peers.`,
-		Example:           "  weir cluster remove n3 --server 10.0.0.2:8080",
-		Args:              cli.Args("NODE"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir cluster remove n3 --server 10.0.0.2:8080",
+		Args:    cli.Args("NODE"),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.RemovedNode, error) {
 			return c.RemoveNode(ctx, args[0])
 		}, printRemoved),

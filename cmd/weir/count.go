@@ -30,15 +30,27 @@ type countFlags struct {
 	fresh   time.Duration
 	scope   client.Scope
 	by      string // region, or nothing
+	said    bool   // what the answer lacks
 }
 
-func (f *countFlags) define(cmd *cobra.Command) {
+// command completes a command that has these flags.
+func (f *countFlags) command(w *cli.World, cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = f.args, cli.CompleteKeys(w, &f.Remote, math.MaxInt)
 	f.Remote.Define(cmd)
 	cli.FreshFlag(cmd, &f.fresh)
 	cli.ScopeFlag(cmd, &f.scope)
 	cli.Choice(cmd, &f.by, "by", "show the part of each region in addition to the sum", "region")
 	cmd.Flags().VarP(&windows{cli.Durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
 	cmd.Flags().Var(cli.Moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds (default now)")
+	return cmd
+}
+
+// once is Incomplete of the first answer: all have the same.
+func (f *countFlags) once(w *cli.World, fresh client.Freshness) {
+	if !f.said {
+		f.said = true
+		f.Incomplete(w, fresh)
+	}
 }
 
 // windows are durations that remember which of them had no unit.
@@ -93,77 +105,49 @@ func sourced(source string, cells ...string) []string {
 
 func newCount(w *cli.World) *cobra.Command {
 	var f countFlags
-	cmd := &cobra.Command{
+	return f.command(w, &cobra.Command{
 		Use:   "count [KEY...]",
 		Short: "Show how many hits keys had in windows",
 		Long: `Show how many hits keys had in windows. Without a key, all hits are counted.
 
 ` + pastHelp,
-		Example:           "  weir count url:/home --window 5m --window 24h\n  weir count --json",
-		Args:              f.args,
-		ValidArgsFunction: cli.CompleteKeys(w, &f.Remote, math.MaxInt),
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := f.Client(from)
-			if err != nil {
-				return err
-			}
-			counts, err := c.Count(cmd.Context(), f.query(args))
-			if err != nil {
-				return err
-			}
-			if len(counts) > 0 {
-				f.Incomplete(w, counts[0].Freshness)
-			}
-			return f.Print(w.Stdout, counts, func(t *cli.Table) {
-				t.Row("KEY", "WINDOW", "HITS")
-				for _, n := range counts {
-					t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.Bounds.String())...)
-					for _, part := range n.Regions {
-						t.Row("  "+part.Region, "", part.Bounds.String())
-					}
+		Example: "  weir count url:/home --window 5m --window 24h\n  weir count --json",
+		RunE: cli.Ask(w, &f.Remote, func(ctx context.Context, c *client.Client, keys []string) ([]client.Count, error) {
+			return c.Count(ctx, f.query(keys))
+		}, func(t *cli.Table, counts []client.Count) {
+			t.Row("KEY", "WINDOW", "HITS")
+			for _, n := range counts {
+				f.once(w, n.Freshness)
+				t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.Bounds.String())...)
+				for _, part := range n.Regions {
+					t.Row("  "+part.Region, "", part.Bounds.String())
 				}
-			})
+			}
 		}),
-	}
-	f.define(cmd)
-	return cmd
+	})
 }
 
 func newRate(w *cli.World) *cobra.Command {
 	var f countFlags
-	cmd := &cobra.Command{
+	return f.command(w, &cobra.Command{
 		Use:   "rate [KEY...]",
 		Short: "Show how many hits per second keys had in windows",
 		Long: `Show how many hits per second keys had, on average over windows. Without a key,
 all hits are counted.`,
-		Example:           "  weir rate url:/home --window 1m",
-		Args:              f.args,
-		ValidArgsFunction: cli.CompleteKeys(w, &f.Remote, math.MaxInt),
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := f.Client(from)
-			if err != nil {
-				return err
-			}
-			rates, err := c.Rate(cmd.Context(), f.query(args))
-			if err != nil {
-				return err
-			}
-			if len(rates) > 0 {
-				f.Incomplete(w, rates[0].Freshness)
-			}
-			return f.Print(w.Stdout, rates, func(t *cli.Table) {
-				t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
-				for _, n := range rates {
-					t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())...)
-					for _, part := range n.Regions {
-						t.Row("  "+part.Region, "", part.Per(n.WindowSeconds).String(), part.Bounds.String())
-					}
+		Example: "  weir rate url:/home --window 1m",
+		RunE: cli.Ask(w, &f.Remote, func(ctx context.Context, c *client.Client, keys []string) ([]client.Rate, error) {
+			return c.Rate(ctx, f.query(keys))
+		}, func(t *cli.Table, rates []client.Rate) {
+			t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
+			for _, n := range rates {
+				f.once(w, n.Freshness)
+				t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())...)
+				for _, part := range n.Regions {
+					t.Row("  "+part.Region, "", part.Per(n.WindowSeconds).String(), part.Bounds.String())
 				}
-			})
+			}
 		}),
-	}
-	f.define(cmd)
-	return cmd
+	})
 }
 
 const seriesHelp = `Show the hits of a key, window by window. The key * counts all hits.

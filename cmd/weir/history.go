@@ -82,8 +82,8 @@ overwritten without --force.`,
 		Example: "  weir export --from -30d --format parquet days.parquet\n  weir export --unit hour --prefix url: --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z -",
 		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, _ cli.Sources) error {
-			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
-				return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", args[0])
+			if err := checkNew(args[0], force); err != nil {
+				return err
 			}
 			if *q["format"] == "" && strings.HasSuffix(args[0], ".parquet") {
 				*q["format"] = "parquet"
@@ -99,11 +99,14 @@ overwritten without --force.`,
 				return err
 			}
 			defer body.Close()
-			if args[0] == "-" {
-				_, err := io.Copy(w.Stdout, body)
+			copied := func(to io.Writer) error {
+				_, err := io.Copy(to, body)
 				return err
 			}
-			return saveFile(body, args[0])
+			if args[0] == "-" {
+				return copied(w.Stdout)
+			}
+			return saveFile(args[0], copied)
 		}),
 	}
 	flags := cmd.Flags()
@@ -118,8 +121,16 @@ overwritten without --force.`,
 	return cmd
 }
 
-// saveFile writes a file that appears under its name when it is whole.
-func saveFile(from io.Reader, path string) (err error) {
+// checkNew fails if a file is there that was not to be replaced.
+func checkNew(path string, force bool) error {
+	if _, err := os.Lstat(path); err == nil && path != "-" && !force {
+		return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", path)
+	}
+	return nil
+}
+
+// saveFile has write write a file, which has its name once it is whole and on disk.
+func saveFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path+".part", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -129,7 +140,7 @@ func saveFile(from io.Reader, path string) (err error) {
 			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
-	if _, err := io.Copy(file, from); err != nil {
+	if err := write(file); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	if err := errors.Join(file.Sync(), file.Close()); err != nil {

@@ -72,9 +72,8 @@ func newKeys(w *cli.World) *cobra.Command {
 		Long: `List keys, sorted by their bytes.
 
 If there are more than --limit, a line on standard error says how to continue.`,
-		Example:           "  weir keys --prefix url:",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir keys --prefix url:",
+		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {

@@ -34,9 +34,8 @@ envoyproxy/ratelimit, or all its errors, one per line: FILE:LINE: FIELD: error.
 
 'weir serve --policy' reloads its file on changes and on SIGHUP. An invalid file
 changes nothing; the last line of this list shows the error.`,
-		Example:           "  weir limits --window 1h\n  weir limits check policies.yaml\n  weir limits --rls-config config/",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir limits --window 1h\n  weir limits check policies.yaml\n  weir limits --rls-config config/",
+		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			if from["rls-config"] == "--rls-config" { // what the environment has is a server's
 				return files.list(w, &r)
@@ -225,8 +224,7 @@ in POST /v1/allow), by name or all: each key has its whole burst again. A limit 
 a name is called inline/ALGORITHM/PERIOD.
 
 Policies are not changed. Other nodes of a cluster follow one flush interval later.`,
-		Example:           "  weir limits forget inline/window/1h\n  weir limits forget --all",
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir limits forget inline/window/1h\n  weir limits forget --all",
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			switch {
 			case all && len(args) > 0:

@@ -26,18 +26,15 @@ of the API are stored with the hits, in a cluster on all nodes.
 
 'weir serve --policies-api' decides which of two policies with the same name applies. With
 a tokens file, changes need role admin.`,
-		Example:           "  weir policies put login login.yaml\n  weir policies get login",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir policies put login login.yaml\n  weir policies get login",
+		Args:    cli.Args(),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Policies, error) {
+			return c.Policies(ctx)
+		}, printKept),
 	}
-	cmd.RunE = cli.Ask(w, &r, askKept, printKept)
 	r.Define(cmd)
-	cmd.AddCommand(newListPolicies(w), newPutPolicy(w), newGetPolicy(w), newDeletePolicy(w))
+	cmd.AddCommand(newPutPolicy(w), newGetPolicy(w), newDeletePolicy(w))
 	return cmd
-}
-
-func askKept(ctx context.Context, c *client.Client, _ []string) (client.Policies, error) {
-	return c.Policies(ctx)
 }
 
 func printKept(t *cli.Table, answer client.Policies) {
@@ -55,20 +52,6 @@ func printKept(t *cli.Table, answer client.Policies) {
 	}
 }
 
-func newListPolicies(w *cli.World) *cobra.Command {
-	var r cli.Remote
-	cmd := &cobra.Command{
-		Use:               "list",
-		Short:             "List the policies of the API",
-		Example:           "  weir policies list",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              cli.Ask(w, &r, askKept, printKept),
-	}
-	r.Define(cmd)
-	return cmd
-}
-
 func newPutPolicy(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	var want client.PolicyVersion
@@ -84,31 +67,22 @@ of one policy, in YAML or JSON, like an entry of a policy file:
   per: 1m
 
 With --version or --new, nothing is replaced that somebody else has changed meanwhile.`,
-		Example:           "  weir policies put login login.yaml\n  weir policies put login login.yaml --version 7",
-		Args:              cli.Args("NAME", "FILE"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+		Example: "  weir policies put login login.yaml\n  weir policies put login login.yaml --version 7",
+		Args:    cli.Args("NAME", "FILE"),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer client.PutPolicy, err error) {
 			if want.New && want.Is != 0 {
-				return cli.Usage(errors.New("--new and --version: choose one"))
+				return answer, cli.Usage(errors.New("--new and --version: choose one"))
 			}
 			text, err := readPolicy(w, args[1])
 			if err != nil {
-				return err
+				return answer, err
 			}
-			c, err := r.Client(from)
-			if err != nil {
-				return err
+			return c.PutPolicy(ctx, args[0], string(text), want)
+		}, func(t *cli.Table, answer client.PutPolicy) {
+			t.Row(fmt.Sprintf("%s has version %d", answer.Name, answer.Version))
+			if !answer.InUse {
+				t.Row("NOT IN USE: " + answer.Why)
 			}
-			answer, err := c.PutPolicy(cmd.Context(), args[0], string(text), want)
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, answer, func(t *cli.Table) {
-				t.Row(fmt.Sprintf("%s has version %d", answer.Name, answer.Version))
-				if !answer.InUse {
-					t.Row("NOT IN USE: " + answer.Why)
-				}
-			})
 		}),
 	}
 	r.DefineWithin(cmd, cli.DurableTimeout)

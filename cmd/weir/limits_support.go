@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -54,26 +53,18 @@ old one; N of 0 removes it. KEY is the counted key.`,
 		Example:           "  weir limits grant login login:bob 100 --for 2h",
 		Args:              cli.Args("NAME", "KEY", "N"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer client.Grant, err error) {
 			n, err := strconv.ParseUint(args[2], 10, 64)
 			if err != nil {
-				return cli.Usage(fmt.Errorf("N of %q: must be a whole number, 0 or more", args[2]))
+				return answer, cli.Usage(fmt.Errorf("N of %q: must be a whole number, 0 or more", args[2]))
 			}
-			c, err := r.Client(from)
-			if err != nil {
-				return err
+			return c.Grant(ctx, args[0], args[1], n, time.Now().Add(length))
+		}, func(t *cli.Table, answer client.Grant) {
+			if answer.N == 0 {
+				t.Row(fmt.Sprintf("%s has no grant of %s: %d left", answer.Key, answer.Name, answer.Remaining))
+				return
 			}
-			answer, err := c.Grant(cmd.Context(), args[0], args[1], n, time.Now().Add(length))
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, answer, func(t *cli.Table) {
-				if n == 0 {
-					t.Row(fmt.Sprintf("%s has no grant of %s: %d left", answer.Key, answer.Name, answer.Remaining))
-					return
-				}
-				t.Row(fmt.Sprintf("%s has %d in addition to %s until %s: %d left", answer.Key, n, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
-			})
+			t.Row(fmt.Sprintf("%s has %d in addition to %s until %s: %d left", answer.Key, answer.N, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
 		}),
 	}
 	r.Define(cmd)
@@ -138,9 +129,8 @@ func newBans(w *cli.World) *cobra.Command {
 		Short: "List banned keys",
 		Long: `List the keys that are banned by hand or by a policy with deny_for, as this server knows
 them. Bans that end last come first.`,
-		Example:           "  weir limits bans",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir limits bans",
+		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Bans, error) {
 			return c.Bans(ctx, most)
 		}, func(t *cli.Table, answer client.Bans) {
@@ -162,37 +152,26 @@ them. Bans that end last come first.`,
 func newRefund(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	n := 1
-	name := ""
+	name, key := "", ""
 	cmd := &cobra.Command{
 		Use:   "refund KEY",
 		Short: "Give back what requests of a key did not need",
 		Long: `Give back the newest --n admissions that requests of a key took from all policies that
 match it, or from --limit only. KEY is the request's key, as for 'weir allow'.`,
-		Example:           "  weir limits refund team:7 --n 700 --limit tokens",
-		Args:              cli.Args("KEY"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			if n < 1 {
-				return cli.Usage(errors.New("--n must be 1 or more"))
+		Example: "  weir limits refund team:7 --n 700 --limit tokens",
+		Args:    cli.Args("KEY"),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Refund, error) {
+			key = args[0]
+			return c.Refund(ctx, time.Time{}, client.Check{Key: key, Limit: name, N: uint64(n)})
+		}, func(t *cli.Table, answer client.Refund) {
+			if len(answer.Limits) == 0 {
+				t.Row("no policy matches " + key)
+				return
 			}
-			c, err := r.Client(from)
-			if err != nil {
-				return err
+			t.Row("LIMIT", "REFUNDED", "LEFT", "KEY")
+			for _, l := range answer.Limits {
+				t.Row(l.Name, fmt.Sprint(l.Refunded), fmt.Sprint(l.Remaining), l.Key)
 			}
-			answer, err := c.Refund(cmd.Context(), time.Time{}, client.Check{Key: args[0], Limit: name, N: uint64(n)})
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, answer, func(t *cli.Table) {
-				if len(answer.Limits) == 0 {
-					t.Row("no policy matches " + args[0])
-					return
-				}
-				t.Row("LIMIT", "REFUNDED", "LEFT", "KEY")
-				for _, l := range answer.Limits {
-					t.Row(l.Name, fmt.Sprint(l.Refunded), fmt.Sprint(l.Remaining), l.Key)
-				}
-			})
 		}),
 	}
 	r.Define(cmd)
@@ -213,19 +192,12 @@ and which limit would have sufficed.
 ID is "denial" in the answer of /v1/allow, the header field Weir-Denial of a 429, and
 what 'weir allow' prints. Each node keeps its newest denials; in a cluster the ID begins
 with the name of the node. Name all nodes with --server a,b,c.`,
-		Example:           "  weir why 4v8k0zq2m1b7c",
-		Args:              cli.Args("ID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			why, err := c.Why(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, why, func(t *cli.Table) { printWhy(t, why) })
+		Example: "  weir why 4v8k0zq2m1b7c",
+		Args:    cli.Args("ID"),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Denial, error) {
+			return c.Why(ctx, args[0])
+		}, func(t *cli.Table, why client.Denial) {
+			printWhy(t, why)
 		}),
 	}
 	r.Define(cmd)
@@ -333,9 +305,8 @@ func newWho(w *cli.World) *cobra.Command {
 within the window; SINCE is the first denial after a pause of 5 minutes, which can be
 earlier. Each node of a cluster knows its own denials: name all nodes with
 --server a,b,c, and DENIED is the sum.`,
-		Example:           "  weir limits who\n  weir limits who --prefix login: --limit login",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir limits who\n  weir limits who --prefix login: --limit login",
+		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {

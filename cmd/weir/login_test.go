@@ -62,7 +62,7 @@ func TestClientCertificate(t *testing.T) {
 	}{
 		{"--cert " + cert, exitUsage, "--cert-key"},
 		{"--cert " + log, exitUsage, "does not match its key"},
-		{"--cert-key " + key, exitUsage, "--cert names"},
+		{"--cert-key " + key, exitUsage, "--cert-key needs --cert"},
 		{"--cert " + dir + "/none", exitFailure, "--cert: "},
 		{"--cert " + cert + " --cert-key " + dir + "/none", exitFailure, "--cert-key: "},
 		{"", exitFailure, "(unauthorized)"},

@@ -94,6 +94,7 @@ Exit codes: 0 success, 1 failure, 2 invalid command line or setting,
 		newServe(w), newHit(w), newAllow(w), newWhy(w), newCount(w), newRate(w), newTop(w), newWatch(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newRegions(w), newRegion(w), newReplay(w),
 		newLimits(w), newPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w), newMan(root),
 	)
+	cli.CompleteNoFiles(root)
 	return root
 }
 

@@ -47,7 +47,7 @@ func TestPolicyVerbs(t *testing.T) {
 			{"policies delete gone --version 2", exitFailure, "version_mismatch"},
 			{"policies delete gone", exitOK, "gone is deleted; it had version 3\n"},
 			{"policies get gone", exitFailure, "unknown_limit"},
-			{"policies list", exitOK, "NAME  VERSION  BY       AT "},
+			{"policies", exitOK, "NAME  VERSION  BY       AT "},
 			{"policies get api", exitOK, "# version 2, put by anybody at "},
 			{"__complete policies get a", exitOK, "api\n:4\n"},
 			{"limits", exitOK, "enforce, by API (version 2)"},

@@ -20,9 +20,8 @@ func newRegions(w *cli.World) *cobra.Command {
 		Long: `Show the regions that count together as the asked server sees them: up to which time it
 has the hits of each, and the links that deliver them. The node that has the links ("owner")
 shows their state. 'weir region forget' removes a region that never comes back.`,
-		Example:           "  weir regions --server 10.0.0.2:8080",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir regions --server 10.0.0.2:8080",
+		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Regions, error) {
 			return c.Regions(ctx)
 		}, printRegions),
@@ -131,9 +130,8 @@ func newRegionForget(w *cli.World) *cobra.Command {
 		Long: `Remove a region that never comes back, with its hits, in all regions that links reach. No
 answer waits for it any longer. Also remove its --link from the other regions, or they report
 it as late. If the region returns after all, its hits return too.`,
-		Example:           "  weir region forget ap --server 10.0.0.2:8080",
-		Args:              cli.Args("REGION"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir region forget ap --server 10.0.0.2:8080",
+		Args:    cli.Args("REGION"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -153,7 +154,7 @@ func newTokenList(w *cli.World) *cobra.Command {
 					t.Row(i.Name, roles, "-", "", "")
 				}
 				for _, token := range tokens {
-					t.Row(i.Name, roles, token.ID, momentOr(token.Created, "-"), expiryText(&token))
+					t.Row(i.Name, roles, token.ID, cmp.Or(cli.FormatMoment(token.Created), "-"), expiryText(&token))
 				}
 			}
 			return t.Flush()
@@ -180,18 +181,11 @@ func rolesText(i *auth.Identity) string {
 }
 
 func expiryText(t *auth.Token) string {
-	text := momentOr(t.Expires, "never")
+	text := cmp.Or(cli.FormatMoment(t.Expires), "never")
 	if t.Expired(time.Now()) {
 		text += " (expired)"
 	}
 	return text
-}
-
-func momentOr(t time.Time, none string) string {
-	if t.IsZero() {
-		return none
-	}
-	return cli.FormatMoment(t)
 }
 
 func newTokenRevoke(w *cli.World) *cobra.Command {

@@ -29,9 +29,8 @@ the keys once, as a table.
 
 With --align, list the keys with the most hits of whole hours, days, weeks, months or years
 from history: from the one that contains --from to the one that contains --to (default now).`,
-		Example:           "  weir top\n  weir top --once --prefix url: --window 1h -n 20\n  weir top --align day --from -365d --tz Europe/Berlin -n 100",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir top\n  weir top --once --prefix url: --window 1h -n 20\n  weir top --align day --from -365d --tz Europe/Berlin -n 100",
+		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {
@@ -153,11 +152,10 @@ func printPart(w *cli.World, asJSON bool, p cli.Part) {
 func newStats(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
-		Use:               "stats",
-		Short:             "Show what a server holds and what it dropped",
-		Example:           "  weir stats --json",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "stats",
+		Short:   "Show what a server holds and what it dropped",
+		Example: "  weir stats --json",
+		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Stats, error) {
 			return c.Stats(ctx)
 		}, printStats),

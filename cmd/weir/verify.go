@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,9 +31,8 @@ For a node of a cluster, its own replica is read. Other nodes may have what it l
 
 Exit codes: 0 no hit is lost, 1 hits are lost or the directory is unreadable, 2 invalid
 command line.`,
-		Example:           "  weir verify --data /var/lib/weir",
-		Args:              cli.Args(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  weir verify --data /var/lib/weir",
+		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, _ cli.Sources) error {
 			report, err := backup.VerifyDirectory(cmd.Context(), dir)
 			if err != nil {
@@ -93,44 +93,15 @@ func yesNo(b bool) string {
 
 // verified is a report in JSON.
 type verified struct {
+	backup.VerifyReport
 	Sound      bool        `json:"sound"`
-	Node       string      `json:"node,omitempty"` // of a cluster
 	Created    client.Time `json:"created"`
 	Origin     string      `json:"origin"` // hexadecimal: JSON's numbers may not hold it
-	Epoch      uint64      `json:"epoch"`
-	Partitions int         `json:"partitions"`
 	RetentionS int64       `json:"retention_s"`
-	Bytes      int64       `json:"bytes"`
-	Snapshots  int         `json:"snapshots"`
-	First      uint64      `json:"first_message"`
-	Last       uint64      `json:"last_message"`
-	Replayed   uint64      `json:"replayed_flushes"`
-	Repeats    uint64      `json:"repeats"`
-	Unfinished uint64      `json:"unfinished_flushes"`
-	Keys       int         `json:"keys"`
-	Hits       uint64      `json:"hits"`
-	Findings   []finding   `json:"findings"`
-}
-
-type finding struct {
-	Where    string `json:"where"`
-	What     string `json:"what"`
-	Cost     string `json:"cost"`
-	Harmless bool   `json:"harmless"`
 }
 
 func newVerified(r backup.VerifyReport) verified {
-	v := verified{
-		Sound: r.Sound(), Node: r.Node, Origin: fmt.Sprintf("%016x", r.Origin), Epoch: r.Epoch,
-		Partitions: r.Partitions, RetentionS: int64(r.Retention / time.Second), Bytes: r.Bytes, Snapshots: r.Snapshots,
-		First: r.First, Last: r.Last, Replayed: r.Replayed, Repeats: r.Repeats, Unfinished: r.Unfinished,
-		Keys: r.Keys, Hits: r.Hits, Findings: []finding{},
-	}
-	if at, err := time.Parse(time.RFC3339, r.Created); err == nil {
-		v.Created = client.Time{Time: at}
-	}
-	for _, f := range r.Findings {
-		v.Findings = append(v.Findings, finding(f))
-	}
-	return v
+	r.Findings = slices.Grow(r.Findings, 1)      // a list in JSON, also an empty one
+	at, _ := time.Parse(time.RFC3339, r.Created) // the zero time if the manifest has none
+	return verified{r, r.Sound(), client.Time{Time: at}, fmt.Sprintf("%016x", r.Origin), int64(r.Retention / time.Second)}
 }

@@ -20,23 +20,23 @@ import (
 
 // VerifyReport is what Verify found in a data directory.
 type VerifyReport struct {
-	Node       string        // of a cluster; "": the directory is of a node alone, or of one with an existing NATS
-	Origin     uint64        // of its batches
-	Epoch      uint64        // of the last process that wrote it
-	Created    string        // RFC 3339
-	Partitions int           //
-	Retention  time.Duration //
-	Snapshots  int           // that are sound
-	Messages   uint64        // in the journal
-	First      uint64        // sequence of the first
-	Last       uint64        // and of the last
-	Bytes      int64         // of all files
-	Keys       int           // after the replay
-	Hits       uint64        // in AllKeys
-	Replayed   uint64        // flushes that a start would replay
-	Repeats    uint64        // messages and batches seen twice, and dropped
-	Unfinished uint64        // flushes without all parts: never acknowledged
-	Findings   []record.Finding
+	Node       string           `json:"node,omitempty"`     // of a cluster; "": the directory is of a node alone, or of one with an existing NATS
+	Origin     uint64           `json:"-"`                  // of its batches
+	Epoch      uint64           `json:"epoch"`              // of the last process that wrote it
+	Created    string           `json:"-"`                  // RFC 3339
+	Partitions int              `json:"partitions"`         //
+	Retention  time.Duration    `json:"-"`                  //
+	Snapshots  int              `json:"snapshots"`          // that are sound
+	Messages   uint64           `json:"-"`                  // in the journal
+	First      uint64           `json:"first_message"`      // sequence of the first
+	Last       uint64           `json:"last_message"`       // and of the last
+	Bytes      int64            `json:"bytes"`              // of all files
+	Keys       int              `json:"keys"`               // after the replay
+	Hits       uint64           `json:"hits"`               // in AllKeys
+	Replayed   uint64           `json:"replayed_flushes"`   // flushes that a start would replay
+	Repeats    uint64           `json:"repeats"`            // messages and batches seen twice, and dropped
+	Unfinished uint64           `json:"unfinished_flushes"` // flushes without all parts: never acknowledged
+	Findings   []record.Finding `json:"findings"`
 }
 
 // Sound tells whether no hit was lost.

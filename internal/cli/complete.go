@@ -15,6 +15,16 @@ const (
 	offerWait = time.Second // a person waits for it
 )
 
+// CompleteNoFiles has commands below root that take no file, and offer nothing else, offer no files.
+func CompleteNoFiles(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		CompleteNoFiles(cmd)
+		if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+}
+
 // CompleteKeys offers the server's keys for the first most arguments.
 func CompleteKeys(w *World, r *Remote, most int) cobra.CompletionFunc {
 	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) ([]string, error) {

@@ -133,11 +133,11 @@ func (e *reader) checkKey(key []byte) {
 
 // Finding is damage: where it is, and what it cost.
 type Finding struct {
-	Where string
-	What  string
-	Cost  string
+	Where string `json:"where"`
+	What  string `json:"what"`
+	Cost  string `json:"cost"`
 	// Harmless findings lost no hit: another copy served.
-	Harmless bool
+	Harmless bool `json:"harmless"`
 }
 
 // String is one line: where, what and the cost.
