@@ -98,7 +98,7 @@ func (j *Journal) pinnedBackup(ctx context.Context, cancel context.CancelCauseFu
 	}
 	cfg := j.engine.Config()
 	return backup.Source{
-		Store: j.store, Own: j.own, Cluster: j.cfg.clustered(), Partitions: cfg.Partitions, Retention: cfg.Retention, ClockSet: j.set.sets, Merged: j.merges.Origins, Policies: j.policies,
+		Store: j.store, Own: j.own, Cluster: j.cfg.clustered(), Partitions: cfg.Partitions, Retention: cfg.Retention, ClockSet: j.replica.ClockSets, Merged: j.merges.Origins, Policies: j.policies,
 		Unwritten: unwritten,
 	}.WriteBackup(ctx, w)
 }

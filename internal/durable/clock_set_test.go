@@ -160,7 +160,7 @@ func TestAllClocksAreSetBeforeACrash(t *testing.T) {
 	knows("at first")
 	clock.ahead.Add(int64(3 * time.Hour))
 	for i, node := range c.nodes {
-		transporttest.Eventually(t, fmt.Sprintf("node %d knows that its clock was set", i+1), func() bool { return len(node.j.set.sets()) > 0 })
+		transporttest.Eventually(t, fmt.Sprintf("node %d knows that its clock was set", i+1), func() bool { return len(node.j.replica.ClockSets()) > 0 })
 	}
 	for i := range c.nodes {
 		c.nodes[i].crash()

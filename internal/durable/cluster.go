@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/transport"
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -32,7 +31,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.others.highWater.Listen(); err != nil {
 		return err
 	}
-	j.others.storeWatch = &membership.StoreWatch{Conn: conn, Log: j.log, Node: j.cfg.Join.Node, Own: j.ownStore, Followers: j.store.Followers, Stores: &j.others.stores}
+	j.others.storeWatch = &membership.StoreWatch{Conn: conn, Log: j.log, Node: j.cfg.Join.Node, Own: j.server.Store, Followers: j.store.Followers, Stores: &j.others.stores}
 	if err := j.others.storeWatch.Listen(); err != nil {
 		return err
 	}
@@ -81,12 +80,6 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	}
 	j.others.leases = kv.HoldLease(j.restores.Claims.Leases, kv.LeaseConfig{Names: []string{checkpoint.Lease}, Logger: j.log})
 	return nil
-}
-
-// ownStore is how this node's embedded server stores, if it has one.
-func (j *Journal) ownStore() (replica.StoreState, bool) {
-	store, known := j.server.Store()
-	return replica.StoreState(store), known
 }
 
 // endQuarantine ends a start after which this node has all that the cluster has: what it
@@ -364,54 +357,19 @@ func (o *others) leave(log *slog.Logger) {
 	}
 }
 
-// clockSetter is what a journal knows of its clock.
-type clockSetter struct {
-	mu      sync.Mutex
-	list    record.ClockSets
-	behind  time.Duration // Replication.LimitClockBehind, up to which sets are in list
-	unsaved bool
-}
-
-// begin is of a start, before it reads the journal.
-func (c *clockSetter) begin(list record.ClockSets, behind time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.list, c.behind = list, behind
-}
-
-// sets returns the list, which does not change.
-func (c *clockSetter) sets() record.ClockSets {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.list
-}
-
 // noteClockSet remembers that the time of day was set, before the flush is cut that tells times
 // by it. The flusher calls it. true: it was, and the flush is to be written even if empty, so
 // that snapshots from here on are told from those before.
 func (j *Journal) noteClockSet() bool {
-	c := &j.set
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	behind := replication.Of(j.engine).LimitClockBehind()
-	by := behind - c.behind
-	wasSet := by.Abs() >= replica.ClocksAgree // less is drift
-	if wasSet {
-		after := j.flusher.Last()
-		if j.cfg.clustered() {
-			after = max(after, j.replica.Next()-1)
-		}
-		c.list, c.behind = c.list.With(record.ClockSet{After: after, MS: by.Milliseconds()}), behind
-		j.replica.NoteClockSets(c.list, behind)
-	}
-	if wasSet || c.unsaved {
+	by, wasSet := j.flusher.NoteClockSet()
+	if wasSet || j.setUnsaved {
 		m := j.manifest
-		m.ClockSet = c.list
+		m.ClockSet = j.replica.ClockSets()
 		err := m.Save(j.cfg.Dir)
-		if err != nil && !c.unsaved {
+		if err != nil && !j.setUnsaved {
 			j.log.Error("journal: could not write into the manifest that the clock was set; will retry. If the process crashes before, limits may be forgotten early", "by", by, "error", err)
 		}
-		c.unsaved = err != nil
+		j.setUnsaved = err != nil
 	}
 	return wasSet
 }

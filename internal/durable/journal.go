@@ -71,7 +71,7 @@ type Journal struct {
 	stats       stats
 	written     atomic.Pointer[written]
 	clocks      *membership.Clocks
-	set         clockSetter
+	setUnsaved  bool             // the flusher's: that the clock was set is not in the manifest yet
 	short       time.Time        // the flusher's: the journal ends before what was applied here, since then
 	found       []record.Finding // at Open
 

@@ -193,7 +193,6 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 func (j *Journal) newReplica(m checkpoint.Manifest) {
 	j.replica = replica.New(j.engine, m.Origin, j.cfg.Join.Node, j.cfg.clustered())
 	j.replica.Timed, j.replica.Stamp = j.stats.timed, j.now
-	j.set.begin(m.ClockSet, replication.Of(j.engine).LimitClockBehind())
 	j.replica.Sets = m.ClockSet
 	j.checkpoints = checkpoint.New(checkpoint.Config{
 		Engine: j.engine, Replica: j.replica, Store: j.store, Logger: j.log,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -165,26 +166,20 @@ func (c *Clocks) Compare(ctx context.Context, wanted int) {
 // Run compares clocks until ctx is done.
 func (c *Clocks) Run(ctx context.Context) {
 	c.runs.Store(true)
-	tick := time.NewTicker(clockLook)
-	defer tick.Stop()
 	compared := time.Now()
 	off := c.off(compared)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	concurrency.Every(ctx, clockLook, func() bool {
 		now := time.Now()
 		wanted := c.answering()
 		every := max(clocksEvery, time.Duration(wanted)*clockEach)
 		was := off
 		if off = c.off(now); (off-was).Abs() < replica.ClocksAgree && now.Sub(compared) < every {
-			continue
+			return true
 		}
 		c.Compare(ctx, wanted)
 		compared = now
-	}
+		return true
+	})
 }
 
 // off is how far the clock is from one that is not set.
@@ -254,21 +249,17 @@ func (b *Beats) Begin(ctx context.Context) (end func()) {
 // run says each heartbeat how far this node's flushes are in the journal, on a clock
 // of its own: while they wait, and whatever their interval.
 func (b *Beats) run(ctx context.Context) {
-	tick := time.NewTicker(replica.HeartbeatEvery)
-	defer tick.Stop()
-	for {
+	say := func() bool {
 		now, last := time.Now(), b.Written()
 		beat := replica.Heartbeat{Incarnation: b.Own, Node: b.Node, Promise: b.Promise, Flush: last.Flush, Age: now.Sub(last.Began)}
 		b.Replica.Hear(now, beat)
 		if err := b.Conn.Publish(beatSubject, beat.Encode()); err != nil {
 			b.Log.Debug("journal: could not send this node's position to the others; will retry", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		return true
 	}
+	say()
+	concurrency.Every(ctx, replica.HeartbeatEvery, say)
 }
 
 // Listen takes those of the others, until the connection closes.

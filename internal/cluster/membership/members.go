@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
@@ -45,21 +46,16 @@ const membersEvery = 2 * time.Second
 // streams kept by as many nodes as there can be. Nobody is told of a change by a
 // message: one may be cut off, or not be there.
 func (m *Members) Run(ctx context.Context) {
-	tick := time.NewTicker(membersEvery)
-	defer tick.Stop()
-	for spread := 0; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	spread := 0
+	concurrency.Every(ctx, membersEvery, func() bool {
 		if _, late := m.Replica.Freshness(time.Now()); len(late) > 0 {
 			m.takeRemovals(ctx, late)
 		}
 		if can := m.NATS.Replicas(replica.Replicas); can > spread && m.Trims() && m.spread(ctx) {
 			spread = can
 		}
-	}
+		return true
+	})
 }
 
 // spread is done by one node. The loop calls it again after an error.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/wire"
@@ -72,18 +73,14 @@ func (s *Settings) Listen() error {
 
 // Run tells this node's until ctx is done.
 func (s *Settings) Run(ctx context.Context) {
-	tick := time.NewTicker(settingsEvery)
-	defer tick.Stop()
-	for {
+	tell := func() bool {
 		if err := s.Conn.Publish(settingsSubject, s.encode()); err != nil {
 			s.Log.Debug("could not tell the other nodes this one's settings; will retry", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		return true
 	}
+	tell()
+	concurrency.Every(ctx, settingsEvery, tell)
 }
 
 func (s *Settings) encode() []byte {
@@ -201,20 +198,14 @@ type StoreWatch struct {
 
 // Run looks at the replicas until ctx is done.
 func (w *StoreWatch) Run(ctx context.Context) {
-	tick := time.NewTicker(replica.StoresEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	concurrency.Every(ctx, replica.StoresEvery, func() bool {
 		if own, known := w.Own(); known {
 			w.Stores.Look(time.Now(), own)
 			w.tell()
 		}
 		w.lookAtReplicas(ctx)
-	}
+		return true
+	})
 }
 
 // Listen takes what the others tell, until the connection closes.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/minio/highwayhash"
 	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
 )
 
 // Damage is a file or folder that is damaged.
@@ -292,21 +293,7 @@ func NoteDisk(dir string, groups map[string]string) error {
 	if was, err := os.ReadFile(path); err == nil && bytes.Equal(was, data) {
 		return nil
 	}
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return checkpoint.WriteFileSynced(path, data)
 }
 
 // readNote returns no groups if nothing was noted, by this version of the server, that

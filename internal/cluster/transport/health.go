@@ -14,6 +14,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
 // errBusy is why the server could not be asked how it is: it has one such moment when
@@ -47,29 +48,12 @@ func (n *Node) health() error {
 	return busy
 }
 
-// Store is how the replicas of this node are, of all streams that it keeps.
-type Store struct {
-	// Wrong is why they do not store, or lack what others have; nil: they are well.
-	Wrong error
-	// Failed is whether the server gave up, and goes on only when it is restarted.
-	// Else it may catch up, or wait for others.
-	Failed bool
-	// Off is whether the server does not run, so that this node is not connected to the others
-	// either.
-	Off bool
-	// Led is whether it knows a leader of the cluster: what is wrong is then not that
-	// others are away.
-	Led bool
-	// Messages and Bytes are what all replicas here have: one that catches up moves.
-	Messages, Bytes uint64
-}
-
 // gaveUp are parts of what the server says when it stores no more for as long as it runs.
 var gaveUp = []string{"write error", "apply error", "meta layer is not running", "monitor goroutine not running"}
 
-// Store asks the embedded server. known is false if it could not be asked just now, and
+// Store asks the embedded server how the replicas of this node are, of all streams that it keeps. known is false if it could not be asked just now, and
 // with an existing NATS, whose servers see to themselves.
-func (n *Node) Store() (s Store, known bool) {
+func (n *Node) Store() (s replica.StoreState, known bool) {
 	if !n.Embedded() {
 		return s, false
 	}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
 )
 
 // identity is whose files a directory has. A node alone leaves no such file.
@@ -57,28 +59,7 @@ func claimUnmarked(dir string, want identity) error {
 	if err != nil {
 		return err
 	}
-	return writeSynced(dir, identityFile, append(data, '\n'))
-}
-
-// writeSynced makes a file that is there whole or not at all.
-func writeSynced(dir, name string, data []byte) error {
-	file, err := os.CreateTemp(dir, name+".*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return checkpoint.WriteFileSynced(filepath.Join(dir, identityFile), append(data, '\n'))
 }
 
 // Inspect reads the files of an embedded server that does not run, and changes

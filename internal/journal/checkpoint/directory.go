@@ -41,26 +41,20 @@ const (
 	ServerDir     = "jetstream"
 )
 
-// writeFileSynced replaces a file as a whole: after a crash it is the old one or
+// WriteFileSynced replaces a file as a whole: after a crash it is the old one or
 // the new one.
-func writeFileSynced(path string, data []byte) error {
+func WriteFileSynced(path string, data []byte) error {
 	tmp, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err := tmp.Write(data); err != nil {
-		return errors.Join(err, tmp.Close())
+	if _, err = tmp.Write(data); err == nil {
+		err = tmp.Sync()
 	}
-	if err := tmp.Sync(); err != nil {
-		return errors.Join(err, tmp.Close())
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
 	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	return SyncDirectory(filepath.Dir(path))
+	return errors.Join(err, SyncDirectory(filepath.Dir(path)))
 }
 
 // SyncDirectory makes renames in a directory survive a crash of the machine.

@@ -65,7 +65,7 @@ func (m Manifest) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFileSynced(filepath.Join(dir, ManifestFile), fmt.Appendf(nil, "%s\n%s", line, sumLine(line)))
+	return WriteFileSynced(filepath.Join(dir, ManifestFile), fmt.Appendf(nil, "%s\n%s", line, sumLine(line)))
 }
 
 // sumLine is the second line: the checksum of the first, with its end.

@@ -20,28 +20,24 @@ const MaxPartitions = 1 << 20
 const MaxNodeBytes = 64
 
 // openSealed checks the frame that all our bytes have: magic, version, content,
-// CRC-32C of all before. It returns a reader of the content.
-func openSealed(data []byte, magic, version byte, what string) (reader, error) {
-	got, content, err := wire.Open(data, magic)
+// CRC-32C of all before. It returns the version, one of those that this build reads, and a reader of the content.
+func openSealed(data []byte, magic byte, what string, versions ...byte) (version byte, r reader, err error) {
+	version, content, err := wire.Open(data, magic)
 	switch {
 	case errors.Is(err, wire.ErrOther):
-		return reader{}, fmt.Errorf("%w: not a %s", ErrDamaged, what)
+		return 0, reader{}, fmt.Errorf("%w: not a %s", ErrDamaged, what)
 	case err != nil:
-		return reader{}, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case got != version:
-		return reader{}, fmt.Errorf("a %s in version %d: this build reads version %d", what, got, version)
+		return 0, reader{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	case !slices.Contains(versions, version):
+		return 0, reader{}, fmt.Errorf("a %s in version %d: this build reads version %d", what, version, versions[0])
 	}
-	return reader{content}, nil
+	return version, reader{content}, nil
 }
 
 // DecodePart reads and checks a part. Its batches refer to data. A part that is sound and of
 // a build with more kinds of batches than this one is refused, and is not ErrDamaged.
 func DecodePart(data []byte) (Part, error) {
-	version := byte(flushVersion)
-	if len(data) > 1 && (data[1] == plainVersion || data[1] == restoredVersion || data[1] == requestsVersion) {
-		version = data[1]
-	}
-	r, err := openSealed(data, flushMagic, version, "flush")
+	version, r, err := openSealed(data, flushMagic, "flush", flushVersion, plainVersion, restoredVersion, requestsVersion)
 	if err != nil {
 		return Part{}, err
 	}

@@ -111,11 +111,7 @@ func (s Snapshot) Encode() []byte {
 
 // DecodeSnapshot reads a snapshot; its state refers to data.
 func DecodeSnapshot(data []byte) (Snapshot, error) {
-	version := byte(snapshotVersion)
-	if len(data) > 1 && data[1] == snapshotRequestsVersion {
-		version = data[1]
-	}
-	r, err := openSealed(data, snapshotMagic, version, "snapshot")
+	version, r, err := openSealed(data, snapshotMagic, "snapshot", snapshotVersion, snapshotRequestsVersion)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -201,7 +197,7 @@ func (l StoredSnapshot) Encode() []byte {
 
 // DecodeStored reads and checks the message that ends a snapshot; it does not know its Sequence.
 func DecodeStored(data []byte) (StoredSnapshot, error) {
-	r, err := openSealed(data, endMagic, endVersion, "end of a snapshot")
+	_, r, err := openSealed(data, endMagic, "end of a snapshot", endVersion)
 	if err != nil {
 		return StoredSnapshot{}, err
 	}

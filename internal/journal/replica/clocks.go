@@ -56,12 +56,28 @@ func JudgeClocks(others []Clock) ClockVerdict {
 	return v
 }
 
-// NoteClockSets replaces Sets: the time of day was set while this process runs, by what the
-// list has last. behind is LimitClockBehind with which the list ends.
-func (r *Replica) NoteClockSets(list record.ClockSets, behind time.Duration) {
+// NoteClockSet notes that the time of day was set since the call before, by how much, and that messages after one were told by the
+// new clock; is false: it was not.
+func (r *Replica) NoteClockSet(after uint64) (by time.Duration, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Sets, r.behind = list, behind
+	if by = r.unnoted(); by.Abs() < ClocksAgree {
+		return by, false
+	}
+	r.Sets, r.behind = r.Sets.With(record.ClockSet{After: after, MS: by.Milliseconds()}), r.behind+by
+	return by, true
+}
+
+// unnoted is by how much the time of day was set forward since Sets was noted; less than ClocksAgree is drift.
+func (r *Replica) unnoted() time.Duration {
+	return replication.Of(r.engine).LimitClockBehind() - r.behind
+}
+
+// ClockSets returns Sets, a list that does not change.
+func (r *Replica) ClockSets() record.ClockSets {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Sets
 }
 
 // sinceSet is by how much the time of day was set forward since a message of the journal was
@@ -69,7 +85,7 @@ func (r *Replica) NoteClockSets(list record.ClockSets, behind time.Duration) {
 // or nobody else has the replica yet.
 func (r *Replica) sinceSet(message uint64) time.Duration {
 	list := r.Sets
-	if by := replication.Of(r.engine).LimitClockBehind() - r.behind; by.Abs() >= ClocksAgree { // less is drift
+	if by := r.unnoted(); by.Abs() >= ClocksAgree {
 		list = list.With(record.ClockSet{After: math.MaxUint64, MS: by.Milliseconds()})
 	}
 	return list.Since(message)

@@ -120,6 +120,12 @@ func (f *Flusher) End() Flushed {
 	return Flushed{Parts: f.sent, Due: f.due, Snaps: f.cut.Snaps, Later: f.r.Later(f.due, f.cut.Snaps), Quiet: f.quiet}
 }
 
+// NoteClockSet is Replica.NoteClockSet after all that was written or followed: the next flush tells times by the new clock, and is to be
+// written even if empty.
+func (f *Flusher) NoteClockSet() (by time.Duration, is bool) {
+	return f.r.NoteClockSet(max(f.last, f.r.Next()-1))
+}
+
 // SaidHello notes that the first flush of this incarnation, begun at a time, is in the
 // journal.
 func (f *Flusher) SaidHello(began time.Time, message uint64) {

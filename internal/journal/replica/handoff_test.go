@@ -152,7 +152,7 @@ func TestTheClockIsSetAroundAHandOff(t *testing.T) {
 			set := func() {
 				n.set += step
 				if c.noted {
-					n.r.NoteClockSets(n.r.Sets.With(record.ClockSet{After: n.r.Next() - 1, MS: step.Milliseconds()}), step)
+					n.r.NoteClockSet(n.r.Next() - 1)
 				}
 			}
 			var snap *record.Snapshot

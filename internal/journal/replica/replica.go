@@ -60,7 +60,7 @@ type Replica struct {
 	// applied and not yet in audit: a snapshot would have it twice.
 	mu        sync.Mutex
 	audit     *Auditor
-	Sets      record.ClockSets // of the directory, before this life and in it: see NoteClockSets
+	Sets      record.ClockSets // of the directory, before this life and in it: see NoteClockSet
 	behind    time.Duration    // LimitClockBehind when Sets was noted
 	peers     map[uint64]*peer // by origin, this one's too
 	to        Sink

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/journal/record"
 )
 
 // simSkew is how far a clock may be from the right time.
@@ -43,14 +40,9 @@ func (n *simNode) jump() {
 
 // noteClockSet is Journal.noteClockSet.
 func (n *simNode) noteClockSet() bool {
-	behind := replication.Of(n.e).LimitClockBehind()
-	by := behind - n.r.behind
-	if by.Abs() < ClocksAgree {
-		return false
-	}
-	n.sets = n.sets.With(record.ClockSet{After: max(n.f.Last(), n.r.Next()-1), MS: by.Milliseconds()})
-	n.r.NoteClockSets(n.sets, behind)
-	return true
+	_, is := n.f.NoteClockSet()
+	n.sets = n.r.ClockSets()
+	return is
 }
 
 // sinceSet is by how many ms a node knows that its clock was set forward since a message: what it
