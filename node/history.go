@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -36,19 +35,14 @@ type historian struct {
 	engine *weir.Engine // set before the journal is opened
 }
 
-// needed is the first message of the journal that history needs: all, before it is open. It must
-// have it where hits older than the retention may be there: snapshots do not have them.
-func (m *historian) needed() (first uint64, must bool) {
-	h := m.open.Load()
-	if h == nil {
-		return 1, true
+// needed is the first message of the journal that the history of some node needs: all, before it is open. With haste it is
+// the first one with hits that are older than the retention: snapshots do not have them.
+func (m *historian) needed(haste bool) (first uint64) {
+	if h := m.open.Load(); h != nil {
+		return h.Needed(haste, replication.Of(m.engine).PastUntil())
 	}
-	past := replication.Of(m.engine).PastUntil()
-	return h.Needed(), past > 0 && past+pastMargin.Milliseconds() > h.Status().AsOf.UnixMilli()
+	return 1
 }
-
-// pastMargin is by how much clocks of nodes may differ where it is asked whether history has a hit.
-const pastMargin = 5 * time.Second
 
 // start begins to write.
 func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, sockets *sockets, parts *parts) error {
@@ -57,16 +51,11 @@ func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, socke
 		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
 	}
 	if m.cfg.clustered() {
-		cfg.Hurry = j.HurryHistory
+		cfg.Peers = j.Peers()
 	}
 	h, err := history.Open(cfg, m.cfg.Journal.Dir, j.Messages(), j.Origin(), m.cfg.Engine.Retention, m.log)
 	if err != nil {
 		return err
-	}
-	if m.cfg.clustered() {
-		if err := j.OnHurryHistory(h.Kick); err != nil {
-			return errors.Join(err, h.Close())
-		}
 	}
 	m.open.Store(h)
 	replication.Of(engine).TakePast(h.Keeps)
@@ -141,6 +130,10 @@ func (k kept) Alarms() (list []api.Alarm) {
 	if is.Err != nil && time.Since(is.Since) > lateAfter {
 		list = append(list, api.Alarm{Code: "history_late", Message: fmt.Sprintf(
 			"history does not go on since %s (%v): hits are counted, and come into it when %s can be written again", is.Since.UTC().Format(time.RFC3339), is.Err, k.Where())})
+	}
+	if why, since := k.Incomplete(); why != nil && time.Since(since) > lateAfter {
+		list = append(list, api.Alarm{Code: "history_incomplete", Message: fmt.Sprintf(
+			"history lacks hits that another node has, and copying its file fails since %s: %v: answers about these times have no upper bound until it succeeds", since.UTC().Format(time.RFC3339), why)})
 	}
 	if is.Full {
 		list = append(list, api.Alarm{Code: "history_full", Message: "the file of history has its size: its oldest hours are deleted before they have the age of --history-keep. Raise --history-disk, or keep less"})

@@ -37,7 +37,7 @@ directory from it.`,
 			if err := checkNew(args[0], force); err != nil {
 				return err
 			}
-			body, err := openStream(cmd.Context(), &l, server, "/v1/backup", nil)
+			body, _, err := openStream(cmd.Context(), &l, server, "/v1/backup", nil)
 			if err != nil {
 				return err
 			}
@@ -65,36 +65,36 @@ directory from it.`,
 
 // openStream asks a server for something that may be large, of several nodes the first: each has all counts. It has no time limit: the
 // user has one.
-func openStream(ctx context.Context, l *cli.Login, server, path string, query url.Values) (io.ReadCloser, error) {
+func openStream(ctx context.Context, l *cli.Login, server, path string, query url.Values) (body io.ReadCloser, header http.Header, err error) {
 	server, _, _ = strings.Cut(server, ",")
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
 	}
 	address, err := url.JoinPath(server, path)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--server: %w", err))
+		return nil, nil, cli.Usage(fmt.Errorf("--server: %w", err))
 	}
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--server: %w", err))
+		return nil, nil, cli.Usage(fmt.Errorf("--server: %w", err))
 	}
 	resp, err := l.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what there is of it
 		var problem client.Error                                // whose fields have the names of a problem document
 		if json.Unmarshal(text, &problem) == nil && problem.Code != "" {
-			return nil, &problem
+			return nil, nil, &problem
 		}
-		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, text)
+		return nil, nil, fmt.Errorf("the server answered %s: %s", resp.Status, text)
 	}
-	return resp.Body, nil
+	return resp.Body, resp.Header, nil
 }
 
 func newRestore(w *cli.World) *cobra.Command {

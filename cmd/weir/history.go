@@ -94,9 +94,12 @@ overwritten without --force.`,
 					values.Set(name, *value)
 				}
 			}
-			body, err := openStream(cmd.Context(), &l, server, "/v1/export", values)
+			body, header, err := openStream(cmd.Context(), &l, server, "/v1/export", values)
 			if err != nil {
 				return err
+			}
+			if missing := header.Get("Weir-Missing"); missing != "" {
+				fmt.Fprintf(w.Stderr, "incomplete: hits of %s may be missing\n", missing)
 			}
 			defer body.Close()
 			copied := func(to io.Writer) error {

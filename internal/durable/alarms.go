@@ -261,10 +261,8 @@ func (j *Journal) fullAlarms() (alarms []replica.Alarm) {
 
 // trimWaitsFor says what the journal is not trimmed before.
 func (j *Journal) trimWaitsFor() string {
-	if j.cfg.Needed != nil {
-		if _, must := j.cfg.Needed(); must {
-			return "history has written what only the journal has (hits older than the retention)"
-		}
+	if j.cfg.Needed != nil && j.cfg.Needed(true) > 0 {
+		return "history has written what only the journal has (hits older than the retention)"
 	}
 	return "snapshots are stored"
 }

@@ -238,18 +238,30 @@ func (j *Journal) endQuarantineAgain(ctx context.Context) bool {
 	return true
 }
 
-// hurrySubject asks the node that writes history for a shared database to write what it has.
-const hurrySubject = "weir.history.hurry"
+// Peers carries messages between what the nodes keep next to the journal, such as history.
+type Peers struct{ conn *nats.Conn }
 
-// HurryHistory calls what OnHurryHistory was given, on all nodes. Where it is lost, history is as late as it is anyway.
-func (j *Journal) HurryHistory() {
-	if err := j.server.Conn().Publish(hurrySubject, nil); err != nil {
-		j.log.Debug("journal: could not ask for history to be written", "error", err)
-	}
+// Peers are all nodes of the journal.
+func (j *Journal) Peers() Peers { return Peers{j.server.Conn()} }
+
+// Publish sends a message to all nodes.
+func (p Peers) Publish(subject string, data []byte) error { return p.conn.Publish(subject, data) }
+
+// Serve calls f with each message of a subject until the connection closes, and sends its result to whoever asked; nil: nothing.
+func (p Peers) Serve(subject string, f func(data []byte) (answer []byte)) error {
+	_, err := p.conn.Subscribe(subject, func(msg *nats.Msg) {
+		if answer := f(msg.Data); answer != nil {
+			_ = msg.Respond(answer) // whoever asked asks again
+		}
+	})
+	return err
 }
 
-// OnHurryHistory has f called when some node asks for history to be written: f returns at once.
-func (j *Journal) OnHurryHistory(f func()) error {
-	_, err := j.server.Conn().Subscribe(hurrySubject, func(*nats.Msg) { f() })
-	return err
+// Request returns the answer of one node.
+func (p Peers) Request(ctx context.Context, subject string, data []byte) (answer []byte, err error) {
+	msg, err := p.conn.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return nil, err
+	}
+	return msg.Data, nil
 }

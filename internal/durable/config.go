@@ -70,9 +70,9 @@ type Config struct {
 	Join transport.Config
 
 	// Needed, if not nil, is the first message of the journal that something else than
-	// snapshots needs, such as history; 0: none. The journal is not trimmed beyond it before it
-	// has taken half of its part of MaxBytes; if must, never: nothing else has what is there.
-	Needed func() (first uint64, must bool)
+	// snapshots needs, such as history; 0: none. The journal is not trimmed beyond it. With haste, once the journal has taken
+	// half of its part of MaxBytes, it is the first message with something that nothing else has.
+	Needed func(haste bool) (first uint64)
 
 	// Logger takes the journal's and the embedded server's messages. nil: none.
 	Logger *slog.Logger

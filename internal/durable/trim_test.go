@@ -51,7 +51,12 @@ func TestWhatNothingElseHasIsNotTrimmed(t *testing.T) {
 	cfg.MaxBytes, cfg.SnapshotBytes = minMaxBytes, 64<<10
 	var needed atomic.Uint64
 	needed.Store(2)
-	cfg.Needed = func() (uint64, bool) { return max(needed.Load(), 1), needed.Load() > 0 }
+	cfg.Needed = func(haste bool) uint64 {
+		if haste {
+			return needed.Load()
+		}
+		return max(needed.Load(), 1)
+	}
 	r := startWith(t, smallEngineConfig(), cfg)
 	first := func() uint64 {
 		first, _, err := r.j.Bounds(t.Context())

@@ -9,9 +9,12 @@ package history
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +36,8 @@ type Config struct {
 	Slot time.Duration
 	// Every is how often hits are written, 100 ms to 1 min. 0: 5 s.
 	Every time.Duration
-	// Hurry asks the nodes that may write the same database to Kick. nil: there are none.
-	Hurry func()
+	// Peers are the other nodes of a cluster. nil: there are none.
+	Peers Peers
 }
 
 // File is the name of the file in a data directory.
@@ -88,6 +91,7 @@ type History struct {
 	journal WriterJournal
 	store   *store.Store
 	writer  *Writer
+	peers   *peers // the histories of other nodes; nil: all nodes have one database, or there is one node
 
 	running sync.WaitGroup
 	end     context.CancelFunc
@@ -106,13 +110,48 @@ func Open(cfg Config, dir string, j WriterJournal, holder string, retention time
 		return nil, err
 	}
 	h := &History{cfg: cfg, journal: j, store: s}
-	h.writer = NewWriter(WriterConfig{
-		Store: s, Journal: j, Holder: holder, Every: cfg.Every, Slot: cfg.Slot, Retention: retention, Keep: cfg.Keep, Hurry: cfg.Hurry, Logger: log,
-	})
+	writer := WriterConfig{Store: s, Journal: j, Holder: holder, Every: cfg.Every, Slot: cfg.Slot, Retention: retention, Keep: cfg.Keep, Logger: log}
+	if cfg.Peers != nil {
+		writer.Hurry = h.hurry
+	}
+	h.writer = NewWriter(writer)
+	if err := h.join(holder); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	run, end := context.WithCancel(context.Background())
 	h.end = end
 	h.running.Go(func() { h.writer.Run(run, closing) })
+	if h.peers != nil {
+		h.running.Go(func() { h.peers.run(run) })
+	}
 	return h, nil
+}
+
+// join makes this history known to the other nodes.
+func (h *History) join(origin string) (err error) {
+	if h.cfg.Peers == nil {
+		return nil
+	}
+	if err := h.cfg.Peers.Serve(hurrySubject, func([]byte) []byte {
+		h.writer.Kick()
+		return nil
+	}); err != nil || h.store.File() == "" {
+		return err
+	}
+	for _, suffix := range []string{copySuffix, fetchSuffix} { // of a process that was killed
+		if err := remove(h.store.File() + suffix); err != nil {
+			return err
+		}
+	}
+	h.peers, err = openPeers(h, h.cfg.Peers, origin, h.writer.cfg.Logger)
+	return err
+}
+
+// hurry asks the nodes that may write the same database to write what the journal has. If it is lost, history is late as always.
+func (h *History) hurry() {
+	if err := h.cfg.Peers.Publish(hurrySubject, nil); err != nil {
+		h.writer.cfg.Logger.Debug("history: could not ask the other nodes to write it", "error", err)
+	}
 }
 
 // Close writes what the journal has, for at most some seconds, and closes the database.
@@ -125,8 +164,24 @@ func (h *History) Close() error {
 // Where is the database, without a password.
 func (h *History) Where() string { return h.store.String() }
 
-// Needed is the first message of the journal that is not written yet.
-func (h *History) Needed() uint64 { return h.writer.Needed() }
+// Needed is the first message of the journal that the history of some node needs; 0: none does. past is until when hits
+// older than the retention were taken, Unix ms; 0: never. haste asks for what nothing but the journal has: these hits.
+func (h *History) Needed(haste bool, past int64) uint64 {
+	now := time.Now()
+	if h.peers != nil {
+		return neededOf(h.peers.all(now), haste, past, now)
+	}
+	is := h.Status()
+	return neededOf([]peerState{{needed: is.Message + 1, kept: is.Message + 1, asOf: is.AsOf.UnixMilli(), seen: now}}, haste, past, now)
+}
+
+// Incomplete is why hits are missing that the history of another node has, and since when; nil: none are, or it will be copied soon.
+func (h *History) Incomplete() (why error, since time.Time) {
+	if h.peers == nil {
+		return nil, time.Time{}
+	}
+	return h.peers.incomplete()
+}
 
 // Status is how far the history is.
 func (h *History) Status() WriterStatus { return h.writer.Status() }
@@ -158,6 +213,11 @@ func (h *History) Keeps(key string, second int64) bool {
 func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []Total, asOf time.Time, err error) {
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
 		totals, err = Totals(ctx, v, key, bounds, h.cfg.Keep, time.Now())
+		if !h.Status().Known && !v.Begun(h.journal.ID()) { // it is not known yet what a new database lacks
+			for i := range totals {
+				totals[i].Upper = math.MaxUint64
+			}
+		}
 		return err
 	})
 	return totals, asOf, err
@@ -201,6 +261,32 @@ func (h *History) Export(ctx context.Context, prefix string, from, to time.Time,
 		return v.Export(ctx, of, func(r store.Row) error { return f(r.Key, r.Slot, r.N, r.Doubt) })
 	})
 }
+
+// Missing says which times between from and to may lack hits, as text: at most maxMissing spans, the widest first; "": none.
+func (h *History) Missing(ctx context.Context, from, to time.Time) (text string, err error) {
+	h.awaitTables(ctx)
+	var gaps []store.Gap
+	if err := h.store.View(ctx, func(v *store.View) error {
+		gaps = slices.DeleteFunc(v.Gaps(), func(g store.Gap) bool { return g.Last.Before(from) || !g.First.Before(to) })
+		if !h.Status().Known && !v.Begun(h.journal.ID()) {
+			gaps = []store.Gap{{First: from, Last: to}}
+		}
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	slices.SortFunc(gaps, func(a, b store.Gap) int { return cmp.Compare(b.Last.Sub(b.First), a.Last.Sub(a.First)) })
+	for i, g := range gaps[:min(len(gaps), maxMissing)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += g.First.UTC().Format(time.RFC3339) + " to " + g.Last.UTC().Format(time.RFC3339)
+	}
+	return text, nil
+}
+
+// maxMissing bounds the text of Missing.
+const maxMissing = 5
 
 // awaitTables waits for the tables of a history that was opened a moment ago. Where they can't be made, or not
 // now, the database says what is wrong.

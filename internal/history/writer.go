@@ -20,7 +20,7 @@ import (
 //   - Every hit of the journal is in the rows once: who begins again goes on at the position that
 //     is stored with them.
 //   - It never slows hits. It reads what is on disk, on one goroutine, and while the database is
-//     away it waits, and the journal keeps what it has not read as long as there is room (Needed).
+//     away it waits, and the journal keeps what it has not read as long as there is room (History.Needed).
 //   - Of all writers of one journal one writes (store.Lease). The others look on.
 //   - Its memory is bounded, whatever the journal has: it commits when it has maxRows, or maxText of their keys.
 //
@@ -68,8 +68,9 @@ type WriterConfig struct {
 
 // Writer writes one history. Create it with New.
 type Writer struct {
-	cfg  WriterConfig
-	kick chan struct{}
+	cfg     WriterConfig
+	kick    chan struct{}
+	adopted chan adoption
 
 	mu     sync.Mutex
 	status WriterStatus
@@ -109,7 +110,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Writer{cfg: cfg, kick: make(chan struct{}, 1), moved: make(chan struct{})}
+	return &Writer{cfg: cfg, kick: make(chan struct{}, 1), adopted: make(chan adoption), moved: make(chan struct{})}
 }
 
 // Retries after an error.
@@ -188,6 +189,12 @@ func (w *Writer) step(ctx context.Context) error {
 	if err := w.open(ctx); err != nil {
 		return err
 	}
+	select {
+	case a := <-w.adopted:
+		a.done <- w.replace(ctx, a.path)
+		return w.step(ctx)
+	default:
+	}
 	message, asOf := w.cfg.Journal.Written()
 	g := newGather(w.lease.Slot)
 	for w.tail.Next() <= message {
@@ -235,6 +242,40 @@ func (w *Writer) open(ctx context.Context) error {
 		return err
 	}
 	w.tail = t
+	return nil
+}
+
+// adoption is a copy of another node's database, which replaces this one.
+type adoption struct {
+	path string
+	done chan error // holds one
+}
+
+// adopt has the writer replace its database with a copy of another node's, and go on from there.
+func (w *Writer) adopt(ctx context.Context, path string) error {
+	a := adoption{path, make(chan error, 1)}
+	for {
+		w.Kick()
+		select {
+		case w.adopted <- a:
+			return <-a.done // else the copy would be removed while it is read
+		case <-time.After(awaitPoll):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// replace replaces the database with a copy.
+func (w *Writer) replace(ctx context.Context, path string) error {
+	message, err := w.cfg.Store.Adopt(ctx, w.lease, path)
+	w.tail, w.lease = nil, nil // where this one goes on is to be read again
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.status.Known, w.status.Message, w.status.AsOf = false, message, time.Time{}
 	return nil
 }
 
@@ -376,14 +417,6 @@ func (w *Writer) Status() WriterStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.status
-}
-
-// Needed is the first message of the journal that the writer has not written: for
-// journal.Config.Needed.
-func (w *Writer) Needed() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.status.Message + 1
 }
 
 // Await returns once history has the journal up to a message, or ctx has ended.

@@ -40,10 +40,10 @@ type Config struct {
 	FlushEvery    time.Duration // how often states can be cut
 	SnapshotBytes int64         // by how much the journal grows between rounds, if it has room
 
-	Space   *replica.Space                   // how much room the journal takes
-	Hurry   func()                           // begins a flush at once
-	Suspect func()                           // something could not be stored: the server is to be looked at
-	Needed  func() (first uint64, must bool) // the first message that something else than snapshots needs, and whether nothing else has it; 0: none; nil: there never is one
+	Space   *replica.Space                  // how much room the journal takes
+	Hurry   func()                          // begins a flush at once
+	Suspect func()                          // something could not be stored: the server is to be looked at
+	Needed  func(haste bool) (first uint64) // the first message that something else than snapshots needs, with haste: that has what nothing else has; 0: none; nil: there never is one
 
 	// Of many nodes.
 	Clustered bool
@@ -336,7 +336,7 @@ func (c *Checkpointer) oldest() (list []int) {
 // as there is room for that, or for as long as nothing else has it.
 func (c *Checkpointer) trim(ctx context.Context, upTo uint64) error {
 	if c.cfg.Needed != nil {
-		if needed, must := c.cfg.Needed(); needed > 0 && (must || !c.cfg.Space.Haste()) {
+		if needed := c.cfg.Needed(c.cfg.Space.Haste()); needed > 0 {
 			upTo = min(upTo, needed-1)
 		}
 	}

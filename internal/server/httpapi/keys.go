@@ -73,7 +73,8 @@ func (s *Server) registerKeys(doc *API) {
 }
 
 const exportDescription = `The hits of keys in each day of UTC, or each hour, as history has them: the columns key, start, hits and doubt (the true number is
-hits to hits + doubt). It is streamed, and an answer that is cut short is dropped, not ended. Who does not take it at 64 KiB a second loses it.`
+hits to hits + doubt). It is streamed, and an answer that is cut short is dropped, not ended. The header field
+Weir-Missing has the times of which hits may be missing, if there are any. Who does not take it at 64 KiB a second loses it.`
 
 // registerExport routes GET /v1/export around huma, which would hold the answer in memory.
 func (s *Server) registerExport(doc *API, mux *router) {
@@ -106,6 +107,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 		ProblemOf(err).Write(w)
 		return
 	}
+	q.Missing = func(times string) { w.Header().Set("Weir-Missing", times) }
 	to := &exportStream{w: s.paced(w), format: q.Format}
 	err = s.service.Export(r.Context(), clientOf(r), q, to)
 	switch {

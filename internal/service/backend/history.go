@@ -24,6 +24,8 @@ type History interface {
 	// Export calls f with the hits of keys, n to n+doubt, in each day of UTC, or slot, that begins
 	// at start. from and to are rounded to whole days. An error of f ends it.
 	Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error
+	// Missing says which times between from and to may lack hits, for people; "": none.
+	Missing(ctx context.Context, from, to time.Time) (text string, err error)
 	// Alarms are what is wrong now. It waits for nobody.
 	Alarms() []api.Alarm
 	// Stats is called for each scrape.

@@ -156,6 +156,9 @@ type ExportQuery struct {
 	From, To time.Time     // whole days of UTC; zero: the beginning; Now
 	Unit     calendar.Unit // Day, or Hour: the slots of history
 	Format   string        // of package export
+
+	// Missing, if not nil, is called before the first byte if hits of some times may be missing, with these times.
+	Missing func(times string)
 }
 
 // Export writes what history has, row by row. A failure may come after a part was written: who
@@ -196,6 +199,13 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 }
 
 func (s *Service) export(ctx context.Context, q ExportQuery, to io.Writer) error {
+	missing, err := s.parts.History.Missing(ctx, q.From, q.To)
+	if err != nil {
+		return err
+	}
+	if missing != "" && q.Missing != nil {
+		q.Missing(missing)
+	}
 	w, err := calendar.NewExport(q.Format, to)
 	if err != nil {
 		return err

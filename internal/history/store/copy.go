@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	driver "modernc.org/sqlite"
+)
+
+// This part copies a file of SQLite from one node to another: CopyTo writes what a database has at one moment to a file, with
+// the position in the journal, and Adopt replaces the rows of another database with those of such a file.
+
+// File is the file of SQLite; "" of other databases.
+func (s *Store) File() string { return s.file }
+
+// CopyTo writes all that the database has at one moment to a file, which is written over. Only SQLite can.
+func (s *Store) CopyTo(ctx context.Context, path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	_, err = s.reads().ExecContext(ctx, "VACUUM INTO ?", path)
+	return err
+}
+
+// CheckRoom returns an error if the disk does not have room for so many bytes next to the file of SQLite.
+func (s *Store) CheckRoom(bytes int64) error {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(s.file), &disk); err != nil {
+		return fmt.Errorf("find out how much room %s has: %w", filepath.Dir(s.file), err)
+	}
+	if free := uint64(disk.Bavail) * uint64(disk.Bsize); bytes < 0 || free < uint64(bytes) {
+		return fmt.Errorf("the disk of %s has %d bytes free, and a copy of history needs %d", filepath.Dir(s.file), free, bytes)
+	}
+	return nil
+}
+
+// Adopt replaces all rows with those of a file that CopyTo wrote, in one transaction: after an error nothing has changed. The
+// file must have the journal of the lease, up to a position, and every other journal that this database has. It returns the
+// message up to which the file has all. The lease ends: Claim follows.
+func (s *Store) Adopt(ctx context.Context, l *Lease, path string) (message uint64, err error) {
+	from, err := Open(Config{URL: "sqlite:" + path})
+	if err != nil {
+		return 0, err
+	}
+	message, err = from.beAdopted(ctx, s, l)
+	if err = errors.Join(err, from.Close()); err != nil {
+		return 0, err
+	}
+	if s.bytes > 0 && from.FileSize() > s.bytes {
+		return 0, fmt.Errorf("the copy has %d bytes, and history may have %d: raise --history-disk", from.FileSize(), s.bytes)
+	}
+	conn, err := s.writes().Conn(ctx)
+	if err != nil {
+		return 0, s.named(err)
+	}
+	defer conn.Close()
+	if err := conn.Raw(func(c any) error { return restore(ctx, c, path) }); err != nil {
+		return 0, s.named(err)
+	}
+	_, err = conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)") // else the log keeps the size of the copy
+	return message, s.named(err)
+}
+
+// beAdopted checks that a copy can replace a database, and prepares it.
+func (s *Store) beAdopted(ctx context.Context, by *Store, l *Lease) (message uint64, err error) {
+	if err := s.Migrate(ctx); err != nil { // it may be of an earlier version
+		return 0, err
+	}
+	if _, err := s.writes().ExecContext(ctx, "UPDATE weir_journals SET holder = '', until = 0"); err != nil {
+		return 0, err
+	}
+	var journals []JournalState
+	if err := by.View(ctx, func(v *View) error {
+		journals = v.Journals
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	err = s.View(ctx, func(v *View) error {
+		for _, j := range journals {
+			if !slices.ContainsFunc(v.Journals, func(o JournalState) bool { return o.Journal == j.Journal }) {
+				return fmt.Errorf("the copy has nothing of journal %s, and this history has", j.Journal)
+			}
+		}
+		if !v.Begun(l.Journal) {
+			return fmt.Errorf("the copy has nothing of journal %s yet", l.Journal)
+		}
+		message = v.Of(l.Journal).Message
+		return nil
+	})
+	return message, err
+}
+
+// pagesAtOnce is how many pages are copied before it is looked whether the caller waits on.
+const pagesAtOnce = 4096
+
+// restore copies all pages of a file into the database of a connection.
+func restore(ctx context.Context, conn any, path string) error {
+	c, ok := conn.(interface {
+		NewRestore(uri string) (*driver.Backup, error)
+	})
+	if !ok {
+		return errors.New("the driver of SQLite copies no files")
+	}
+	b, err := c.NewRestore((&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String())
+	if err != nil {
+		return err
+	}
+	for more := true; more && err == nil; {
+		if err = context.Cause(ctx); err == nil {
+			more, err = b.Step(pagesAtOnce)
+		}
+	}
+	return errors.Join(err, b.Finish())
+}
+
+// Begun reports whether all hits that were taken until some time are in the rows of a journal.
+func (v *View) Begun(journal string) bool { return v.Of(journal).AsOf.UnixMilli() > 0 }
+
+// Missing is for how many seconds hits may be missing by the gaps of all journals; math.MaxInt64 if nothing of a journal was written yet.
+func (v *View) Missing(journal string) (seconds int64) {
+	if !v.Begun(journal) {
+		return math.MaxInt64
+	}
+	gaps := v.Gaps()
+	slices.SortFunc(gaps, func(a, b Gap) int { return a.First.Compare(b.First) })
+	until := time.Time{}
+	for _, g := range gaps {
+		if g.First.Before(until) {
+			g.First = until
+		}
+		if g.Last.After(g.First) {
+			seconds += g.Last.Unix() - g.First.Unix()
+			until = g.Last
+		}
+	}
+	return seconds
+}
