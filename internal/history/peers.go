@@ -267,7 +267,7 @@ func (p *peers) chooses(own peerState, now time.Time) (from peerState, ok bool) 
 
 // Retries of a fetch that failed. Between them come up to as much again, at random: nodes that lack the same do not ask at the same time.
 const (
-	fetchRetryFirst = 2 * time.Second
+	fetchRetryFirst = time.Second
 	fetchRetryMost  = 5 * time.Minute
 )
 
@@ -280,7 +280,7 @@ func (p *peers) fetched(from peerState, err error) {
 		p.attempts, p.failed, p.since, p.missing = 0, nil, time.Time{}, math.MaxInt64
 		return
 	}
-	wait := min(fetchRetryFirst<<min(p.attempts, 8), fetchRetryMost)
+	wait := min(fetchRetryFirst<<min(p.attempts, 9), fetchRetryMost)
 	p.attempts++
 	p.next = time.Now().Add(wait + rand.N(wait))
 	if p.failed == nil {
