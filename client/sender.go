@@ -114,7 +114,7 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 	case o.Every < time.Millisecond || o.Every > time.Hour:
 		return nil, fmt.Errorf("sender: Every is %v: it must be 1 ms to an hour", o.Every)
 	case o.MaxLines < 1 || o.MaxBytes < maxSumKeyBytes+sumLineBytes:
-		return nil, fmt.Errorf("sender: MaxLines is %d, MaxBytes %d: there must be room for a line, of %d bytes", o.MaxLines, o.MaxBytes, maxSumKeyBytes+sumLineBytes)
+		return nil, fmt.Errorf("sender: MaxLines is %d, MaxBytes %d: they must hold at least one line of %d bytes", o.MaxLines, o.MaxBytes, maxSumKeyBytes+sumLineBytes)
 	case o.Timeout < 0 || o.GiveUp < 0 || o.GiveUp > 9*time.Minute:
 		return nil, fmt.Errorf("sender: Timeout is %v, GiveUp %v: neither may be negative, nor GiveUp more than 9 min", o.Timeout, o.GiveUp)
 	}

@@ -132,7 +132,7 @@ const leastShare = 16
 func (cfg *Config) tellBudgets(given *Config) {
 	e := &cfg.Engine
 	if given.Engine.Memory == 0 && e.Memory < defaultMemory || given.Engine.LimitMemory == 0 && e.LimitMemory < defaultLimitMemory {
-		cfg.Logger.Info("the memory budgets are smaller than by default, so that snapshots have room in --max-disk",
+		cfg.Logger.Info("the memory budgets are smaller than by default, so that snapshots fit into --max-disk",
 			"memory", units.FormatSize(e.Memory), "limit_memory", units.FormatSize(e.LimitMemory), "max_disk", units.FormatSize(cfg.Journal.MaxBytes))
 	}
 	disk := units.FormatSize(cfg.Journal.MaxBytes)

@@ -191,7 +191,7 @@ func printStats(t *cli.Table, s client.Stats) {
 	t.Row("evicted", fmt.Sprintf("%d keys, %d hits", s.EvictedKeys, s.EvictedHits))
 	t.Row("expired", fmt.Sprintf("%d keys", s.ExpiredKeys))
 	t.Row("memory", fmt.Sprintf("%s of %s", units.FormatSize(s.MemoryBytes), units.FormatSize(s.MemoryBudget)))
-	t.Row("limits", fmt.Sprintf("%d keys, %s, %d requests had no room", s.LimitStates, units.FormatSize(s.LimitBytes), s.LimitRefused))
+	t.Row("limits", fmt.Sprintf("%d keys, %s, %d requests refused (memory full)", s.LimitStates, units.FormatSize(s.LimitBytes), s.LimitRefused))
 	switch j := s.Journal; {
 	case j == nil:
 		t.Row("journal", "none: the server is ephemeral")

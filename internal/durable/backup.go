@@ -169,7 +169,7 @@ const roomTime = time.Minute
 func (j *Journal) holdRoom(ctx context.Context, bytes int64) (held context.Context, free func(), err error) {
 	room := j.space.Room()
 	if !room.Takes(0, bytes) {
-		return nil, nil, fmt.Errorf("the backup takes up to %s of the journal at once, which has room for %s: nothing was changed; raise --max-disk",
+		return nil, nil, fmt.Errorf("the backup takes up to %s of the journal at once, which has space for %s: nothing was changed; raise --max-disk",
 			units.FormatSize(bytes), units.FormatSize(room.TakesMost()))
 	}
 	full := fmt.Errorf("the backup takes up to %s of the journal, which has %s of at most %s: nothing was changed; retry when it is trimmed, or raise --max-disk",

@@ -228,7 +228,7 @@ func (j *Journal) revive(ctx context.Context) error {
 	if err := checkpoint.TryRoom(j.cfg.Dir); err != nil {
 		return fmt.Errorf("%w: %w", err, wrong)
 	}
-	j.log.Warn("journal: the embedded server still reports an error although the disk has room; restarting it", "error", wrong)
+	j.log.Warn("journal: the embedded server still reports an error although the disk has space; restarting it", "error", wrong)
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	j.server.Stop()
@@ -276,7 +276,7 @@ const roomPoll = 50 * time.Millisecond
 // handOverWithRoom is handOver that leaves room for hits: it waits until there is more.
 func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
 	if err := j.awaitRoom(ctx, int64(record.SizeOf(parts)), func() {}); err != nil {
-		return fmt.Errorf("the journal has no room for more: %w", err)
+		return fmt.Errorf("the journal has no space for more: %w", err)
 	}
 	return j.handOver(ctx, parts)
 }

@@ -31,7 +31,7 @@ type ReceiptsFullError struct {
 	OneClient bool  // by one client; else by all
 }
 
-func (e *ReceiptsFullError) Error() string { return "no room for more receipts" }
+func (e *ReceiptsFullError) Error() string { return "no memory for more receipts" }
 
 // receiptBytes is the memory of a receipt beside its key and its answer.
 const receiptBytes = 160

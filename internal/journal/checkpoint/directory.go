@@ -257,7 +257,7 @@ type DiskError struct {
 
 func (e *DiskError) Error() string {
 	if errors.Is(e.Err, syscall.ENOSPC) || errors.Is(e.Err, syscall.EDQUOT) {
-		return fmt.Sprintf("the disk is full: make room on the disk of the data directory %s (%v)", e.Dir, e.Err)
+		return fmt.Sprintf("the disk is full: free some space on the disk of the data directory %s (%v)", e.Dir, e.Err)
 	}
 	return fmt.Sprintf("the data directory %s can't be written (%v)", e.Dir, e.Err)
 }

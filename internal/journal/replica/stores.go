@@ -174,7 +174,7 @@ func (s *Stores) Alarms(now time.Time, self string) (alarms []Alarm) {
 	if why, sure := s.OwnWrong(now); sure {
 		then := "What it counts is made durable by other nodes, while more than half of the replicas store; it goes on by itself once it can"
 		if s.off() {
-			then = fmt.Sprintf("Its embedded server does not run, so it is cut off from the other nodes, and what it counts waits in memory. It tries again; if the server can't be started for %v though the disk has room, the process ends, for its supervisor to restart it", GiveUpAfter)
+			then = fmt.Sprintf("Its embedded server does not run, so it is cut off from the other nodes, and what it counts waits in memory. It tries again; if the server can't be started for %v though the disk has space, the process ends, for its supervisor to restart it", GiveUpAfter)
 		}
 		alarms = append(alarms, Alarm{Code: "replica_failing", Message: fmt.Sprintf("this node's replica does not store (%s). %s", why, then)})
 	}
