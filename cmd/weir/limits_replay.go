@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,8 +44,7 @@ const limitsReplayExamples = `  weir limits replay --policy policies.yaml access
 type limitsReplayFlags struct {
 	options shadow.Options
 	denied  string
-	json    bool
-	html    cli.Page
+	out     reportFlags
 }
 
 func limitsNewReplay(w *cli.World) *cobra.Command {
@@ -76,8 +74,7 @@ func limitsNewReplay(w *cli.World) *cobra.Command {
 	flags.Var(cli.Size(&o.Memory), "memory", "memory budget for the report about keys")
 	flags.Var(cli.Size(&o.LimitMemory), "limit-memory", "memory budget for the usage of limits")
 	flags.Var(cli.Duration(&o.Log.MaxAhead), "max-ahead", "how far in the future a line's time may be")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
-	f.html.Define(cmd)
+	f.out.define(cmd)
 	return cmd
 }
 
@@ -91,38 +88,15 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *cli.World) (err error)
 	} else if err != nil {
 		return err
 	}
-	o.Log.Stdin = w.Stdin
-	total, err := replay.TotalSize(o.Log.Files)
-	if err != nil {
-		return err
-	}
-	if f.denied != "" {
-		file, problem := cli.CreateApart("--denied", f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
-		if problem != nil {
-			return problem
+	return writeReport(cmd, w, &f.out, "limits", &o.Log, []string{o.PolicyFile, f.denied}, func() (_ *shadow.Report, err error) {
+		if f.denied != "" {
+			file, problem := cli.CreateApart("--denied", f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
+			if problem != nil {
+				return nil, problem
+			}
+			defer func() { err = errors.Join(err, file.Close()) }()
+			o.Denied = file
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		o.Denied = file
-	}
-	page, err := f.html.Create(w, append([]string{o.PolicyFile, f.denied}, o.Log.Files...))
-	if err != nil {
-		return err
-	}
-	finish := func() {}
-	if w.Terminal {
-		o.Log.Progress, finish = cli.NewProgress(w.Stderr, total)
-	}
-	report, runErr := shadow.Run(cmd.Context(), o)
-	finish()
-	if report == nil {
-		return errors.Join(runErr, page.Close())
-	}
-	runErr = errors.Join(runErr, page.Write("limits", cmd.Root().Version, report))
-	if f.json {
-		e := json.NewEncoder(w.Stdout)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return errors.Join(runErr, e.Encode(report))
-	}
-	return errors.Join(runErr, report.Print(w.Stdout))
+		return shadow.Run(cmd.Context(), o)
+	})
 }

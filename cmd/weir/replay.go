@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/web"
 )
 
 const replayHelp = `Read access logs and report what is in them: hits, span, the busiest second,
@@ -55,8 +59,7 @@ type replayFlags struct {
 	to       string
 	compress client.Compression
 	durable  bool
-	json     bool
-	html     cli.Page
+	out      reportFlags
 }
 
 func newReplay(w *cli.World) *cobra.Command {
@@ -92,8 +95,7 @@ func newReplay(w *cli.World) *cobra.Command {
 	flags.Var(cli.Duration(&o.StatusEvery), "every", "how often --follow reports its progress")
 	flags.Var(cli.Size(&o.Memory), "memory", "memory budget for the keys")
 	flags.Var(cli.Duration(&o.MaxAhead), "max-ahead", "how far in the future a line's time may be")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
-	f.html.Define(cmd)
+	f.out.define(cmd)
 	return cmd
 }
 
@@ -102,7 +104,6 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 	if f.durable && f.to == "" {
 		return cli.Usage(errors.New("--durable needs --to"))
 	}
-	o.Stdin = w.Stdin
 	if f.to != "" {
 		compression := f.compress
 		if compression == "none" {
@@ -118,34 +119,60 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 		}
 		o.To = c
 	}
+	if o.Follow {
+		o.Status = func(s replay.Status) { fmt.Fprintln(w.Stderr, s) }
+	}
+	return writeReport(cmd, w, &f.out, "replay", &o, nil, func() (*replay.Report, error) { return replay.Run(cmd.Context(), o) })
+}
+
+// reportFlags say how a report is written.
+type reportFlags struct {
+	json bool
+	html string
+}
+
+func (f *reportFlags) define(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().StringVar(&f.html, "html", "", "also write the report to this file, as one HTML page with charts")
+}
+
+// writeReport has run read the files of o, and writes its report. others are files that it reads or writes too.
+func writeReport[R interface {
+	comparable
+	Print(w io.Writer) error
+}](cmd *cobra.Command, w *cli.World, f *reportFlags, kind string, o *replay.Options, others []string, run func() (R, error)) error {
+	o.Stdin = w.Stdin
 	total, err := replay.TotalSize(o.Files)
 	if err != nil {
 		return err
 	}
-	if o.Follow {
-		o.Status = func(s replay.Status) { fmt.Fprintln(w.Stderr, s) }
-	}
-	page, err := f.html.Create(w, o.Files)
-	if err != nil {
-		return err
+	var page *os.File
+	if f.html != "" { // the work is long: what is wrong with the file is reported before
+		if page, err = cli.CreateApart("--html", f.html, w.Stdin, slices.Concat(others, o.Files)); err != nil {
+			return err
+		}
 	}
 	finish := func() {}
 	if w.Terminal && !o.Follow {
 		o.Progress, finish = cli.NewProgress(w.Stderr, total)
 	}
-	report, runErr := replay.Run(cmd.Context(), o)
+	report, err := run()
 	finish()
-	if report == nil {
-		return errors.Join(runErr, page.Close())
+	var none R
+	if page != nil && report != none {
+		err = errors.Join(err, web.Report(page, kind, cmd.Root().Version, time.Now(), report))
 	}
-	runErr = errors.Join(runErr, page.Write("replay", cmd.Root().Version, report))
-	if f.json {
+	if page != nil {
+		err = errors.Join(err, page.Close())
+	}
+	switch {
+	case report == none:
+		return err
+	case f.json:
 		e := json.NewEncoder(w.Stdout)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		err = e.Encode(report)
-	} else {
-		err = report.Print(w.Stdout)
+		return errors.Join(err, e.Encode(report))
 	}
-	return errors.Join(runErr, err)
+	return errors.Join(err, report.Print(w.Stdout))
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/web"
 )
 
 // Value is a flag of any type that can be read from text.
@@ -165,40 +162,4 @@ func Choice[T ~string](cmd *cobra.Command, to *T, flag, help string, words ...T)
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(texts, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // a flag defined twice
 	}
-}
-
-// Page is the flag --html, and the file that it names: a report as one page for a browser.
-type Page struct {
-	path string
-	file *os.File
-}
-
-// Define defines the flag.
-func (p *Page) Define(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.path, "html", "", "also write the report to this file, as one HTML page with charts")
-}
-
-// Create makes the file, if one is named, apart from those that are read or written. The work is long: what is
-// wrong with it is told before.
-func (p *Page) Create(w *World, others []string) (_ *Page, err error) {
-	if p.path != "" {
-		p.file, err = CreateApart("--html", p.path, w.Stdin, others)
-	}
-	return p, err
-}
-
-// Write writes the report and closes the file.
-func (p *Page) Write(kind, version string, report any) error {
-	if p.file == nil {
-		return nil
-	}
-	return errors.Join(web.Report(p.file, kind, version, time.Now(), report), p.Close())
-}
-
-// Close closes the file.
-func (p *Page) Close() error {
-	if p.file == nil {
-		return nil
-	}
-	return p.file.Close()
 }
