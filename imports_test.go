@@ -47,7 +47,7 @@ var layers = []layer{
 	{"history", []string{"internal/history", "internal/history/store/..."}, "base window engine library journal", "modernc.org/sqlite jackc/pgx go-sql-driver/mysql pressly/goose"},
 	{"client", []string{"client", "clients"}, "base api", "klauspost/compress"},
 	{"replay", []string{"internal/replay/..."}, "base window library side policy client", "klauspost/compress"},
-	{"middleware", []string{"middleware/..."}, "base window library policy client", ""},
+	{"middleware", []string{"middleware/..."}, "base window library api policy client", ""},
 	{"web", []string{"web"}, "", ""},
 	{"service", []string{"internal/service/..."}, "base window engine library side api policy auth calendar", "cespare/xxhash"},
 	{"listener", []string{"internal/server/listener"}, "service", ""},
