@@ -115,39 +115,32 @@ func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sock
 	}
 	sockets.Cluster = members{m.journal}
 	sockets.settings = &membership.Settings{Conn: m.journal.Joined().Conn(), Log: m.log, Origin: m.journal.Origin(), Node: m.cfg.Journal.Join.Node}
-	if err := m.openStrict(ctx, engine, sockets, parts); err != nil {
+	if err := m.openLimits(ctx, engine, sockets, parts); err != nil {
 		return err
 	}
 	return m.openRouter(engine, sockets, parts)
 }
 
-// openStrict makes this node one of those that decide strict limits for each other.
-func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+// openLimits makes this node one of those that decide limits for each other.
+func (m *clustered) openLimits(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
 	name := m.cfg.Journal.Join.Node
-	lent := limits.NewLeased(limits.LeasedConfig{Engine: engine, Node: name, Logger: m.log})
-	s, err := limits.OpenStrict(ctx, limits.StrictConfig{Journal: m.journal, Engine: engine, Node: name, Lender: lent.Lender(), Logger: m.log})
+	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: engine, Node: name, Logger: m.log})
 	if err != nil {
-		if ctx.Err() != nil {
-			m.log.Info("an interrupt came before the node was ready")
-			return interrupted(ctx)
-		}
 		return err
 	}
-	lent.Run(s)
 	parts.opened(func(ctx context.Context) error {
-		lent.Close()
 		ctx, cancel := context.WithTimeout(ctx, handOver)
 		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			m.log.Warn("could not hand over strict limits; other nodes decide them in some seconds", "error", err)
+		if err := l.Close(ctx); err != nil {
+			m.log.Warn("could not hand over the keys of limits; other nodes decide them in some seconds", "error", err)
 		}
 		return nil
 	})
-	m.awaitOwners(ctx, s)
+	m.awaitOwners(ctx, l)
 	sockets.Node = name
-	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(s.Stats()) }
-	sockets.Leased = func() backend.LeasedStats { return backend.LeasedStats(lent.Stats()) }
-	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s, Leased: lent}
+	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(l.OwnerStats()) }
+	sockets.Leased = func() backend.LeasedStats { return backend.LeasedStats(l.Stats()) }
+	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Owners: l}
 	return nil
 }
 
@@ -155,9 +148,9 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 const ownersTime = 5 * time.Second
 
 // awaitOwners waits until every limit that one node decides has an owner: a node that is ready decides at once.
-func (m *clustered) awaitOwners(ctx context.Context, s *limits.Strict) {
+func (m *clustered) awaitOwners(ctx context.Context, l *limits.Limits) {
 	late := time.After(ownersTime)
-	for !s.Settled() {
+	for !l.Settled() {
 		select {
 		case <-ctx.Done():
 			return

@@ -84,17 +84,13 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 
 // groups are the places of the checks that others decide, those of each group together.
 func (a *apart) groups() (groups [][]int) {
-	type group struct {
-		who    Strict
-		number int
-	}
-	at := map[group]int{}
+	at := map[int]int{}
 	for i, c := range a.d.checks {
 		e := a.d.elsewhere[i]
 		if e == nil || e == noPart {
 			continue
 		}
-		of := group{e.who, e.who.Group(c.Key)}
+		of := a.cluster.Owners.Group(c.Key)
 		g, known := at[of]
 		if !known {
 			g = len(groups)
@@ -125,7 +121,7 @@ func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 	for i, place := range places {
 		checks[i] = a.d.checks[place]
 	}
-	passes, answered, err := a.d.elsewhere[places[0]].who.Decide(checks, verdicts, take)
+	passes, answered, err := a.cluster.Owners.Decide(checks, verdicts, take)
 	if err != nil {
 		return false, err
 	}

@@ -50,7 +50,7 @@ func (l *Live) ResetInline(key string) (was int, err error) {
 	for _, name := range side.Of(l.engine).InlineNames(key) {
 		names[name] = struct{}{}
 	}
-	if l.cluster.Leased != nil {
+	if l.cluster.Owners != nil {
 		l.inline.mu.RLock()
 		for name := range l.inline.names {
 			names[name] = struct{}{}
@@ -139,7 +139,7 @@ func (l *Live) change(c side.Change, of boundLimit, key string, n uint64) (Chang
 	case noPart:
 		err = policy.Failure(weir.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
 	default:
-		made, answered, err = e.who.Change(c, weir.Check{Limit: of.limit, Key: key, N: n})
+		made, answered, err = l.cluster.Owners.Change(c, weir.Check{Limit: of.limit, Key: key, N: n})
 		if err == nil && !answered {
 			err = policy.Failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
 		}
@@ -299,7 +299,7 @@ func (l *Live) Full(name, key string) bool {
 		allowed, err = l.engine.PeekAll(check, verdicts)
 	case noPart:
 	default:
-		allowed, answered, err = e.who.Decide(check, verdicts, false)
+		allowed, answered, err = l.cluster.Owners.Decide(check, verdicts, false)
 	}
 	return err != nil || !answered || !allowed
 }

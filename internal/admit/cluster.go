@@ -29,40 +29,32 @@ type Cluster struct {
 	// while the one that decides is away. nil: one.
 	Nodes func() int
 
-	// Strict asks the owners of the keys of strict limits. nil: they are decided here.
-	Strict Strict
-
-	// Leased decides leased limits, with the owners of their keys. nil: they are decided here.
-	Leased Leased
+	// Owners decide strict and leased limits. nil: they are decided here.
+	Owners Owners
 
 	// Divided says that each node holds the hits of some keys only: then limits that regions share without parts are refused.
 	Divided bool
 }
 
-// Strict decides limits at the one node that decides for all. The keys are parted into
-// groups; who decides for a group may change at any time.
-type Strict interface {
+// Owners decide the limits that nodes keep together: each key has one, the node that decides for it. The keys are divided into
+// groups; who owns a group may change at any time.
+type Owners interface {
 	// Group is the group of a key.
 	Group(key string) int
-
-	// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at a node that
-	// decides for the group that all the checks' keys are of. It is not answered if that
-	// node is away: then something may have been taken, or not. It returns within a time
-	// that a request can wait.
-	Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
-
-	// Change makes a change to the check's key, with its N, at a node that decides for it. Where it
-	// is not answered, it may have been made, or not.
-	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
-}
-
-// Leased decides limits at this node within parts that the one node that decides for all lends to it.
-type Leased interface {
-	Strict
 
 	// Take is Decide, that takes, as far as this node can without asking another: it takes no longer
 	// than weir.Engine.TakeAll. If it is not decided nothing was taken.
 	Take(checks []weir.Check, verdicts []weir.Verdict) (allowed, decided bool)
+
+	// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at the owner of the
+	// group that all the checks' keys are of, or at this node within what that has granted it. It is not answered if the
+	// owner is unreachable: then something may have been taken, or not. It returns within a time
+	// that a request can wait.
+	Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
+
+	// Change makes a change to the check's key, with its N, at the key's owner. Where it
+	// is not answered, it may have been made, or not.
+	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
 }
 
 // Others know what other regions have counted, as far as word of it has come. They wait for nobody.
@@ -82,8 +74,7 @@ func (l *Live) limit(where limit.Where, name string, of weir.Limit) (*weir.Keyed
 
 // elsewhere is what a limit that other nodes decide needs here.
 type elsewhere struct {
-	who    Strict
-	leased bool // who is the cluster's Leased
+	leased bool // this node may have a part of it
 	away   policy.Away
 	counts *awayCounts
 
@@ -108,14 +99,10 @@ func (l *Live) unwritten(name, countedAs string, of weir.Limit) (b boundLimit, e
 
 // decidedByOne is for a strict or leased limit; nil if this node decides alone.
 func (l *Live) decidedByOne(name string, where limit.Where, of weir.Limit, away policy.Away) (*elsewhere, error) {
-	who := l.cluster.Strict
-	if where == limit.WhereLeased {
-		who = l.cluster.Leased
-	}
-	if who == nil {
+	if l.cluster.Owners == nil {
 		return nil, nil
 	}
-	s := &elsewhere{who: who, leased: where == limit.WhereLeased, away: away, counts: l.countsOf(name), whole: of}
+	s := &elsewhere{leased: where == limit.WhereLeased, away: away, counts: l.countsOf(name), whole: of}
 	if away != policy.AwayShare {
 		return s, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// other is the node that decides strict limits: an engine of its own.
+// other is the owner of all keys: an engine of its own.
 type other struct {
 	engine *weir.Engine
 	away   bool
@@ -24,6 +24,9 @@ type other struct {
 
 // Group parts keys by their first letter.
 func (o *other) Group(key string) int { return int(key[0]) }
+
+// Take decides nothing: this node has no part of any limit.
+func (o *other) Take([]weir.Check, []weir.Verdict) (allowed, decided bool) { return false, false }
 
 func (o *other) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
 	return o.decide(o.Group, checks, verdicts, take)
@@ -76,7 +79,7 @@ func clusterRig(t *testing.T, file string) (*rig, *other) {
 	r.engine = newEngine(t, r)
 	o := &other{engine: newEngine(t, r)}
 	var err error
-	r.Live, err = NewClusterLive(r.engine, mustParse(t, file), Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: o})
+	r.Live, err = NewClusterLive(r.engine, mustParse(t, file), Cluster{Node: "n1", Nodes: func() int { return 3 }, Owners: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,13 +273,13 @@ func TestStrictOfTwoGroups(t *testing.T) {
 	}
 }
 
-// A node's limit is apart from the other nodes', the shared one is not.
+// A node's limit counts that node's requests alone, any other those of all nodes.
 func TestNodeLimitsAreApart(t *testing.T) {
-	r, _ := clusterRig(t, "limits:\n"+policyOf("n", "k*", 3, ", where: node")+policyOf("s", "k*", 3, ""))
+	r, o := clusterRig(t, "limits:\n"+policyOf("n", "k*", 3, ", where: node")+policyOf("s", "k*", 3, ""))
 	if got := r.take("k"); got != "ok n[k]=ok/2 s[k]=ok/2" {
 		t.Error(got)
 	}
-	two, err := NewClusterLive(r.engine, r.Set(), Cluster{Node: "n2"})
+	two, err := NewClusterLive(r.engine, r.Set(), Cluster{Node: "n2", Owners: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,16 +289,10 @@ func TestNodeLimitsAreApart(t *testing.T) {
 	}
 }
 
-// leasing decides leased limits at another node, and has no part of them here.
-type leasing struct{ *other }
-
-func (leasing) Take([]weir.Check, []weir.Verdict) (allowed, decided bool) { return false, false }
-
 // Limits that requests bring along, and those of listeners, are decided by the owner of the key, like leased policies: a quota by the
 // calendar too. While the owner is unreachable nothing is decided.
 func TestLimitsOfNoPolicyAreLeased(t *testing.T) {
 	r, o := clusterRig(t, "limits: []\n")
-	r.cluster.Leased = leasing{o}
 	inline := Request{Key: "k", N: 1, Inline: &weir.Limit{N: 2, Per: time.Minute}}
 	monthly := Request{Key: "k", N: 1, Limit: "monthly", Inline: &weir.Limit{N: 1, Calendar: limit.Calendar{Unit: limit.Month}}}
 	r.expect(r.ask(inline), "ok inline/window/1m[k]=ok/1")

@@ -122,7 +122,7 @@ type Permitted struct {
 
 // Together tells whether the nodes of a cluster keep permits together: TakePermit, RenewPermit and ReleasePermit. Who holds one is in
 // the journal, so that all nodes know. It is for those that have a journal of many.
-func (l *Live) Together() bool { return l.cluster.Strict != nil }
+func (l *Live) Together() bool { return l.cluster.Owners != nil }
 
 // TakePermit gives a holder a permit of all limits, or of none. Each limit is asked at the node that decides for its key: while one
 // after the other is, a permit that is given back in the end may have others denied. The error is CodeOverloaded, or
@@ -191,7 +191,7 @@ func (l *Live) permit(do side.Kind, holder uint64, a *policy.AtOnce) (made side.
 		return made, err
 	}
 	defer of.Release()
-	made, answered, err := l.cluster.Strict.Change(side.Change{Kind: do, Content: holder}, weir.Check{Limit: of, Key: a.Key})
+	made, answered, err := l.cluster.Owners.Change(side.Change{Kind: do, Content: holder}, weir.Check{Limit: of, Key: a.Key})
 	if err == nil && !answered {
 		err = policy.Failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
 	}

@@ -87,7 +87,7 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	var err error
 	decided := false
 	if d.leased && take {
-		allowed, decided = l.cluster.Leased.Take(d.checks, d.verdicts)
+		allowed, decided = l.cluster.Owners.Take(d.checks, d.verdicts)
 	}
 	switch {
 	case decided:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -24,7 +25,7 @@ const brutePolicies = `limits:
 
 // ask asks one node at a time for all that it can get, and then another: what was lent to one is
 // asked for at the next.
-func ask(t *testing.T, c *clustertest.Cluster[decider], seed uint64, keys []string, log *clustertest.Log, over <-chan struct{}) {
+func ask(t *testing.T, c *clustertest.Cluster[*limits.Limits], seed uint64, keys []string, log *clustertest.Log, over <-chan struct{}) {
 	random := rand.New(rand.NewPCG(seed, 5))
 	var d admit.Decision
 	for {

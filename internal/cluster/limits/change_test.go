@@ -72,7 +72,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	}
 	// The answer comes after the deadline, of the holder itself and of another node: the change is made once.
 	for _, i := range []int{holder, other} {
-		c.At(holder).Decider.lender.late.Store(int64(deadline + 50*time.Millisecond))
+		c.answerLate(holder, deadline+50*time.Millisecond)
 		list, err := c.At(i).Live.Refund([]admit.Request{{Key: key, N: 1}}, time.Time{}, "", "")
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund whose answer is late: %+v, %v", i, list, err)
@@ -130,9 +130,9 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refund := AskChange(side.Change{Kind: side.Refund}, weir.Check{Limit: kl, Key: key, N: 1})
-	before, err := c.At(other).Decider.askAgain(c.At(other).Decider.Group(key), refund)
-	if err != nil || before.err != nil || before.Made().Freed != 1 {
+	refund := changeOf("n", side.Change{Kind: side.Refund}, weir.Check{Limit: kl, Key: key, N: 1})
+	before, err := c.At(other).Decider.owners.change(c.At(other).Decider.Group(key), refund)
+	if err != nil || before.err != nil || before.changed.Freed != 1 {
 		t.Errorf("%+v, %v", before, err)
 	}
 	if d := take(other, 1); !d.Allowed {
@@ -141,7 +141,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	c.Crash(holder) // the next one knows of all
 	c.holder(t, key)
 	c.Decided(other, key)
-	if again, err := c.At(other).Decider.askAgain(c.At(other).Decider.Group(key), refund); err != nil || again.err != nil || again.Made() != before.Made() {
+	if again, err := c.At(other).Decider.owners.change(c.At(other).Decider.Group(key), refund); err != nil || again.err != nil || again.changed != before.changed {
 		t.Errorf("the same refund, asked of the next holder: %+v, %v, first it was %+v", again, err, before)
 	}
 	var d admit.Decision

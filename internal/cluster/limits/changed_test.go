@@ -8,6 +8,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -34,7 +35,7 @@ func TestSettlementsGiveBack(t *testing.T) {
 
 // reserveAndSettle makes reservations at all nodes, fast enough for each to be granted something, and tells how much they used, and
 // whether all were answered.
-func reserveAndSettle(t *testing.T, c *clustertest.Cluster[decider], key string) (used uint64, all bool) {
+func reserveAndSettle(t *testing.T, c *clustertest.Cluster[*limits.Limits], key string) (used uint64, all bool) {
 	for n := range 60 {
 		live := c.At(n % clustertest.Size).Live
 		id := fmt.Sprint(key, n)

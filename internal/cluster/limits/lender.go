@@ -2,7 +2,6 @@ package limits
 
 import (
 	"hash/maphash"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,14 +15,14 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// LeasedLender is the side of a Leased that lends: a strict.Lender.
-type LeasedLender struct {
-	of     *Leased
-	cfg    LeasedConfig
-	side   side.Lender
-	groups [kv.Groups]group
-	stats  *counters
-	most   int // books of a group
+// lender is the side of a Limits that decides as the owner.
+type lender struct {
+	of      *Limits
+	cfg     Config
+	side    side.Lender
+	groups  [kv.Groups]group
+	most    int               // books of a group
+	decided func(q *question) // of tests; nil: none
 }
 
 // group is what this node has lent of the keys of one group, while it holds its lease.
@@ -51,9 +50,9 @@ const maxBooks = 20_000
 // sweepPause is between two sweeps of a group that has as many books as it may.
 const sweepPause = time.Second
 
-// Learn is of strict.Lender: what earlier holders had out is read from the engine, which has
-// followed the journal.
-func (l *LeasedLender) Learn(i int, token uint64) {
+// learn begins a time as the owner of a group, under the token of a claim. What earlier owners had granted is read from the
+// engine, which has followed the journal up to the claim.
+func (l *lender) learn(i int, token uint64) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,8 +64,8 @@ func (l *LeasedLender) Learn(i int, token uint64) {
 	})
 }
 
-// Recall has nothing of a group granted any more, or again, and returns how much nodes still have.
-func (l *LeasedLender) Recall(i int, recall bool) (granted uint64) {
+// recall has nothing of a group granted any more, or again, and returns how much nodes still have.
+func (l *lender) recall(i int, recall bool) (granted uint64) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,11 +74,6 @@ func (l *LeasedLender) Recall(i int, recall bool) (granted uint64) {
 		granted += b.Granted()
 	}
 	return granted
-}
-
-// GiveBack is of Lender: owners of groups want back what they granted to this node.
-func (l *LeasedLender) GiveBack(groups []int) {
-	l.of.giveBack(func(group int) bool { return slices.Contains(groups, group) })
 }
 
 // book finds or makes a key's book. The caller holds g.mu.
@@ -118,125 +112,121 @@ func (g *group) sweep(now int64, most int) {
 	g.sweepAt, g.sweptAt = min(max(256, 2*len(g.books)), most), now
 }
 
-// Decide is of strict.Lender: what is out of a limit counts for strict ones of its name.
-func (l *LeasedLender) Decide(i int, q Question) (a Answer, err error) {
-	g := &l.groups[i]
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if q.Change.Kind != side.NoChange { // what is out stays so
-		of := q.Checks[0]
-		if kl, err := side.Of(l.cfg.Engine).LimitOfRecord(of.Limit); err == nil && g.books[bookKey{kl.Name(), of.Key}] != nil {
-			defer l.of.holder.Changed(kl.Name(), of.Key)
-		}
-		return q.Decide(l.cfg.Engine)
-	}
-	asked := make([]weir.Check, len(q.Checks))
-	beside := make([]uint64, len(q.Checks))
-	now := l.side.Now()
-	for i, c := range q.Checks {
-		of, err := side.Of(l.cfg.Engine).LimitOfRecord(c.Limit)
-		if err != nil {
-			return a, err
-		}
-		asked[i] = weir.Check{Limit: of, Key: c.Key, N: c.N, Shadow: c.Shadow}
-		if b := g.books[bookKey{of.Name(), c.Key}]; b != nil {
-			beside[i] = b.Out(now, grant.TermsOf(of.Limit()))
-		}
-	}
-	a.Verdicts = make([]weir.Verdict, len(asked))
-	a.Allowed, err = l.side.DecideBeside(asked, beside, a.Verdicts, q.Take)
-	return a, err
-}
-
-// Serve is of strict.Lender.
-func (l *LeasedLender) Serve(i int, token uint64, asked []byte) (told []byte, commit bool) {
-	q, err := readQuestion(asked)
-	if err != nil {
-		l.cfg.Logger.Warn("leased limits: could not decode the question of another node", "error", err)
-		return nil, false
-	}
+// serve decides a question as the owner of a group, under a token. commits: the journal must have what was decided before it is
+// answered. It is not ok if the node owns the group under another token.
+func (l *lender) serve(i int, token uint64, q *question) (a answer, commits, ok bool) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.token != token {
-		return nil, false
+		return a, false, false
 	}
-	l.stats.served.Add(1)
-	a, commit := l.lend(g, i, &q)
-	return a.append(nil), commit
+	l.of.stats.served.Add(1)
+	if a, commits, a.err = l.decide(g, i, q); a.err != nil {
+		commits = false
+	}
+	if l.decided != nil {
+		l.decided(q)
+	}
+	return a, commits, true
 }
 
-// lend decides a question. commit tells that something of the answer must be in the journal before it is
-// told. The caller holds g.mu.
-func (l *LeasedLender) lend(g *group, i int, q *question) (a answer, commit bool) {
+// decide decides a question. An error is a *weir.Error, or of a record that is none: what was reported counts, and what is granted
+// stays so. The caller holds g.mu.
+func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, err error) {
 	now := l.side.Now()
 	g.sweep(now, l.most)
 	asked := make([]weir.Check, len(q.items))
-	beside := make([]uint64, len(q.items))
-	books := make([]*book, len(q.items))
 	for k := range q.items {
 		it := &q.items[k]
 		if replication.Of(l.cfg.Engine).PartitionOf(it.key)%kv.Groups != i {
-			return answer{err: &weir.Error{Code: weir.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}}, false
+			return a, false, &weir.Error{Code: weir.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
 		of, err := side.Of(l.cfg.Engine).LimitOfRecord(it.record)
 		if err != nil {
-			return answer{err: err}, false
+			return a, false, err
 		}
 		asked[k] = weir.Check{Limit: of, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
-		terms := grant.TermsOf(of.Limit())
-		var full bool
-		if books[k], full = g.bookFor(bookKey{of.Name(), it.key}, terms, l.most); full || g.closed {
-			it.ask.Want = 0
-		}
-		if it.ask.ID.Number != 0 {
+	}
+	if q.isChange() {
+		return l.change(g, q, asked[0])
+	}
+	return l.lend(g, q, asked, now)
+}
+
+// change makes a change of a key. What is granted stays so.
+func (l *lender) change(g *group, q *question, of weir.Check) (a answer, commits bool, err error) {
+	made, err := q.change.MakeOnce(l.cfg.Engine, of.Limit, of.Key, of.N)
+	if g.books[bookKey{of.Limit.Name(), of.Key}] != nil {
+		l.of.owners.changed(of.Limit.Name(), of.Key)
+	}
+	a.Allowed, a.Verdicts = made.Was, []weir.Verdict{made.After}
+	// That a permit is lost only an owner that is still one may say.
+	commits = made.Was || !q.change.Kind.OfPermit() || q.change.Kind == side.RenewPermit
+	made.Was, made.After = false, weir.Verdict{}
+	a.changed = made
+	return a, commits, err
+}
+
+// lend takes what the items need, or looks whether it can be taken, and grants to the nodes' credits what they want.
+func (l *lender) lend(g *group, q *question, asked []weir.Check, now int64) (a answer, commits bool, err error) {
+	beside := make([]uint64, len(asked))
+	books := make([]*book, len(asked)) // nil: nothing is granted of the key
+	for k := range q.items {
+		it, of := &q.items[k], asked[k].Limit
+		key, terms := bookKey{of.Name(), it.key}, grant.TermsOf(of.Limit())
+		if books[k] = g.books[key]; it.leases() {
+			var full bool
+			if books[k], full = g.bookFor(key, terms, l.most); full || g.closed {
+				it.ask.Want = 0
+			}
 			books[k].Settle(l.lending(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
 				l.side.Use(of, it.key, at, n)
 			})
 		}
-		beside[k] = books[k].Out(now, terms)
+		if books[k] != nil {
+			beside[k] = books[k].Out(now, terms)
+		}
 	}
 	a.Verdicts = make([]weir.Verdict, len(asked))
-	var err error
-	if a.Allowed, err = l.side.DecideBeside(asked, beside, a.Verdicts, true); err != nil {
-		// What was reported counts; what is out stays so. The node asks again.
-		return answer{err: err}, false
+	if a.Allowed, err = l.side.DecideBeside(asked, beside, a.Verdicts, q.take); err != nil || !q.take {
+		return a, false, err
 	}
+	a.grants = make([]grant.Answer, len(asked))
 	for k := range q.items {
-		it, terms := &q.items[k], books[k].terms
-		d, err := l.decided(asked[k], beside[k])
+		it := &q.items[k]
+		commits = commits || a.Allowed && it.ask.Need > 0
+		if !it.leases() {
+			continue
+		}
+		b, terms := books[k], grant.TermsOf(asked[k].Limit.Limit())
+		d, err := l.left(asked[k], beside[k])
 		if err != nil {
-			return answer{err: err}, false
+			return a, false, err
 		}
 		d.Allowed = a.Verdicts[k].Allowed
-		if it.ask.Need > 0 && !d.Allowed {
-			if beside[k] > 0 && d.Free+beside[k] >= it.ask.Need {
-				l.stats.short.Add(1)
-			}
+		if !d.Allowed && beside[k] > 0 && d.Free+beside[k] >= it.ask.Need {
+			l.of.stats.short.Add(1)
 		}
-		if it.ask.ID.Number == 0 {
-			a.grants = append(a.grants, grant.Answer{Allowed: d.Allowed, Free: d.Free, Wait: d.Wait, Reset: d.Reset})
-		} else {
-			a.grants = append(a.grants, books[k].Grant(l.lending(g, now, q.node, terms), &it.ask, d))
-		}
-		out := books[k].Own(now, terms)
-		if out > 0 || books[k].told > 0 {
+		a.grants[k] = b.Grant(l.lending(g, now, q.node, terms), &it.ask, d)
+		out := b.Own(now, terms)
+		if out > 0 || b.told > 0 {
 			if err := l.side.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), out); err != nil {
-				return answer{err: err}, false
+				return a, false, err
 			}
 		}
-		books[k].told = out
-		commit = commit || out > 0 || a.Allowed && it.ask.Need > 0
+		b.told = out
+		commits = commits || out > 0
 	}
-	return a, commit
+	return a, commits, nil
 }
 
-func (l *LeasedLender) lending(g *group, now int64, node string, terms grant.Terms) grant.Lend {
+func (l *lender) lending(g *group, now int64, node string, terms grant.Terms) grant.Lend {
 	return grant.Lend{Now: now, Node: node, Token: g.token, Terms: terms}
 }
 
-// decided is what the limit says after the needs were decided.
-func (l *LeasedLender) decided(c weir.Check, out uint64) (d grant.Decided, err error) {
+// left is what the limit says after the needs were decided.
+func (l *lender) left(c weir.Check, out uint64) (d grant.Decided, err error) {
 	v, err := c.Limit.Peek(c.Key, 0)
 	if err != nil {
 		return d, err
@@ -280,12 +270,12 @@ type entry struct {
 	busy    chan struct{} // closed once that has its answer; nil: nobody asks
 }
 
-func (l *Leased) shard(key string) *shard {
+func (l *Limits) shard(key string) *shard {
 	return &l.shards[maphash.String(l.seed, key)%shards]
 }
 
 // entry finds or makes a key's entry; nil if there is no room. The caller holds sh.mu.
-func (l *Leased) entry(sh *shard, c *weir.Check, now int64) *entry {
+func (l *Limits) entry(sh *shard, c *weir.Check, now int64) *entry {
 	key := entryKey{side.Record(c.Limit), c.Key}
 	if e := sh.keys[key]; e != nil {
 		return e
@@ -343,7 +333,7 @@ const (
 )
 
 // takeHere takes within what the node was lent.
-func (l *Leased) takeHere(c *weir.Check, v *weir.Verdict, now int64) outcome {
+func (l *Limits) takeHere(c *weir.Check, v *weir.Verdict, now int64) outcome {
 	sh := l.shard(c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -369,7 +359,7 @@ func (l *Leased) takeHere(c *weir.Check, v *weir.Verdict, now int64) outcome {
 }
 
 // peekHere says what is known here of a key, if anything is.
-func (l *Leased) peekHere(c *weir.Check, v *weir.Verdict, now int64) bool {
+func (l *Limits) peekHere(c *weir.Check, v *weir.Verdict, now int64) bool {
 	sh := l.shard(c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -382,7 +372,7 @@ func (l *Leased) peekHere(c *weir.Check, v *weir.Verdict, now int64) bool {
 }
 
 // undo gives back what takeHere took for a request that is denied, or decided otherwise.
-func (l *Leased) undo(asked []weir.Check, verdicts []weir.Verdict) {
+func (l *Limits) undo(asked []weir.Check, verdicts []weir.Verdict) {
 	for i := range asked {
 		if c := &asked[i]; verdicts[i].Allowed && c.N > 0 {
 			l.undoOne(c)
@@ -390,7 +380,7 @@ func (l *Leased) undo(asked []weir.Check, verdicts []weir.Verdict) {
 	}
 }
 
-func (l *Leased) undoOne(c *weir.Check) {
+func (l *Limits) undoOne(c *weir.Check) {
 	sh := l.shard(c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -22,9 +22,9 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	l := NewLeased(LeasedConfig{Node: "a", Engine: e}).Lender()
+	l := &newLimits(Config{Node: "a", Engine: e}).lends
 	l.most = 20
-	l.Learn(0, 1)
+	l.learn(0, 1)
 	of, err := side.Of(e).LimitIn("a", limit.WhereLeased, "x", weir.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 	g, asked := &l.groups[0], 0
 	ask := func(key string, want uint64) grant.Answer {
 		t.Helper()
-		a, _ := l.lend(g, 0, &question{node: "b", items: []item{{record: side.Record(of), key: key,
+		a, _, _ := l.serve(0, 1, &question{node: "b", take: true, items: []item{{record: side.Record(of), key: key,
 			ask: grant.Ask{ID: grant.ID{Number: 1}, Need: 1, Want: want, Demand: want}}}})
 		if a.err != nil || !a.Allowed {
 			t.Fatalf("%s: %+v, %v", key, a, a.err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,8 +58,8 @@ const (
 	takeSubject   = "weir.owners.take." // the origin of the node follows
 )
 
-// owners are the nodes that are up, and what they own, as this node knows it.
-type owners struct {
+// peers are the nodes that are up, and what they own, as this node knows it.
+type peers struct {
 	mu    sync.Mutex
 	nodes map[string]announced // other nodes, by origin
 	began time.Time
@@ -74,7 +75,7 @@ type announced struct {
 }
 
 // announcement is the bytes of what a node says: origin, name, 1 if it stops, then the token of each group.
-func (s *Strict) announcement() []byte {
+func (s *owners) announcement() []byte {
 	b := wire.AppendText(wire.AppendText(nil, s.origin), s.cfg.Node)
 	b = wire.AppendBool(b, s.leaving.Load())
 	for i := range s.groups {
@@ -95,34 +96,34 @@ func readAnnouncement(data []byte) (origin string, a announced, err error) {
 
 // hear takes in an announcement. One of a node that was not up is answered with this node's, so that it knows at once
 // who owns what.
-func (s *Strict) hear(msg *nats.Msg) {
+func (s *owners) hear(msg *nats.Msg) {
 	origin, a, err := readAnnouncement(msg.Data)
 	if err != nil || origin == s.origin {
 		return
 	}
 	a.at, a.since = time.Now(), time.Now()
-	s.owners.mu.Lock()
-	was, known := s.owners.nodes[origin]
+	s.peers.mu.Lock()
+	was, known := s.peers.nodes[origin]
 	if known = known && a.at.Sub(was.at) < silentAfter; known && !was.leaves {
 		a.since = was.since
 	}
-	if known || len(s.owners.nodes) < maxNodes {
-		s.owners.nodes[origin] = a
+	if known || len(s.peers.nodes) < maxNodes {
+		s.peers.nodes[origin] = a
 	}
-	s.owners.mu.Unlock()
+	s.peers.mu.Unlock()
 	if !known {
 		s.announce()
 	}
 }
 
-func (s *Strict) announce() {
+func (s *owners) announce() {
 	if err := s.conn.Publish(ownersSubject, s.announcement()); err != nil {
 		s.cfg.Logger.Debug("limits: could not announce which groups this node owns; will retry", "error", err)
 	}
 }
 
 // announcing announces until ctx ends, whatever the keeper waits for.
-func (s *Strict) announcing(ctx context.Context) {
+func (s *owners) announcing(ctx context.Context) {
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()
 	for {
@@ -136,7 +137,7 @@ func (s *Strict) announcing(ctx context.Context) {
 }
 
 // up calls f with each other node that is up, and forgets those that are not.
-func (o *owners) up(now time.Time, f func(origin string, a *announced)) {
+func (o *peers) up(now time.Time, f func(origin string, a *announced)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for origin, a := range o.nodes {
@@ -156,7 +157,7 @@ type view struct {
 	known   bool              // all nodes that are up have said what they own
 }
 
-func (s *Strict) view() (v view) {
+func (s *owners) view() (v view) {
 	now := time.Now()
 	v.origins = map[string]string{}
 	heard := map[string]bool{}
@@ -164,7 +165,7 @@ func (s *Strict) view() (v view) {
 		v.names = append(v.names, s.cfg.Node)
 	}
 	up := 1
-	s.owners.up(now, func(origin string, a *announced) {
+	s.peers.up(now, func(origin string, a *announced) {
 		heard[origin] = true
 		up++
 		for i, token := range a.owns {
@@ -178,7 +179,7 @@ func (s *Strict) view() (v view) {
 			v.origins[a.node] = origin
 		}
 	})
-	v.known = now.Sub(s.owners.began) >= silentAfter
+	v.known = now.Sub(s.peers.began) >= silentAfter
 	if !v.known {
 		v.known = true
 		for _, o := range s.cfg.Journal.Origins() {
@@ -191,9 +192,9 @@ func (s *Strict) view() (v view) {
 	return v
 }
 
-// Settled tells whether every group has an owner that is up, as far as this node knows: until then requests may not be
+// settled reports whether every group has an owner that is up, as far as this node knows: until then requests may not be
 // decided.
-func (s *Strict) Settled() bool {
+func (s *owners) settled() bool {
 	v := s.view()
 	for i := range s.groups {
 		if _, ok := s.holds(i); !ok && !v.owned[i] {
@@ -213,7 +214,7 @@ type offer struct {
 }
 
 // keep claims groups and hands them over, until ctx ends.
-func (s *Strict) keep(ctx context.Context) {
+func (s *owners) keep(ctx context.Context) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {
@@ -234,7 +235,7 @@ func (s *Strict) keep(ctx context.Context) {
 }
 
 // accept claims what other nodes hand over, until ctx ends. It waits for no handover of this node.
-func (s *Strict) accept(ctx context.Context) {
+func (s *owners) accept(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -249,7 +250,7 @@ func (s *Strict) accept(ctx context.Context) {
 }
 
 // unowned are the groups that this node should claim.
-func (s *Strict) unowned(v *view) (groups []int) {
+func (s *owners) unowned(v *view) (groups []int) {
 	for i := range s.groups {
 		if _, owns := s.owns(i); !owns && !v.owned[i] && membership.ChooseHolders(v.names, s.groups[i].name) == s.cfg.Node {
 			groups = append(groups, i)
@@ -262,7 +263,7 @@ func (s *Strict) unowned(v *view) (groups []int) {
 const claimTime = 10 * time.Second
 
 // claim makes this node the owner of groups.
-func (s *Strict) claim(ctx context.Context, groups []int) {
+func (s *owners) claim(ctx context.Context, groups []int) {
 	if len(groups) == 0 || s.leaving.Load() {
 		return
 	}
@@ -276,7 +277,7 @@ func (s *Strict) claim(ctx context.Context, groups []int) {
 	}
 	for _, i := range groups {
 		if token, ok := s.cfg.Journal.Claimed(i); ok {
-			s.cfg.Lender.Learn(i, token)
+			s.lender.learn(i, token)
 			s.groups[i].token.Store(token)
 			s.listen(i)
 			s.cfg.Logger.Info("limits: this node decides for a group", "group", s.groups[i].name, "token", token)
@@ -286,7 +287,7 @@ func (s *Strict) claim(ctx context.Context, groups []int) {
 }
 
 // handOver gives groups to the nodes that should own them.
-func (s *Strict) handOver(ctx context.Context, v *view) {
+func (s *owners) handOver(ctx context.Context, v *view) {
 	to := map[string][]int{} // by origin
 	for i := range s.groups {
 		if _, owns := s.owns(i); !owns {
@@ -319,7 +320,7 @@ func (s *Strict) handOver(ctx context.Context, v *view) {
 			err = s.offer(ctx, origin, groups)
 		}
 		for _, i := range groups {
-			s.cfg.Lender.Recall(i, false)
+			s.lender.recall(i, false)
 			s.groups[i].yields.Store(false)
 			s.listen(i)
 		}
@@ -332,10 +333,10 @@ func (s *Strict) handOver(ctx context.Context, v *view) {
 
 // recall has nodes give back what they were granted of some groups: the next owner can settle nothing of it. It waits for
 // recallTime at most; what does not come back counts as used until the grants' ends and an interval of the limit.
-func (s *Strict) recall(ctx context.Context, groups []int) {
+func (s *owners) recall(ctx context.Context, groups []int) {
 	granted := func() (n uint64) {
 		for _, i := range groups {
-			n += s.cfg.Lender.Recall(i, true)
+			n += s.lender.recall(i, true)
 		}
 		return n
 	}
@@ -356,9 +357,9 @@ func (s *Strict) recall(ctx context.Context, groups []int) {
 }
 
 // recalled gives back what this node was granted.
-func (s *Strict) recalled(msg *nats.Msg) {
+func (s *owners) recalled(msg *nats.Msg) {
 	if groups, err := s.readGroups(msg.Data); err == nil {
-		s.cfg.Lender.GiveBack(groups)
+		s.lender.of.giveBack(func(group int) bool { return slices.Contains(groups, group) })
 	}
 }
 
@@ -371,7 +372,7 @@ func appendGroups(groups []int) []byte {
 	return b
 }
 
-func (s *Strict) readGroups(data []byte) (groups []int, err error) {
+func (s *owners) readGroups(data []byte) (groups []int, err error) {
 	r := wire.NewReader(data)
 	for range r.AtMost(kv.Groups) {
 		groups = append(groups, int(r.AtMost(uint64(len(s.groups)-1))))
@@ -380,7 +381,7 @@ func (s *Strict) readGroups(data []byte) (groups []int, err error) {
 }
 
 // drained waits until all that was decided so far is answered, or lost.
-func (s *Strict) drained(ctx context.Context) error {
+func (s *owners) drained(ctx context.Context) error {
 	over := make(chan struct{})
 	s.commits.add(commit{group: -1, tell: func() { close(over) }})
 	select {
@@ -392,14 +393,14 @@ func (s *Strict) drained(ctx context.Context) error {
 }
 
 // probe tells whether another node can take groups over: it writes and follows the journal.
-func (s *Strict) probe(ctx context.Context, origin string) error {
+func (s *owners) probe(ctx context.Context, origin string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	return s.offer(ctx, origin, nil)
 }
 
 // offer asks another node to claim groups, and waits until it did.
-func (s *Strict) offer(ctx context.Context, origin string, groups []int) error {
+func (s *owners) offer(ctx context.Context, origin string, groups []int) error {
 	msg, err := s.conn.RequestWithContext(ctx, takeSubject+origin, appendGroups(groups))
 	if err != nil {
 		return err
@@ -422,7 +423,7 @@ func (s *Strict) offer(ctx context.Context, origin string, groups []int) error {
 }
 
 // offered takes in what another node hands over.
-func (s *Strict) offered(msg *nats.Msg) {
+func (s *owners) offered(msg *nats.Msg) {
 	groups, err := s.readGroups(msg.Data)
 	if err != nil {
 		return
@@ -434,7 +435,7 @@ func (s *Strict) offered(msg *nats.Msg) {
 }
 
 // owns returns the token of a group that this node owns: under which it may answer what it has decided.
-func (s *Strict) owns(i int) (token uint64, ok bool) {
+func (s *owners) owns(i int) (token uint64, ok bool) {
 	token = s.groups[i].token.Load()
 	if token == 0 {
 		return 0, false
@@ -448,15 +449,15 @@ func (s *Strict) owns(i int) (token uint64, ok bool) {
 }
 
 // holds is owns of a group for which this node decides what it is asked now.
-func (s *Strict) holds(i int) (token uint64, ok bool) {
+func (s *owners) holds(i int) (token uint64, ok bool) {
 	if s.groups[i].yields.Load() || !s.cfg.Journal.ClockSound() {
 		return 0, false
 	}
 	return s.owns(i)
 }
 
-// strictGroup is one part of the keys.
-type strictGroup struct {
+// ownedGroup is one part of the keys.
+type ownedGroup struct {
 	name    string
 	token   atomic.Uint64 // of the claim under which this node decides; 0: it does not
 	yields  atomic.Bool   // it is being handed over

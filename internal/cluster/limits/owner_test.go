@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/cluster/limits"
 )
 
 // ownerExact is for a machine that has nothing else to do.
@@ -35,7 +36,7 @@ type farBelowLoad struct {
 	over   chan struct{}
 }
 
-func (l *farBelowLoad) run(t *testing.T, c *clustertest.Cluster[decider]) {
+func (l *farBelowLoad) run(t *testing.T, c *clustertest.Cluster[*limits.Limits]) {
 	l.decided, l.over = map[string]time.Time{}, make(chan struct{})
 	for k := range 24 {
 		l.asking.Go(func() {
@@ -80,7 +81,7 @@ func (l *farBelowLoad) run(t *testing.T, c *clustertest.Cluster[decider]) {
 }
 
 // settle waits until all nodes but one get decisions.
-func (l *farBelowLoad) settle(t *testing.T, c *clustertest.Cluster[decider], but int) {
+func (l *farBelowLoad) settle(t *testing.T, c *clustertest.Cluster[*limits.Limits], but int) {
 	t.Helper()
 	for k := range 24 {
 		for i := range clustertest.Size {

@@ -6,12 +6,14 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/grant"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/limit"
 )
 
 // request is one that this node can't decide within what it was lent. Only one request asks the holder
 // for a key at a time; others wait for its answer, which may be enough for them too.
 type request struct {
-	*Leased
+	*Limits
 	asked    []weir.Check
 	verdicts []weir.Verdict
 	here     []bool    // by check: taken at this node
@@ -21,16 +23,11 @@ type request struct {
 // pending is a check that the holder is asked for.
 type pending struct {
 	place int
-	entry *entry // nil: there is no room for one, or nothing is taken
+	entry *entry // nil: there is no room for one, nothing is taken, or nothing is granted of the limit
 }
 
 // patience is for how long a request waits for others that ask.
 const patience = ownerTime + DefaultDeadline
-
-// takes tells whether anything is to be taken.
-func takes(asked []weir.Check) bool {
-	return slices.ContainsFunc(asked, func(c weir.Check) bool { return c.N > 0 })
-}
 
 func (q *request) decide() (allowed, answered bool, err error) {
 	until := time.Now().Add(patience)
@@ -53,7 +50,7 @@ func (q *request) decide() (allowed, answered bool, err error) {
 			q.stats.local.Add(1)
 			return true, true, nil
 		default:
-			return q.ask()
+			return q.ask(true)
 		}
 	}
 }
@@ -79,7 +76,7 @@ func (q *request) gather(first bool, now int64) (why stop, at int) {
 
 func (q *request) gatherOne(i int, first bool, now int64) stop {
 	c := &q.asked[i]
-	if c.N == 0 {
+	if c.N == 0 || side.Where(c.Limit) == limit.WhereStrict {
 		q.mine = append(q.mine, pending{place: i})
 		return goesOn
 	}
@@ -125,8 +122,8 @@ func (q *request) asks(e *entry) bool {
 
 // back gives back what was taken here, and has others ask for what this request would have.
 func (q *request) back() {
-	for i := range q.asked {
-		if q.here[i] {
+	for i, here := range q.here {
+		if here {
 			q.undoOne(&q.asked[i])
 			q.here[i] = false
 		}
@@ -138,7 +135,7 @@ func (q *request) back() {
 }
 
 // release lets others ask for a key.
-func (l *Leased) release(e *entry) {
+func (l *Limits) release(e *entry) {
 	if e == nil {
 		return
 	}
@@ -175,14 +172,14 @@ func (q *request) wait(c *weir.Check, until time.Time) bool {
 	return !over
 }
 
-// ask asks the holder for the checks of mine, and decides by its answer.
-func (q *request) ask() (allowed, answered bool, err error) {
+// ask asks the owner for the checks of mine, and decides by its answer.
+func (q *request) ask(take bool) (allowed, answered bool, err error) {
 	needs := make([]uint64, len(q.mine))
 	for k, p := range q.mine {
 		needs[k] = q.asked[p.place].N
 	}
 	i := q.Group(q.asked[q.mine[0].place].Key)
-	a, err := q.message(i, func(k int) (*weir.Check, *entry) { return &q.asked[q.mine[k].place], q.mine[k].entry }, needs)
+	a, err := q.message(i, func(k int) (*weir.Check, *entry) { return &q.asked[q.mine[k].place], q.mine[k].entry }, needs, take)
 	mine := slices.Clone(q.mine)
 	if err != nil || a.err != nil || !a.Allowed {
 		q.back()
@@ -200,9 +197,12 @@ func (q *request) ask() (allowed, answered bool, err error) {
 	for k, p := range mine {
 		v := &q.verdicts[p.place]
 		*v = a.Verdicts[k]
-		if v.Allowed {
-			v.Remaining = min(v.Remaining, a.grants[k].Free+a.grants[k].Granted-min(a.grants[k].Granted, a.grants[k].Used))
-		} else if !v.Never {
+		switch {
+		case v.Allowed && p.entry != nil:
+			g := &a.grants[k]
+			v.Remaining = min(v.Remaining, g.Free+g.Granted-min(g.Granted, g.Used))
+		case v.Allowed || v.Never:
+		default:
 			v.RetryAfter = max(v.RetryAfter, time.Millisecond)
 		}
 	}

@@ -58,7 +58,7 @@ func oneDecides(t *testing.T, policies string) {
 	}
 	for i := range clustertest.Size {
 		if n := c.At(i); n != nil {
-			t.Logf("node %d: %+v", i+1, n.Decider.Stats())
+			t.Logf("node %d: %+v", i+1, n.Decider.OwnerStats())
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: nobody{}, Leased: nobody{}})
+	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Owners: nobody{}})
 	if err != nil {
 		t.Fatal(err)
 	}

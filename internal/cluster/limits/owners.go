@@ -3,19 +3,16 @@ package limits
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/kv"
-	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
-// This part decides limits for a whole cluster at one node, so that they are never exceeded.
+// This part is what a node does as the owner of groups of keys, and as one that asks owners.
 //
 // The keys are divided into kv.Groups groups, by their partitions. Each has one owner, which decides for its keys
 // (owner.go); any other node sends its question there. An admission is answered only once it is in the journal, and
@@ -24,65 +21,23 @@ import (
 //
 // When the owner does not answer in time, nobody decides: what becomes of the request is the policy's choice.
 
-// StrictConfig sets up a Strict. Journal, Engine and Node must be given; zeros mean the
-// defaults.
-type StrictConfig struct {
-	Journal *durable.Journal // of a clustered node
-	Engine  *weir.Engine     // that it keeps
-	Node    string           // this one's name, as durable.Origins has it
-
-	// Deadline is how long a question may wait for its answer. 0: DefaultDeadline.
-	Deadline time.Duration
-
-	// Lender lends parts of limits to other nodes. What it has lent counts for strict limits of the
-	// same name too. nil: nothing is lent.
-	Lender StrictLender
-
-	// Logger takes which groups this node decides for. nil: none.
-	Logger *slog.Logger
-}
-
-// StrictLender is what decides beside a Strict, at the same node under the same lease: see package
-// internal/cluster/limits.
-type StrictLender interface {
-	// Learn is told that this node decides for a group from now on, under a lease's token. It knows all
-	// that was told before.
-	Learn(group int, token uint64)
-
-	// Decide decides a question of this package.
-	Decide(group int, q Question) (Answer, error)
-
-	// Serve answers a question of the Lender's own, which is the bytes that another node's Ask was
-	// given. With commit the answer is told once all that was counted is in the journal, if the lease
-	// is still held. No answer is told if it is nil.
-	Serve(group int, token uint64, question []byte) (answer []byte, commit bool)
-
-	// Recall has nothing of a group granted to nodes any more, or again, and returns how much they still have.
-	Recall(group int, recall bool) (granted uint64)
-
-	// GiveBack gives back what this node was granted of keys of some groups.
-	GiveBack(groups []int)
-
-	// Resume ends what this node denies of a key under a name by what its owner said before.
-	Resume(name, key string)
-}
-
 // DefaultDeadline is what a question takes, at most, while the stream of the journal gets another leader since a node stopped.
 const DefaultDeadline = time.Second
 
 // ownerTime is how long a question may wait for an owner, while a group is handed over.
 const ownerTime = time.Second
 
-// Strict asks, and answers for the groups that this node owns. It is safe for many
-// goroutines. It owns four of them, until Close, which must come before the journal's.
-type Strict struct {
-	cfg     StrictConfig
+// owners asks, and answers for the groups that this node owns. It is safe for many
+// goroutines. It owns four of them, until close, which must come before the journal's.
+type owners struct {
+	cfg     Config
+	lender  *lender
 	conn    *nats.Conn
 	origin  string
-	owners  owners
+	peers   peers
 	offers  chan offer
 	leaving atomic.Bool
-	groups  []strictGroup
+	groups  []ownedGroup
 	heard   []*nats.Subscription
 
 	commits  commits
@@ -90,14 +45,14 @@ type Strict struct {
 	stop     context.CancelFunc
 	changing atomic.Int64 // changes that are asked for
 	running  sync.WaitGroup
-	stats    strictCounters
+	stats    ownerCounters
 }
 
-// strictCounters are what Stats tells.
-type strictCounters struct{ decided, forwarded, unanswered, lost, refused atomic.Uint64 }
+// ownerCounters are the figures of OwnerStats.
+type ownerCounters struct{ decided, forwarded, unanswered, lost, refused atomic.Uint64 }
 
-// StrictStats are figures since Open.
-type StrictStats struct {
+// OwnerStats are figures of questions to owners, since Open.
+type OwnerStats struct {
 	Held       int    // groups that this node owns now
 	Decided    uint64 // questions that this node decided
 	Forwarded  uint64 // questions that it sent to others
@@ -106,29 +61,24 @@ type StrictStats struct {
 	Refused    uint64 // questions of others not taken, because too many waited for the journal
 }
 
-// OpenStrict takes part in deciding: this node holds its share of the groups as soon as
-// it is their turn.
-func OpenStrict(ctx context.Context, cfg StrictConfig) (*Strict, error) {
-	if cfg.Deadline == 0 {
-		cfg.Deadline = DefaultDeadline
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Lender == nil {
-		cfg.Lender = alone{cfg.Engine}
-	}
-	s := &Strict{
-		cfg: cfg, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), commits: newCommits(), offers: make(chan offer, kv.Groups),
-		owners: owners{nodes: map[string]announced{}, began: time.Now()}, groups: make([]strictGroup, min(kv.Groups, cfg.Engine.Config().Partitions)),
+// newOwners returns one that owns nothing until open.
+func newOwners(cfg Config, lender *lender) *owners {
+	s := &owners{
+		cfg: cfg, lender: lender, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), commits: newCommits(), offers: make(chan offer, kv.Groups),
+		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(kv.Groups, cfg.Engine.Config().Partitions)),
 	}
 	for i := range s.groups {
 		s.groups[i].name = kv.Group(i)
 	}
+	return s
+}
+
+// open takes part in deciding: this node owns its share of the groups as soon as it is their turn.
+func (s *owners) open() error {
 	for subject, f := range map[string]nats.MsgHandler{ownersSubject: s.hear, takeSubject + s.origin: s.offered, changedSubject: s.resume, recallSubject: s.recalled} {
 		sub, err := s.conn.Subscribe(subject, f)
 		if err != nil {
-			return nil, fmt.Errorf("limits: %w", err)
+			return fmt.Errorf("limits: %w", err)
 		}
 		s.heard = append(s.heard, sub)
 	}
@@ -137,11 +87,11 @@ func OpenStrict(ctx context.Context, cfg StrictConfig) (*Strict, error) {
 	s.running.Go(func() { s.keep(s.life) })
 	s.running.Go(func() { s.accept(s.life) })
 	s.running.Go(func() { s.commit(s.life) })
-	return s, nil
+	return nil
 }
 
-// Close hands the groups over to other nodes, while ctx lasts. Questions that wait then are not answered.
-func (s *Strict) Close(ctx context.Context) error {
+// close hands the groups over to other nodes, while ctx lasts. Questions that wait then are not answered.
+func (s *owners) close(ctx context.Context) error {
 	s.leaving.Store(true)
 	s.announce()
 	for ctx.Err() == nil {
@@ -171,14 +121,14 @@ func (s *Strict) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Group is the group of a key, 0 to kv.Groups-1.
-func (s *Strict) Group(key string) int {
+// group is the group of a key, 0 to kv.Groups-1.
+func (s *owners) group(key string) int {
 	return replication.Of(s.cfg.Engine).PartitionOf(key) % kv.Groups
 }
 
-// Stats returns the figures.
-func (s *Strict) Stats() StrictStats {
-	stats := StrictStats{
+// figures are those of OwnerStats.
+func (s *owners) figures() OwnerStats {
+	stats := OwnerStats{
 		Decided: s.stats.decided.Load(), Forwarded: s.stats.forwarded.Load(), Unanswered: s.stats.unanswered.Load(),
 		Lost: s.stats.lost.Load(), Refused: s.stats.refused.Load(),
 	}

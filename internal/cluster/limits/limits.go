@@ -1,10 +1,10 @@
-// Package leased decides limits at the node that is asked, within parts of them that the node that
-// decides for all has lent to it: package internal/cluster/grant says why they are never exceeded.
+// Package limits decides limits that the nodes of a cluster keep together: package internal/cluster/grant says why they are
+// never exceeded.
 //
-// A Leased is both sides. As the node that is asked it keeps a grant.Credit of each key that it was
-// asked for lately: Take decides by these, Decide asks the holder where that can't be. As the
-// holder (strict.Lender) it keeps a grant.Book of each key of which anything is out, for the groups
-// whose leases package strict has. What it lends is in the journal before it is told.
+// Each key has an owner, the node of the last claim of its group in the journal (owner.go). Limits is both sides. As the node that
+// is asked it keeps a grant.Credit of each key of a leased limit that it was asked for lately: Take decides by these, Decide asks the
+// owner where that can't be. As the owner it keeps a grant.Book of each key of which anything is granted. What it grants is in the
+// journal before it is answered. A strict limit is one of which nothing is granted: all its requests go to the owner.
 package limits
 
 import (
@@ -18,34 +18,31 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/limit"
 )
 
-// LeasedConfig sets up a Leased. Engine and Node must be given.
-type LeasedConfig struct {
-	Engine *weir.Engine
-	Node   string       // this one's name, another for each node
-	Logger *slog.Logger // nil: none
+// Config sets up a Limits. Journal, Engine and Node must be given; zeros mean the defaults.
+type Config struct {
+	Journal *durable.Journal // of a clustered node
+	Engine  *weir.Engine     // that it keeps
+	Node    string           // this one's name, another for each node, as durable.Origins has it
+
+	// Deadline is how long a question may wait for its answer. 0: DefaultDeadline.
+	Deadline time.Duration
+
+	// Logger takes which groups this node decides for. nil: none.
+	Logger *slog.Logger
 }
 
-// LeasedHolder asks the nodes that hold groups, of which this one may be one: a strict.Strict that has this
-// Leased's Lender.
-type LeasedHolder interface {
-	Group(key string) int
-	Ask(group int, question []byte) (answer []byte, err error)
-	Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
-	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
-
-	// Changed tells all nodes, this one too, that a key may have more of the limit of a name than before (Lender.Resume).
-	Changed(name, key string)
-}
-
-// Leased decides leased limits, and lends. It is safe for many goroutines.
-type Leased struct {
-	lends  LeasedLender
-	cfg    LeasedConfig
+// Limits decides leased and strict limits, for its node and as an owner. It is safe for many goroutines. It owns five of them, and
+// some that ask, until Close.
+type Limits struct {
+	lends  lender
+	cfg    Config
 	side   side.Lender
-	holder LeasedHolder
+	owners *owners
 
 	seed    maphash.Seed
 	shards  [shards]shard
@@ -60,8 +57,8 @@ type Leased struct {
 // counters are what Stats tells.
 type counters struct{ local, asked, served, short atomic.Uint64 }
 
-// LeasedStats are figures since New.
-type LeasedStats struct {
+// Stats are figures of leased limits, since Open.
+type Stats struct {
 	Local  uint64 // decisions within what this node was lent, or by what a holder said a moment ago
 	Asked  uint64 // messages to holders, this node included
 	Served uint64 // questions that this node answered as the holder
@@ -71,13 +68,29 @@ type LeasedStats struct {
 	Out    uint64 // admissions that this node has lent as the holder, and that count as used
 }
 
-// NewLeased returns one that decides nothing until Run.
-func NewLeased(cfg LeasedConfig) *Leased {
+// Open takes part in deciding: this node owns its share of the groups as soon as it is their turn.
+func Open(cfg Config) (*Limits, error) {
+	if cfg.Deadline == 0 {
+		cfg.Deadline = DefaultDeadline
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Leased{cfg: cfg, side: side.Lending(cfg.Engine), seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
-	l.lends = LeasedLender{of: l, cfg: cfg, side: l.side, stats: &l.stats, most: maxBooks}
+	l := newLimits(cfg)
+	l.owners = newOwners(cfg, &l.lends)
+	if err := l.owners.open(); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	l.running.Go(func() { l.tick(ctx) })
+	return l, nil
+}
+
+// newLimits returns one that asks nobody.
+func newLimits(cfg Config) *Limits {
+	l := &Limits{cfg: cfg, side: side.Lending(cfg.Engine), seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
+	l.lends = lender{of: l, cfg: cfg, side: l.side, most: maxBooks}
 	for i := range l.shards {
 		l.shards[i].keys, l.shards[i].lent = map[entryKey]*entry{}, map[*entry]struct{}{}
 	}
@@ -85,26 +98,24 @@ func NewLeased(cfg LeasedConfig) *Leased {
 	return l
 }
 
-// Lender is what the Holder of this node needs.
-func (l *Leased) Lender() *LeasedLender { return &l.lends }
-
-// Run has it decide: holder asks whom it asks. It owns one goroutine, and some that ask, until Close.
-func (l *Leased) Run(holder LeasedHolder) {
-	l.holder = holder
-	ctx, stop := context.WithCancel(context.Background())
-	l.stop = stop
-	l.running.Go(func() { l.tick(ctx) })
-}
-
-// Close ends what Run began, before the LeasedHolder is closed, and gives back what is granted and not used.
-func (l *Leased) Close() {
+// Close gives back what is granted and not used, and hands the groups that this node owns over to other nodes, while ctx lasts.
+// It must come before the journal's. Questions that wait then are not answered.
+func (l *Limits) Close(ctx context.Context) error {
 	l.stop()
 	l.running.Wait()
 	l.giveBack(func(int) bool { return true })
+	return l.owners.close(ctx)
 }
 
+// Settled reports whether every group has an owner that is up, as far as this node knows: until then requests may not be
+// decided.
+func (l *Limits) Settled() bool { return l.owners.settled() }
+
+// OwnerStats returns the figures of questions to owners.
+func (l *Limits) OwnerStats() OwnerStats { return l.owners.figures() }
+
 // giveBack gives back what is granted of keys of some groups, and reports what was used of it.
-func (l *Leased) giveBack(of func(group int) bool) {
+func (l *Limits) giveBack(of func(group int) bool) {
 	left := map[int][]*entry{}
 	now := l.side.Now()
 	for i := range l.shards {
@@ -133,11 +144,11 @@ func (l *Leased) giveBack(of func(group int) bool) {
 }
 
 // Group is the group of a key.
-func (l *Leased) Group(key string) int { return l.holder.Group(key) }
+func (l *Limits) Group(key string) int { return l.owners.group(key) }
 
 // Take decides a request at this node, all limits or none, as far as what it was lent reaches. If it is
 // not decided nothing was taken, and Decide decides.
-func (l *Leased) Take(asked []weir.Check, verdicts []weir.Verdict) (allowed, decided bool) {
+func (l *Limits) Take(asked []weir.Check, verdicts []weir.Verdict) (allowed, decided bool) {
 	now := l.side.Now()
 	for i := range asked {
 		c := &asked[i]
@@ -161,7 +172,7 @@ func (l *Leased) Take(asked []weir.Check, verdicts []weir.Verdict) (allowed, dec
 }
 
 // see fills in the verdicts of the other checks of a request that one denies.
-func (l *Leased) see(asked []weir.Check, verdicts []weir.Verdict, denies int, now int64) {
+func (l *Limits) see(asked []weir.Check, verdicts []weir.Verdict, denies int, now int64) {
 	for i := range asked {
 		if c := &asked[i]; i != denies && !l.peekHere(c, &verdicts[i], now) {
 			verdicts[i], _ = c.Limit.Peek(c.Key, c.N) // the key was checked: by what is known here
@@ -169,28 +180,41 @@ func (l *Leased) see(asked []weir.Check, verdicts []weir.Verdict, denies int, no
 	}
 }
 
-// Decide is of admit.Strict: it takes at this node what it can, and the rest at the holder of the
-// keys' group. Peeks are the holder's.
-func (l *Leased) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
-	q := request{Leased: l, asked: asked, verdicts: verdicts}
-	if !take || !takes(asked) {
-		l.stats.asked.Add(1)
-		return l.holder.Decide(asked, verdicts, take)
+// Decide is of admit.Owners: it takes at this node what it can, and the rest at the owner of the keys' group. Peeks are the owner's.
+// The error is a *weir.Error of the owner's engine.
+func (l *Limits) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	r := request{Limits: l, asked: asked, verdicts: verdicts}
+	if take && slices.ContainsFunc(asked, func(c weir.Check) bool { return c.N > 0 }) {
+		return r.decide()
 	}
-	return q.decide()
+	for i := range asked {
+		r.mine = append(r.mine, pending{place: i})
+	}
+	return r.ask(false)
 }
 
-// Change is of admit.Strict: the owner makes it, once it knows what this node has used of the key: what is given back
+// Change is of admit.Owners: the owner makes it, once, when it knows what this node has used of the key: what is given back
 // may be of that. What is granted stays granted.
-func (l *Leased) Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error) {
-	l.reportKey(&of)
+func (l *Limits) Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error) {
+	if side.Where(of.Limit) != limit.WhereStrict {
+		l.reportKey(&of)
+	}
+	q := changeOf(l.cfg.Node, c, of)
 	l.stats.asked.Add(1)
-	return l.holder.Change(c, of)
+	a, err := l.owners.change(l.Group(of.Key), q)
+	if err != nil {
+		return made, false, nil
+	}
+	if a.err != nil {
+		return made, true, a.err
+	}
+	a.changed.Was, a.changed.After = a.Allowed, a.Verdicts[0]
+	return a.changed, true, nil
 }
 
 // reportKey reports what was used of a key under the name of a limit, if the owner may not know it. What is not answered is
 // reported later.
-func (l *Leased) reportKey(c *weir.Check) {
+func (l *Limits) reportKey(c *weir.Check) {
 	sh := l.shard(c.Key)
 	for until := time.Now().Add(patience); time.Now().Before(until); {
 		var report []*entry
@@ -220,17 +244,17 @@ func (l *Leased) reportKey(c *weir.Check) {
 	}
 }
 
-// Resume is of Lender: the owner of a key says that the key may have more of the limit of a name than it said before.
-func (l *LeasedLender) Resume(name, key string) {
-	sh := l.of.shard(key)
+// resume ends what this node denies of a key under a name by what the key's owner said: the key may have more now.
+func (l *Limits) resume(name, key string) {
+	sh := l.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.named(name, key, func(e *entry) { e.Resume() })
 }
 
-// Stats returns the figures.
-func (l *Leased) Stats() LeasedStats {
-	s := LeasedStats{Local: l.stats.local.Load(), Asked: l.stats.asked.Load(), Served: l.stats.served.Load(), Short: l.stats.short.Load()}
+// Stats returns the figures of leased limits.
+func (l *Limits) Stats() Stats {
+	s := Stats{Local: l.stats.local.Load(), Asked: l.stats.asked.Load(), Served: l.stats.served.Load(), Short: l.stats.short.Load()}
 	now := l.side.Now()
 	for i := range l.shards {
 		sh := &l.shards[i]
@@ -257,7 +281,7 @@ func (l *Leased) Stats() LeasedStats {
 const tickEvery = 5 * time.Millisecond
 
 // tick asks holders for what is due, though no request waits for it.
-func (l *Leased) tick(ctx context.Context) {
+func (l *Limits) tick(ctx context.Context) {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	for {
@@ -286,7 +310,7 @@ func (l *Leased) tick(ctx context.Context) {
 
 // due are the entries of each group that are due, which are busy from now on; some tells whether there
 // are any that may be later. Of a group that is being asked none is.
-func (l *Leased) due() (due map[int][]*entry, some bool) {
+func (l *Limits) due() (due map[int][]*entry, some bool) {
 	now := l.side.Now()
 	for i := range l.shards {
 		sh := &l.shards[i]
@@ -314,15 +338,15 @@ func (l *Leased) due() (due map[int][]*entry, some bool) {
 }
 
 // report asks for entries of one group, and releases them.
-func (l *Leased) report(group int, entries []*entry) {
+func (l *Limits) report(group int, entries []*entry) {
 	l.asking[group].Store(true)
 	defer l.asking[group].Store(false)
 	l.reportEntries(group, entries)
 }
 
-func (l *Leased) reportEntries(group int, entries []*entry) {
+func (l *Limits) reportEntries(group int, entries []*entry) {
 	// What is lost is said again: all that is told are totals.
-	_, _ = l.message(group, func(k int) (*weir.Check, *entry) { return nil, entries[k] }, make([]uint64, len(entries)))
+	_, _ = l.message(group, func(k int) (*weir.Check, *entry) { return nil, entries[k] }, make([]uint64, len(entries)), true)
 	for _, e := range entries {
 		l.release(e)
 	}

@@ -1,0 +1,241 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// serve decides a question, and answers at once, or after the journal has it, or never. It returns false, and answers nothing,
+// if this node does not decide for the group.
+func (s *owners) serve(i int, q *question, tell func(answer)) bool {
+	token, ok := s.holds(i)
+	if !ok {
+		return false
+	}
+	if s.commits.full() {
+		s.stats.refused.Add(1)
+		return true
+	}
+	a, commits, ok := s.lender.serve(i, token, q)
+	switch {
+	case !ok: // another claim was learned of meanwhile
+		return false
+	case commits:
+		s.commits.add(commit{i, token, func() { tell(a) }, q.isChange() && !a.Allowed})
+	default:
+		tell(a)
+	}
+	s.stats.decided.Add(1)
+	return true
+}
+
+// commitTime bounds the wait for the journal: who asked has long given up.
+const commitTime = 2 * time.Second
+
+// commit answers admissions once they are in the journal, and the journal was followed up to there: no later claim came. All that come while one
+// flush is written wait for the next together.
+func (s *owners) commit(ctx context.Context) {
+	for {
+		list := s.commits.take(ctx)
+		if list == nil {
+			return
+		}
+		syncing, cancel := context.WithTimeout(ctx, commitTime)
+		sync := s.cfg.Journal.SyncFollowed
+		if slices.ContainsFunc(list, func(c commit) bool { return c.empty }) {
+			sync = s.cfg.Journal.CatchUp
+		}
+		err := sync(syncing)
+		cancel()
+		for _, c := range list {
+			if c.group >= 0 {
+				if token, ok := s.owns(c.group); err != nil || !ok || token != c.token {
+					s.stats.lost.Add(1)
+					continue
+				}
+			}
+			c.tell()
+		}
+	}
+}
+
+// ask asks the owner of a group, which may be this node. It returns within Config.Deadline. An error says that there was
+// no answer: then the question may have been served, or not.
+func (s *owners) ask(i int, q *question) (a answer, err error) {
+	err = errResting
+	if s.groups[i].breaker.enter(time.Now()) {
+		err = s.within(s.life, s.cfg.Deadline, i, func(ctx context.Context) error {
+			a, err = s.askOwner(ctx, i, q)
+			return err
+		})
+	}
+	if err != nil {
+		s.stats.unanswered.Add(1)
+	}
+	return a, err
+}
+
+const (
+	// changeTime is for how long a change is asked for that is not answered. Then it is not known whether it was made.
+	changeTime = 3 * time.Second
+
+	// changePause is between two times.
+	changePause = 25 * time.Millisecond
+
+	// maxChanging is how many changes may be asked for again: beyond that each is asked for once.
+	maxChanging = 1000
+)
+
+// change asks for a change, whoever owns the group, until it is answered or changeTime is over. Each time
+// it waits twice as long.
+func (s *owners) change(i int, q *question) (a answer, err error) {
+	defer s.changing.Add(-1)
+	again := s.changing.Add(1) <= maxChanging
+	ctx, cancel := context.WithTimeout(s.life, changeTime)
+	defer cancel()
+	for wait := s.cfg.Deadline; ; wait *= 2 {
+		err = s.within(ctx, wait, i, func(ctx context.Context) error {
+			a, err = s.askOwner(ctx, i, q)
+			return err
+		})
+		if err == nil || errors.Is(err, errWire) || !again {
+			return a, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, err
+		case <-time.After(changePause):
+		}
+	}
+}
+
+// within asks the owner of a group, whether it answered a moment ago or not. While nobody says that it is the owner, it
+// asks again for ownerTime.
+func (s *owners) within(ctx context.Context, d time.Duration, i int, ask func(ctx context.Context) error) (err error) {
+	began := time.Now()
+	for {
+		err = s.once(ctx, d, ask)
+		if !errors.Is(err, errNoOwner) && !errors.Is(err, nats.ErrNoResponders) || ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) >= ownerTime {
+			err = context.DeadlineExceeded
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(keepEvery / 4):
+		}
+	}
+	s.groups[i].breaker.leave(began, time.Now(), err == nil, errors.Is(err, context.DeadlineExceeded))
+	return err
+}
+
+func (s *owners) once(ctx context.Context, d time.Duration, ask func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return ask(ctx)
+}
+
+// errNoOwner is an answer of a node that is not the owner any more, or not yet: it took nothing.
+var errNoOwner = errors.New("the node that was asked does not decide for the key")
+
+var errResting = errors.New("the node that decides did not answer a moment ago; asking it again shortly")
+
+func (s *owners) askOwner(ctx context.Context, i int, q *question) (answer, error) {
+	if _, ok := s.holds(i); ok {
+		told := make(chan answer, 1)
+		if !s.serve(i, q, func(a answer) { told <- a }) {
+			return answer{}, errNoOwner
+		}
+		select {
+		case a := <-told:
+			return a, nil
+		case <-ctx.Done():
+			return answer{}, context.Cause(ctx)
+		}
+	}
+	s.stats.forwarded.Add(1)
+	msg, err := s.conn.RequestWithContext(ctx, subject(i), q.append(nil))
+	if err != nil {
+		return answer{}, err
+	}
+	if len(msg.Data) == 0 {
+		return answer{}, errNoOwner
+	}
+	return readAnswer(msg.Data, q)
+}
+
+// maxWaiting bounds the questions of a group that wait to be read.
+const maxWaiting, maxWaitingBytes = 10_000, 16 << 20
+
+func subject(group int) string { return fmt.Sprintf("weir.limits.%02d", group) }
+
+// listen subscribes to the questions of a group that this node decides, and to no others: a node that asks then knows at once
+// that there is nobody.
+func (s *owners) listen(i int) {
+	g := &s.groups[i]
+	g.listening.Lock()
+	defer g.listening.Unlock()
+	_, ok := s.holds(i)
+	switch {
+	case !ok && g.answering != nil:
+		if err := g.answering.Unsubscribe(); err != nil {
+			s.cfg.Logger.Warn("limits: could not unsubscribe", "group", g.name, "error", err)
+		}
+		g.answering = nil
+	case ok && g.answering == nil:
+		sub, err := s.conn.Subscribe(subject(i), func(msg *nats.Msg) { s.answer(i, msg) })
+		if err == nil {
+			err = sub.SetPendingLimits(maxWaiting, maxWaitingBytes)
+		}
+		if err != nil {
+			s.cfg.Logger.Warn("limits: could not subscribe; will retry", "group", g.name, "error", err)
+			return
+		}
+		g.answering = sub
+	}
+}
+
+// answer decides what another node asks. While this node does not decide for the group the answer is empty, and the node asks
+// again.
+func (s *owners) answer(i int, msg *nats.Msg) {
+	q, err := readQuestion(msg.Data)
+	if err != nil {
+		s.cfg.Logger.Warn("limits: could not decode the question of another node; check that all nodes run the same version", "error", err)
+		return
+	}
+	if !s.serve(i, q, func(a answer) { s.respond(msg, a.append(nil, q)) }) {
+		s.respond(msg, nil)
+	}
+}
+
+func (s *owners) respond(msg *nats.Msg, answer []byte) {
+	if err := msg.Respond(answer); err != nil {
+		s.cfg.Logger.Warn("limits: could not send an answer to another node", "error", err)
+	}
+}
+
+// changedSubject takes the names of limits and the keys that may have more of them than before: the name with its length before it, the key.
+const changedSubject = "weir.limits.changed"
+
+// changed tells all nodes, this one too, that a key may have more of the limit of a name than before.
+func (s *owners) changed(name, key string) {
+	if err := s.conn.Publish(changedSubject, append(wire.AppendText(nil, name), key...)); err != nil {
+		s.cfg.Logger.Debug("limits: could not announce a change; the other nodes follow it within two seconds", "error", err)
+	}
+}
+
+func (s *owners) resume(msg *nats.Msg) {
+	r := wire.NewReader(msg.Data)
+	if name := r.Text(weir.MaxLimitNameBytes); !r.Failed() {
+		s.lender.of.resume(name, string(r.Rest()))
+	}
+}
