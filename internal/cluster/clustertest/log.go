@@ -26,10 +26,10 @@ type Log struct {
 	away     int
 }
 
-// Take asks for one admission, and notes what was told in d.
-func (l *Log) Take(live *admit.Live, key string, d *admit.Decision) error {
+// Take makes a request, and notes what was answered in d.
+func (l *Log) Take(live *admit.Live, r admit.Request, d *admit.Decision) error {
 	before := time.Now().UnixNano()
-	if err := live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil {
+	if err := live.Take([]admit.Request{r}, d); err != nil {
 		return err
 	}
 	after := time.Now().UnixNano()
@@ -37,7 +37,7 @@ func (l *Log) Take(live *admit.Live, key string, d *admit.Decision) error {
 	defer l.mu.Unlock()
 	switch {
 	case d.Allowed:
-		l.admitted = append(l.admitted, Admission{key, before, after})
+		l.admitted = append(l.admitted, Admission{r.Key, before, after})
 	case d.Results[0].Away != "":
 		l.away++
 	default:

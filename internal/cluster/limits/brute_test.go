@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
 )
 
 const brutePolicies = `limits:
@@ -22,6 +25,17 @@ const brutePolicies = `limits:
   - {name: waits, keys: "w:*", limit: 16, per: 1s, where: leased, wait: 300ms}
   - {name: turns, keys: "t:*", limit: 10, per: 1s, where: strict, wait: 300ms}
 `
+
+// brought is a limit that requests bring along, as those of RESP do.
+var brought = policy.Policy{Name: "brought", Keys: "i:*", Limit: weir.Limit{N: 40, Per: 2 * time.Second, Burst: 20, Algorithm: limit.GCRA}}
+
+func requestOf(key string) admit.Request {
+	r := admit.Request{Key: key, N: 1}
+	if key[0] == brought.Keys[0] {
+		r.Limit, r.Inline = brought.Name, &brought.Limit
+	}
+	return r
+}
 
 // ask asks one node at a time for all that it can get, and then another: what was lent to one is
 // asked for at the next.
@@ -40,7 +54,7 @@ func ask(t *testing.T, c *clustertest.Cluster[*limits.Limits], seed uint64, keys
 			if n == nil {
 				break
 			}
-			if err := log.Take(n.Live, key, &d); err != nil {
+			if err := log.Take(n.Live, requestOf(key), &d); err != nil {
 				t.Error(err)
 				return
 			}
@@ -57,7 +71,7 @@ func TestNeverOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, brutePolicies, 20*time.Millisecond)
 	var keys []string
-	for _, kind := range []string{"r", "s", "b", "o", "w", "t"} {
+	for _, kind := range []string{"r", "s", "b", "o", "w", "t", "i"} {
 		for k := range 2 {
 			keys = append(keys, fmt.Sprint(kind, ":", k))
 		}
@@ -92,7 +106,7 @@ func TestNeverOver(t *testing.T) {
 	if local == 0 {
 		t.Error("nothing was decided locally: this shows nothing")
 	}
-	for _, p := range c.Policies.Policies() {
+	for _, p := range append(c.Policies.Policies(), brought) {
 		worst, most := log.Worst(t, p, keys)
 		if worst > most || worst == 0 { // how much is asked for at all is up to the machine
 			t.Errorf("%s: %d within an interval, at most %d may be, and some must", p.Name, worst, most)

@@ -35,7 +35,7 @@ func (c *cluster) ask(t *testing.T, i int, keys []string, log *clustertest.Log, 
 		if n == nil {
 			continue
 		}
-		if err := log.Take(n.Live, keys[random.IntN(len(keys))], &d); err != nil {
+		if err := log.Take(n.Live, admit.Request{Key: keys[random.IntN(len(keys))], N: 1}, &d); err != nil {
 			t.Error(err)
 			return
 		}

@@ -36,13 +36,13 @@ func newLimitCollector(policies *admit.Live, stats func() backend.StrictStats, l
 	}
 	c.strict = &figures[backend.StrictStats]{stats: stats}
 	add := c.strict.add
-	add(gauge, "weir_strict_groups_held", "Groups of keys, of 16, whose strict limits this node decides.",
+	add(gauge, "weir_strict_groups_held", "Groups of keys, of 16, that this node owns: it decides their limits.",
 		func(s backend.StrictStats) float64 { return float64(s.Held) })
-	add(counter, "weir_strict_decided_total", "Questions of strict limits that this node decided.",
+	add(counter, "weir_strict_decided_total", "Questions of limits that this node decided.",
 		func(s backend.StrictStats) float64 { return float64(s.Decided) })
-	add(counter, "weir_strict_forwarded_total", "Questions of strict limits that this node sent to others.",
+	add(counter, "weir_strict_forwarded_total", "Questions of limits that this node sent to others.",
 		func(s backend.StrictStats) float64 { return float64(s.Forwarded) })
-	add(counter, "weir_strict_unanswered_total", "Questions of strict limits of this node that nobody decided in time.",
+	add(counter, "weir_strict_unanswered_total", "Questions of limits of this node that nobody decided in time.",
 		func(s backend.StrictStats) float64 { return float64(s.Unanswered) })
 	add(counter, "weir_strict_untold_total", "Admissions that count but were not answered, because the lease or the journal was lost meanwhile.",
 		func(s backend.StrictStats) float64 { return float64(s.Lost) })
