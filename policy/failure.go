@@ -50,10 +50,10 @@ func Failure(code weir.Code, field, format string, args ...any) error {
 
 // A Fault is one thing that is wrong with a policy file.
 type Fault struct {
-	File    string
-	Line    int    // from 1; 0: the file as a whole
-	Field   string // "limit", "overrides.key"; "" for what is not a field's fault
-	Message string // what is wrong, and what to write
+	File    string `json:"-"`
+	Line    int    `json:"line"`    // from 1; 0: the file as a whole
+	Field   string `json:"field"`   // "limit", "overrides.key"; "" for what is not a field's fault
+	Message string `json:"message"` // what is wrong, and what to write
 }
 
 // String is FILE:LINE: FIELD: what is wrong; what to write.

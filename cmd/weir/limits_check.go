@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/client"
@@ -148,8 +149,8 @@ type checked struct {
 	File     string          `json:"file"`
 	Good     bool            `json:"good"`
 	Policies []checkedPolicy `json:"policies"`
-	Faults   []checkedFault  `json:"faults"`
-	Warnings []checkedFault  `json:"warnings"`
+	Faults   []policy.Fault  `json:"faults"`
+	Warnings []policy.Fault  `json:"warnings"`
 	Keys     []checkedKey    `json:"keys,omitempty"`
 }
 
@@ -177,12 +178,6 @@ type checkedPolicy struct {
 	Line      int                 `json:"line"`
 }
 
-type checkedFault struct {
-	Line    int    `json:"line"` // 0: the file as a whole
-	Field   string `json:"field"`
-	Message string `json:"message"`
-}
-
 // checkedKey is a key and the policies that are for it.
 type checkedKey struct {
 	Key      string         `json:"key"`
@@ -198,7 +193,7 @@ type checkedMatch struct {
 }
 
 func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) checked {
-	c := checked{File: file, Good: len(faults) == 0, Policies: []checkedPolicy{}, Faults: newCheckedFaults(faults), Warnings: newCheckedFaults(warnings)}
+	c := checked{File: file, Good: len(faults) == 0, Policies: []checkedPolicy{}, Faults: slices.Grow(faults, 1), Warnings: slices.Grow(warnings, 1)} // lists in JSON, also empty ones
 	if set == nil {
 		return c
 	}
@@ -228,14 +223,6 @@ func partsOf(p policy.Policy) (parts []client.RegionPart) {
 		parts = append(parts, client.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
 	}
 	return parts
-}
-
-func newCheckedFaults(faults []policy.Fault) []checkedFault {
-	made := []checkedFault{}
-	for _, f := range faults {
-		made = append(made, checkedFault{f.Line, f.Field, f.Message})
-	}
-	return made
 }
 
 func newImport(w *cli.World) *cobra.Command {

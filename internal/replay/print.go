@@ -20,7 +20,7 @@ func (r *Report) Print(w io.Writer) error {
 	p.peaks(r)
 	p.counts(r)
 	p.top(r)
-	p.malformed(r)
+	p.Malformed(r.MalformedLines)
 	return p.Flush()
 }
 
@@ -41,26 +41,43 @@ func (t *Table) Row(cells ...string) {
 	fmt.Fprintln(t, strings.Join(safe, "\t"))
 }
 
-func (p printer) totals(r *Report) {
-	if r.StoppedEarly != "" {
-		p.Row("stopped early: " + r.StoppedEarly)
-		p.Row("what follows is about the lines read before that")
-		p.Row()
+// Log writes what was read, and what was not.
+func (t *Table) Log(stoppedEarly string, files []FileReport, format Format) {
+	if stoppedEarly != "" {
+		t.Row("stopped early: " + stoppedEarly)
+		t.Row("what follows is about the lines read before that")
+		t.Row()
 	}
-	names := make([]string, len(r.Files))
-	for i, f := range r.Files {
+	names := make([]string, len(files))
+	for i, f := range files {
 		names[i] = f.Name
 	}
-	if r.Format != "" {
-		p.Row("log", fmt.Sprintf("%s (%s)", strings.Join(names, ", "), r.Format))
-	} else {
-		p.Row("log", strings.Join(names, ", "))
+	log := strings.Join(names, ", ")
+	if format != "" {
+		log += fmt.Sprintf(" (%s)", format)
 	}
-	for _, f := range r.Files {
+	t.Row("log", log)
+	for _, f := range files {
 		if f.Problem != "" {
-			p.Row("problem", f.Name+": "+f.Problem)
+			t.Row("problem", f.Name+": "+f.Problem)
 		}
 	}
+}
+
+// Malformed writes the first malformed lines.
+func (t *Table) Malformed(lines []MalformedLine) {
+	if len(lines) == 0 {
+		return
+	}
+	t.Row()
+	t.Row("the first malformed lines:")
+	for _, m := range lines {
+		t.Row(fmt.Sprintf("  %s:%d: %s: %s", m.File, m.Line, m.Reason, m.Text))
+	}
+}
+
+func (p printer) totals(r *Report) {
+	p.Log(r.StoppedEarly, r.Files, r.Format)
 	p.Row("hits", units.Grouped(r.Hits)+" in "+units.Plural(r.Lines, "line"))
 	if r.First != nil {
 		p.Row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), units.FormatDuration(time.Duration(r.SpanSeconds)*time.Second)))
@@ -130,17 +147,6 @@ func (p printer) top(r *Report) {
 		if t.Keyless > 0 {
 			p.Row(units.Grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(no such key in the line)")
 		}
-	}
-}
-
-func (p printer) malformed(r *Report) {
-	if len(r.MalformedLines) == 0 {
-		return
-	}
-	p.Row()
-	p.Row("the first malformed lines:")
-	for _, m := range r.MalformedLines {
-		p.Row(fmt.Sprintf("  %s:%d: %s: %s", m.File, m.Line, m.Reason, m.Text))
 	}
 }
 

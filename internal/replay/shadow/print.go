@@ -26,32 +26,15 @@ func (r *Report) Print(w io.Writer) error {
 	for i := range r.Limits {
 		p.limit(&r.Limits[i])
 	}
-	p.malformed(r)
+	p.Malformed(r.MalformedLines)
 	return p.Flush()
 }
 
 type printer struct{ *replay.Table }
 
 func (p printer) log(r *Report) {
-	if r.StoppedEarly != "" {
-		p.Row("stopped early: " + r.StoppedEarly)
-		p.Row("what follows is about the lines read before that")
-		p.Row()
-	}
-	var names, keys []string
-	for _, f := range r.Files {
-		names = append(names, f.Name)
-	}
-	log := strings.Join(names, ", ")
-	if r.Format != "" {
-		log += fmt.Sprintf(" (%s)", r.Format)
-	}
-	p.Row("log", log)
-	for _, f := range r.Files {
-		if f.Problem != "" {
-			p.Row("problem", f.Name+": "+f.Problem)
-		}
-	}
+	p.Log(r.StoppedEarly, r.Files, r.Format)
+	var keys []string
 	modes := "every policy enforced"
 	if r.Modes != "enforce" {
 		modes = "modes as written"
@@ -160,17 +143,6 @@ func (p printer) needs(l *Limit) {
 			whom = fmt.Sprintf("to deny at most %s (it denies %s)", percent(n.Share), units.Grouped(n.Denied))
 		}
 		p.Row("enough", text+" "+whom)
-	}
-}
-
-func (p printer) malformed(r *Report) {
-	if len(r.MalformedLines) == 0 {
-		return
-	}
-	p.Row()
-	p.Row("the first malformed lines:")
-	for _, m := range r.MalformedLines {
-		p.Row(fmt.Sprintf("  %s:%d: %s: %s", m.File, m.Line, m.Reason, m.Text))
 	}
 }
 
