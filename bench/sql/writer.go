@@ -32,11 +32,11 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	var open atomic.Pointer[internalhistory.History]
-	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, Needed: func() (uint64, bool) {
+	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, Needed: func(haste bool) uint64 {
 		if h := open.Load(); h != nil {
-			return h.Needed(), false
+			return h.Needed(haste, 0)
 		}
-		return 1, false
+		return 1
 	}}, nil)
 	if err != nil {
 		return r, err

@@ -159,7 +159,7 @@ func (f *filling) knownOf(ctx context.Context, names []string) (map[string]map[i
 		if known[r.Key] == nil {
 			known[r.Key] = map[int64]uint64{}
 		}
-		known[r.Key][r.Slot] = writerSum(known[r.Key][r.Slot], r.N)
+		known[r.Key][r.Slot] = sum(known[r.Key][r.Slot], r.N)
 	})
 	return known, err
 }

@@ -121,7 +121,7 @@ func (g *gather) hit(hash uint64, key string, at int64, n uint64) {
 	}
 	for row := last.row; row > 0; row = g.before[row-1] { // nearly always the first
 		if r := &g.rows[row-1]; r.Slot == slot {
-			r.N = writerSum(r.N, n)
+			r.N = sum(r.N, n)
 			return
 		}
 	}
@@ -173,18 +173,11 @@ func (g *gather) grow() {
 func (g *gather) addAll(slot int64, n uint64) {
 	for i := len(g.all) - 1; i >= 0; i-- {
 		if g.all[i].Slot == slot {
-			g.all[i].N = writerSum(g.all[i].N, n)
+			g.all[i].N = sum(g.all[i].N, n)
 			return
 		}
 	}
 	g.all = append(g.all, store.Row{Key: weir.AllKeys, Slot: slot, N: n})
-}
-
-func writerSum(a, b uint64) uint64 {
-	if a > ^b {
-		return ^uint64(0)
-	}
-	return a + b
 }
 
 func (g *gather) full() bool {
@@ -204,9 +197,6 @@ func (g *gather) batch() *store.Batch {
 	b.Rows = g.rows
 	return b
 }
-
-// Keep is for how long rows are kept, by the longest prefix of their keys.
-type Keep []store.Keep
 
 // lookAfter sums up the days that are over, and deletes what is older than it is kept.
 func (w *Writer) lookAfter(ctx context.Context) error {

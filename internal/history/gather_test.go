@@ -41,9 +41,9 @@ func TestGather(t *testing.T) {
 			hits = append(hits, replication.Delta{Key: key, At: at, N: n})
 			if n > 0 {
 				slot := at - at%3600
-				want[place{key, slot}] = writerSum(want[place{key, slot}], n)
+				want[place{key, slot}] = sum(want[place{key, slot}], n)
 				if key[0] == 'k' {
-					want[place{weir.AllKeys, slot}] = writerSum(want[place{weir.AllKeys, slot}], n)
+					want[place{weir.AllKeys, slot}] = sum(want[place{weir.AllKeys, slot}], n)
 				}
 			}
 		}

@@ -200,9 +200,6 @@ func (h *History) Await(ctx context.Context, message uint64) error {
 	return h.writer.Await(ctx, message)
 }
 
-// Kick has what the journal has by now written at once, if this node writes.
-func (h *History) Kick() { h.writer.Kick() }
-
 // Keeps tells whether the history keeps the day of a second, Unix, of a key.
 func (h *History) Keeps(key string, second int64) bool {
 	return Keeps(key, second, h.cfg.Keep, time.Now())

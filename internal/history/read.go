@@ -35,6 +35,7 @@ func (t *Total) add(n, doubt uint64, whole bool) {
 	t.Upper = sum(t.Upper, sum(n, doubt))
 }
 
+// sum is math.MaxUint64 if it would be more.
 func sum(a, b uint64) uint64 {
 	if a > ^b {
 		return math.MaxUint64

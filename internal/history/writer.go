@@ -57,8 +57,8 @@ type WriterConfig struct {
 	Slot time.Duration
 	// Retention is that of the engine: how far back snapshots and late hits reach.
 	Retention time.Duration
-	// Keep is for how long rows are kept. The zero Keep: for ever.
-	Keep Keep
+	// Keep is for how long rows are kept, by the longest prefix of their keys. nil: for ever.
+	Keep []store.Keep
 
 	// Hurry asks whoever else writes the history of the journal to write what it has by now (Kick). nil: nobody else does.
 	Hurry func()

@@ -41,10 +41,6 @@ var sqlite = dialect{
 	roll: `INSERT INTO weir_days (key, day, origin, n, doubt, upto)
 		SELECT key, day, origin, sum(n), sum(doubt), max(upto) FROM weir_hours WHERE origin = ? AND day = ? GROUP BY key, day, origin
 		ON CONFLICT (key, day, origin) DO UPDATE SET n = excluded.n, doubt = excluded.doubt, upto = excluded.upto`,
-	size: func(ctx context.Context, db *sql.DB) (bytes int64, err error) {
-		err = db.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&bytes)
-		return bytes, err
-	},
 }
 
 // sqlitePage is the size of a page of a new file, in bytes.
@@ -105,10 +101,6 @@ var postgres = dialect{
 	roll: `INSERT INTO weir_days (key, day, origin, n, doubt, upto)
 		SELECT key, day, origin, sum(n)::bigint, sum(doubt)::bigint, max(upto) FROM weir_hours WHERE origin = ? AND day = ? GROUP BY key, day, origin
 		ON CONFLICT (key, day, origin) DO UPDATE SET n = excluded.n, doubt = excluded.doubt, upto = excluded.upto`,
-	size: func(ctx context.Context, db *sql.DB) (bytes int64, err error) {
-		err = db.QueryRowContext(ctx, "SELECT pg_total_relation_size('weir_hours') + pg_total_relation_size('weir_days') + pg_total_relation_size('weir_sums')").Scan(&bytes)
-		return bytes, err
-	},
 }
 
 // arrayRows is how many rows one statement has as arrays.
@@ -176,10 +168,6 @@ var mysql = dialect{
 	roll: "INSERT INTO weir_days (`key`, day, origin, n, doubt, upto)" +
 		" SELECT `key`, day, origin, sum(n), sum(doubt), max(upto) FROM weir_hours WHERE origin = ? AND day = ? GROUP BY `key`, day, origin" +
 		" ON DUPLICATE KEY UPDATE n = VALUES(n), doubt = VALUES(doubt), upto = VALUES(upto)",
-	size: func(ctx context.Context, db *sql.DB) (bytes int64, err error) {
-		err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ('weir_hours', 'weir_days', 'weir_sums')").Scan(&bytes)
-		return bytes, err
-	},
 }
 
 // openMySQL opens mysql://user:password@host:port/database?tls=true, or mysql://user@/database?socket=PATH.

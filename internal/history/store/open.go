@@ -223,8 +223,6 @@ type dialect struct {
 	// rollSums adds a day to its month and year, or by how much it differs from what weir_days has of it:
 	// parameters origin, day, day, month, year. roll then sums up the hours of the day: origin, day.
 	rollSums, roll string
-
-	size func(ctx context.Context, db *sql.DB) (int64, error)
 }
 
 // upsert adds rows to a table, as columns has them.

@@ -199,12 +199,6 @@ func (s *Store) FileSize() int64 {
 	return is.Size()
 }
 
-// Size is how many bytes the tables take.
-func (s *Store) Size(ctx context.Context) (int64, error) {
-	bytes, err := s.d.size(ctx, s.reads())
-	return bytes, s.named(err)
-}
-
 // List is one that has its keys by hits: of a month or a year, or of a day whose slots are there.
 type List struct {
 	span, origin int64 // of weir_sums
