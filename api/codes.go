@@ -12,6 +12,10 @@
 // spelling of times, so that a program with the client compiles nothing else.
 package api
 
+import (
+	"time"
+)
+
 // Code names one kind of failure. Clients may branch on codes: one is never renamed,
 // and every protocol maps each exactly once.
 type Code string
@@ -135,6 +139,23 @@ type Problem struct {
 	// HitsAnswer is set in problems of POST /v1/hits only.
 	*HitsAnswer
 }
+
+// Error is why a request failed: all parts of a server fail with this type, and each listener maps its code to its protocol
+// once. Its message names nothing that the caller may not know.
+type Error struct {
+	Code    Code
+	Field   string   // the parameter at fault, may be empty
+	Message string   // what went wrong and what to do about it
+	Missing []string // of CodeNotFresh: the nodes whose newer hits may be missing
+
+	// RetryAfter is set with CodeCeiling: when the next request may pass.
+	RetryAfter time.Duration
+
+	// Hits is what became of the hits of a request; nil: none of them was read, or it had none.
+	Hits *HitsAnswer
+}
+
+func (e *Error) Error() string { return e.Message }
 
 // Alarm is something that is wrong now. It is there for as long as its cause.
 type Alarm struct {

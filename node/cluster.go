@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,86 +18,7 @@ import (
 	"github.com/weir-counter/weir/internal/concurrency"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/region"
-	"github.com/weir-counter/weir/internal/service/backend"
 )
-
-// members are the nodes of a journal as the service knows them.
-type members struct{ *internaldurable.Journal }
-
-func (a members) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
-	m, err := a.Journal.Fresh(ctx)
-	if missing, ok := errors.AsType[*membership.NotFreshError](err); ok {
-		err = &backend.NotFreshError{Missing: missing.Missing, Reason: missing.Error()}
-	}
-	return m.UpTo, m.Now, err
-}
-
-func (a members) Nodes() (nodes []backend.Node) {
-	held := map[string]int{}
-	for _, h := range a.Holders() {
-		held[h.Origin] = h.Held.Len()
-	}
-	for _, o := range a.Origins() {
-		nodes = append(nodes, backend.Node{
-			Name: o.Node, Origin: o.Origin, Epoch: o.Epoch, Self: o.Self, Left: o.Left, Late: o.Late, Why: string(o.Why), AsOf: o.AsOf, Heard: o.Heard,
-			Held: held[o.Origin],
-		})
-	}
-	return nodes
-}
-
-func (a members) Skews(ctx context.Context) map[string]backend.Skew {
-	clocks, err := a.Clocks(ctx)
-	if err != nil {
-		return nil // the connection is closed: this process ends
-	}
-	skews := map[string]backend.Skew{}
-	for _, c := range clocks {
-		skews[c.Origin] = backend.Skew{Ahead: c.Skew, Error: c.RTT / 2}
-	}
-	return skews
-}
-
-func (a members) Remove(ctx context.Context, node string) (to backend.Removal, err error) {
-	from, err := a.Journal.Remove(ctx, node)
-	switch {
-	case errors.Is(err, membership.ErrUnknownNode):
-		return to, errors.Join(backend.ErrUnknownNode, err)
-	case errors.Is(err, membership.ErrNodeHere):
-		return to, fmt.Errorf("%w%s", backend.ErrNodeHere, strings.TrimPrefix(err.Error(), membership.ErrNodeHere.Error()))
-	case err != nil:
-		return to, err
-	}
-	to = backend.Removal{Origins: from.Origins, Voter: from.Voter}
-	for _, one := range from.Streams {
-		to.Streams = append(to.Streams, backend.ClusterStream{Name: one.Stream, Nodes: one.Nodes})
-	}
-	return to, nil
-}
-
-func (a members) Status(ctx context.Context) backend.ClusterStatus {
-	from, err := a.Cluster(ctx)
-	to := backend.ClusterStatus{
-		Mode: "nats", Replicas: from.Replicas, Cluster: from.Cluster, Node: from.Node, Size: from.Size, Leader: from.Leader,
-		SnapshotsBy: from.SnapshotsBy, First: from.First, Last: from.Last, Bytes: int64(from.Bytes),
-	}
-	if from.Embedded {
-		to.Mode = "cluster"
-	}
-	for _, s := range from.Servers {
-		to.Servers = append(to.Servers, backend.ClusterServer{Name: s.Name, Version: s.Version, JetStream: s.JetStream, RTT: s.RTT})
-	}
-	for _, r := range from.Routes {
-		to.Routes = append(to.Routes, backend.ClusterRoute{Node: r.Node, Addr: r.Addr, RTT: r.RTT, Pending: r.Pending})
-	}
-	if err != nil {
-		to.Problems = strings.Split(err.Error(), "\n") // one line of a joined error each
-	}
-	if from.Embedded && from.Leader == "" {
-		to.Problems = append(to.Problems, fmt.Sprintf("JetStream has no leader: more than half of %d nodes must reach each other for hits to become durable", from.Size))
-	}
-	return to
-}
 
 // handOver bounds how long a node that stops tries to give what it decides to others:
 // without it they wait until they miss it. It takes some 50 ms; of nodes that all
@@ -113,7 +33,7 @@ func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sock
 	if err := m.durable.open(ctx, engine, sockets, parts); err != nil {
 		return err
 	}
-	sockets.Cluster = members{m.journal}
+	sockets.Cluster = m.journal
 	sockets.settings = &membership.Settings{Conn: m.journal.Joined().Conn(), Log: m.log, Origin: m.journal.Origin(), Node: m.cfg.Journal.Join.Node}
 	if err := m.openLimits(ctx, engine, sockets, parts); err != nil {
 		return err
@@ -138,8 +58,7 @@ func (m *clustered) openLimits(ctx context.Context, engine *weir.Engine, sockets
 	})
 	m.awaitOwners(ctx, l)
 	sockets.Node = name
-	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(l.OwnerStats()) }
-	sockets.Leased = func() backend.LeasedStats { return backend.LeasedStats(l.Stats()) }
+	sockets.Figures = append(sockets.Figures, func() any { return l.OwnerStats() }, func() any { return l.Stats() })
 	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Owners: l}
 	return nil
 }
@@ -178,7 +97,7 @@ func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *par
 		return nil
 	})
 	sockets.Answers = r
-	sockets.Route = func() backend.RouteStats { return backend.RouteStats(r.Stats()) }
+	sockets.Figures = append(sockets.Figures, func() any { return r.Stats() })
 	return nil
 }
 
@@ -237,14 +156,14 @@ func (o *others) Counted(key string, at time.Time, w time.Duration) (lower, uppe
 // lateNow are the other regions of which newer hits may be missing, and nodes of them.
 func (o *others) lateNow() (names []string) {
 	for _, s := range o.of.Regions() {
-		if s.Own || s.Gone {
+		if s.Self || s.Gone {
 			continue
 		}
-		if s.Behind {
-			names = append(names, s.Name)
+		if s.Late {
+			names = append(names, s.Region)
 		}
-		for _, l := range s.Late {
-			names = append(names, s.Name+"/"+l.Node)
+		for _, l := range s.Nodes {
+			names = append(names, s.Region+"/"+l.Node)
 		}
 	}
 	return names

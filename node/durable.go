@@ -2,21 +2,15 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"path/filepath"
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/api"
-	internalbackup "github.com/weir-counter/weir/internal/backup"
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/region"
-	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // progressEvery is how often a long replay says how far it is.
@@ -49,7 +43,8 @@ func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *socket
 		return err
 	}
 	parts.opened(m.closeJournal)
-	sockets.Journal, sockets.document = served{m.journal}, shared{m.journal.Policies()}
+	sockets.Journal, sockets.document = m.journal, m.journal.Policies()
+	sockets.Figures = append(sockets.Figures, func() any { return m.journal.Stats() })
 	if m.cfg.History.On {
 		if err := m.history.start(engine, m.journal, sockets, parts); err != nil {
 			return err
@@ -104,64 +99,6 @@ func (m *durable) closeJournal(ctx context.Context) error {
 // interrupted is the error of a start that ctx ended.
 func interrupted(ctx context.Context) error {
 	return fmt.Errorf("the start was interrupted: %w", context.Cause(ctx))
-}
-
-// served is a journal as the service knows it: the two packages do not know each
-// other.
-type served struct{ *internaldurable.Journal }
-
-func (s served) Alarms() (to []api.Alarm) {
-	for _, a := range s.Journal.Alarms() {
-		to = append(to, api.Alarm(a))
-	}
-	return to
-}
-
-// coded is an error that is also one the service has a code for.
-type coded struct {
-	error
-	as error
-}
-
-func (c coded) Unwrap() []error { return []error{c.error, c.as} }
-
-func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
-	done, err := s.RestoreInto(ctx, backup, internalbackup.RestoreMode(mode))
-	for from, to := range map[error]error{internalbackup.ErrRestoring: backend.ErrRestoring, internalbackup.ErrCountedTwice: backend.ErrCountedTwice, internalbackup.ErrDamagedBackup: backend.ErrDamagedBackup} {
-		if errors.Is(err, from) {
-			err = coded{err, to}
-		}
-	}
-	return api.Restored{Mode: api.RestoreMode(mode), Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
-}
-
-func (s served) Stats() backend.JournalStats {
-	from := s.Journal.Stats()
-	to := backend.JournalStats{
-		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Retained: from.Retained, LastFlush: from.LastFlush,
-		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, Fresh: from.Fresh, NotFresh: from.NotFresh, LongestCut: from.LongestCut,
-		Consumers: from.Consumers, Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,
-		Replayed: from.Replayed, Repeats: from.Repeats, Unfinished: from.Unfinished,
-	}
-	for _, f := range from.Findings {
-		if f.Harmless {
-			to.Harmless++
-		} else {
-			to.Lossy++
-		}
-	}
-	return to
-}
-
-// shared is the document of a journal as the service knows it.
-type shared struct{ *kv.Document }
-
-func (s shared) Write(ctx context.Context, content []byte, over uint64) error {
-	err := s.Document.Write(ctx, content, over)
-	if errors.Is(err, kv.ErrChanged) {
-		return backend.ErrChanged
-	}
-	return err
 }
 
 // ephemeral keeps hits in memory only.

@@ -2,17 +2,14 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/api"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/history"
-	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // History says whether exact totals are kept for years, and where.
@@ -50,8 +47,9 @@ func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, socke
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
 	}
+	cfg.Sync = j.Sync
 	if m.cfg.clustered() {
-		cfg.Peers = j.Peers()
+		cfg.Peers, cfg.Sync = j.Peers(), j.CatchUp
 	}
 	h, err := history.Open(cfg, m.cfg.Journal.Dir, j.Messages(), j.Origin(), m.cfg.Engine.Retention, m.log)
 	if err != nil {
@@ -59,97 +57,28 @@ func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, socke
 	}
 	m.open.Store(h)
 	replication.Of(engine).TakePast(h.Keeps)
-	k := kept{h, j, m.cfg.clustered(), m.log}
 	parts.opened(func(ctx context.Context) error {
-		k.finish(ctx)
+		m.finish(ctx, h)
 		return h.Close()
 	})
 	m.log.Info("history", "database", h.Where())
-	sockets.History = k
+	sockets.History = h
+	sockets.Figures = append(sockets.Figures, func() any { return h.Stats() })
 	return nil
-}
-
-// kept is a history as the service knows it.
-type kept struct {
-	*history.History
-	journal   *internaldurable.Journal
-	clustered bool
-	log       *slog.Logger
-}
-
-func (k kept) Totals(ctx context.Context, key string, bounds []int64) (list []backend.HistoryTotal, asOf time.Time, err error) {
-	totals, asOf, err := k.History.Totals(ctx, key, bounds)
-	for _, t := range totals {
-		list = append(list, backend.HistoryTotal{Lower: t.Lower, Upper: t.Upper, Bounded: t.HasUpper()})
-	}
-	return list, asOf, err
-}
-
-func (k kept) Top(ctx context.Context, prefix string, from, to int64, n int) (list []backend.HistoryKey, asOf time.Time, err error) {
-	top, asOf, err := k.History.Top(ctx, prefix, from, to, n)
-	for _, t := range top {
-		list = append(list, backend.HistoryKey{Key: t.Key, HistoryTotal: backend.HistoryTotal{Lower: t.Lower, Upper: t.Upper, Bounded: t.HasUpper()}})
-	}
-	return list, asOf, err
-}
-
-// Await has what is in memory written to the journal, and then to history.
-func (k kept) Await(ctx context.Context) error {
-	written := k.journal.Sync
-	if k.clustered {
-		written = k.journal.CatchUp
-	}
-	if err := written(ctx); err != nil {
-		return err
-	}
-	message, _ := k.journal.Messages().Written()
-	return k.History.Await(ctx, message)
 }
 
 // finishTime bounds finish.
 const finishTime = 3 * time.Second
 
-// finish has all hits in history before a node alone stops: what its directory becomes next may be
+// finish has all hits in history before a node without others stops: what its directory becomes next may be
 // another journal. In a cluster the others go on.
-func (k kept) finish(ctx context.Context) {
-	if k.clustered || k.Status().Err != nil {
+func (m *historian) finish(ctx context.Context, h *history.History) {
+	if m.cfg.clustered() || h.Status().Err != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
-	if err := k.Await(ctx); err != nil {
-		k.log.Warn("history: the newest hits are not in it yet; they come at the next start", "error", err)
+	if err := h.Await(ctx); err != nil {
+		m.log.Warn("history: the newest hits are not in it yet; they come at the next start", "error", err)
 	}
-}
-
-// lateAfter is how late history may be before that is an alarm: a restart of a database is none.
-const lateAfter = time.Minute
-
-func (k kept) Alarms() (list []api.Alarm) {
-	is := k.Status()
-	if is.Err != nil && time.Since(is.Since) > lateAfter {
-		list = append(list, api.Alarm{Code: "history_late", Message: fmt.Sprintf(
-			"history does not go on since %s (%v): hits are counted, and come into it when %s can be written again", is.Since.UTC().Format(time.RFC3339), is.Err, k.Where())})
-	}
-	if why, since := k.Incomplete(); why != nil && time.Since(since) > lateAfter {
-		list = append(list, api.Alarm{Code: "history_incomplete", Message: fmt.Sprintf(
-			"history lacks hits that another node has, and copying its file fails since %s: %v: answers about these times have no upper bound until it succeeds", since.UTC().Format(time.RFC3339), why)})
-	}
-	if is.Full {
-		list = append(list, api.Alarm{Code: "history_full", Message: "the file of history has its size: its oldest hours are deleted before they have the age of --history-keep. Raise --history-disk, or keep less"})
-	}
-	return list
-}
-
-func (k kept) Stats() backend.HistoryStats {
-	is := k.Status()
-	st := backend.HistoryStats{
-		Known: is.Known, AsOf: is.AsOf, Message: is.Message, Writes: is.Writes, Failing: is.Err != nil,
-		Gaps: is.Gaps, Rows: is.Rows, Failures: is.Failures,
-	}
-	if last, _ := k.journal.Messages().Written(); last > is.Message {
-		st.Unread = last - is.Message
-	}
-	st.FileBytes, st.FileBudget = k.FileSize()
-	return st
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -278,7 +277,7 @@ type sockets struct {
 	service.Backend               // its Journal, Cluster, Answers, Route, Strict
 	policy          admit.Cluster // zero: this node decides alone
 	doors           *doors
-	document        backend.Document // where policies that are put by API are kept; nil: in memory
+	document        access.Document // where policies that are put by API are kept; nil: in memory
 	memory          *memoryNeeds
 	settings        *membership.Settings // of a cluster's node: openSettings starts it
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,9 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/region"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/settings"
 )
 
@@ -159,81 +156,6 @@ func (m *durable) openRegion(ctx context.Context, engine *weir.Engine, sockets *
 		return err
 	}
 	parts.opened(r.Close)
-	sockets.Regions = regions{r}
+	sockets.Regions = r
 	return nil
-}
-
-// regions are a region as the service knows it.
-type regions struct{ of *region.Region }
-
-func (a regions) Region() string { return a.of.Name() }
-
-func (a regions) Read(f func(region string, e *weir.Engine) error) error { return a.of.Read(f) }
-
-func (a regions) Regions() (list []backend.Region) {
-	for _, s := range a.of.Regions() {
-		one := backend.Region{
-			Name: s.Name, Own: s.Own, Linked: s.Linked, Gone: s.Gone, Known: s.Started, Base: s.Base, Epoch: s.Epoch, Digest: s.Seq, AsOf: s.AsOf, Every: s.Every,
-			Heard: s.Heard, Lag: s.Lag, Behind: s.Behind, Bytes: s.Bytes, Wrong: s.Wrong, Keys: s.Keys,
-		}
-		if len(s.Keys) > 0 && !s.Own {
-			one.Tells, one.TellsAll = s.Keys.Tells, s.Keys.TellsAll
-		}
-		if !s.AsOf.IsZero() {
-			one.Age = time.Since(s.AsOf)
-		}
-		for _, l := range s.Late {
-			one.Late = append(one.Late, api.Late{Node: l.Node, Since: api.Time{Time: time.UnixMilli(l.Since)}})
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-func (a regions) Links() (list []backend.RegionLink) {
-	for _, l := range a.of.Links() {
-		list = append(list, backend.RegionLink(l))
-	}
-	return list
-}
-
-func (a regions) Pulls() (list []backend.RegionPull) {
-	for _, p := range a.of.Pulls() {
-		list = append(list, backend.RegionPull(p))
-	}
-	return list
-}
-
-func (a regions) Figures() backend.RegionFigures {
-	f := a.of.Figures()
-	return backend.RegionFigures{Owner: f.Owner, Last: f.Last, Feeds: f.Feeds, Sent: f.Sent, Damaged: f.Damaged, Unread: f.Unread, Missing: f.Missing}
-}
-
-func (a regions) Alarms() (list []api.Alarm) {
-	for _, one := range a.of.Alarms() {
-		list = append(list, api.Alarm{Code: one.Code, Message: one.Message})
-	}
-	return list
-}
-
-func (a regions) Feed(ctx context.Context, ask backend.FeedRequest, send func([]byte) error, flush func() error) error {
-	err := a.of.Feed(ctx, ask.As, ask.Have, ask.Begun, send, flush)
-	switch {
-	case errors.Is(err, region.ErrRequest):
-		err = coded{err, backend.ErrFeedRequest}
-	case errors.Is(err, region.ErrFull):
-		err = coded{err, backend.ErrFeedsFull}
-	}
-	return err
-}
-
-func (a regions) Forget(ctx context.Context, name string) error {
-	err := a.of.Forget(ctx, name)
-	switch {
-	case errors.Is(err, region.ErrUnknownRegion):
-		err = coded{err, backend.ErrUnknownRegion}
-	case errors.Is(err, region.ErrOwnRegion):
-		err = coded{err, backend.ErrOwnRegion}
-	}
-	return err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/service"
-	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // Two servers hold half of the partitions each, and both answer for all keys.
@@ -60,7 +59,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 		}
 		t.Cleanup(r.Close)
 		answering, err := service.New(service.Backend{
-			Engine: engine, Answers: r, Route: func() backend.RouteStats { return backend.RouteStats(r.Stats()) },
+			Engine: engine, Answers: r, Figures: []func() any{func() any { return r.Stats() }},
 		}, service.Config{})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
@@ -339,7 +340,7 @@ func FinishCarry(ctx context.Context, to *RestoreTarget) error {
 		return err
 	}
 	defer free()
-	if _, err := to.Spool(ctx, s, Merge); err != nil {
+	if _, err := to.Spool(ctx, s, api.Merge); err != nil {
 		return err
 	}
 	return clearAway(to.Dir)

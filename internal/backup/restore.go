@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/concurrency"
@@ -35,26 +36,6 @@ import (
 // This part reads the file and pours its contents into batches. This part
 // makes the Target and writes its flushes; package offline restores into a directory that
 // nobody uses.
-
-// RestoreMode says what becomes of the hits that are there.
-type RestoreMode string
-
-const (
-	// Merge adds the backup's hits to those that are there. The same backup counts once,
-	// however often it is merged.
-	Merge RestoreMode = "merge"
-
-	// Replace makes the counts those of the backup, and what is hit from then on.
-	Replace RestoreMode = "replace"
-)
-
-// RestoreResult is what a restore did.
-type RestoreResult struct {
-	Backup Info
-	Again  bool   // it was merged before as a whole, and nothing was done
-	Origin string // under which the backup is in the journal, 16 hexadecimal digits
-	Keys   uint64 // windows of keys that were written
-}
 
 // SpoolFile is where in the data directory a backup is while it is restored.
 const SpoolFile = "restore.spool"
@@ -88,16 +69,16 @@ type RestoreTarget struct {
 // directory first and checked as a whole: one that is damaged or cut short changes
 // nothing. It may be of other partitions, and of another retention, to which it is
 // brought. What keys have used of limits, and receipts, are added in both modes. Policies that were put by API
-// are added to those that are there (Merge), or take their place (Replace).
+// are added to those that are there (api.Merge), or take their place (api.Replace).
 //
-// Replace is one flush in many messages: until the last one is in the journal all counts stay
+// api.Replace is one flush in many messages: until the last one is in the journal all counts stay
 // as they are, and then those of the backup take their place.
 //
-// If it ends early, by an error or a crash, a Merge goes on when it is called again, and a
-// Replace is undone. One node of a cluster restores at a time: while another
+// If it ends early, by an error or a crash, a api.Merge goes on when it is called again, and a
+// api.Replace is undone. One node of a cluster restores at a time: while another
 // does, the error wraps ErrRestoring. Until its end nodes of a cluster call a merge late.
-func (t *RestoreTarget) Restore(ctx context.Context, r io.Reader, mode RestoreMode) (done RestoreResult, err error) {
-	if mode != Merge && mode != Replace {
+func (t *RestoreTarget) Restore(ctx context.Context, r io.Reader, mode api.RestoreMode) (done api.Restored, err error) {
+	if mode != api.Merge && mode != api.Replace {
 		return done, fmt.Errorf("restore: mode %q: must be merge or replace", mode)
 	}
 	ctx, free, err := t.Claims.Claim(ctx)
@@ -121,14 +102,14 @@ func (t *RestoreTarget) Restore(ctx context.Context, r io.Reader, mode RestoreMo
 }
 
 // Spool is Restore of a backup that was checked.
-func (t *RestoreTarget) Spool(ctx context.Context, s *Spool, mode RestoreMode) (done RestoreResult, err error) {
-	done.Backup = s.Info
+func (t *RestoreTarget) Spool(ctx context.Context, s *Spool, mode api.RestoreMode) (done api.Restored, err error) {
+	done.Mode, done.Taken = mode, s.Info.Taken.Unix()
 	if t.CatchUp != nil { // what another node has merged is to be known here
 		if err := t.CatchUp(ctx); err != nil {
 			return done, err
 		}
 	}
-	if mode == Replace {
+	if mode == api.Replace {
 		return t.replace(ctx, s)
 	}
 	replaced, err := t.Merges.replacedBy(ctx)
@@ -151,12 +132,12 @@ func (t *RestoreTarget) Spool(ctx context.Context, s *Spool, mode RestoreMode) (
 		return done, err
 	}
 	done.Keys = w.keys
-	return done, t.restored(ctx, Merge, done)
+	return done, t.restored(ctx, done)
 }
 
 // restored returns when all is counted here.
-func (t *RestoreTarget) restored(ctx context.Context, mode RestoreMode, done RestoreResult) error {
-	t.Log.Info("journal: a backup was restored", "mode", string(mode), "taken", done.Backup.Taken, "keys", done.Keys, "origin", done.Origin)
+func (t *RestoreTarget) restored(ctx context.Context, done api.Restored) error {
+	t.Log.Info("journal: a backup was restored", "mode", string(done.Mode), "taken", done.TakenAt(), "keys", done.Keys, "origin", done.Origin)
 	if t.CatchUp == nil {
 		return nil
 	}
@@ -403,7 +384,7 @@ func RestorePolicies(ctx context.Context, to *kv.Document, backup []byte, replac
 		if err != nil {
 			return err
 		}
-		if err = to.Write(ctx, next.Bytes(), revision); !errors.Is(err, kv.ErrChanged) {
+		if written, err := to.Write(ctx, next.Bytes(), revision); written || err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -61,13 +62,13 @@ type RestoreEntry struct {
 
 var (
 	// ErrCountedTwice is why a backup is not merged: hits of it are counted here already.
-	ErrCountedTwice = errors.New("hits of this backup are counted here already")
+	ErrCountedTwice error = &api.Error{Code: api.CodeCountedTwice, Field: "mode", Message: "hits of this backup are counted here already"}
 
 	// ErrDamagedBackup is why nothing of a backup was restored.
-	ErrDamagedBackup = errors.New("the backup can't be used, and nothing was changed")
+	ErrDamagedBackup error = &api.Error{Code: api.CodeDamagedBackup, Message: "the backup can't be used, and nothing was changed"}
 
 	// ErrRestoring is why a backup is not restored: another one is.
-	ErrRestoring = errors.New("another backup is being restored, one at a time")
+	ErrRestoring error = &api.Error{Code: api.CodeRestoreRunning, Message: "another backup is being restored, one at a time"}
 )
 
 // open makes the bucket if it is not there.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
@@ -30,7 +31,7 @@ const partitionBytes = 8 << 10
 const endTime = 10 * time.Second
 
 // replace replaces all hits by those of a backup.
-func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done RestoreResult, err error) {
+func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done api.Restored, err error) {
 	if err := t.settle(ctx); err != nil { // an earlier one that was interrupted
 		return done, err
 	}
@@ -41,7 +42,7 @@ func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done RestoreResu
 	}
 	defer free()
 	id := rand.Uint64()>>1 + 1
-	done = RestoreResult{Backup: s.Info, Origin: record.JournalText(id)}
+	done = api.Restored{Mode: api.Replace, Taken: s.Info.Taken.Unix(), Origin: record.JournalText(id)}
 	of := RestoreEntryOf(s, t.Node)
 	of.Whole = true // as if it had been merged
 	r := replacement{ID: id, Key: record.JournalText(s.ID(cfg, id)), Entry: of}
@@ -61,7 +62,7 @@ func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done RestoreResu
 		return done, errors.Join(err, t.settle(ending))
 	}
 	done.Keys = w.keys
-	if err := t.restored(ctx, Replace, done); err != nil {
+	if err := t.restored(ctx, done); err != nil {
 		return done, err
 	}
 	if !t.Replica.Replaced(id) { // this process stood still, and another node took the claim

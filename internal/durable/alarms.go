@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -19,8 +20,8 @@ import (
 // for concurrent use.
 //
 // Each source is a method of its own, in the file of what it watches.
-func (j *Journal) Alarms() (alarms []replica.Alarm) {
-	for _, source := range []func() []replica.Alarm{
+func (j *Journal) Alarms() (alarms []api.Alarm) {
+	for _, source := range []func() []api.Alarm{
 		j.flushAlarms,
 		j.quarantineAlarms,
 		j.clocks.Alarms,
@@ -38,19 +39,19 @@ func (j *Journal) Alarms() (alarms []replica.Alarm) {
 // flushAlarms tells that the last attempt to write a flush failed. A clustered node
 // goes on to count, and does not refuse before its buffer is full: who is taken out
 // of service for a lost quorum would take all nodes of a minority out.
-func (j *Journal) flushAlarms() []replica.Alarm {
+func (j *Journal) flushAlarms() []api.Alarm {
 	if j.isGone() {
-		return []replica.Alarm{{Code: "journal_failing", Message: j.Err().Error(), Refusing: true}}
+		return []api.Alarm{{Code: "journal_failing", Message: j.Err().Error(), Refusing: true}}
 	}
 	wrong := j.stats.wrong.Load()
 	if wrong == nil {
 		return nil
 	}
 	if offline := j.offline.Load(); offline != nil {
-		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: whyOffline(*offline)}}
+		return []api.Alarm{{Code: "journal_failing", Refusing: true, Message: whyOffline(*offline)}}
 	}
 	if !j.cfg.clustered() {
-		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not reach the disk, and are refused until they do: " + whyDisk(*wrong)}}
+		return []api.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not reach the disk, and are refused until they do: " + whyDisk(*wrong)}}
 	}
 	why := "this server's log says why"
 	if own, sure := j.others.stores.OwnWrong(time.Now()); sure {
@@ -58,9 +59,9 @@ func (j *Journal) flushAlarms() []replica.Alarm {
 	}
 	waiting, most := j.engine.Stats().Waiting, j.engine.Config().MaxWaiting
 	if waiting > most {
-		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not become durable, the buffer is full, and hits are refused: " + why}}
+		return []api.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not become durable, the buffer is full, and hits are refused: " + why}}
 	}
-	return []replica.Alarm{{Code: "journal_failing", Message: fmt.Sprintf(
+	return []api.Alarm{{Code: "journal_failing", Message: fmt.Sprintf(
 		"hits do not become durable: too few nodes reach each other, or too few of them store. This node counts, and %d of at most %d entries wait in memory: %s", waiting, most, why)}}
 }
 
@@ -80,7 +81,7 @@ func whyDisk(err error) string {
 
 // storeAlarms tell whose replicas do not store: what is durable is then on fewer nodes
 // than it should be.
-func (j *Journal) storeAlarms() (alarms []replica.Alarm) {
+func (j *Journal) storeAlarms() (alarms []api.Alarm) {
 	if !j.cfg.clustered() {
 		return nil
 	}
@@ -93,12 +94,12 @@ const quarantinedFor = time.Minute
 
 // quarantineAlarms tells that hits came whose seconds are minutes ahead of this node's clock:
 // it, or that of the node which took them, is wrong.
-func (j *Journal) quarantineAlarms() []replica.Alarm {
+func (j *Journal) quarantineAlarms() []api.Alarm {
 	stats := j.engine.Stats()
 	if stats.Quarantined == 0 || j.now().Sub(stats.NewestQuarantined) > quarantinedFor {
 		return nil
 	}
-	return []replica.Alarm{{Code: "hits_quarantined", Message: fmt.Sprintf(
+	return []api.Alarm{{Code: "hits_quarantined", Message: fmt.Sprintf(
 		"%d hits of other nodes or of what was stored are minutes or more ahead of this node's clock, and count when their time comes: a node's clock is or was wrong, set it right (NTP)", stats.Quarantined)}}
 }
 
@@ -108,7 +109,7 @@ func (j *Journal) now() time.Time { return replication.Of(j.engine).Wall() }
 // lagAlarms tell of each node whose hits may be missing here, and of this one where what
 // it takes does not reach the journal. A node stays in service meanwhile: its answers say
 // what they lack.
-func (j *Journal) lagAlarms() (alarms []replica.Alarm) {
+func (j *Journal) lagAlarms() (alarms []api.Alarm) {
 	_, late := j.LateOrigins()
 	spent := j.space.Room().Spent(j.space.Retained())
 	for _, o := range late {
@@ -222,17 +223,17 @@ func (cfg Config) FitsMemory(engine weir.Config) error {
 const mostConsumers = 100
 
 // consumerAlarms tells that another program makes consumers of the journal's stream: Weir has none.
-func (j *Journal) consumerAlarms() []replica.Alarm {
+func (j *Journal) consumerAlarms() []api.Alarm {
 	n := j.store.Consumers()
 	if n <= mostConsumers {
 		return nil
 	}
-	return []replica.Alarm{{Code: "journal_consumers", Message: fmt.Sprintf(
+	return []api.Alarm{{Code: "journal_consumers", Message: fmt.Sprintf(
 		"the stream %s has %d JetStream consumers, and Weir makes none: another program reads it, or nodes of an earlier version do; a start of this version removes theirs", stream.FlushStream, n)}}
 }
 
 // replicasAlarms tells that partitions lack holders: whoever stops another node now may leave some without any.
-func (j *Journal) replicasAlarms() []replica.Alarm {
+func (j *Journal) replicasAlarms() []api.Alarm {
 	if j.others == nil {
 		return nil
 	}
@@ -240,20 +241,20 @@ func (j *Journal) replicasAlarms() []replica.Alarm {
 	if n == 0 {
 		return nil
 	}
-	return []replica.Alarm{{Code: "under_replicated", Message: fmt.Sprintf(
+	return []api.Alarm{{Code: "under_replicated", Message: fmt.Sprintf(
 		"%d of %d partitions are held by fewer than %d running nodes: stop no other node until this alarm ends. Running nodes take them over once a node has been unreachable for %v (--move-after)",
 		n, j.engine.Config().Partitions, j.cfg.Replicas, j.cfg.MoveAfter)}}
 }
 
 // fullAlarms tells that hits are refused for want of room, and why none comes free.
-func (j *Journal) fullAlarms() (alarms []replica.Alarm) {
+func (j *Journal) fullAlarms() (alarms []api.Alarm) {
 	if j.space.Full() {
-		alarms = append(alarms, replica.Alarm{Code: "journal_full", Refusing: true, Message: fmt.Sprintf(
+		alarms = append(alarms, api.Alarm{Code: "journal_full", Refusing: true, Message: fmt.Sprintf(
 			"the journal has %s of at most %s, its part of --max-disk: hits are refused until %s and it is trimmed",
 			units.FormatSize(j.space.Retained()), units.FormatSize(j.space.Room().FullFrom()), j.trimWaitsFor())})
 	}
 	if err := j.checkpoints.Unstored(); err != nil {
-		alarms = append(alarms, replica.Alarm{Code: "snapshots_failing", Message: fmt.Sprintf(
+		alarms = append(alarms, api.Alarm{Code: "snapshots_failing", Message: fmt.Sprintf(
 			"a snapshot could not be stored (%v): the journal is not trimmed meanwhile, and hits are refused once it is full", err)})
 	}
 	return alarms

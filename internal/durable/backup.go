@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
@@ -144,8 +145,8 @@ func fillDir(ctx context.Context, engine *weir.Engine, dir string, of backup.Res
 	return nil
 }
 
-// RestoreInto restores a backup into this journal while it is in use, on all nodes (backup.RestoreTarget).
-func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode backup.RestoreMode) (backup.RestoreResult, error) {
+// Restore restores a backup into this journal while it is in use, on all nodes (backup.RestoreTarget).
+func (j *Journal) Restore(ctx context.Context, r io.Reader, mode api.RestoreMode) (api.Restored, error) {
 	return j.restores.Restore(ctx, r, mode)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -51,6 +52,6 @@ func TestFlushIntervalsOfTheirOwn(t *testing.T) {
 		return slices.ContainsFunc(late, func(o replica.OriginStatus) bool {
 			return o.Node == "n2" && o.Why == replica.Silent && !o.Since.IsZero()
 		}) &&
-			slices.ContainsFunc(c.nodes[0].j.Alarms(), func(a replica.Alarm) bool { return a.Code == "node_late" && !a.Refusing })
+			slices.ContainsFunc(c.nodes[0].j.Alarms(), func(a api.Alarm) bool { return a.Code == "node_late" && !a.Refusing })
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/limit"
@@ -65,7 +66,7 @@ func TestOneClockIsWrong(t *testing.T) {
 	for n, by := range []time.Duration{365 * 24 * time.Hour, -2 * time.Hour, 0} {
 		off.Store(int64(by))
 		transporttest.Eventually(t, "the node counts by the clock of the others", func() bool {
-			alarmed := slices.ContainsFunc(wrong.j.Alarms(), func(a replica.Alarm) bool { return a.Code == "clock_wrong" })
+			alarmed := slices.ContainsFunc(wrong.j.Alarms(), func(a api.Alarm) bool { return a.Code == "clock_wrong" })
 			return time.Until(wrong.j.now()).Abs() < replica.ClocksAgree && alarmed == (by != 0) && wrong.j.ClockSound()
 		})
 		if err := wrong.e.HitN("k", 1); err != nil {

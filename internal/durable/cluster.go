@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -187,42 +188,72 @@ func tell(ctx context.Context, timeout time.Duration, sync func(context.Context)
 	}
 }
 
-// ClusterStatus is what a node sees of those that count together with it.
-type ClusterStatus struct {
-	transport.Status
-	Origins     []replica.OriginStatus
-	Clocks      []replica.Clock
-	SnapshotsBy string // the node that takes the snapshots and trims the journal; "": none for now
-	First, Last uint64 // messages of the journal
-	Bytes       uint64 // of them, on one replica
-	Partitions  int
-	Replicas    int // nodes that hold each; 0: all
-}
-
-// statusTime bounds Cluster: nobody may answer.
+// statusTime bounds AddNodes: nobody may answer.
 const statusTime = time.Second
 
-// Cluster asks all that answer, for a second at most. What could not be had is
-// zero, and the error says why: a node that is cut off still tells what it sees.
-// Of one node alone there is nothing to ask.
-func (j *Journal) Cluster(ctx context.Context) (ClusterStatus, error) {
+// AddNodes adds to an answer what this node sees of its cluster. It asks all that answer, for a second at most. What could
+// not be had is left out, and the problems say why. One node without others has nothing to ask.
+func (j *Journal) AddNodes(ctx context.Context, a *api.ClusterAnswer) {
+	a.Mode, a.Size, a.Journal = "alone", 1, j.clusterJournal()
+	if !j.cfg.clustered() {
+		return
+	}
+	a.Mode, a.Replicas, a.Unheld = "nats", j.cfg.Replicas, j.Unheld()
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	s := ClusterStatus{Origins: j.Origins(), Partitions: j.engine.Config().Partitions, Replicas: j.cfg.Replicas}
-	if !j.cfg.clustered() {
-		return s, nil
-	}
 	var asking sync.WaitGroup
-	var errs [4]error
-	asking.Go(func() { s.Status, errs[0] = j.server.Status(ctx) })
-	asking.Go(func() { s.First, s.Last, s.Bytes, errs[1] = j.store.Bounds(ctx) })
-	asking.Go(func() { s.Clocks, errs[2] = j.Clocks(ctx) })
-	asking.Go(func() { s.SnapshotsBy, errs[3] = j.others.leases.Who(ctx, checkpoint.Lease) })
+	var errs [3]error
+	var s transport.Status
+	var bytes uint64
+	asking.Go(func() { s, errs[0] = j.server.Status(ctx) })
+	asking.Go(func() { a.Journal.First, a.Journal.Last, bytes, errs[1] = j.store.Bounds(ctx) })
+	asking.Go(func() { a.SnapshotsBy, errs[2] = j.others.leases.Who(ctx, checkpoint.Lease) })
+	asking.Go(func() { a.Nodes = j.Nodes(ctx) })
 	asking.Wait()
-	if isGone(s.Origins, s.SnapshotsBy) {
-		s.SnapshotsBy = "" // its lease is only not over yet
+	if isGone(j.Origins(), a.SnapshotsBy) {
+		a.SnapshotsBy = "" // its lease is only not over yet
 	}
-	return s, errors.Join(errs[:]...)
+	a.Cluster, a.Node, a.Size, a.Leader = s.Cluster, s.Node, s.Size, s.Leader
+	a.Routes = append(a.Routes, s.Routes...)
+	for _, one := range s.Servers {
+		a.Servers = append(a.Servers, api.ClusterServer{Name: one.Name, Version: one.Version, JetStream: one.JetStream, RTTS: one.RTT.Seconds()})
+	}
+	a.Journal.Bytes = max(int64(bytes), a.Journal.Bytes)
+	if err := errors.Join(errs[:]...); err != nil {
+		a.Problems = append(a.Problems, strings.Split(err.Error(), "\n")...) // one line of a joined error each
+	}
+	if s.Embedded {
+		a.Mode = "cluster"
+		if s.Leader == "" {
+			a.Problems = append(a.Problems, fmt.Sprintf("JetStream has no leader: more than half of %d nodes must reach each other for hits to become durable", s.Size))
+		}
+	}
+}
+
+// Nodes are the nodes that count together, this one included, by name; those that left for good are among them for a
+// while. It asks the others for their clocks, within 300 ms: a node that does not answer has none.
+func (j *Journal) Nodes(ctx context.Context) (nodes []api.ClusterNode) {
+	clocks, _ := j.Clocks(ctx) // the connection is closed otherwise: this process ends
+	held := map[string]int{}
+	for _, h := range j.Holders() {
+		held[h.Origin] = h.Held.Len()
+	}
+	now := time.Now()
+	for _, o := range j.Origins() {
+		n := api.ClusterNode{
+			Node: o.Node, Origin: o.Origin, Epoch: o.Epoch, Self: o.Self, Left: o.Left, Late: o.Late, Why: string(o.Why), Held: held[o.Origin],
+			AsOf: api.Millis(o.AsOf), Heard: api.Millis(o.Heard),
+		}
+		if !o.Self && !o.Left { // of a node that left nothing is to come
+			n.LagS = now.Sub(o.AsOf).Seconds()
+		}
+		if i := slices.IndexFunc(clocks, func(c replica.Clock) bool { return c.Origin == o.Origin }); i >= 0 {
+			ahead, wrong := clocks[i].Skew.Seconds(), (clocks[i].RTT / 2).Seconds()
+			n.SkewS, n.SkewErrorS = &ahead, &wrong
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
 }
 
 // isGone tells whether a node has stopped, or is silent in all its directories.
@@ -259,13 +290,14 @@ func (j *Journal) Freshness() api.Freshness {
 }
 
 // Fresh returns when all hits are counted here that any node took before the call,
-// and until when that is. If ctx ends before, the error is a *membership.NotFreshError. A node
-// alone has all hits, always.
-func (j *Journal) Fresh(ctx context.Context) (membership.Moment, error) {
+// and until when that is: the last message of the journal that has some of them, and the latest of the nodes' clocks. If ctx
+// ends before, the error is an *api.Error of CodeNotFresh. A node without others has all hits, always.
+func (j *Journal) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
 	if !j.cfg.clustered() {
-		return membership.Moment{Now: j.engine.Now()}, nil
+		return 0, j.engine.Now(), nil
 	}
-	return j.others.fresh.Await(ctx)
+	m, err := j.others.fresh.Await(ctx)
+	return m.UpTo, m.Now, err
 }
 
 // Clocks asks the other nodes for the time. It returns when as many have answered
@@ -317,7 +349,7 @@ func (j *Journal) Unheld() int {
 }
 
 // Remove permanently removes a dead node (membership.Members). Only for a node in a cluster.
-func (j *Journal) Remove(ctx context.Context, node string) (membership.Removal, error) {
+func (j *Journal) Remove(ctx context.Context, node string) (api.RemovedAnswer, error) {
 	return j.others.members.Remove(ctx, node)
 }
 

@@ -3,6 +3,7 @@ package durable
 import (
 	"testing"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -13,9 +14,10 @@ func TestNobodyGoneTakesSnapshots(t *testing.T) {
 	c.start()
 	by := func(of *running) (node string) {
 		transporttest.Eventually(t, "the cluster's status", func() bool {
-			s, err := of.j.Cluster(t.Context())
-			node = s.SnapshotsBy
-			return err == nil
+			a := api.ClusterAnswer{}
+			of.j.AddNodes(t.Context(), &a)
+			node = a.SnapshotsBy
+			return len(a.Problems) == 0
 		})
 		return node
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -37,7 +37,7 @@ func TestFreshReadsWhatOthersTook(t *testing.T) {
 		from.hit("k", 1_000_000, 1)
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		m, err := to.j.Fresh(ctx)
+		upTo, now, err := to.j.Fresh(ctx)
 		cancel()
 		took = append(took, time.Since(began))
 		if err != nil {
@@ -46,8 +46,8 @@ func TestFreshReadsWhatOthersTook(t *testing.T) {
 		if got := to.count("k"); got.Lower != n+1 {
 			t.Fatalf("round %d: %v, want %d", n, got, n+1)
 		}
-		if m.UpTo > to.j.Followed() || m.Now.Unix() != 1_000_000 {
-			t.Fatalf("round %d: %+v, followed to %d", n, m, to.j.Followed())
+		if upTo > to.j.Followed() || now.Unix() != 1_000_000 {
+			t.Fatalf("round %d: %+v, followed to %d", n, upTo, to.j.Followed())
 		}
 	}
 	slices.Sort(took)
@@ -68,7 +68,7 @@ func TestFreshSharesRounds(t *testing.T) {
 				if _, err := from.e.HitAt(time.Unix(1_000_000, 0), key, 1); err != nil {
 					t.Error(err)
 				}
-				if _, err := to.j.Fresh(t.Context()); err != nil {
+				if _, _, err := to.j.Fresh(t.Context()); err != nil {
 					t.Error(err)
 					return
 				}
@@ -96,7 +96,7 @@ func TestFreshNamesWhoIsMissing(t *testing.T) {
 	within := func(d time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
-		_, err := c.nodes[0].j.Fresh(ctx)
+		_, _, err := c.nodes[0].j.Fresh(ctx)
 		return err
 	}
 	if err := within(time.Minute); err != nil {
@@ -107,7 +107,7 @@ func TestFreshNamesWhoIsMissing(t *testing.T) {
 	}
 	c.nodes[1].crash()
 	c.nodes[1] = nil
-	var missing *membership.NotFreshError
+	var missing *api.Error
 	for range 2 { // also one that comes while nobody waits for the round before any more
 		transporttest.Eventually(t, "n2 alone is missing", func() bool { // n3 may need longer than that
 			if err := within(500 * time.Millisecond); !errors.As(err, &missing) || !slices.Contains(missing.Missing, "n2") {
@@ -132,8 +132,8 @@ func TestFreshAlone(t *testing.T) {
 	t.Parallel()
 	r := start(t, testConfig(t, t.TempDir()))
 	r.hit("a", 1000, 1)
-	if m, err := r.j.Fresh(t.Context()); err != nil || m.UpTo != 0 || m.Now.Unix() != 1000 {
-		t.Errorf("%+v, %v", m, err)
+	if upTo, now, err := r.j.Fresh(t.Context()); err != nil || upTo != 0 || now.Unix() != 1000 {
+		t.Errorf("%+v, %v", now, err)
 	}
 }
 
@@ -146,8 +146,8 @@ func TestAFullJournalIsNotFresh(t *testing.T) {
 	j := c.nodes[0].j
 	for began := time.Now(); ; {
 		j.space.Found(uint64(j.cfg.MaxBytes)) // until it is looked at again
-		_, err := j.Fresh(t.Context())
-		var missing *membership.NotFreshError
+		_, _, err := j.Fresh(t.Context())
+		var missing *api.Error
 		if errors.As(err, &missing) {
 			break
 		}
@@ -156,7 +156,7 @@ func TestAFullJournalIsNotFresh(t *testing.T) {
 		}
 	}
 	j.checkpoints.LookAtSize(t.Context())
-	if _, err := j.Fresh(t.Context()); err != nil {
+	if _, _, err := j.Fresh(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

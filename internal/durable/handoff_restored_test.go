@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	internalbackup "github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/api"
 )
 
 // The partitions of a node that is gone are taken by others also after backups were
@@ -29,13 +29,13 @@ func TestPartitionsAreTakenAfterARestore(t *testing.T) {
 	s.hit(100)
 	s.settled(1)
 
-	s.nodes[0].restoreInto(first, internalbackup.Replace)
+	s.nodes[0].restoreInto(first, api.Replace)
 	s.want = plus(firsts, nil)
 	s.settled(1)
 	s.remove("k2")
 	s.hit(100)
 	s.settled(1)
-	s.nodes[1].restoreInto(second, internalbackup.Merge)
+	s.nodes[1].restoreInto(second, api.Merge)
 	s.want = plus(s.want, seconds)
 	s.settled(1)
 	s.remove("k6")

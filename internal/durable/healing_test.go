@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
 func alarmed(j *Journal, code string) bool {
-	return slices.ContainsFunc(j.Alarms(), func(a replica.Alarm) bool { return a.Code == code })
+	return slices.ContainsFunc(j.Alarms(), func(a api.Alarm) bool { return a.Code == code })
 }
 
 // Writing fails on all nodes of a cluster, with an error that their servers do not take
@@ -82,7 +82,7 @@ func TestServerThatCanNotStart(t *testing.T) {
 		return false
 	})
 	alarms := lost.j.Alarms()
-	if !slices.ContainsFunc(alarms, func(a replica.Alarm) bool {
+	if !slices.ContainsFunc(alarms, func(a api.Alarm) bool {
 		return a.Code == "journal_failing" && a.Refusing && strings.Contains(a.Message, "could not be restarted")
 	}) {
 		t.Errorf("alarms %+v", alarms)

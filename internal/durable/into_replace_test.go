@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -96,7 +97,7 @@ func TestAReplacementThatIsCutOffIsUndone(t *testing.T) {
 			r.close()
 			r = start(t, cfg)
 			r.wantAll(mine)
-			r.restoreInto(file, backup.Replace)
+			r.restoreInto(file, api.Replace)
 			r.wantAll(theirs)
 			r.sync()
 			r.crash()
@@ -128,7 +129,7 @@ func TestAReplacementSwitchesAtOnce(t *testing.T) {
 		})
 	}
 	for range 3 {
-		r.restoreInto(file, backup.Replace)
+		r.restoreInto(file, api.Replace)
 		r.wantAll(theirs)
 	}
 	stop()
@@ -170,7 +171,7 @@ func TestAReplacementThatIsCutOffInACluster(t *testing.T) {
 	c.start()
 	c.agree(mine)
 	for range 2 {
-		c.nodes[2].restoreInto(file, backup.Replace)
+		c.nodes[2].restoreInto(file, api.Replace)
 		c.agree(theirs)
 	}
 	for i, node := range c.nodes {

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // restoreInto restores a backup into a journal that is in use.
-func (r *running) restoreInto(file []byte, mode backup.RestoreMode) (done backup.RestoreResult) {
+func (r *running) restoreInto(file []byte, mode api.RestoreMode) (done api.Restored) {
 	r.t.Helper()
 	transporttest.Eventually(r.t, "a backup is restored", func() (ok bool) {
 		var err error
-		if done, err = r.j.RestoreInto(r.t.Context(), bytes.NewReader(file), mode); err != nil && !errors.Is(err, backup.ErrRestoring) { // a replica may not know yet that another node has done
+		if done, err = r.j.Restore(r.t.Context(), bytes.NewReader(file), mode); err != nil && !errors.Is(err, backup.ErrRestoring) { // a replica may not know yet that another node has done
 			r.t.Fatal(err)
 		}
 		return err == nil
@@ -106,11 +107,11 @@ func TestMergeCountsOnce(t *testing.T) {
 			r.hit("late", 1_000_500, 1)
 			r.hit("mine", 1_000_500, 2)
 			want := plus(mine, theirs)
-			if done := r.restoreInto(file, backup.Merge); done.Again || done.Keys == 0 {
+			if done := r.restoreInto(file, api.Merge); done.Again || done.Keys == 0 {
 				t.Errorf("%+v", done)
 			}
 			r.wantAll(want)
-			if done := r.restoreInto(file, backup.Merge); !done.Again {
+			if done := r.restoreInto(file, api.Merge); !done.Again {
 				t.Errorf("%+v", done)
 			}
 			r.wantAll(want)
@@ -118,13 +119,13 @@ func TestMergeCountsOnce(t *testing.T) {
 			r.crash()
 			r = startWith(t, engine, cfg)
 			r.wantAll(want)
-			if done := r.restoreInto(file, backup.Merge); !done.Again {
+			if done := r.restoreInto(file, api.Merge); !done.Again {
 				t.Errorf("%+v", done)
 			}
 			r.close()
 			r = startWith(t, engine, cfg)
 			r.wantAll(want)
-			if _, err := r.j.RestoreInto(t.Context(), bytes.NewReader(r.backup()), backup.Merge); !errors.Is(err, backup.ErrCountedTwice) {
+			if _, err := r.j.Restore(t.Context(), bytes.NewReader(r.backup()), api.Merge); !errors.Is(err, backup.ErrCountedTwice) {
 				t.Errorf("its own backup: %v", err)
 			}
 			r.wantAll(want)
@@ -142,13 +143,13 @@ func TestASecondBackupOfTheSameJournalIsRefused(t *testing.T) {
 	source.hit("a", 1001, 1)
 	second := source.backup()
 	r := start(t, testConfig(t, t.TempDir()))
-	r.restoreInto(first, backup.Merge)
-	_, err := r.j.RestoreInto(t.Context(), bytes.NewReader(second), backup.Merge)
+	r.restoreInto(first, api.Merge)
+	_, err := r.j.Restore(t.Context(), bytes.NewReader(second), api.Merge)
 	if !errors.Is(err, backup.ErrCountedTwice) || !strings.Contains(err.Error(), "mode=replace") {
 		t.Errorf("%v", err)
 	}
 	r.want("a", 1)
-	r.restoreInto(second, backup.Replace)
+	r.restoreInto(second, api.Replace)
 	r.want("a", 2)
 	source.close()
 	r.close()
@@ -162,7 +163,7 @@ func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 	r.hit("mine", 1_000_500, 2)
 	r.hit("k7", 1_000_500, 2)
 	for range 2 {
-		r.restoreInto(file, backup.Replace)
+		r.restoreInto(file, api.Replace)
 		r.want("mine", 0)
 		r.wantAll(theirs)
 	}
@@ -184,17 +185,17 @@ func TestMergesBesideAReplacement(t *testing.T) {
 	second, seconds := other(t, engineConfig())
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
-	r.restoreInto(first, backup.Replace)
-	if done := r.restoreInto(first, backup.Merge); !done.Again {
+	r.restoreInto(first, api.Replace)
+	if done := r.restoreInto(first, api.Merge); !done.Again {
 		t.Errorf("merged on top of itself: %+v", done)
 	}
 	r.wantAll(firsts)
-	r.restoreInto(second, backup.Merge)
+	r.restoreInto(second, api.Merge)
 	r.wantAll(plus(firsts, seconds))
-	r.restoreInto(first, backup.Replace)
+	r.restoreInto(first, api.Replace)
 	r.wantAll(firsts)
 	for again := range 2 {
-		if done := r.restoreInto(second, backup.Merge); done.Again != (again > 0) {
+		if done := r.restoreInto(second, api.Merge); done.Again != (again > 0) {
 			t.Errorf("attempt %d: %+v", again, done)
 		}
 		r.wantAll(plus(firsts, seconds))
@@ -202,7 +203,7 @@ func TestMergesBesideAReplacement(t *testing.T) {
 	r.sync()
 	r.crash()
 	r = start(t, cfg)
-	if done := r.restoreInto(second, backup.Merge); !done.Again {
+	if done := r.restoreInto(second, api.Merge); !done.Again {
 		t.Errorf("%+v", done)
 	}
 	r.wantAll(plus(firsts, seconds))
@@ -243,7 +244,7 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 		if stopAfter > 8 && r.count(weir.AllKeys).Lower == 0 {
 			t.Error("nothing of it was there")
 		}
-		r.restoreInto(file, backup.Merge)
+		r.restoreInto(file, api.Merge)
 		r.wantAll(theirs)
 		r.close()
 	}
@@ -254,9 +255,9 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 	file, _ := other(t, engineConfig())
 	r := start(t, testConfig(t, t.TempDir()))
 	r.hit("mine", 1000, 1)
-	for _, mode := range []backup.RestoreMode{backup.Merge, backup.Replace} {
+	for _, mode := range []api.RestoreMode{api.Merge, api.Replace} {
 		for _, spoiled := range [][]byte{file[:len(file)-1], append(bytes.Clone(file), 1), append(append(bytes.Clone(file[:len(file)/2]), file[len(file)/2]^1), file[len(file)/2+1:]...)} {
-			if _, err := r.j.RestoreInto(t.Context(), bytes.NewReader(spoiled), mode); err == nil {
+			if _, err := r.j.Restore(t.Context(), bytes.NewReader(spoiled), mode); err == nil {
 				t.Error("a damaged backup was restored")
 			}
 		}
@@ -276,9 +277,9 @@ func TestMergeIntoACluster(t *testing.T) {
 	c.nodes[1].hit("mine", 1_001_000, 5)
 	mine := map[string]uint64{"late": 1, "mine": 5, weir.AllKeys: 6}
 	c.agree(mine)
-	c.nodes[2].restoreInto(file, backup.Merge)
+	c.nodes[2].restoreInto(file, api.Merge)
 	c.agree(plus(mine, theirs))
-	if done := c.nodes[1].restoreInto(file, backup.Merge); !done.Again {
+	if done := c.nodes[1].restoreInto(file, api.Merge); !done.Again {
 		t.Errorf("%+v", done)
 	}
 	for _, node := range c.nodes {
@@ -295,7 +296,7 @@ func TestMergeIntoACluster(t *testing.T) {
 	c.nodes[1].hit("mine", 1_001_001, 1)
 	c.start()
 	c.agree(plus(plus(mine, theirs), map[string]uint64{"mine": 1, weir.AllKeys: 1}))
-	c.nodes[0].restoreInto(file, backup.Replace)
+	c.nodes[0].restoreInto(file, api.Replace)
 	c.agree(plus(map[string]uint64{"mine": 0}, theirs))
 	for i, node := range c.nodes {
 		for _, found := range node.j.found {

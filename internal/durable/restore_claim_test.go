@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
@@ -17,12 +18,12 @@ func TestOneNodeRestoresAtATime(t *testing.T) {
 	file, theirs := other(t, engineConfig())
 	c := newCluster(t, 3)
 	c.start()
-	c.nodes[1].restoreInto(file, backup.Merge) // makes the bucket of merges while all nodes are here
+	c.nodes[1].restoreInto(file, api.Merge) // makes the bucket of merges while all nodes are here
 	refused := func(node int, by string) {
 		t.Helper()
-		for _, mode := range []backup.RestoreMode{backup.Merge, backup.Replace} {
+		for _, mode := range []api.RestoreMode{api.Merge, api.Replace} {
 			transporttest.Eventually(t, "it says who restores: "+by, func() bool { // a replica may not know yet
-				_, err := c.nodes[node].j.RestoreInto(t.Context(), bytes.NewReader(file), mode)
+				_, err := c.nodes[node].j.Restore(t.Context(), bytes.NewReader(file), mode)
 				if !errors.Is(err, backup.ErrRestoring) {
 					t.Fatalf("node %d: %v", node+1, err)
 				}
@@ -66,6 +67,6 @@ func TestOneNodeRestoresAtATime(t *testing.T) {
 	c.start()
 	_, free = claim()
 	free()
-	c.nodes[1].restoreInto(file, backup.Replace)
+	c.nodes[1].restoreInto(file, api.Replace)
 	c.agree(theirs)
 }

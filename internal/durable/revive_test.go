@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
 // inOwnProcess runs the test that calls it once more, in a process of its own:
@@ -93,7 +93,7 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 		if s := r.j.Stats(); !s.Failing || s.Revivals != revivals {
 			t.Errorf("while it was full: %+v", s)
 		}
-		refusing := slices.DeleteFunc(r.j.Alarms(), func(a replica.Alarm) bool { return a.Code == "snapshots_failing" && !a.Refusing }) // a round may have begun
+		refusing := slices.DeleteFunc(r.j.Alarms(), func(a api.Alarm) bool { return a.Code == "snapshots_failing" && !a.Refusing }) // a round may have begun
 		if len(refusing) != 1 || refusing[0].Code != "journal_failing" || !refusing[0].Refusing {
 			t.Errorf("while it was full: %+v", r.j.Alarms())
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/history"
 )
@@ -75,7 +76,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	now := time.Now()
 	old := now.Unix() - int64(retention/time.Second)*3/4
 	bounds := []int64{old - old%86400, old - old%86400 + 86400}
-	total := func(h *history.History) history.Total {
+	total := func(h *history.History) weir.Count {
 		t.Helper()
 		totals, _, err := h.Totals(t.Context(), "a", bounds)
 		if err != nil {
@@ -85,8 +86,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	}
 	catchUp := func(h *history.History) {
 		t.Helper()
-		message, _ := j.Written()
-		if err := h.Await(t.Context(), message); err != nil {
+		if err := h.Await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -38,6 +40,8 @@ type Config struct {
 	Every time.Duration
 	// Peers are the other nodes of a cluster. nil: there are none.
 	Peers Peers
+	// Sync has what is in memory written to the journal. Await calls it.
+	Sync func(ctx context.Context) error
 }
 
 // File is the name of the file in a data directory.
@@ -186,17 +190,68 @@ func (h *History) Incomplete() (why error, since time.Time) {
 // Status is how far the history is.
 func (h *History) Status() WriterStatus { return h.writer.Status() }
 
-// FileSize is how many bytes a file of SQLite has, without its log, and how many it may have
-// (0: no bound). Both are 0 of other databases.
-func (h *History) FileSize() (is, most int64) {
-	if h.store.Kind() != "sqlite" {
-		return 0, 0
-	}
-	return h.store.FileSize(), h.cfg.MaxBytes
+// Stats are the figures of a history.
+type Stats struct {
+	Lag        *float64 `metric:"weir_history_lag_seconds" doc:"Seconds since when hits may be missing in history. There is none on a node that does not write it, while another does."`
+	Unread     *uint64  `metric:"weir_history_unread_messages" doc:"Messages of the journal that are not in history yet, where weir_history_lag_seconds is."`
+	Writes     bool     `metric:"weir_history_writer" doc:"1 on the node that writes history: one of those with the same database."`
+	Failing    bool     `metric:"weir_history_failing" doc:"1 while history does not go on: hits are counted, and come into it when its database can be written again."`
+	Gaps       int      `metric:"weir_history_gaps" doc:"Times, noted in weir_gaps, of which hits may be missing: no answer about them is exact."`
+	Rows       uint64   `metric:"weir_history_rows_total" doc:"Rows of hours that this node inserted or added hits to, and of days that it filled in from snapshots."`
+	Failures   uint64   `metric:"weir_history_failures_total" doc:"Attempts to write history that failed; each is retried."`
+	FileBytes  int64    `metric:"weir_history_file_bytes" doc:"Size of the SQLite file without its log. 0 of other databases."`
+	FileBudget int64    `metric:"weir_history_file_budget_bytes" doc:"Size at which the file loses its oldest hours (--history-disk). 0: there is no bound, or no file."`
 }
 
-// Await returns once the history has the journal up to a message.
-func (h *History) Await(ctx context.Context, message uint64) error {
+// Stats returns the figures.
+func (h *History) Stats() Stats {
+	last, _ := h.journal.Written()
+	st := h.Status().stats(last, time.Now())
+	if h.store.Kind() == "sqlite" {
+		st.FileBytes, st.FileBudget = h.store.FileSize(), h.cfg.MaxBytes
+	}
+	return st
+}
+
+// stats are the figures where the journal has messages up to the last. A node that does not write knows only how far
+// history was when rows were last written.
+func (is WriterStatus) stats(last uint64, now time.Time) Stats {
+	st := Stats{Writes: is.Writes, Failing: is.Err != nil, Gaps: is.Gaps, Rows: is.Rows, Failures: is.Failures}
+	if is.Known && (st.Writes || st.Failing) {
+		lag, unread := max(now.Sub(is.AsOf).Seconds(), 0), max(last, is.Message)-is.Message
+		st.Lag, st.Unread = &lag, &unread
+	}
+	return st
+}
+
+// lateAfter is how late history may be before that is an alarm: a restart of a database is none.
+const lateAfter = time.Minute
+
+// Alarms are what is wrong now. It waits for nobody.
+func (h *History) Alarms() (list []api.Alarm) {
+	is := h.Status()
+	if is.Err != nil && time.Since(is.Since) > lateAfter {
+		list = append(list, api.Alarm{Code: "history_late", Message: fmt.Sprintf(
+			"history does not go on since %s (%v): hits are counted, and come into it when %s can be written again", is.Since.UTC().Format(time.RFC3339), is.Err, h.Where())})
+	}
+	if why, since := h.Incomplete(); why != nil && time.Since(since) > lateAfter {
+		list = append(list, api.Alarm{Code: "history_incomplete", Message: fmt.Sprintf(
+			"history lacks hits that another node has, and copying its file fails since %s: %v: answers about these times have no upper bound until it succeeds", since.UTC().Format(time.RFC3339), why)})
+	}
+	if is.Full {
+		list = append(list, api.Alarm{Code: "history_full", Message: "the file of history has its size: its oldest hours are deleted before they have the age of --history-keep. Raise --history-disk, or keep less"})
+	}
+	return list
+}
+
+// Await returns when all hits that were counted before the call are in.
+func (h *History) Await(ctx context.Context) error {
+	if h.cfg.Sync != nil {
+		if err := h.cfg.Sync(ctx); err != nil {
+			return err
+		}
+	}
+	message, _ := h.journal.Written()
 	return h.writer.Await(ctx, message)
 }
 
@@ -207,12 +262,12 @@ func (h *History) Keeps(key string, second int64) bool {
 
 // Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all hits that
 // were taken until asOf.
-func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []Total, asOf time.Time, err error) {
+func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []weir.Count, asOf time.Time, err error) {
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
 		totals, err = Totals(ctx, v, key, bounds, h.cfg.Keep, time.Now())
 		if !h.Status().Known && !v.Begun(h.journal.ID()) { // it is not known yet what a new database lacks
 			for i := range totals {
-				totals[i].Upper = math.MaxUint64
+				totals[i].Upper, totals[i].Estimate = math.MaxUint64, totals[i].Lower
 			}
 		}
 		return err
@@ -221,7 +276,7 @@ func (h *History) Totals(ctx context.Context, key string, bounds []int64) (total
 }
 
 // Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, of all hits that were taken until asOf.
-func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []KeyTotal, asOf time.Time, err error) {
+func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []weir.KeyCount, asOf time.Time, err error) {
 	h.awaitTables(ctx)
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
 		top, err = Top(ctx, v, Ranking{Prefix: prefix, From: from, To: to, N: n}, h.cfg.Keep, time.Now())

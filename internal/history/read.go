@@ -17,18 +17,8 @@ import (
 // of a year. Every total has its bounds: it is exact where all hits until AsOf are known by slots
 // that lie within the span.
 
-// Total is the hits of a span: Lower <= the true number <= Upper, which is math.MaxUint64 where
-// no upper bound is known.
-type Total struct{ Lower, Upper uint64 }
-
-// Exact tells whether nothing is in doubt.
-func (t Total) Exact() bool { return t.Lower == t.Upper && t.HasUpper() }
-
-// HasUpper tells whether an upper bound is known.
-func (t Total) HasUpper() bool { return t.Upper != math.MaxUint64 }
-
-// add adds hits that are in the span, or partly in it.
-func (t *Total) add(n, doubt uint64, whole bool) {
+// addTo adds hits that are in the span of a total, or partly in it.
+func addTo(t *weir.Count, n, doubt uint64, whole bool) {
 	if whole {
 		t.Lower = sum(t.Lower, n)
 	}
@@ -45,8 +35,8 @@ func sum(a, b uint64) uint64 {
 
 // Totals answers for the spans between bounds, Unix seconds in order: one fewer than there are
 // bounds. keep is for how long rows are kept, and now what that is counted from.
-func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]Total, error) {
-	r := reader{bounds: bounds, totals: make([]Total, len(bounds)-1), slot: int64(v.Slot() / time.Second)}
+func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]weir.Count, error) {
+	r := reader{bounds: bounds, totals: make([]weir.Count, len(bounds)-1), slot: int64(v.Slot() / time.Second)}
 	if len(v.Journals) == 0 {
 		for i := range r.totals {
 			r.totals[i].Upper = math.MaxUint64
@@ -87,6 +77,12 @@ func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep
 		r.doubt(g.First.Unix(), g.Last.Unix())
 	}
 	r.doubt(0, daysSince*store.DaySeconds-1)
+	for i := range r.totals {
+		t := &r.totals[i]
+		if t.Estimate = t.Lower; t.HasUpper() {
+			t.Estimate += (t.Upper - t.Lower) / 2
+		}
+	}
 	return r.totals, nil
 }
 
@@ -118,7 +114,7 @@ func kept(key string, keep []store.Keep, now time.Time) (slots, days int64) {
 // reader adds up rows.
 type reader struct {
 	bounds []int64
-	totals []Total
+	totals []weir.Count
 	slot   int64
 }
 
@@ -137,7 +133,7 @@ func (r *reader) splitDays(from, to int64) map[int64]bool {
 func (r *reader) take(width int64) func(store.Row) {
 	return func(row store.Row) {
 		for i := r.spanOf(row.Slot); i < len(r.totals) && r.bounds[i] < row.Slot+width; i++ {
-			r.totals[i].add(row.N, row.Doubt, r.bounds[i] <= row.Slot && row.Slot+width <= r.bounds[i+1])
+			addTo(&r.totals[i], row.N, row.Doubt, r.bounds[i] <= row.Slot && row.Slot+width <= r.bounds[i+1])
 		}
 	}
 }
@@ -161,19 +157,13 @@ type Ranking struct {
 	N        int
 }
 
-// KeyTotal is a key and its hits.
-type KeyTotal struct {
-	Key string
-	Total
-}
-
 // Top are the keys with the most hits, by their lower bounds, most first: none that is left out has more, and of keys with
 // as many as the last one has, any may be there.
 //
 // Sums of months and years are lists of keys by hits. Keys from the top of each list that touches the time are counted
 // in the time itself, from ever further down, until one that is in none of these tops can't have as many as the last key that is asked
 // for: no more than the last one of each top, all together (the threshold algorithm of Fagin, Lotem and Naor).
-func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now time.Time) ([]KeyTotal, error) {
+func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now time.Time) ([]weir.KeyCount, error) {
 	from, to := of.From/store.DaySeconds, (of.To+store.DaySeconds-1)/store.DaySeconds
 	lists, err := v.ListsOf(ctx, from, to, slotsSince(keep, now))
 	if err != nil {
@@ -183,7 +173,7 @@ func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now 
 	if strings.HasPrefix(of.Prefix, weir.SeparatePrefix) {
 		pick.WithoutPrefix = ""
 	}
-	var top []KeyTotal
+	var top []weir.KeyCount
 	counted := map[string]bool{}
 	for deep := 2 * of.N; ; deep *= deeper {
 		var found []string
@@ -206,10 +196,10 @@ func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now 
 				return nil, err
 			}
 			if totals[0].Lower > 0 {
-				top = append(top, KeyTotal{key, totals[0]})
+				top = append(top, weir.KeyCount{Key: key, Count: totals[0]})
 			}
 		}
-		slices.SortFunc(top, func(a, b KeyTotal) int {
+		slices.SortFunc(top, func(a, b weir.KeyCount) int {
 			return cmp.Or(cmp.Compare(b.Lower, a.Lower), cmp.Compare(a.Key, b.Key))
 		})
 		top = top[:min(of.N, len(top))]

@@ -231,7 +231,7 @@ func (j *journal) check(t *testing.T, s *store.Store, from, to int64) (spans, do
 
 func (j *journal) checkKey(t *testing.T, s *store.Store, key string, bounds []int64, zone string) (spans, doubtful int) {
 	t.Helper()
-	var totals []history.Total
+	var totals []weir.Count
 	if err := s.View(t.Context(), func(v *store.View) (err error) {
 		totals, err = history.Totals(t.Context(), v, key, bounds, nil, time.Now())
 		return err

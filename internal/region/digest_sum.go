@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -148,14 +149,8 @@ type Note struct {
 	Retention  time.Duration // whole seconds
 	Every      time.Duration // between digests
 	At         replica.FlushPosition
-	Late       []Late
+	Late       []api.Late
 	Keys       Keys // that the region tells
-}
-
-// Late is a node of the region whose newer hits may be missing.
-type Late struct {
-	Node  string
-	Since int64 // Unix ms
 }
 
 const (
@@ -183,7 +178,7 @@ func (n Note) Encode() []byte {
 	b = binary.AppendUvarint(b, uint64(len(late)))
 	for _, l := range late {
 		b = wire.AppendText(b, l.Node)
-		b = binary.AppendUvarint(b, uint64(max(0, l.Since)))
+		b = binary.AppendUvarint(b, uint64(max(0, l.Since.UnixMilli())))
 	}
 	if len(n.Keys) > 0 {
 		b = binary.AppendUvarint(b, uint64(len(n.Keys)))
@@ -209,7 +204,7 @@ func DecodeNote(data []byte) (n Note, err error) {
 	n.Every = time.Duration(r.AtMost(maxSeconds*1000)) * time.Millisecond
 	n.At = replica.ReadFlushPosition(&r)
 	for range r.AtMost(maxLate) {
-		n.Late = append(n.Late, Late{r.Text(record.MaxNodeBytes), int64(r.AtMost(1 << 60))})
+		n.Late = append(n.Late, api.Late{Node: r.Text(record.MaxNodeBytes), Since: api.Time{Time: time.UnixMilli(int64(r.AtMost(1 << 60)))}})
 	}
 	if version == noteVersion {
 		for range r.AtMost(MaxKeys) {

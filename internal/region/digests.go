@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/journal/record"
@@ -119,7 +120,7 @@ func (r *Region) note(late []replica.OriginStatus) Note {
 		Journal: r.journal.ID(), Partitions: r.engine.Partitions, Retention: r.engine.Retention, Every: r.cfg.Every, At: r.tail.Position(), Keys: r.cfg.Keys,
 	}
 	for _, l := range late {
-		n.Late = append(n.Late, Late{Node: l.Node, Since: l.AsOf.UnixMilli()})
+		n.Late = append(n.Late, api.Late{Node: l.Node, Since: api.Millis(l.AsOf)})
 	}
 	r.mu.Lock()
 	r.unread = r.tail.Lost()

@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // maxFeeds bounds the regions that pull from a node at the same time.
 const maxFeeds = 64
 
 // ErrFull is the error where more than that pull already.
-var ErrFull = errors.New("64 regions pull from this node already: link to another one")
+var ErrFull error = &api.Error{Code: api.CodeOverloaded, Message: "64 regions pull from this node already: link to another one"}
 
 // ErrRequest is wrapped by the errors for a request that is wrong.
-var ErrRequest = errors.New("not the request of a link")
+var ErrRequest error = &api.Error{Code: api.CodeInvalidParameter, Message: "not the request of a link"}
 
 // Feed sends another region all that it has not, and what comes, until ctx is done or the region is closed: frames of package link. send has taken
 // its bytes when it returns; flush has them leave.

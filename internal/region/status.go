@@ -3,7 +3,6 @@ package region
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // figures are what the region's goroutines count.
@@ -38,32 +38,11 @@ func (f *figures) failing(err error) {
 	}
 }
 
-// Status is what this node knows of a region.
-type Status struct {
-	Name    string
-	Own     bool
-	Epoch   uint64 // 0: nothing of it is known, but a link to it
-	Seq     uint64 // of its last digest
-	Gone    bool
-	Linked  bool          // there is a link to it
-	AsOf    time.Time     // all hits that it took until then are here, but for those of Late; the zero time: none are known
-	Every   time.Duration // between its digests
-	Heard   time.Duration // since its last digest came; 0 with Epoch 0
-	Lag     time.Duration // from AsOf of its last digest until that came, by this node's clock
-	Late    []Late        // nodes of it that are late
-	Keys    Keys          // that it tells
-	Behind  bool          // nothing of it came lately, or what came is old
-	Base    bool          // a base of it is on its way
-	Bytes   uint64        // of its messages since the start
-	Wrong   uint64        // findings of the audit
-	Started bool          // its windows are here
-}
-
 // lateAfter is how much later than its digests are due a region may be heard of.
 const lateAfter = 3 * time.Second
 
-// Regions are all that are known, this one included, by name.
-func (r *Region) Regions() []Status {
+// Regions are all that are known, this one included, by name. It waits for nobody.
+func (r *Region) Regions() []api.Region {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	linked := map[string]bool{}
@@ -71,53 +50,51 @@ func (r *Region) Regions() []Status {
 		linked[l.Region] = true
 	}
 	now := time.Now()
-	var list []Status
+	var list []api.Region
 	for _, name := range r.ledger.Regions() {
 		of, is := r.ledger.Region(name), r.shown[name]
-		s := Status{
-			Name: name, Own: name == r.cfg.Name, Epoch: is.Epoch, Seq: is.Seq, Gone: is.gone, Linked: linked[name], Lag: is.lag, Bytes: is.bytes,
-			Wrong: of.Audit.Wrong, Base: of.Building(), Started: is.note != nil,
+		s := api.Region{
+			Region: name, Self: name == r.cfg.Name, Epoch: is.Epoch, Digest: is.Seq, Gone: is.gone, Linked: linked[name], LagS: is.lag.Seconds(), Bytes: is.bytes,
+			Wrong: of.Audit.Wrong, Base: of.Building(), Known: is.note != nil || name == r.cfg.Name,
 		}
+		asOf, heard, every := time.Unix(0, 0), time.Duration(0), time.Duration(0)
 		if is.Epoch > 0 {
-			s.AsOf, s.Heard = time.UnixMilli(is.at), now.Sub(is.heard)
+			asOf, heard = time.UnixMilli(is.at), now.Sub(is.heard)
 		}
 		if is.note != nil {
-			s.Every, s.Late, s.Keys = is.note.Every, is.note.Late, is.note.Keys
+			every, s.Nodes, s.Keys = is.note.Every, is.note.Late, is.note.Keys
 		}
-		if s.AsOf.After(now) {
-			s.AsOf = now
+		if asOf.After(now) {
+			asOf = now
 		}
-		s.Behind = !s.Gone && (s.Epoch == 0 || s.Heard > s.Every+lateAfter || len(s.Late) == 0 && now.Sub(s.AsOf) > 2*s.Every+lateAfter)
+		s.AsOf, s.HeardS, s.EveryS = api.Millis(asOf), heard.Seconds(), every.Seconds()
+		s.Late = !s.Gone && (s.Epoch == 0 || heard > every+lateAfter || len(s.Nodes) == 0 && now.Sub(asOf) > 2*every+lateAfter)
 		delete(linked, name)
 		list = append(list, s)
 	}
 	for name := range linked {
-		list = append(list, Status{Name: name, Linked: true, Behind: true})
+		list = append(list, api.Region{Region: name, Linked: true, Late: true, AsOf: api.Time{Time: time.Unix(0, 0)}})
 	}
-	slices.SortFunc(list, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b api.Region) int { return strings.Compare(a.Region, b.Region) })
 	return list
 }
 
-// LinkStatus is how a link of this region does, as this node knows: of one that is not the owner nothing is known.
-type LinkStatus struct {
-	Region  string
-	URL     string
-	Up      bool
-	Why     string        // it is not up
-	For     time.Duration // that it is, or is not
-	Bytes   uint64        // that came since the start
-	Rate    float64       // of the last 10 s, bytes per second
-	Retries uint64
+// Tells reports whether another region tells this one a key, or if all is set, all keys that begin so.
+func (r *Region) Tells(region, key string, all bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	note := r.shown[region].note
+	return note == nil || all && note.Keys.TellsAll(key) || !all && note.Keys.Tells(key)
 }
 
-// Links are those of this region.
-func (r *Region) Links() (list []LinkStatus) {
-	now := time.Now()
+// linkStatus is how the links of this region do, as this node knows: of one that is not the owner nothing is known.
+func (r *Region) linkStatus() []api.RegionLink {
+	now, list := time.Now(), []api.RegionLink{}
 	for _, l := range r.links {
 		l.mu.Lock()
-		s := LinkStatus{Region: l.Region, URL: l.URL, Up: l.running.Load(), Why: l.failure, Bytes: l.total.Load(), Rate: l.rate(), Retries: l.tries}
+		s := api.RegionLink{Region: l.Region, URL: l.URL, Up: l.running.Load(), Why: l.failure, Bytes: l.total.Load(), PerS: l.rate(), Retries: l.tries}
 		if !l.since.IsZero() {
-			s.For = now.Sub(l.since)
+			s.ForS = now.Sub(l.since).Seconds()
 		}
 		l.mu.Unlock()
 		list = append(list, s)
@@ -125,45 +102,24 @@ func (r *Region) Links() (list []LinkStatus) {
 	return list
 }
 
-// Figures are those of the log and of what this node does with it.
-type Figures struct {
-	Owner   bool   // this node writes the log
-	Last    uint64 // message of the log that was read
-	Feeds   int64  // other regions that pull from this node now
-	Sent    uint64 // bytes to them
-	Damaged uint64 // messages of the log that could not be read
-	Unread  uint64 // parts of flushes that the journal lost, and no digest has
-	Missing uint64 // messages that the windows of other regions could not take
-	Failure string // why nothing is written or read now; "": it is
-	Failing time.Duration
-}
-
-// Figures returns them.
-func (r *Region) Figures() Figures {
+// Status is what this node knows of all regions, and what it does for its own. It waits for nobody.
+func (r *Region) Status() api.RegionsAnswer {
 	own, _ := r.owner.who()
-	f := Figures{Owner: own, Feeds: r.figures.feeds.Load(), Sent: r.figures.sent.Load(), Missing: r.unviewed.Load()}
-	r.mu.Lock()
-	f.Last, f.Damaged, f.Unread = r.ledger.Next()-1, r.damaged, r.unread
-	r.mu.Unlock()
-	r.figures.mu.Lock()
-	defer r.figures.mu.Unlock()
-	if f.Failure = r.figures.failure; f.Failure != "" {
-		f.Failing = time.Since(r.figures.since)
+	a := api.RegionsAnswer{
+		Region: r.cfg.Name, Owner: own, Regions: r.Regions(), Links: r.linkStatus(), Pulls: r.figures.pulls.status(),
+		Feeds: r.figures.feeds.Load(), Sent: r.figures.sent.Load(), Missing: r.unviewed.Load(),
 	}
-	return f
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.Last, a.Damaged, a.Unread = r.ledger.Next()-1, r.damaged, r.unread
+	return a
 }
-
-// ErrUnknownRegion is the error for a region that nothing is known of.
-var ErrUnknownRegion = errors.New("no region of that name is known")
-
-// ErrOwnRegion is the error for forgetting the region itself.
-var ErrOwnRegion = errors.New("it is this region: stop it, and forget it in another")
 
 // Forget drops all hits of a region, here and wherever links lead: it is gone for good. If it comes
 // back after all, it does with all its hits, in a new epoch.
 func (r *Region) Forget(ctx context.Context, name string) error {
 	if name == r.cfg.Name {
-		return ErrOwnRegion
+		return &api.Error{Code: api.CodeInvalidParameter, Field: "region", Message: "it is this region: stop it, and forget it in another"}
 	}
 	ask := forgetting{name, make(chan error, 1)}
 	select {
@@ -194,13 +150,13 @@ func (r *Region) forget(ctx context.Context, name string) error {
 		}
 		of := r.ledger.Region(name)
 		if of == nil || of.Epoch == 0 {
-			return fmt.Errorf("%w: %s", ErrUnknownRegion, name)
+			return &api.Error{Code: api.CodeUnknownRegion, Field: "region", Message: "no region of that name is known: " + name}
 		}
 		if of.Gone {
 			return nil
 		}
-		if is := r.statusOf(name); !is.Behind {
-			r.log.Warn("regions: a region is forgotten whose digests come: it is back with all its hits in a moment, unless it is stopped or its links are taken out", "region", name, "as_of", is.AsOf)
+		if is := r.statusOf(name); !is.Late {
+			r.log.Warn("regions: a region is forgotten whose digests come: it is back with all its hits in a moment, unless it is stopped or its links are taken out", "region", name, "as_of", is.AsOf.Time)
 		}
 		err := r.append(ctx, entry{data: Gone(name, of.Epoch+1, time.Now().UnixMilli())})
 		if !errors.Is(err, errBehind) {
@@ -211,9 +167,9 @@ func (r *Region) forget(ctx context.Context, name string) error {
 }
 
 // statusOf is that of one region.
-func (r *Region) statusOf(name string) Status {
+func (r *Region) statusOf(name string) api.Region {
 	list := r.Regions()
-	return list[slices.IndexFunc(list, func(s Status) bool { return s.Name == name })]
+	return list[slices.IndexFunc(list, func(s api.Region) bool { return s.Region == name })]
 }
 
 // traffic is the bytes that came or went, in all and lately.
@@ -279,23 +235,14 @@ func (p *pulls) begin(region string) *pull {
 	return of
 }
 
-// Pull is what one other region has pulled from this node since the start.
-type Pull struct {
-	Region string
-	Now    bool    // it does
-	Bytes  uint64  // sent to it
-	Rate   float64 // of the last 10 s, bytes per second
-	Behind uint64  // messages of the log that it is still to be sent, of those that are here
-}
-
-// Pulls are those of all regions, by name.
-func (r *Region) Pulls() (list []Pull) {
-	p := &r.figures.pulls
+// status is what regions have pulled, by name.
+func (p *pulls) status() []api.RegionPull {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	list := []api.RegionPull{}
 	for _, name := range slices.Sorted(maps.Keys(p.by)) {
 		of := p.by[name]
-		one := Pull{Region: name, Now: of.now.Load() > 0, Bytes: of.total.Load(), Rate: of.rate()}
+		one := api.RegionPull{Region: name, Now: of.now.Load() > 0, Bytes: of.total.Load(), PerS: of.rate()}
 		if one.Now {
 			one.Behind = of.behind.Load()
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -127,7 +128,7 @@ func cut(t *testing.T, sum *Sum, e *record.Encoder, to []model) (entries int) {
 func TestNotesAndPieces(t *testing.T) {
 	t.Parallel()
 	note := Note{
-		Journal: 1 << 60, Partitions: 256, Retention: 30 * 24 * time.Hour, Every: time.Second, Late: []Late{{"n2", 1234}},
+		Journal: 1 << 60, Partitions: 256, Retention: 30 * 24 * time.Hour, Every: time.Second, Late: []api.Late{{Node: "n2", Since: api.Time{Time: time.UnixMilli(1234)}}},
 		At: replica.FlushPosition{After: 77, Heads: map[uint64]record.Head{3: {Epoch: 2, Flush: 9}, 1 << 63: {Epoch: 1, Flush: 1}}},
 	}
 	back, err := DecodeNote(note.Encode())

@@ -8,7 +8,6 @@ import (
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/queries"
 )
 
@@ -22,7 +21,7 @@ func TestAlignedBeforeHistoryHasRead(t *testing.T) {
 	defer engine.Close()
 	engine.Hit("k")
 	for _, asOf := range []time.Time{{}, time.UnixMilli(0)} {
-		h := &remembered{total: backend.HistoryTotal{Bounded: true}, asOf: asOf}
+		h := &remembered{total: weir.Count{}, asOf: asOf}
 		s, err := service.New(service.Backend{Engine: engine, History: h}, service.Config{})
 		if err != nil {
 			t.Fatal(err)

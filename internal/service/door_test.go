@@ -3,7 +3,7 @@ package service_test
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -79,7 +78,7 @@ func (d *door) hit(key, text string, durable bool) (t ingest.Tally, repeated boo
 			}
 		}
 		if len(words) == 1 {
-			return d.service.Verdict(&t, &request.Error{Code: api.CodeBodyBroken, Message: "a key without a number"})
+			return d.service.Verdict(&t, &api.Error{Code: api.CodeBodyBroken, Message: "a key without a number"})
 		}
 		return d.service.Verdict(&t, nil)
 	}
@@ -94,7 +93,7 @@ func (d *door) hit(key, text string, durable bool) (t ingest.Tally, repeated boo
 	return t, repeated, err
 }
 
-func (d *door) wantCode(err error, code api.Code) *request.Error {
+func (d *door) wantCode(err error, code api.Code) *api.Error {
 	d.Helper()
 	e := request.As(err)
 	if err == nil || e.Code != code {
@@ -186,7 +185,7 @@ func TestEphemeral(t *testing.T) {
 
 // slowJournal waits with its backup for release, and is told of restores what err says.
 type slowJournal struct {
-	backend.Journal
+	ingest.Journal
 	began, release chan struct{}
 	err            error
 }
@@ -200,13 +199,13 @@ func (j slowJournal) Backup(_ context.Context, w io.Writer) error {
 	return nil
 }
 
-func (j slowJournal) Restore(context.Context, io.Reader, string) (api.Restored, error) {
+func (j slowJournal) Restore(context.Context, io.Reader, api.RestoreMode) (api.Restored, error) {
 	return api.Restored{}, j.err
 }
 
 // There is one backup at a time, whichever doors ask, and a restore meanwhile.
 func TestOneBackupAtATime(t *testing.T) {
-	j := slowJournal{began: make(chan struct{}), release: make(chan struct{}), err: errors.Join(backend.ErrCountedTwice, errors.New("of n1"))}
+	j := slowJournal{began: make(chan struct{}), release: make(chan struct{}), err: fmt.Errorf("%w of n1", &api.Error{Code: api.CodeCountedTwice, Message: "twice"})}
 	d := newDoor(t, service.Backend{Journal: j}, service.Config{})
 	var file bytes.Buffer
 	first := make(chan error, 1)

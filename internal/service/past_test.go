@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -11,15 +12,14 @@ import (
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // remembered is a history that answers one total.
 type remembered struct {
-	backend.History
-	total   backend.HistoryTotal
+	queries.History
+	total   weir.Count
 	asOf    time.Time
 	err     error
 	late    bool // has not all hits in time
@@ -29,9 +29,9 @@ type remembered struct {
 	awaited int
 }
 
-func (r *remembered) Totals(context.Context, string, []int64) ([]backend.HistoryTotal, time.Time, error) {
+func (r *remembered) Totals(context.Context, string, []int64) ([]weir.Count, time.Time, error) {
 	r.asked++
-	return []backend.HistoryTotal{r.total}, r.asOf, r.err
+	return []weir.Count{r.total}, r.asOf, r.err
 }
 
 func (r *remembered) Await(ctx context.Context) error {
@@ -76,13 +76,13 @@ func TestCountsOfThePast(t *testing.T) {
 		"history is away":           {func(_ *queries.CountQuery, r *remembered) { r.err = errors.New("away") }, false, false},
 		"history is late":           {func(_ *queries.CountQuery, r *remembered) { r.asOf = last }, false, false},
 		"history can't be fresh":    {func(q *queries.CountQuery, r *remembered) { q.Fresh, r.late = time.Millisecond, true }, false, true},
-		"history has a gap":         {func(_ *queries.CountQuery, r *remembered) { r.total.Bounded = false }, false, false},
+		"history has a gap":         {func(_ *queries.CountQuery, r *remembered) { r.total.Upper = math.MaxUint64 }, false, false},
 		"history has more doubt":    {func(_ *queries.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1, 1e6 }, false, false},
 		"late hits aren't in it":    {func(_ *queries.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 9, 9 }, false, false},
 		"a deletion isn't in it":    {func(_ *queries.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1e6, 1e6 }, false, false},
 		"history has bounds, close": {func(_ *queries.CountQuery, r *remembered) { r.total.Upper++ }, true, false},
 	} {
-		h := &remembered{total: backend.HistoryTotal{Lower: 6646, Upper: 6646, Bounded: true}, asOf: now.Add(-5 * time.Second)}
+		h := &remembered{total: weir.Count{Lower: 6646, Estimate: 6646, Upper: 6646}, asOf: now.Add(-5 * time.Second)}
 		q := queries.CountQuery{Keys: []string{"k"}, Windows: []time.Duration{day}, At: last}
 		if test.change != nil {
 			test.change(&q, h)
@@ -108,12 +108,18 @@ func TestCountsOfThePast(t *testing.T) {
 	}
 }
 
-func (r *remembered) Top(_ context.Context, prefix string, from, to int64, n int) ([]backend.HistoryKey, time.Time, error) {
+func (r *remembered) Top(_ context.Context, prefix string, from, to int64, n int) ([]weir.KeyCount, time.Time, error) {
 	r.asked++
 	r.from, r.to = from, to
-	var keys []backend.HistoryKey
+	var keys []weir.KeyCount
 	for i := range min(n, 3) {
-		keys = append(keys, backend.HistoryKey{Key: prefix + string(rune('a'+i)), HistoryTotal: backend.HistoryTotal{Lower: uint64(10*(3-i) + len(prefix)), Upper: 40, Bounded: i > 0}})
+		c := weir.Count{Lower: uint64(10*(3-i) + len(prefix)), Upper: 40}
+		if c.Estimate = c.Lower; i == 0 {
+			c.Upper = math.MaxUint64
+		} else {
+			c.Estimate += (c.Upper - c.Lower) / 2
+		}
+		keys = append(keys, weir.KeyCount{Key: prefix + string(rune('a'+i)), Count: c})
 	}
 	return keys, r.asOf, r.err
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/admin"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -143,12 +142,12 @@ func (s *Service) Freshness() api.Freshness { return s.sources.Freshness() }
 // must be given.
 type Backend struct {
 	Engine  *weir.Engine
-	Journal backend.Journal // nil: hits are kept in memory only
-	Cluster backend.Cluster // nil: this node counts alone
+	Journal ingest.Journal  // nil: hits are kept in memory only
+	Cluster queries.Cluster // nil: this node counts alone
 	Answers queries.Answers // nil: the engine answers, which holds all keys
 	Node    string          // this node's name in a cluster; "": it counts alone
-	Regions backend.Regions // nil: this server counts for no region
-	History backend.History // nil: there are windows only
+	Regions queries.Regions // nil: this server counts for no region
+	History queries.History // nil: there are windows only
 
 	Tokens *access.Tokens // who may do what; nil: everybody may do everything
 
@@ -160,9 +159,8 @@ type Backend struct {
 	Kept       *access.KeptPolicies // those that were put by API; nil: none can be
 	Warnings   *limits.Warnings     // where a key's warnings are sent; nil: nowhere
 
-	Route  func() backend.RouteStats  // figures of Answers that ask other nodes; nil: they ask none
-	Strict func() backend.StrictStats // figures of nodes that decide strict limits for each other; nil: they don't
-	Leased func() backend.LeasedStats // figures of what nodes lend each other of limits; nil: they don't
+	// Figures return structs whose fields are metrics by their tags (package metrics): of the journal, and of what nodes ask each other.
+	Figures []func() any
 }
 
 // Config is the ceilings and times of a Service, which hold for all its doors together.

@@ -31,9 +31,6 @@ const (
 	lookEvery = 5 * time.Second
 )
 
-// ErrChanged is returned for a document that another has written since it was read.
-var ErrChanged = errors.New("it was changed meanwhile")
-
 // Document is the document as one node reaches it. It is safe for many goroutines.
 type Document struct {
 	JetStream jetstream.JetStream
@@ -66,11 +63,11 @@ func (d *Document) Read(ctx context.Context) (content []byte, revision uint64, e
 	return content, revision, err
 }
 
-// Write writes the content, which is not empty, over that of a revision, and returns when most replicas have it on disk. It is
-// ErrChanged if another has written since. After any other error it may be written, or not.
-func (d *Document) Write(ctx context.Context, content []byte, over uint64) error {
+// Write writes the content, which is not empty, over that of a revision, and returns when most replicas have it on disk. written is
+// false if another has written since. After an error it may be written, or not.
+func (d *Document) Write(ctx context.Context, content []byte, over uint64) (written bool, err error) {
 	asked := false
-	err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
 		kv, err := d.open(ctx, true)
 		if err != nil {
 			return err
@@ -81,25 +78,24 @@ func (d *Document) Write(ctx context.Context, content []byte, over uint64) error
 			_, err = kv.Update(ctx, key, content, over)
 		}
 		if changed := errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch); !changed {
-			asked = true
+			asked, written = true, err == nil
 			return err
 		}
 		if !asked {
-			return ErrChanged
+			return nil
 		}
 		// An earlier try may have been written though its answer was lost.
 		is, err := kv.Get(ctx, key)
-		if err == nil && !bytes.Equal(is.Value(), content) {
-			err = ErrChanged
-		}
+		written = err == nil && bytes.Equal(is.Value(), content)
 		return err
 	})
-	if err == nil {
+	if written {
 		_ = d.JetStream.Conn().Publish(hintSubject, nil) // or the others find it later
-	} else if !errors.Is(err, ErrChanged) {
+	}
+	if err != nil {
 		err = fmt.Errorf("bucket %s: %w", bucket, err)
 	}
-	return err
+	return written, err
 }
 
 // open is the bucket; nil if it is not there, and not to be made. It has the layout of a KV bucket, but for direct answers of

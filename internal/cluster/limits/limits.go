@@ -59,13 +59,13 @@ type counters struct{ local, asked, served, short atomic.Uint64 }
 
 // Stats are figures of leased limits, since Open.
 type Stats struct {
-	Local  uint64 // decisions within what this node was lent, or by what a holder said a moment ago
-	Asked  uint64 // messages to holders, this node included
-	Served uint64 // questions that this node answered as the holder
-	Short  uint64 // denials while other nodes had enough of the limit that they had not used
-	Keys   int    // keys of which this node keeps what it has, or had, lately
-	Lent   uint64 // admissions that this node has now, and has not used
-	Out    uint64 // admissions that this node has lent as the holder, and that count as used
+	Local  uint64 `metric:"weir_leased_local_total" doc:"Decisions under leased limits that this node made itself, within its quota lease or from a recent answer of the owner."`
+	Asked  uint64 `metric:"weir_leased_messages_total" doc:"Messages about leased limits that this node sent to owners, itself included: decisions, grants and reports of usage."`
+	Served uint64 `metric:"weir_leased_served_total" doc:"Such messages that this node answered."`
+	Short  uint64 `metric:"weir_leased_short_total" doc:"Denials while the owner or other nodes had unused quota: an upper bound of the requests that a single node would have admitted."`
+	Keys   int    `metric:"weir_leased_keys" doc:"Keys of leased limits that this node was asked for lately."`
+	Lent   uint64 `metric:"weir_leased_lent" doc:"Unused admissions in the quota leases of this node."`
+	Out    uint64 `metric:"weir_leased_out" doc:"Admissions that this node or an earlier owner has granted, and that count as used."`
 }
 
 // Open takes part in deciding: this node owns its share of the groups as soon as it is their turn.

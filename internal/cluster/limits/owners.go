@@ -53,12 +53,12 @@ type ownerCounters struct{ decided, forwarded, unanswered, lost, refused atomic.
 
 // OwnerStats are figures of questions to owners, since Open.
 type OwnerStats struct {
-	Held       int    // groups that this node owns now
-	Decided    uint64 // questions that this node decided
-	Forwarded  uint64 // questions that it sent to others
-	Unanswered uint64 // of all its own questions: nobody decided in time
-	Lost       uint64 // admissions that count but were not answered: the group or the journal was lost meanwhile
-	Refused    uint64 // questions of others not taken, because too many waited for the journal
+	Held       int    `metric:"weir_strict_groups_held" doc:"Groups of keys, of 16, that this node owns: it decides their limits."`
+	Decided    uint64 `metric:"weir_strict_decided_total" doc:"Questions of limits that this node decided."`
+	Forwarded  uint64 `metric:"weir_strict_forwarded_total" doc:"Questions of limits that this node sent to others."`
+	Unanswered uint64 `metric:"weir_strict_unanswered_total" doc:"Questions of limits of this node that nobody decided in time."`
+	Lost       uint64 `metric:"weir_strict_untold_total" doc:"Admissions that count but were not answered, because the lease or the journal was lost meanwhile."`
+	Refused    uint64 `metric:"weir_strict_refused_total" doc:"Questions of other nodes that were not taken because too many waited for the journal."`
 }
 
 // newOwners returns one that owns nothing until open.

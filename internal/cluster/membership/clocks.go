@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
@@ -199,7 +200,7 @@ func (c *Clocks) Sound() bool {
 }
 
 // Alarms tell that clocks must be set, or that another node has this one's name.
-func (c *Clocks) Alarms() (alarms []replica.Alarm) {
+func (c *Clocks) Alarms() (alarms []api.Alarm) {
 	c.mu.Lock()
 	apart := c.is.Apart
 	c.mu.Unlock()
@@ -207,12 +208,12 @@ func (c *Clocks) Alarms() (alarms []replica.Alarm) {
 	by := func(d time.Duration) time.Duration { return d.Abs().Round(time.Millisecond) }
 	switch {
 	case apart > 0:
-		alarms = append(alarms, replica.Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
+		alarms = append(alarms, api.Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
 			"the clocks of the nodes differ by up to %v, and no majority of them agrees, so strict limits are not decided here: set the clocks right (NTP)", by(apart))})
 	case correction < 0:
-		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
+		alarms = append(alarms, api.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
 	case correction > 0:
-		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
+		alarms = append(alarms, api.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
 	}
 	return append(alarms, c.namesakeAlarm()...)
 }

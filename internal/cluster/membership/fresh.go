@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -46,14 +47,10 @@ type Moment struct {
 	Now  time.Time // the latest of the nodes' clocks, as the engine means it: no hit was taken at a later second
 }
 
-// NotFreshError says that a fresh answer is not to be had in time.
-type NotFreshError struct {
-	Missing []string // nodes of which it is not known whether all their hits are here, by name
-	Reason  string   // what was waited for
-}
-
-func (e *NotFreshError) Error() string {
-	return fmt.Sprintf("newer hits of %s may be missing: %s", strings.Join(e.Missing, ", "), e.Reason)
+// notFresh says that a fresh answer is not to be had in time: hits of nodes may be missing, for a reason.
+func notFresh(reason string, nodes ...string) *api.Error {
+	return &api.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: nodes, Message: fmt.Sprintf(
+		"newer hits of %s may be missing: %s: wait longer, or ask without fresh for what is known", strings.Join(nodes, ", "), reason)}
 }
 
 // FreshnessConfig is what Freshness is made of.
@@ -84,9 +81,9 @@ type Freshness struct {
 	asked   chan *nats.Msg // by other nodes
 
 	mu      sync.Mutex
-	next    *freshRound   // of those who wait for the next round to begin; nil: nobody
-	missing NotFreshError // of the round under way, or the last one
-	ending  error         // why no round will begin any more
+	next    *freshRound // of those who wait for the next round to begin; nil: nobody
+	missing *api.Error  // why the round under way, or the last one, is not fresh yet; nil: it is not known
+	ending  error       // why no round will begin any more
 
 	rounds, failed atomic.Uint64
 }
@@ -113,7 +110,7 @@ func NewFreshness(cfg FreshnessConfig) *Freshness {
 func (f *Freshness) Rounds() (all, failed uint64) { return f.rounds.Load(), f.failed.Load() }
 
 // Await returns when all hits are counted here that any node took before the call,
-// and until when that is. If ctx ends before, the error is a *NotFreshError.
+// and until when that is. If ctx ends before, the error is an *api.Error of CodeNotFresh.
 func (f *Freshness) Await(ctx context.Context) (Moment, error) {
 	round := f.join()
 	select {
@@ -149,11 +146,10 @@ func (f *Freshness) leave(round *freshRound) error {
 	if round.waiting--; round.waiting == 0 && round.giveUp != nil {
 		round.giveUp()
 	}
-	missing := f.missing
-	if len(missing.Missing) == 0 {
-		missing = NotFreshError{[]string{f.Node}, "it is busy with the questions before"}
+	if f.missing == nil {
+		return notFresh("it is busy with the questions before", f.Node)
 	}
-	return &missing
+	return f.missing
 }
 
 // take begins the next round; later callers of join wait for the one after it. nil:
@@ -162,7 +158,7 @@ func (f *Freshness) take(giveUp context.CancelFunc) *freshRound {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	round := f.next
-	f.next, f.missing = nil, NotFreshError{}
+	f.next, f.missing = nil, nil
 	if round == nil || round.waiting == 0 {
 		return nil
 	}
@@ -183,7 +179,7 @@ func (f *Freshness) finish(cause error) {
 func (f *Freshness) waitsFor(reason string, nodes ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.missing = NotFreshError{nodes, reason}
+	f.missing = notFresh(reason, nodes...)
 }
 
 // freshSubject takes the request to flush now: the origin of the node that asks, 8 bytes little
@@ -367,7 +363,7 @@ func (f *Freshness) round(ctx context.Context) (m Moment, err error) {
 		select {
 		case <-acknowledged:
 			if errors.Is(own.Err, concurrency.ErrQueueFull) { // the others have the same journal
-				return m, &NotFreshError{[]string{f.Node}, "the journal is full, and takes nothing before it is trimmed"}
+				return m, notFresh("the journal is full, and takes nothing before it is trimmed", f.Node)
 			}
 			if own.Err != nil {
 				return m, own.Err

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -149,13 +150,13 @@ func (c *Clocks) heard(origin uint64, node string) {
 }
 
 // namesakeAlarm tells of another node of this name that runs.
-func (c *Clocks) namesakeAlarm() (alarms []replica.Alarm) {
+func (c *Clocks) namesakeAlarm() (alarms []api.Alarm) {
 	c.mu.Lock()
 	is := c.namesake
 	c.mu.Unlock()
 	if is.at.IsZero() || time.Since(is.at) > namesakeFor {
 		return nil
 	}
-	return []replica.Alarm{{Code: "node_name_twice", Message: fmt.Sprintf(
+	return []api.Alarm{{Code: "node_name_twice", Message: fmt.Sprintf(
 		"another node that runs is called %s too (its data directory is origin %016x, this one's is %016x), and freshness may miss what one of them took: stop one, and give it its own --node", c.Node, is.origin, c.Origin)}}
 }

@@ -9,26 +9,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
+	"github.com/weir-counter/weir/internal/units"
 )
 
-// Removal is what Remove did.
-type Removal struct {
-	Node    string
-	Origins []string              // its data directories, that nobody waits for any more
-	Voter   bool                  // it had a vote, and has it no more
-	Streams []transport.Placement // who keeps what now; nil with an existing NATS
+// running is the error for a node that is alive: it is not removed.
+func running(format string, args ...any) error {
+	return &api.Error{Code: api.CodeNodeHere, Field: "node", Message: "the node is running: " + fmt.Sprintf(format, args...)}
 }
-
-var (
-	// ErrUnknownNode is why nothing was removed: no node of that name journals, or has
-	// a vote.
-	ErrUnknownNode = errors.New("no node of that name")
-	// ErrNodeHere is why nothing was removed: the node is alive.
-	ErrNodeHere = errors.New("the node is running")
-)
 
 // Remove permanently removes a dead node: its vote and its
 // replicas go (transport.Node.Remove), it is no holder, and no answer waits for its hits. Those that reached
@@ -36,8 +27,8 @@ var (
 // nevertheless, what it journals is counted, and it is waited for again.
 //
 // The other nodes stop waiting within some seconds.
-func (m *Members) Remove(ctx context.Context, node string) (Removal, error) {
-	r := Removal{Node: node}
+func (m *Members) Remove(ctx context.Context, node string) (api.RemovedAnswer, error) {
+	r := api.RemovedAnswer{Node: node, Origins: []string{}, Streams: []api.ClusterStream{}}
 	if err := m.refuseAlive(ctx, node); err != nil {
 		return r, err
 	}
@@ -60,7 +51,7 @@ func (m *Members) Remove(ctx context.Context, node string) (Removal, error) {
 		return r, fmt.Errorf("journal: %w", err)
 	}
 	if !known && !r.Voter {
-		return r, fmt.Errorf("%w: %s", ErrUnknownNode, node)
+		return r, &api.Error{Code: api.CodeUnknownNode, Field: "node", Message: "no node is called " + units.Clip(node, 100) + ": GET /v1/cluster lists them"}
 	}
 	if err := m.Holders.Remove(ctx, node); err != nil {
 		return r, fmt.Errorf("journal: remove %s: its vote is gone, but the other nodes still know it as a holder: ask again: %w", node, err)
@@ -75,21 +66,21 @@ func (m *Members) Remove(ctx context.Context, node string) (Removal, error) {
 	return r, nil
 }
 
-// refuseAlive returns ErrNodeHere if a node was heard of lately, or answers.
+// refuseAlive returns an error of CodeNodeHere if a node was heard of lately, or answers.
 func (m *Members) refuseAlive(ctx context.Context, node string) error {
 	if node == m.Node {
-		return fmt.Errorf("%w: %s is the one that you ask: stop it, and ask another", ErrNodeHere, node)
+		return running("%s is the one that you ask: stop it, and ask another", node)
 	}
 	const stop = "stop it before, or start it again if it is to stay"
 	if o, is := m.speaks(node); is {
-		return fmt.Errorf("%w: %s sent a message %v ago: %s", ErrNodeHere, node, time.Since(o.Heard).Round(time.Millisecond), stop)
+		return running("%s sent a message %v ago: %s", node, time.Since(o.Heard).Round(time.Millisecond), stop)
 	}
 	clocks, err := m.Clocks.Ask(ctx, len(m.Replica.Origins(time.Now())))
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(clocks, func(c replica.Clock) bool { return c.Node == node }) {
-		return fmt.Errorf("%w: %s answers: %s", ErrNodeHere, node, stop)
+		return running("%s answers: %s", node, stop)
 	}
 	if !m.NATS.Embedded() {
 		return nil
@@ -99,8 +90,8 @@ func (m *Members) refuseAlive(ctx context.Context, node string) error {
 		return err
 	}
 	if slices.ContainsFunc(seen.Servers, func(s transport.Server) bool { return s.Name == node }) ||
-		slices.ContainsFunc(seen.Routes, func(r transport.Route) bool { return r.Node == node }) {
-		return fmt.Errorf("%w: %s is connected (one that died without a word is so for up to 15 s): %s", ErrNodeHere, node, stop)
+		slices.ContainsFunc(seen.Routes, func(r api.ClusterRoute) bool { return r.Node == node }) {
+		return running("%s is connected (one that died without a word is so for up to 15 s): %s", node, stop)
 	}
 	return nil
 }

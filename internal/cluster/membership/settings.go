@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -161,14 +162,14 @@ func (s *Settings) other(now time.Time, origin string) *otherSettings {
 
 // Alarms name the nodes whose settings differ from this one's, and have for longer than it takes to change a file on
 // all nodes, in no order.
-func (s *Settings) Alarms() []replica.Alarm { return s.alarms(time.Now()) }
+func (s *Settings) Alarms() []api.Alarm { return s.alarms(time.Now()) }
 
-func (s *Settings) alarms(now time.Time) (list []replica.Alarm) {
+func (s *Settings) alarms(now time.Time) (list []api.Alarm) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, of := range s.others {
 		if !of.since.IsZero() && now.Sub(of.since) >= differAfter && now.Sub(of.heard) <= settingsFor {
-			list = append(list, replica.Alarm{Code: "settings_differ", Message: fmt.Sprintf(
+			list = append(list, api.Alarm{Code: "settings_differ", Message: fmt.Sprintf(
 				"node %s has another %s than this one since %s: give all nodes of a cluster the same",
 				of.node, strings.Join(of.differ, ", "), of.since.UTC().Format(time.RFC3339))})
 		}

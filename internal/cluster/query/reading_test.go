@@ -63,12 +63,12 @@ func TestFreshAcrossShares(t *testing.T) {
 		if err := from.engine.Hit(key); err != nil {
 			t.Fatal(err)
 		}
-		m, err := to.journal.Fresh(t.Context())
+		upTo, now, err := to.journal.Fresh(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := m.Now.Add(time.Second)
-		counts, _, err := to.Counts(t.Context(), m.UpTo, []api.CountQuestion{{Key: key, At: at, Window: time.Hour}, {Key: weir.AllKeys, At: at, Window: time.Hour}}, nil)
+		at := now.Add(time.Second)
+		counts, _, err := to.Counts(t.Context(), upTo, []api.CountQuestion{{Key: key, At: at, Window: time.Hour}, {Key: weir.AllKeys, At: at, Window: time.Hour}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -117,16 +117,16 @@ type counters struct{ asked, requests, failed, unanswered atomic.Uint64 }
 
 // Stats are figures since Open.
 type Stats struct {
-	Asked      uint64 // questions put to other nodes, again where one did not answer
-	Joined     uint64 // questions that waited for the answer to an equal one
-	Repeated   uint64 // questions answered by what an equal one was told just before
-	Requests   uint64 // messages with questions to other nodes
-	Failed     uint64 // those without an answer: in time, or that was understood
-	Unanswered uint64 // questions that no holder answered
-	Refused    uint64 // questions not asked, because too many waited
-	Served     uint64 // questions of other nodes that were answered
-	Dropped    uint64 // messages of other nodes that waited for too long or were too many
-	Asking     int    // questions under way now
+	Asked      uint64 `metric:"weir_route_asked_total" doc:"Questions put to other nodes, again where one did not answer."`
+	Joined     uint64 `metric:"weir_route_joined_total" doc:"Questions that waited for the answer to an equal one, and were not sent."`
+	Repeated   uint64 `metric:"weir_route_repeated_total" doc:"Queries answered with the answer to an equal query within the last flush interval."`
+	Requests   uint64 `metric:"weir_route_requests_total" doc:"Messages with questions to other nodes."`
+	Failed     uint64 `metric:"weir_route_failed_requests_total" doc:"Messages with questions that were not answered in time, or not understood: the next holder was asked."`
+	Unanswered uint64 `metric:"weir_route_unanswered_total" doc:"Questions that no holder answered in time: any is an alarm."`
+	Refused    uint64 `metric:"weir_route_refused_total" doc:"Questions that were not asked because too many waited for other nodes."`
+	Served     uint64 `metric:"weir_route_served_total" doc:"Questions of other nodes that this node answered."`
+	Dropped    uint64 `metric:"weir_route_dropped_total" doc:"Messages of other nodes that this node did not answer, because they had waited for too long or were too many."`
+	Asking     int    `metric:"weir_route_asking" doc:"Questions that wait for other nodes now."`
 }
 
 // Open answers questions from now on. The engine may hold nothing yet.

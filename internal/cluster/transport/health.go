@@ -14,6 +14,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
@@ -97,11 +98,11 @@ type Status struct {
 	Node     string // this one; "" alone or with an existing NATS
 	Cluster  string // "": none
 	Embedded bool
-	Server   string   // that this node is connected to
-	Leader   string   // of JetStream as a whole; "" if there is none, or with an existing NATS, which does not tell
-	Size     int      // nodes of the cluster, up or not; with an existing NATS, servers that answered
-	Servers  []Server // that answered, by name
-	Routes   []Route  // of the embedded server, by name
+	Server   string             // that this node is connected to
+	Leader   string             // of JetStream as a whole; "" if there is none, or with an existing NATS, which does not tell
+	Size     int                // nodes of the cluster, up or not; with an existing NATS, servers that answered
+	Servers  []Server           // that answered, by name
+	Routes   []api.ClusterRoute // of the embedded server, by name
 }
 
 // Server is one that answered.
@@ -112,14 +113,6 @@ type Server struct {
 	Version   string
 	JetStream bool
 	RTT       time.Duration // from asking until its answer was here
-}
-
-// Route is a connection to another node of the cluster.
-type Route struct {
-	Node    string
-	Addr    string        // of the other end of the connection, not always Config.Addr
-	RTT     time.Duration // 0: not yet known
-	Pending int           // bytes that wait to be sent: what grows here does not keep up
 }
 
 // answerTime is how long Status waits for servers that it does not know of.
@@ -205,7 +198,7 @@ func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
 }
 
 // routes are those of the embedded server, one for each other node.
-func (n *Node) routes() []Route {
+func (n *Node) routes() []api.ClusterRoute {
 	server := n.running()
 	if server == nil {
 		return nil
@@ -214,18 +207,18 @@ func (n *Node) routes() []Route {
 	if err != nil {
 		return nil // it shuts down
 	}
-	var routes []Route
+	var routes []api.ClusterRoute
 	for _, r := range info.Routes {
-		i := slices.IndexFunc(routes, func(known Route) bool { return known.Node == r.RemoteName })
+		i := slices.IndexFunc(routes, func(known api.ClusterRoute) bool { return known.Node == r.RemoteName })
 		if i < 0 { // to each there are several, which share the work
 			i = len(routes)
-			routes = append(routes, Route{Node: r.RemoteName, Addr: fmt.Sprintf("%s:%d", r.IP, r.Port)})
+			routes = append(routes, api.ClusterRoute{Node: r.RemoteName, Addr: fmt.Sprintf("%s:%d", r.IP, r.Port)})
 		}
 		rtt, _ := time.ParseDuration(r.RTT) // "" until it is known
-		routes[i].RTT = max(routes[i].RTT, rtt)
-		routes[i].Pending += r.Pending
+		routes[i].RTTS = max(routes[i].RTTS, rtt.Seconds())
+		routes[i].PendingBytes += r.Pending
 	}
-	slices.SortFunc(routes, func(a, b Route) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(routes, func(a, b api.ClusterRoute) int { return cmp.Compare(a.Node, b.Node) })
 	return routes
 }
 

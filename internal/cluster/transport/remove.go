@@ -15,13 +15,8 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/api"
 )
-
-// Placement is which nodes keep a stream.
-type Placement struct {
-	Stream string
-	Nodes  []string // by name
-}
 
 // codeNotMember is JetStream's error of a server that has no vote.
 const codeNotMember = 10044
@@ -33,7 +28,7 @@ const codeNotMember = 10044
 // one that comes back, is a client of the others, and after five minutes a voter
 // again. After an error it may still happen: to ask again is right. With an existing
 // NATS there is nothing to take.
-func (n *Node) Remove(ctx context.Context, node string) (had bool, now []Placement, err error) {
+func (n *Node) Remove(ctx context.Context, node string) (had bool, now []api.ClusterStream, err error) {
 	if !n.Embedded() || n.cfg.Cluster == "" {
 		return false, nil, nil
 	}
@@ -97,15 +92,15 @@ func (n *Node) takeVote(ctx context.Context, conn *nats.Conn, node string) (had 
 
 // placements lists all streams with the nodes that keep them, and tells whether these
 // are as many as there can be, and have all messages, as far as they are up.
-func (n *Node) placements(ctx context.Context) (list []Placement, whole bool, err error) {
+func (n *Node) placements(ctx context.Context) (list []api.ClusterStream, whole bool, err error) {
 	whole = true
 	ctx, cancel := context.WithTimeout(ctx, probe)
 	defer cancel()
 	streams := n.js.ListStreams(ctx)
 	for info := range streams.Info() {
-		p := Placement{Stream: info.Config.Name}
+		p := api.ClusterStream{Name: info.Config.Name}
 		if info.Cluster == nil || info.Cluster.Leader == "" {
-			return nil, false, fmt.Errorf("%s has no leader", p.Stream)
+			return nil, false, fmt.Errorf("%s has no leader", p.Name)
 		}
 		p.Nodes = append(p.Nodes, info.Cluster.Leader)
 		for _, replica := range info.Cluster.Replicas {
@@ -116,17 +111,17 @@ func (n *Node) placements(ctx context.Context) (list []Placement, whole bool, er
 		slices.Sort(p.Nodes)
 		list = append(list, p)
 	}
-	slices.SortFunc(list, func(a, b Placement) int { return strings.Compare(a.Stream, b.Stream) })
+	slices.SortFunc(list, func(a, b api.ClusterStream) int { return strings.Compare(a.Name, b.Name) })
 	return list, whole, streams.Err()
 }
 
 // keptBy is a stream that counts on a node, or "". A server that its leader has
 // never seen is named by its id.
-func keptBy(list []Placement, node string) string {
+func keptBy(list []api.ClusterStream, node string) string {
 	for _, p := range list {
 		for _, name := range p.Nodes {
 			if name == node || strings.Contains(name, peerOf(node)) {
-				return p.Stream
+				return p.Name
 			}
 		}
 	}

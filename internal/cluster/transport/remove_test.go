@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
@@ -105,7 +106,7 @@ func TestANodeIsReplacedByAnother(t *testing.T) {
 	}
 }
 
-func remove(t *testing.T, c *transporttest.Cluster, on, lost int) (had bool, now []transport.Placement) {
+func remove(t *testing.T, c *transporttest.Cluster, on, lost int) (had bool, now []api.ClusterStream) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Patience)
 	defer cancel()
@@ -115,7 +116,7 @@ func remove(t *testing.T, c *transporttest.Cluster, on, lost int) (had bool, now
 	}
 	for _, p := range now {
 		if strings.Contains(strings.Join(p.Nodes, " "), c.Configs[lost].Node) {
-			t.Errorf("%s is kept by %v", p.Stream, p.Nodes)
+			t.Errorf("%s is kept by %v", p.Name, p.Nodes)
 		}
 	}
 	return had, now

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
@@ -321,9 +322,9 @@ func (f *Follower) Due() (due time.Time) {
 
 // LateAlarm is that of a late node. spent says that the journal has room for no flush
 // without hits, of any node: what it lacks then is room, not a quorum.
-func LateAlarm(o OriginStatus, spent bool) Alarm {
+func LateAlarm(o OriginStatus, spent bool) api.Alarm {
 	since := o.AsOf.UTC().Format(time.RFC3339) // as answers say it
-	a := Alarm{Code: "node_late", Message: fmt.Sprintf("what %s took since %s does not reach the journal, and is missing here", o.Node, since)}
+	a := api.Alarm{Code: "node_late", Message: fmt.Sprintf("what %s took since %s does not reach the journal, and is missing here", o.Node, since)}
 	const why = "the journal is full (--max-disk), and takes no heartbeats of nodes until snapshots are stored and it is trimmed"
 	switch {
 	case o.Self && o.Why == Behind:

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // errSimDisk is what a replica says that has failed to store.
@@ -69,7 +71,7 @@ const simSignal = 12 * time.Second
 func (n *simNode) checkSignals(now time.Time) {
 	alarms := n.stores.Alarms(now, n.name)
 	has := func(code string) bool {
-		return slices.ContainsFunc(alarms, func(a Alarm) bool { return a.Code == code })
+		return slices.ContainsFunc(alarms, func(a api.Alarm) bool { return a.Code == code })
 	}
 	if stores, _, _ := n.c.log.Stores(n.name); !stores && !has("replica_failing") && !errors.Is(n.stores.own.Wrong, errStarting) {
 		n.c.failf("%s does not store, and says nothing: %+v", n.name, alarms)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 const (
@@ -170,17 +172,17 @@ func (s *Stores) others(now time.Time, self string) map[string]string {
 }
 
 // Alarms tell whose replicas do not store.
-func (s *Stores) Alarms(now time.Time, self string) (alarms []Alarm) {
+func (s *Stores) Alarms(now time.Time, self string) (alarms []api.Alarm) {
 	if why, sure := s.OwnWrong(now); sure {
 		then := "What it counts is made durable by other nodes, while more than half of the replicas store; it goes on by itself once it can"
 		if s.off() {
 			then = fmt.Sprintf("Its embedded server does not run, so it is cut off from the other nodes, and what it counts waits in memory. It tries again; if the server can't be started for %v though the disk has space, the process ends, for its supervisor to restart it", GiveUpAfter)
 		}
-		alarms = append(alarms, Alarm{Code: "replica_failing", Message: fmt.Sprintf("this node's replica does not store (%s). %s", why, then)})
+		alarms = append(alarms, api.Alarm{Code: "replica_failing", Message: fmt.Sprintf("this node's replica does not store (%s). %s", why, then)})
 	}
 	missing := s.others(now, self)
 	for _, node := range slices.Sorted(maps.Keys(missing)) {
-		alarms = append(alarms, Alarm{Code: "replica_missing", Message: fmt.Sprintf("the replica of node %s does not store: %s", node, missing[node])})
+		alarms = append(alarms, api.Alarm{Code: "replica_missing", Message: fmt.Sprintf("the replica of node %s does not store: %s", node, missing[node])})
 	}
 	return alarms
 }

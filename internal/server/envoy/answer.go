@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/request"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -217,7 +216,7 @@ func (s *Server) fail(err error) error {
 func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
 	limits := s.live.now.Load()
 	if limits == nil && s.xds != nil {
-		return nil, &request.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
+		return nil, &api.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
 	}
 	a := newAsk(by)
 	defer a.free()

@@ -227,7 +227,7 @@ func failed(err error) error {
 }
 
 func invalid(code api.Code, field, message string) error {
-	return &request.Error{Code: code, Field: field, Message: message}
+	return &api.Error{Code: code, Field: field, Message: message}
 }
 
 // unauthorized is the error of a caller that must prove an identity, and says how.

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/query"
 	"github.com/weir-counter/weir/internal/service"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -87,11 +87,11 @@ func newElsewhereAPI(t *testing.T, cfg options) (*testAPI, *elsewhere) {
 // Every question about keys is answered by Answers, with the freshness of the answer
 // and not of this node.
 func TestAnswersOfOthers(t *testing.T) {
-	a, _ := newElsewhereAPI(t, options{Backend: service.Backend{Route: func() backend.RouteStats {
-		return backend.RouteStats{
+	a, _ := newElsewhereAPI(t, options{Backend: service.Backend{Figures: []func() any{func() any {
+		return query.Stats{
 			Asked: 1, Joined: 2, Repeated: 3, Requests: 4, Failed: 5, Unanswered: 6, Refused: 7, Served: 8, Dropped: 9, Asking: 10,
 		}
-	}}})
+	}}}})
 	for path, want := range map[string]string{
 		"/v1/count?key=a":          `"estimate":3,`,
 		"/v1/count?key=a&key=b":    `"estimate":3,`,

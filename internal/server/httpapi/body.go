@@ -267,8 +267,8 @@ func (l bodyLines) next() (line []byte, tooLong bool, err error) {
 	return line, len(line) > l.maxBytes, nil
 }
 
-func fail(code api.Code, field, message string) *request.Error {
-	return &request.Error{Code: code, Field: field, Message: message}
+func fail(code api.Code, field, message string) *api.Error {
+	return &api.Error{Code: code, Field: field, Message: message}
 }
 
 func reject(code api.Code, message string) *request.Rejection {
@@ -277,7 +277,7 @@ func reject(code api.Code, message string) *request.Rejection {
 
 // ReadKey reads an idempotency key: a quoted string as the IETF's draft has it,
 // or the same letters without quotes.
-func ReadKey(values []string) (string, *request.Error) {
+func ReadKey(values []string) (string, *api.Error) {
 	if len(values) == 0 {
 		return "", nil
 	}

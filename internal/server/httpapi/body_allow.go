@@ -59,14 +59,14 @@ func (p *AllowParser) Parse(body []byte) error {
 	return nil
 }
 
-func (p *AllowParser) parse(body []byte) *request.Error {
+func (p *AllowParser) parse(body []byte) *api.Error {
 	p.scanner = jsonScanner{data: body}
 	p.Requests, p.inline, p.costs, p.Peek, p.within = p.Requests[:0], p.inline[:0], p.costs[:0], false, ""
 	if p.scanner.space(); p.scanner.i == len(body) {
 		return fail(api.CodeEmptyBody, "", `the body is empty: send for example {"key":"user:42"}`)
 	}
 	one := admit.Request{N: 1}
-	seen, failure := p.object(allowMembers, func(member int) *request.Error {
+	seen, failure := p.object(allowMembers, func(member int) *api.Error {
 		switch member {
 		case checksMember:
 			return p.checks()
@@ -93,7 +93,7 @@ func (p *AllowParser) parse(body []byte) *request.Error {
 }
 
 // checks reads the array of checks.
-func (p *AllowParser) checks() *request.Error {
+func (p *AllowParser) checks() *api.Error {
 	s := &p.scanner
 	if !s.token('[') {
 		return p.wrong(api.CodeInvalidParameter, "checks", `checks must be an array of objects {"key","limit","n"}`)
@@ -107,7 +107,7 @@ func (p *AllowParser) checks() *request.Error {
 		}
 		p.within = "checks[" + strconv.Itoa(len(p.Requests)) + "]."
 		one := admit.Request{N: 1}
-		seen, failure := p.object(checkMembers, func(member int) *request.Error { return p.checkMember(&one, member) })
+		seen, failure := p.object(checkMembers, func(member int) *api.Error { return p.checkMember(&one, member) })
 		if failure == nil {
 			failure = p.needsKey(seen)
 		}
@@ -123,7 +123,7 @@ func (p *AllowParser) checks() *request.Error {
 	return nil
 }
 
-func (p *AllowParser) needsKey(seen uint) *request.Error {
+func (p *AllowParser) needsKey(seen uint) *api.Error {
 	if seen&(1<<keyMember) == 0 {
 		return p.wrong(api.CodeMissingKey, "key", "it is missing: name the key that is limited")
 	}
@@ -131,7 +131,7 @@ func (p *AllowParser) needsKey(seen uint) *request.Error {
 }
 
 // checkMember reads the value of key, limit, n or costs.
-func (p *AllowParser) checkMember(r *admit.Request, member int) *request.Error {
+func (p *AllowParser) checkMember(r *admit.Request, member int) *api.Error {
 	switch member {
 	case keyMember:
 		return p.readKey(r)
@@ -146,7 +146,7 @@ func (p *AllowParser) checkMember(r *admit.Request, member int) *request.Error {
 	return p.readCount(&r.N, "n", 0)
 }
 
-func (p *AllowParser) readKey(r *admit.Request) *request.Error {
+func (p *AllowParser) readKey(r *admit.Request) *api.Error {
 	if p.scanner.peek() != '"' {
 		return p.wrong(api.CodeInvalidKey, "key", "it must be a string")
 	}
@@ -162,7 +162,7 @@ func (p *AllowParser) readKey(r *admit.Request) *request.Error {
 }
 
 // readCosts reads numbers by their names.
-func (p *AllowParser) readCosts(r *admit.Request) *request.Error {
+func (p *AllowParser) readCosts(r *admit.Request) *api.Error {
 	s := &p.scanner
 	if !s.token('{') {
 		return p.wrong(api.CodeInvalidCount, "costs", `it must be an object such as {"tokens":812}`)
@@ -196,7 +196,7 @@ func (p *AllowParser) readCosts(r *admit.Request) *request.Error {
 }
 
 // readLimit reads the name of a policy, or a limit that the request brings along.
-func (p *AllowParser) readLimit(r *admit.Request) *request.Error {
+func (p *AllowParser) readLimit(r *admit.Request) *api.Error {
 	switch s := &p.scanner; {
 	case s.null():
 		return nil
@@ -210,7 +210,7 @@ func (p *AllowParser) readLimit(r *admit.Request) *request.Error {
 
 // readName reads the name of a policy or of an inline limit; package policy says which
 // letters it may have.
-func (p *AllowParser) readName(r *admit.Request, member string) *request.Error {
+func (p *AllowParser) readName(r *admit.Request, member string) *api.Error {
 	if p.scanner.peek() != '"' {
 		return p.wrong(api.CodeInvalidLimit, member, "it must be a string")
 	}
@@ -225,7 +225,7 @@ func (p *AllowParser) readName(r *admit.Request, member string) *request.Error {
 	return nil
 }
 
-func (p *AllowParser) readPeek() *request.Error {
+func (p *AllowParser) readPeek() *api.Error {
 	s := &p.scanner
 	switch {
 	case s.word("true"):
@@ -237,7 +237,7 @@ func (p *AllowParser) readPeek() *request.Error {
 }
 
 // readCount reads a whole number from least to limit.MaxBurst, in digits.
-func (p *AllowParser) readCount(to *uint64, member string, least uint64) *request.Error {
+func (p *AllowParser) readCount(to *uint64, member string, least uint64) *api.Error {
 	number, ok := p.scanner.number()
 	var n uint64
 	for _, c := range number {
@@ -256,7 +256,7 @@ func (p *AllowParser) readCount(to *uint64, member string, least uint64) *reques
 
 // object reads an object whose members are among names. read reads the value of the
 // member at that place. seen has a bit for each member that was there.
-func (p *AllowParser) object(names []string, read func(member int) *request.Error) (seen uint, failure *request.Error) {
+func (p *AllowParser) object(names []string, read func(member int) *api.Error) (seen uint, failure *api.Error) {
 	s := &p.scanner
 	if !s.token('{') {
 		return 0, p.wrong(api.CodeInvalidJSON, "", fmt.Sprintf("write an object with %s", listed(names)))
@@ -303,7 +303,7 @@ func indexOf(names []string, name []byte) int {
 }
 
 // wrong is the failure of a member of the object that is read.
-func (p *AllowParser) wrong(code api.Code, member, what string) *request.Error {
+func (p *AllowParser) wrong(code api.Code, member, what string) *api.Error {
 	field := strings.TrimSuffix(p.within+member, ".")
 	if field == "" {
 		return fail(code, "", what)
@@ -311,17 +311,17 @@ func (p *AllowParser) wrong(code api.Code, member, what string) *request.Error {
 	return fail(code, field, field+": "+what)
 }
 
-func (p *AllowParser) notJSON() *request.Error {
+func (p *AllowParser) notJSON() *api.Error {
 	return fail(api.CodeInvalidJSON, "", "the body is not valid JSON at byte "+strconv.Itoa(p.scanner.i+1)+`: send for example {"key":"user:42"}`)
 }
 
 // readInline reads a limit that the request brings along.
-func (p *AllowParser) readInline(r *admit.Request) *request.Error {
+func (p *AllowParser) readInline(r *admit.Request) *api.Error {
 	p.inline = append(p.inline, weir.Limit{})
 	l := &p.inline[len(p.inline)-1]
 	outer := p.within
 	p.within += "limit."
-	seen, failure := p.object(inlineMembers, func(member int) *request.Error {
+	seen, failure := p.object(inlineMembers, func(member int) *api.Error {
 		switch inlineMembers[member] {
 		case "name":
 			return p.readName(r, "name")
@@ -344,7 +344,7 @@ func (p *AllowParser) readInline(r *admit.Request) *request.Error {
 }
 
 // readPer reads a duration, as text or in seconds.
-func (p *AllowParser) readPer(l *weir.Limit) (failure *request.Error) {
+func (p *AllowParser) readPer(l *weir.Limit) (failure *api.Error) {
 	text, ok := p.scanner.number()
 	if !ok {
 		text, ok = p.scanner.str(&p.scratch)
@@ -360,7 +360,7 @@ func (p *AllowParser) readPer(l *weir.Limit) (failure *request.Error) {
 	return nil
 }
 
-func (p *AllowParser) readAlgorithm(l *weir.Limit) *request.Error {
+func (p *AllowParser) readAlgorithm(l *weir.Limit) *api.Error {
 	word, ok := p.scanner.str(&p.scratch)
 	if !ok {
 		return p.wrong(api.CodeInvalidLimit, "algorithm", "it must be window, fixed or gcra")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 type clusterOutput struct{ Body api.ClusterAnswer }
@@ -107,7 +106,7 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	began := false
 	asked := r.URL.Query()
-	err = s.service.Feed(ctx, c, backend.FeedRequest{As: asked.Get("as"), Have: asked.Get("have"), Begun: asked.Get("begun")}, func(frames []byte) error {
+	err = s.service.Feed(ctx, c, asked.Get("as"), asked.Get("have"), asked.Get("begun"), func(frames []byte) error {
 		began = true
 		to := NewPacedWriter(w, s.pace())
 		defer to.NoDeadline()

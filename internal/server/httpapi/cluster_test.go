@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -12,8 +11,9 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/service"
-	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/ingest"
 )
 
 var asOf = regexp.MustCompile(`,"as_of":1[0-9]{9}(\.[0-9]{1,3})?`)
@@ -43,53 +43,51 @@ func (c fixedCluster) Fresh(ctx context.Context) (uint64, time.Time, error) {
 		return 7, c.now.Add(2 * time.Second), nil
 	}
 	<-ctx.Done()
-	return 0, time.Time{}, &backend.NotFreshError{Missing: []string{"n2"}, Reason: "newer hits of n2 may be missing"}
+	return 0, time.Time{}, &api.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: []string{"n2"}, Message: "newer hits of n2 may be missing: wait longer, or ask without fresh for what is known"}
 }
 
-func (c fixedCluster) Nodes() []backend.Node {
-	return []backend.Node{
-		{Name: "n1", Origin: "01", Epoch: 1, Self: true, Held: 170, AsOf: c.now, Heard: c.now},
-		{Name: "n2", Origin: "02", Epoch: 7, Late: true, AsOf: c.now.Add(-12500 * time.Millisecond), Heard: c.now.Add(-12 * time.Second)},
-		{Name: "n3", Origin: "03", Epoch: 3, Left: true, AsOf: c.now.Add(-time.Hour), Heard: c.now.Add(-time.Hour)},
-		{Name: "n4", Origin: "04", Epoch: 1, AsOf: c.now.Add(-time.Second), Heard: c.now},
+func (c fixedCluster) Nodes(context.Context) []api.ClusterNode {
+	ago := func(d time.Duration) api.Time { return api.Millis(c.now.Add(-d)) }
+	ahead, wrong := 0.25, 0.001
+	return []api.ClusterNode{
+		{Node: "n1", Origin: "01", Epoch: 1, Self: true, Held: 170, AsOf: ago(0), Heard: ago(0)},
+		{Node: "n2", Origin: "02", Epoch: 7, Late: true, AsOf: ago(12500 * time.Millisecond), Heard: ago(12 * time.Second), LagS: time.Since(c.now).Seconds() + 12.5},
+		{Node: "n3", Origin: "03", Epoch: 3, Left: true, AsOf: ago(time.Hour), Heard: ago(time.Hour)},
+		{Node: "n4", Origin: "04", Epoch: 1, AsOf: ago(time.Second), Heard: ago(0), LagS: time.Since(c.now).Seconds() + 1, SkewS: &ahead, SkewErrorS: &wrong},
 	}
 }
 
 func (fixedCluster) Unheld() int { return 12 }
 
-func (fixedCluster) Skews(context.Context) map[string]backend.Skew {
-	return map[string]backend.Skew{"04": {Ahead: 250 * time.Millisecond, Error: time.Millisecond}}
-}
-
-func (fixedCluster) Status(context.Context) backend.ClusterStatus {
-	return backend.ClusterStatus{
-		Mode: "cluster", Replicas: 2, Cluster: "c", Node: "n1", Size: 4, Leader: "n4", SnapshotsBy: "n1",
-		Servers:  []backend.ClusterServer{{Name: "n1", Version: "2", JetStream: true, RTT: time.Millisecond}},
-		Routes:   []backend.ClusterRoute{{Node: "n4", Addr: "127.0.0.1:1", RTT: time.Millisecond, Pending: 9}},
-		Problems: []string{"n2 does not answer"},
-	}
-}
-
-func (c fixedCluster) Remove(_ context.Context, node string) (backend.Removal, error) {
+func (c fixedCluster) Remove(_ context.Context, node string) (api.RemovedAnswer, error) {
 	switch node {
 	case "n2":
-		return backend.Removal{Origins: []string{"02"}, Voter: true, Streams: []backend.ClusterStream{{Name: "S", Nodes: []string{"n1", "n4"}}}}, nil
+		return api.RemovedAnswer{Node: "n2", Origins: []string{"02"}, Voter: true, Streams: []api.ClusterStream{{Name: "S", Nodes: []string{"n1", "n4"}}}}, nil
 	case "n4":
-		return backend.Removal{}, fmt.Errorf("%w: n4 answers: stop it", backend.ErrNodeHere)
+		return api.RemovedAnswer{}, &api.Error{Code: api.CodeNodeHere, Message: "n4 answers: stop it"}
 	case "n5":
-		return backend.Removal{}, errors.New("no leader")
+		return api.RemovedAnswer{}, errors.New("no leader")
 	}
-	return backend.Removal{}, backend.ErrUnknownNode
+	return api.RemovedAnswer{}, &api.Error{Code: api.CodeUnknownNode, Message: "no node is called " + node}
 }
 
 // stillJournal is one whose last attempt to write failed, or not.
 type stillJournal struct {
-	backend.Journal
+	ingest.Journal
+	cluster           fixedCluster
 	failing, refusing bool
 }
 
-func (j stillJournal) Stats() backend.JournalStats {
-	return backend.JournalStats{Failing: j.failing, Revivals: 2, Retained: 5}
+func (j stillJournal) AddStats(a *api.StatsAnswer) {
+	a.Durable, a.Journal = true, &api.JournalStats{Failing: j.failing}
+}
+
+func (j stillJournal) AddNodes(ctx context.Context, a *api.ClusterAnswer) {
+	a.Mode, a.Replicas, a.Cluster, a.Node, a.Size, a.Leader, a.SnapshotsBy = "cluster", 2, "c", "n1", 4, "n4", "n1"
+	a.Servers = []api.ClusterServer{{Name: "n1", Version: "2", JetStream: true, RTTS: 0.001}}
+	a.Routes = []api.ClusterRoute{{Node: "n4", Addr: "127.0.0.1:1", RTTS: 0.001, PendingBytes: 9}}
+	a.Problems = append(a.Problems, "n2 does not answer")
+	a.Nodes, a.Unheld, a.Journal = j.cluster.Nodes(ctx), j.cluster.Unheld(), &api.ClusterJournal{Bytes: 5}
 }
 
 func (j stillJournal) Alarms() []api.Alarm {
@@ -100,7 +98,10 @@ func (j stillJournal) Alarms() []api.Alarm {
 }
 
 func newClusterAPI(t *testing.T, j stillJournal) *testAPI {
-	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: j, Cluster: fixedCluster{now: time.Now()}}})
+	j.cluster = fixedCluster{now: time.Now()}
+	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{
+		Journal: j, Cluster: j.cluster, Figures: []func() any{func() any { return durable.Stats{Failing: j.failing, Revivals: 2, Retained: 5} }},
+	}})
 }
 
 func TestAnswersSayWhoIsLate(t *testing.T) {

@@ -133,7 +133,7 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 func (s *Server) aligned(ctx context.Context, q *seriesQuestion) (none api.SeriesAnswer, err error) {
 	query := queries.AlignedQuery{Key: q.Key}
 	if q.Step != "" && q.Align != "" {
-		return none, &servicerequest.Error{Code: api.CodeInvalidParameter, Field: "step", Message: "step: align=" + q.Align + " says how long the spans are: give step or align, not both"}
+		return none, &api.Error{Code: api.CodeInvalidParameter, Field: "step", Message: "step: align=" + q.Align + " says how long the spans are: give step or align, not both"}
 	}
 	if query.Spans, err = s.spansParam(q.Align, q.TZ, q.From, q.To, q.FreshParam, q.ScopeParam); err != nil {
 		return none, err
@@ -193,7 +193,7 @@ func (s *Server) alignedTop(ctx context.Context, q *topQuestion) (none api.TopAn
 	query := queries.AlignedTopQuery{Prefix: q.Prefix, N: q.N}
 	for name, value := range map[string]string{"window": q.Window, "at": q.At} {
 		if value != "" {
-			return none, &servicerequest.Error{Code: api.CodeInvalidParameter, Field: name, Message: name + ": with align the time is from from to to, which have whole spans: leave " + name + " out"}
+			return none, &api.Error{Code: api.CodeInvalidParameter, Field: name, Message: name + ": with align the time is from from to to, which have whole spans: leave " + name + " out"}
 		}
 	}
 	if query.Spans, err = s.spansParam(q.Align, q.TZ, q.From, q.To, q.FreshParam, q.ScopeParam); err != nil {

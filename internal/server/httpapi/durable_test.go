@@ -17,28 +17,7 @@ import (
 	internalbackup "github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/service"
-	"github.com/weir-counter/weir/internal/service/backend"
 )
-
-// onDisk is a real journal as the server sees it.
-type onDisk struct{ *durable.Journal }
-
-func (j onDisk) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
-	done, err := j.RestoreInto(ctx, backup, internalbackup.RestoreMode(mode))
-	return api.Restored{Mode: api.RestoreMode(mode), Again: done.Again, Keys: done.Keys}, err
-}
-
-func (j onDisk) Stats() backend.JournalStats {
-	s := j.Journal.Stats()
-	return backend.JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
-}
-
-func (j onDisk) Alarms() (to []api.Alarm) {
-	for _, a := range j.Journal.Alarms() {
-		to = append(to, api.Alarm(a))
-	}
-	return to
-}
 
 // newDurableAPI is newTestAPI with a real journal in dir. stop ends it as a
 // process does; it is called at the end of the test if not before.
@@ -54,7 +33,7 @@ func newDurableAPI(t *testing.T, dir string) (a *testAPI, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = serveTestAPI(t, engine, options{Backend: service.Backend{Journal: onDisk{j}}, Service: service.Config{DurableTimeout: 45 * time.Second}})
+	a = serveTestAPI(t, engine, options{Backend: service.Backend{Journal: j, Figures: []func() any{func() any { return j.Stats() }}}, Service: service.Config{DurableTimeout: 45 * time.Second}})
 	stop = sync.OnceFunc(func() {
 		if err := j.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -82,7 +61,7 @@ func TestDurable(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.status != 200 || !got.Durable || got.Counted != 4 || got.RejectedLines != 1 {
 		t.Errorf("got %d %s", r.status, r.body)
 	}
-	if s := a.server.service.Backend().Journal.Stats(); s.Flushes != 1 {
+	if s := a.server.service.Backend().Journal.(*durable.Journal).Stats(); s.Flushes != 1 {
 		t.Errorf("%d flushes, want 1", s.Flushes)
 	}
 	r = a.do(http.MethodPost, "/v1/hits?durable=false", "text/plain", "a")
@@ -90,7 +69,7 @@ func TestDurable(t *testing.T) {
 		t.Errorf("not durable: got %d %s", r.status, r.body)
 	}
 	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 0"), api.CodeNothingCounted, 400)
-	if s := a.server.service.Backend().Journal.Stats(); s.Flushes != 1 {
+	if s := a.server.service.Backend().Journal.(*durable.Journal).Stats(); s.Flushes != 1 {
 		t.Errorf("%d flushes after a hit that did not ask for one, want 1", s.Flushes)
 	}
 	stop()
@@ -115,7 +94,7 @@ func TestDurableGroups(t *testing.T) {
 	}
 	wg.Wait()
 	a.wantCount("a", clients*each)
-	if s := a.server.service.Backend().Journal.Stats(); s.Flushes >= clients*each {
+	if s := a.server.service.Backend().Journal.(*durable.Journal).Stats(); s.Flushes >= clients*each {
 		t.Errorf("%d flushes for %d requests of %d clients", s.Flushes, clients*each, clients)
 	}
 }
@@ -148,12 +127,16 @@ func TestEphemeral(t *testing.T) {
 type stuck struct{}
 
 func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-func (stuck) Restore(context.Context, io.Reader, string) (api.Restored, error) {
-	return api.Restored{}, backend.ErrCountedTwice
+func (stuck) Restore(context.Context, io.Reader, api.RestoreMode) (api.Restored, error) {
+	return api.Restored{}, internalbackup.ErrCountedTwice
 }
 func (stuck) Alarms() []api.Alarm { return nil }
-func (stuck) Stats() backend.JournalStats {
-	return backend.JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
+func (stuck) AddStats(a *api.StatsAnswer) {
+	a.Durable, a.Journal = true, &api.JournalStats{Failing: true, Failures: 3, LossyFindings: 2, HarmlessFindings: 1}
+}
+func (stuck) AddNodes(_ context.Context, a *api.ClusterAnswer) { a.Mode, a.Size = "alone", 1 }
+func stuckFigures() any {
+	return durable.Stats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
 }
 
 // failing is a stuck disk of which that is known, or not.
@@ -218,7 +201,7 @@ func TestDurableWhileNodesElect(t *testing.T) {
 
 func TestNotDurable(t *testing.T) {
 	disk := &failing{}
-	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Millisecond}})
+	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk, Figures: []func() any{stuckFigures}}, Service: service.Config{DurableTimeout: time.Millisecond}})
 	for _, headers := range [][]string{nil, {IdempotencyKey, "k"}} {
 		r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 5", headers...)
 		a.wantProblem(r, api.CodeNotDurable, 503)

@@ -70,7 +70,7 @@ func (r *ForwardedRequest) client() (string, error) {
 			case found.IsValid(): // no proxy wrote that
 				return household(found), nil
 			default:
-				return "", &request.Error{Code: api.CodeInvalidParameter, Field: field, Message: "X-Forwarded-For ends with " + request.Clip(strconv.Quote(line[comma+1:])) + ", which is no address: have the proxy write the client's there"}
+				return "", &api.Error{Code: api.CodeInvalidParameter, Field: field, Message: "X-Forwarded-For ends with " + request.Clip(strconv.Quote(line[comma+1:])) + ", which is no address: have the proxy write the client's there"}
 			}
 			if more = comma >= 0; more {
 				line = line[:comma]
@@ -78,7 +78,7 @@ func (r *ForwardedRequest) client() (string, error) {
 		}
 	}
 	if !found.IsValid() {
-		return "", &request.Error{Code: api.CodeInvalidParameter, Field: field, Message: "(client) needs the field X-Forwarded-For, with the client's address last: have the proxy send it"}
+		return "", &api.Error{Code: api.CodeInvalidParameter, Field: field, Message: "(client) needs the field X-Forwarded-For, with the client's address last: have the proxy send it"}
 	}
 	return household(found), nil
 }
@@ -171,7 +171,7 @@ func (t ForwardedTemplate) variables() (n int) {
 }
 
 func wrong(text, why string, args ...any) error {
-	return &request.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + request.Clip(text) + ": " + fmt.Sprintf(why, args...) + "; write for example ip:(client)"}
+	return &api.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + request.Clip(text) + ": " + fmt.Sprintf(why, args...) + "; write for example ip:(client)"}
 }
 
 // Key makes the key of a request. It fails with a *service.Error if the proxy does not send what the

@@ -126,7 +126,7 @@ func (s *Server) exportQuery(r *http.Request) (q queries.ExportQuery, err error)
 		switch name {
 		case "unit", "format", "prefix", "from", "to":
 		default:
-			return q, &servicerequest.Error{Code: api.CodeUnknownParameter, Field: servicerequest.Clip(name), Message: "there are unit, format, prefix, from and to"}
+			return q, &api.Error{Code: api.CodeUnknownParameter, Field: servicerequest.Clip(name), Message: "there are unit, format, prefix, from and to"}
 		}
 	}
 	if unit := values.Get("unit"); unit != "" {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/service"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -48,11 +48,11 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Leased: func() backend.LeasedStats {
-		return backend.LeasedStats{Local: 11, Asked: 12, Served: 13, Short: 14, Keys: 15, Lent: 16, Out: 17}
-	}, Strict: func() backend.StrictStats {
-		return backend.StrictStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
-	}}})
+	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Figures: []func() any{func() any {
+		return limits.Stats{Local: 11, Asked: 12, Served: 13, Short: 14, Keys: 15, Lent: 16, Out: 17}
+	}, func() any {
+		return limits.OwnerStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
+	}}}})
 	r := a.allow(`{"key":"c"}`)
 	if want := `"code":"owner_unreachable"`; r.status != 503 || r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, want) {
 		t.Errorf("%d %s, want %s", r.status, r.body, want)

@@ -94,11 +94,11 @@ func (q *whatIfQuestion) query() (dashboard.WhatIfQuery, error) {
 	}
 	switch {
 	case (q.Key == "") == (q.Policy == ""):
-		err = &request.Error{Code: api.CodeInvalidParameter, Field: "key", Message: "name a key, or a policy"}
+		err = &api.Error{Code: api.CodeInvalidParameter, Field: "key", Message: "name a key, or a policy"}
 	case of.Per < time.Second || of.Per > dashboard.MaxWhatIf || of.Per%time.Second != 0:
-		err = &request.Error{Code: api.CodeInvalidWindow, Field: "per", Message: "per must be whole seconds from 1s to 1d: hits are not known by less than a second"}
+		err = &api.Error{Code: api.CodeInvalidWindow, Field: "per", Message: "per must be whole seconds from 1s to 1d: hits are not known by less than a second"}
 	case of.Window < time.Minute || of.Window > dashboard.MaxWhatIf || of.Window%time.Second != 0:
-		err = &request.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay"}
+		err = &api.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay"}
 	}
 	return of, err
 }
@@ -125,7 +125,7 @@ const longestLog = 10 * time.Second
 func (q *logQuestion) query() (logQuery, error) {
 	within, err := request.ParseWindow("for", q.For)
 	if err == nil && (within <= 0 || within > longestLog) {
-		err = &request.Error{Code: api.CodeInvalidWindow, Field: "for", Message: "for must be more than 0 and at most 10s"}
+		err = &api.Error{Code: api.CodeInvalidWindow, Field: "for", Message: "for must be more than 0 and at most 10s"}
 	}
 	return logQuery{q.Prefix, within}, err
 }
@@ -145,7 +145,7 @@ func (s *Server) liveLog(ctx context.Context, c access.Caller, q logQuery) (any,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-s.stopping.Done():
-		return nil, &request.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
+		return nil, &api.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
 	}
 }
 

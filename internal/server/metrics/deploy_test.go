@@ -14,6 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/weir-counter/weir/internal/cluster/limits"
+	"github.com/weir-counter/weir/internal/cluster/query"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/history"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	servicelimits "github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/testprogram"
 )
 
@@ -21,10 +27,12 @@ import (
 func described(t *testing.T) map[string][]string {
 	t.Helper()
 	all := []prometheus.Collector{
-		newConnCollector(nil), newPoolCollector(nil), newPoolSums(nil), newRequestCollector(nil), newAccountCollector(nil), newEngineCollector(nil),
-		newAlarmCollector(nil), newDoorCollector(nil), newDecisionCollector(nil, nil), newJournalCollector(nil), newClusterCollector(nil),
-		newLimitCollector(nil, nil, nil), newRouteCollector(nil), newPolicyFileCollector(nil), newKeptCollector(nil), newKeyCollector(nil, nil),
-		newHistoryCollector(nil),
+		newConnCollector(nil), newPoolCollector(nil), newAccountCollector(nil), newEngineCollector(nil),
+		newAlarmCollector(nil), newDoorCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil), newRegionCollector(nil), newGlobalCollector(nil),
+		newLimitCollector(nil), newPolicyFileCollector(nil), newKeptCollector(nil), newKeyCollector(nil, nil),
+	}
+	for _, stats := range []any{durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, servicelimits.WarningFigures{}} {
+		all = append(all, figures(func() any { return stats }))
 	}
 	_, s := newService(t, nil)
 	m := New(s, HTTP{})

@@ -2,12 +2,14 @@
 // that it is asked through. It is a door of its own kind, which asks for nothing but figures.
 //
 // Its invariants: a scrape waits a second at most for other nodes; the number of
-// series is bounded by routes, pools, policies and nodes, and that of keys is 1,000 (keys.go). A file has one source, which is read
-// once per scrape (figures.go). Neighbours: package server answers /metrics with it.
+// series is bounded by routes, pools, policies and nodes, and the series of keys are 1,000 at most. Each metric is declared once:
+// by tags of the struct that has it (figures), or in the table of a collector.
 package metrics
 
 import (
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
-	"github.com/weir-counter/weir/internal/service/backend"
-	"github.com/weir-counter/weir/internal/service/ingest"
 )
 
 // Metrics owns a registry of its own, so that two servers in one process do
@@ -56,25 +56,19 @@ func New(s *service.Service, server HTTP) *Metrics {
 			Name: "weir_http_in_flight_requests",
 			Help: "Requests being handled.",
 		}, func() float64 { return float64(server.InFlight()) }),
-		newPoolCollector(s.Pools), newPoolSums(s.Pools), newRequestCollector(s.Requests), newAccountCollector(s),
+		newPoolCollector(s.Pools), figures(func() any { return s.Requests() }), newAccountCollector(s),
 		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms), newDoorCollector(s.Doors), newDecisionCollector(s, b.Policies),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	if b.Journal != nil {
-		m.registry.MustRegister(newJournalCollector(b.Journal.Stats))
-	}
-	if b.History != nil {
-		m.registry.MustRegister(newHistoryCollector(b.History.Stats))
+	for _, read := range b.Figures {
+		m.registry.MustRegister(figures(read))
 	}
 	if b.Cluster != nil {
-		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies, b.Strict, b.Leased))
+		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies))
 	}
 	if b.Regions != nil {
 		m.registry.MustRegister(newRegionCollector(b.Regions), newGlobalCollector(b.Policies))
-	}
-	if b.Route != nil {
-		m.registry.MustRegister(newRouteCollector(b.Route))
 	}
 	if b.PolicyFile != nil {
 		m.registry.MustRegister(newPolicyFileCollector(b.PolicyFile))
@@ -83,7 +77,7 @@ func New(s *service.Service, server HTTP) *Metrics {
 		m.registry.MustRegister(newKeptCollector(b.Kept.Stats))
 	}
 	if b.Warnings != nil {
-		m.registry.MustRegister(newWarningCollector(b.Warnings.Figures))
+		m.registry.MustRegister(figures(func() any { return b.Warnings.Figures() }))
 	}
 	if len(server.Keys) > 0 {
 		m.registry.MustRegister(newKeyCollector(s, server.Keys))
@@ -112,39 +106,65 @@ func (m *Metrics) Route(pattern string) func(status int, took time.Duration) {
 	}
 }
 
-const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
-
-// figures are metrics of one source, which is read once per scrape, so that all of
-// them are of one moment.
-type figures[T any] struct {
-	stats  func() T
-	values []figure[T]
-}
-
-type figure[T any] struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	read func(T) float64
-}
-
-func (f *figures[T]) add(kind prometheus.ValueType, name, help string, read func(T) float64) {
-	f.values = append(f.values, figure[T]{prometheus.NewDesc(name, help, nil, nil), kind, read})
-}
-
-// Describe implements prometheus.Collector.
-func (f *figures[T]) Describe(out chan<- *prometheus.Desc) {
-	for _, v := range f.values {
-		out <- v.desc
+// figures are the metrics of a struct, whose fields are declared as metrics where they are counted, by tags:
+//
+//	Flushes uint64 `metric:"weir_journal_flushes_total" doc:"Flushes that are on disk."`
+//	Lossy   int    `metric:"weir_journal_findings,kind=lossy"`
+//
+// Fields are numbers, booleans (true is 1) or durations (in seconds); a nil pointer to one has no series. Names that end with
+// _total are of counters, others of gauges. Fields of one name have a label, and the first of them has the help text. The
+// struct is read once per scrape, so that all its metrics are of one moment.
+func figures(read func() any) prometheus.Collector {
+	var metrics []metric
+	type value struct {
+		field        int
+		name, labels string
 	}
+	var values []value
+	for i, of := 0, reflect.TypeOf(read()); i < of.NumField(); i++ {
+		tag, is := of.Field(i).Tag.Lookup("metric")
+		if !is {
+			continue
+		}
+		name, labeled, _ := strings.Cut(tag, ",")
+		label, text, _ := strings.Cut(labeled, "=")
+		if help := of.Field(i).Tag.Get("doc"); help != "" {
+			metrics = append(metrics, metric{name, help, label})
+		}
+		values = append(values, value{i, name, text})
+	}
+	return newCollector(metrics, func(emit emit) {
+		of := reflect.ValueOf(read())
+		for _, v := range values {
+			field := of.Field(v.field)
+			if field.Kind() == reflect.Pointer {
+				if field.IsNil() {
+					continue
+				}
+				field = field.Elem()
+			}
+			if v.labels != "" {
+				emit(v.name, number(field), v.labels)
+			} else {
+				emit(v.name, number(field))
+			}
+		}
+	})
 }
 
-// Collect implements prometheus.Collector.
-func (f *figures[T]) Collect(out chan<- prometheus.Metric) { f.of(f.stats(), out) }
-
-func (f *figures[T]) of(stats T, out chan<- prometheus.Metric) {
-	for _, v := range f.values {
-		out <- prometheus.MustNewConstMetric(v.desc, v.kind, v.read(stats))
+// number is the value of a metric.
+func number(v reflect.Value) float64 {
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		return time.Duration(v.Int()).Seconds()
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.CanFloat():
+		return v.Float()
 	}
+	return oneIf(v.Bool())
 }
 
 func oneIf(b bool) float64 {
@@ -154,42 +174,40 @@ func oneIf(b bool) float64 {
 	return 0
 }
 
-func newRouteCollector(stats func() backend.RouteStats) *figures[backend.RouteStats] {
-	c := &figures[backend.RouteStats]{stats: stats}
-	add := c.add
-	add(counter, "weir_route_asked_total", "Questions put to other nodes, again where one did not answer.",
-		func(s backend.RouteStats) float64 { return float64(s.Asked) })
-	add(counter, "weir_route_joined_total", "Questions that waited for the answer to an equal one, and were not sent.",
-		func(s backend.RouteStats) float64 { return float64(s.Joined) })
-	add(counter, "weir_route_repeated_total", "Queries answered with the answer to an equal query within the last flush interval.",
-		func(s backend.RouteStats) float64 { return float64(s.Repeated) })
-	add(counter, "weir_route_requests_total", "Messages with questions to other nodes.",
-		func(s backend.RouteStats) float64 { return float64(s.Requests) })
-	add(counter, "weir_route_failed_requests_total", "Messages with questions that were not answered in time, or not understood: the next holder was asked.",
-		func(s backend.RouteStats) float64 { return float64(s.Failed) })
-	add(counter, "weir_route_unanswered_total", "Questions that no holder answered in time: any is an alarm.",
-		func(s backend.RouteStats) float64 { return float64(s.Unanswered) })
-	add(counter, "weir_route_refused_total", "Questions that were not asked because too many waited for other nodes.",
-		func(s backend.RouteStats) float64 { return float64(s.Refused) })
-	add(counter, "weir_route_served_total", "Questions of other nodes that this node answered.",
-		func(s backend.RouteStats) float64 { return float64(s.Served) })
-	add(counter, "weir_route_dropped_total", "Messages of other nodes that this node did not answer, because they had waited for too long or were too many.",
-		func(s backend.RouteStats) float64 { return float64(s.Dropped) })
-	add(gauge, "weir_route_asking", "Questions that wait for other nodes now.",
-		func(s backend.RouteStats) float64 { return float64(s.Asking) })
+// metric declares one: labels are the names of its labels, with spaces between them.
+type metric struct{ name, help, labels string }
+
+// emit passes the value of a metric at a scrape, with the values of its labels.
+type emit func(name string, value float64, labels ...string)
+
+// collector is metrics that are read together. Names that end with _total are of counters, others of gauges.
+type collector struct {
+	descs   map[string]*prometheus.Desc
+	collect func(emit)
+}
+
+func newCollector(metrics []metric, collect func(emit)) *collector {
+	c := &collector{map[string]*prometheus.Desc{}, collect}
+	for _, m := range metrics {
+		c.descs[m.name] = prometheus.NewDesc(m.name, m.help, strings.Fields(m.labels), nil)
+	}
 	return c
 }
 
-// newRequestCollector tells what became of requests of hits.
-func newRequestCollector(stats func() ingest.RequestStats) *figures[ingest.RequestStats] {
-	c := &figures[ingest.RequestStats]{stats: stats}
-	c.add(counter, "weir_rejected_lines_total", "Hits of any listener that were invalid or not permitted: lines of POST /v1/hits, or keys of RESP commands.",
-		func(s ingest.RequestStats) float64 { return float64(s.Rejected) })
-	c.add(counter, "weir_overloaded_lines_total", "Hits of any listener that were refused because the journal was behind.",
-		func(s ingest.RequestStats) float64 { return float64(s.Overloaded) })
-	c.add(counter, "weir_idempotent_replays_total", "Requests that came again under their Idempotency-Key, and counted nothing.",
-		func(s ingest.RequestStats) float64 { return float64(s.Replayed) })
-	c.add(counter, "weir_not_durable_requests_total", "Durable requests whose hits were counted, but not on disk in time.",
-		func(s ingest.RequestStats) float64 { return float64(s.NotDurable) })
-	return c
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range c.descs {
+		out <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	c.collect(func(name string, value float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if strings.HasSuffix(name, "_total") {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(c.descs[name], kind, value, labels...)
+	})
 }

@@ -303,7 +303,7 @@ func (s *session) takePermit(args [][]byte) error {
 		return ErrSyntax
 	}
 	answer, err := s.server.service.TakePermit(s.caller, string(args[1]), limit)
-	var denied *request.Error
+	var denied *api.Error
 	if errors.As(err, &denied) && denied.Code == api.CodeAtOnce {
 		s.out.Array(2)
 		s.out.Null()

@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -21,7 +20,7 @@ func ArgumentView(b []byte) string { return unsafe.String(unsafe.SliceData(b), l
 
 // WrongArgument is the error of an argument.
 func WrongArgument(code api.Code, field, message string) error {
-	return &request.Error{Code: code, Field: field, Message: message}
+	return &api.Error{Code: code, Field: field, Message: message}
 }
 
 // ArgumentCount reads a number of admissions.

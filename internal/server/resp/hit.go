@@ -16,7 +16,7 @@ func refused(r *request.Rejection) error {
 	if r == nil {
 		return nil
 	}
-	return &request.Error{Code: r.Code, Message: r.Message}
+	return &api.Error{Code: r.Code, Message: r.Message}
 }
 
 // enterHits takes a place for the hits of requests that came together; settle gives it back.
@@ -140,7 +140,7 @@ func (s *session) notCounted(end error) error {
 	err := s.server.service.Verdict(&s.tally, end)
 	if end == nil && len(s.tally.Rejected) > 0 {
 		first := s.tally.Rejected[0]
-		return &request.Error{Code: first.Code, Message: first.Message}
+		return &api.Error{Code: first.Code, Message: first.Message}
 	}
 	return err
 }

@@ -147,7 +147,7 @@ func (s *session) receive() error {
 // end tells the client why its connection closes, if it may still read that.
 func (s *session) end(err error) {
 	var fault *ProtocolError
-	var refused *request.Error
+	var refused *api.Error
 	switch {
 	case errors.As(err, &fault):
 		s.fail(NewReplyError("ERR", fault.Error()))

@@ -12,7 +12,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // This part is what identities use of a node: their requests, hits and new keys, counted and
@@ -158,7 +157,7 @@ func (s *Account) TakeRequest() error {
 	if ok {
 		return nil
 	}
-	return &request.Error{Code: api.CodeCeiling, RetryAfter: wait, Message: "identity " + s.name + " has reached its requests_per_second: ask less often, or raise it in the tokens file"}
+	return &api.Error{Code: api.CodeCeiling, RetryAfter: wait, Message: "identity " + s.name + " has reached its requests_per_second: ask less often, or raise it in the tokens file"}
 }
 
 // The kinds of what all identities share, and of which one that is for some keys only has its admit.Share.
@@ -201,7 +200,7 @@ func (a Rights) Room(kind, bound int, count func() int) error {
 		return nil
 	}
 	h.n--
-	return &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("identity %s has %d of %d %s, the share of an identity that is for some keys only: wait until some are over, or give some back", s.name, share, bound, kindNames[kind])}
+	return &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("identity %s has %d of %d %s, the share of an identity that is for some keys only: wait until some are over, or give some back", s.name, share, bound, kindNames[kind])}
 }
 
 // AccountFigures are those of one identity, since its first request.

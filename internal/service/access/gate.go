@@ -136,12 +136,12 @@ func (g *Gate) Identity(c Caller) (*auth.Identity, error) {
 	}
 	if !c.Known() {
 		g.accounts.Unauthorized()
-		return nil, &request.Error{Code: api.CodeUnauthorized, Message: "this server wants to know who asks"}
+		return nil, &api.Error{Code: api.CodeUnauthorized, Message: "this server wants to know who asks"}
 	}
 	is, err := g.tokens.Live().Check(c.Login())
 	if err != nil {
 		g.accounts.Unauthorized()
-		return nil, &request.Error{Code: api.CodeUnauthorized, Message: err.Error()}
+		return nil, &api.Error{Code: api.CodeUnauthorized, Message: err.Error()}
 	}
 	return is, nil
 }
@@ -226,7 +226,7 @@ func (a Rights) Refuse(field, message string) error {
 	if a.Account != nil {
 		a.Account.Forbid()
 	}
-	return &request.Error{Code: api.CodeForbidden, Field: field, Message: message}
+	return &api.Error{Code: api.CodeForbidden, Field: field, Message: message}
 }
 
 // Tenant names the identity if it is for some keys or limits only; "": it is for all.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // Service tells doors who their clients are, and what those may do.
@@ -57,7 +56,7 @@ func (s *Service) with(c Caller, by func(*auth.Live) (*auth.Login, error)) (Call
 	login, err := by(s.gate.tokens.Live())
 	if err != nil {
 		s.gate.accounts.Unauthorized()
-		return c, &request.Error{Code: api.CodeUnauthorized, Message: err.Error()}
+		return c, &api.Error{Code: api.CodeUnauthorized, Message: err.Error()}
 	}
 	return c.As(login), nil
 }
@@ -99,7 +98,7 @@ func (g *Gate) Audit(ctx context.Context, c Caller, action, target string, err e
 	outcome := "done"
 	if err != nil {
 		outcome = "failed"
-		var refused *request.Error
+		var refused *api.Error
 		if errors.As(err, &refused) {
 			outcome = string(refused.Code)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -145,10 +144,23 @@ func (f *PolicyFile) State() *api.PolicyFileState {
 	return s
 }
 
+// Document keeps one small document that all nodes share: in a bucket of JetStream (kv.Document), or in memory.
+type Document interface {
+	// Read returns the newest content, nil if there is none, and its revision.
+	Read(ctx context.Context) (content []byte, revision uint64, err error)
+	// Write replaces the content of a revision. written is false if another has written since.
+	Write(ctx context.Context, content []byte, over uint64) (written bool, err error)
+	// Follow calls look when another node may have written, until ctx ends.
+	Follow(ctx context.Context, look func())
+}
+
+// errChanged is returned where other writers came first, again and again.
+var errChanged = &api.Error{Code: api.CodeOverloaded, Message: "other changes to policies came before this one, again and again: it was not made; try again"}
+
 // KeptPolicies are the policies that were put by API: kept in a document that all nodes share, in use beside those of the file. It is
 // safe for many goroutines. A nil one stands for a server that takes none.
 type KeptPolicies struct {
-	store backend.Document
+	store Document
 	live  *admit.Live
 	first bool // of a name that the file has too, it is in use, and not the file's
 	log   *slog.Logger
@@ -181,7 +193,7 @@ type KeptStats struct {
 // OpenKept reads the policies that were put by API, and puts them in use; of a name that the file has too, that of the API if it is
 // first. With a nil store they are kept in memory. A node does not start while it can't know them: it would let pass what should be
 // limited.
-func OpenKept(ctx context.Context, store backend.Document, live *admit.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
+func OpenKept(ctx context.Context, store Document, live *admit.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
 	if store == nil {
 		store = &inMemory{}
 	}
@@ -330,11 +342,11 @@ func (k *KeptPolicies) change(ctx context.Context, of func(admit.StoredPolicies)
 		if book, err = of(book); err != nil {
 			return err
 		}
-		err = k.store.Write(ctx, book.Bytes(), revision)
-		if errors.Is(err, backend.ErrChanged) {
+		written, err := k.store.Write(ctx, book.Bytes(), revision)
+		if err == nil && !written {
 			select {
 			case <-ctx.Done():
-				return backend.ErrChanged
+				return errChanged
 			case <-time.After(pause/2 + rand.N(pause)):
 			}
 			pause = min(2*pause, mostPause)
@@ -351,11 +363,11 @@ func (k *KeptPolicies) change(ctx context.Context, of func(admit.StoredPolicies)
 		}
 		return nil
 	}
-	return backend.ErrChanged
+	return errChanged
 }
 
 // Put puts a policy that was checked in place of the one of its name, in use on this node when it returns, and on others a moment
-// later. p has its version and time then. The error wraps admit.ErrPolicyVersion, admit.ErrFull or backend.ErrChanged, or says why it can't be written.
+// later. p has its version and time then. The error wraps admit.ErrPolicyVersion, admit.ErrFull or is an *api.Error, or says why it can't be written.
 func (k *KeptPolicies) Put(ctx context.Context, p *admit.StoredPolicy, want admit.PolicyCondition) (isNew bool, err error) {
 	err = k.change(ctx, func(b admit.StoredPolicies) (admit.StoredPolicies, error) {
 		p.At = time.Now().UTC().Truncate(time.Millisecond)
@@ -433,14 +445,14 @@ func (m *inMemory) Read(context.Context) ([]byte, uint64, error) {
 	return m.content, m.revision, nil
 }
 
-func (m *inMemory) Write(_ context.Context, content []byte, over uint64) error {
+func (m *inMemory) Write(_ context.Context, content []byte, over uint64) (written bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if over != m.revision {
-		return backend.ErrChanged
+		return false, nil
 	}
 	m.content, m.revision = content, m.revision+1
-	return nil
+	return true, nil
 }
 
 func (m *inMemory) Follow(ctx context.Context, _ func()) { <-ctx.Done() }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // This part bounds what may be under way at once at all doors together: requests of each kind,
@@ -86,13 +85,13 @@ func (p *Pool) Leave(client Caller, n int64) {
 // full is the error of a caller that found no room.
 func (p *Pool) full() error {
 	if p.bound == 1 && p.fixed {
-		return &request.Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
+		return &api.Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
 	}
 	detail := "too many " + p.what + " at once: try again later"
 	if !p.fixed {
 		detail += ", or start the server with a larger --max-in-flight"
 	}
-	return &request.Error{Code: p.code, Message: detail}
+	return &api.Error{Code: p.code, Message: detail}
 }
 
 // PoolFigures are those of a pool, for metrics.

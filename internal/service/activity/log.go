@@ -15,7 +15,6 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -320,9 +319,9 @@ func (s *Live) OpenLog(c access.Caller, prefix string) (*Tap, error) {
 	})
 	switch {
 	case errors.Is(err, ErrTapsFull):
-		return nil, &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d different live logs are open: look at one of those, or close some", MaxTaps)}
+		return nil, &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d different live logs are open: look at one of those, or close some", MaxTaps)}
 	case errors.Is(err, ErrShare):
-		return nil, &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("you look at %d different live logs, your share: close some, so that others can look too", MaxOwn)}
+		return nil, &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("you look at %d different live logs, your share: close some, so that others can look too", MaxOwn)}
 	}
 	return tap, err
 }

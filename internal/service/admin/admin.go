@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -27,9 +26,9 @@ type Parts struct {
 	Storage ingest.Storage
 	Pools   *access.Pools
 	Health  *Health
-	History backend.History // nil: there are windows only
-	Regions backend.Regions // nil: the server counts for none
-	Cluster backend.Cluster // nil: the server counts alone
+	History queries.History // nil: there are windows only
+	Regions queries.Regions // nil: the server counts for none
+	Cluster queries.Cluster // nil: the server counts alone
 	Version string
 	Log     *slog.Logger
 }
@@ -37,17 +36,12 @@ type Parts struct {
 // Service answers operators.
 type Service struct {
 	parts   Parts
-	members members
 	started time.Time
 }
 
 // New is a Service of parts.
 func New(p Parts) *Service {
-	s := &Service{parts: p, members: alone{}, started: time.Now()}
-	if p.Cluster != nil {
-		s.members = &clustered{s, p.Cluster}
-	}
-	return s
+	return &Service{parts: p, started: time.Now()}
 }
 
 // Stats is what the server holds and what it dropped.
@@ -84,7 +78,7 @@ func (s *Service) Backup(ctx context.Context, client access.Caller, w io.Writer)
 	defer cancel()
 	to := &counted{to: w}
 	err = s.parts.Pools.Backup.Within(client, func() error { return s.parts.Storage.Backup(ctx, to) })
-	var refused *request.Error
+	var refused *api.Error
 	switch {
 	case err == nil:
 		s.parts.Log.InfoContext(ctx, "a backup was taken", "bytes", to.bytes, "who", client.String())
@@ -97,7 +91,7 @@ func (s *Service) Backup(ctx context.Context, client access.Caller, w io.Writer)
 	if _, refusing := s.parts.Health.Ready(); refusing != nil && api.Code(refusing.Code) == api.CodeJournalFailing {
 		code = api.CodeJournalFailing
 	}
-	return &request.Error{Code: code, Message: "the backup could not be taken: " + err.Error()}
+	return &api.Error{Code: code, Message: "the backup could not be taken: " + err.Error()}
 }
 
 // Restore reads a backup into all counts. There is one at a time.
@@ -107,33 +101,21 @@ func (s *Service) Restore(ctx context.Context, client access.Caller, backup io.R
 		return done, err
 	}
 	if mode != api.Merge && mode != api.Replace {
-		return done, &request.Error{Code: api.CodeInvalidParameter, Field: "mode", Message: "mode must be merge, which adds the backup's hits, or replace"}
+		return done, &api.Error{Code: api.CodeInvalidParameter, Field: "mode", Message: "mode must be merge, which adds the backup's hits, or replace"}
 	}
 	err = s.parts.Pools.Restore.Within(client, func() error {
-		done, err = s.parts.Storage.Restore(ctx, backup, string(mode))
+		done, err = s.parts.Storage.Restore(ctx, backup, mode)
 		return err
 	})
-	var refused *request.Error
+	var refused *api.Error
 	switch {
 	case err == nil:
 		return done, nil
 	case errors.As(err, &refused):
-		return done, refused
+		return done, request.As(err)
 	}
 	s.parts.Log.ErrorContext(ctx, "a backup was not restored", "mode", mode, "who", client.String(), "error", err)
-	return done, notRestored(err)
-}
-
-func notRestored(err error) error {
-	switch {
-	case errors.Is(err, backend.ErrRestoring):
-		return &request.Error{Code: api.CodeRestoreRunning, Message: err.Error()}
-	case errors.Is(err, backend.ErrCountedTwice):
-		return &request.Error{Code: api.CodeCountedTwice, Field: "mode", Message: err.Error()}
-	case errors.Is(err, backend.ErrDamagedBackup):
-		return &request.Error{Code: api.CodeDamagedBackup, Message: err.Error()}
-	}
-	return &request.Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"}
+	return done, &api.Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"}
 }
 
 // counted is a writer that knows how much was written.

@@ -31,7 +31,7 @@ func (s *Service) Delete(ctx context.Context, c access.Caller, key string) (err 
 		return request.As(err)
 	}
 	if !existed {
-		return &request.Error{Code: api.CodeUnknownKey, Field: "key", Message: "no key " + strconv.Quote(request.Clip(key)) + " is held"}
+		return &api.Error{Code: api.CodeUnknownKey, Field: "key", Message: "no key " + strconv.Quote(request.Clip(key)) + " is held"}
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (s *Service) forget(ctx context.Context, keys ...string) (existed bool, err
 	}
 	if err != nil {
 		s.parts.Log.WarnContext(ctx, "history could not delete keys", "error", err)
-		return false, &request.Error{Code: api.CodeNoHistory, Message: "history could not be deleted: its database can't be reached, or is behind; try again"}
+		return false, &api.Error{Code: api.CodeNoHistory, Message: "history could not be deleted: its database can't be reached, or is behind; try again"}
 	}
 	return existed, nil
 }
@@ -81,7 +81,7 @@ func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, aft
 		return answer, err
 	}
 	if prefix == "" {
-		return answer, &request.Error{Code: api.CodeMissingKey, Field: "prefix", Message: "prefix is empty: say which keys to delete"}
+		return answer, &api.Error{Code: api.CodeMissingKey, Field: "prefix", Message: "prefix is empty: say which keys to delete"}
 	}
 	parts, err := may.PartsOf(prefix)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, aft
 		old, err := s.parts.History.Keys(asking, prefix, after, deleteAtOnce)
 		if err != nil {
 			s.parts.Log.WarnContext(ctx, "history could not say which keys it has", "error", err)
-			return answer, &request.Error{Code: api.CodeNoHistory, Message: "history can't say which keys it has, so nothing was deleted: try again when it can be read"}
+			return answer, &api.Error{Code: api.CodeNoHistory, Message: "history can't say which keys it has, so nothing was deleted: try again when it can be read"}
 		}
 		full = full || len(old) == deleteAtOnce
 		keys = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(keys), old...))))

@@ -8,7 +8,6 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/units"
@@ -24,8 +23,8 @@ type HealthParts struct {
 	Storage    ingest.Storage
 	Pools      *access.Pools
 	Doors      *access.ListenerList
-	History    backend.History
-	Regions    backend.Regions
+	History    queries.History
+	Regions    queries.Regions
 	Tokens     *access.Tokens
 	PolicyFile *access.PolicyFile
 	Kept       *access.KeptPolicies

@@ -9,7 +9,6 @@ import (
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/queries"
-	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -36,7 +35,7 @@ func WhatIfView(ctx context.Context, s *service.Service, c access.Caller, q What
 	answer := api.WhatIfView{Key: q.Key, Policy: q.Policy, Limit: q.N, PerSeconds: q.Per.Seconds(), WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}, Source: "windows"}
 	plan, err := limit.New(limit.Limit{N: q.N, Per: q.Per})
 	if err != nil {
-		return answer, &request.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
+		return answer, &api.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	keys, counted := []string{q.Key}, []string{q.Key}
 	if q.Policy != "" {

@@ -9,8 +9,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
-	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -36,7 +34,7 @@ func (s *Service) EnterDurable(client access.Caller) error {
 		s.waitedInVain.Store(false)
 	case failing.Refusing || s.waitedInVain.Load():
 		s.requests.notDurable.Add(1)
-		return &request.Error{Code: api.CodeJournalFailing, Message: "nothing was counted, for it would not be durable: " + failing.Message}
+		return &api.Error{Code: api.CodeJournalFailing, Message: "nothing was counted, for it would not be durable: " + failing.Message}
 	}
 	return s.parts.Pools.Durable.Enter(client, 1)
 }
@@ -99,7 +97,7 @@ func (s *Service) Sync(ctx context.Context, t *Tally) error {
 		s.waitedInVain.Store(true)
 	}
 	s.parts.Log.WarnContext(ctx, "hits were not on disk in time", "hits", t.Counted, "error", err)
-	return &request.Error{Code: api.CodeNotDurable, Hits: &t.HitsAnswer, Message: fmt.Sprintf(
+	return &api.Error{Code: api.CodeNotDurable, Hits: &t.HitsAnswer, Message: fmt.Sprintf(
 		"the %d hits are counted, but %s; they may still get there; sent again they count again, unless it is with the same Idempotency-Key",
 		t.Counted, why)}
 }
@@ -107,66 +105,63 @@ func (s *Service) Sync(ctx context.Context, t *Tally) error {
 // This part is where the hits of a service are kept: in a journal, or in memory only. Of chooses once; whoever asks
 // need not know which.
 
+// Journal keeps an engine's hits on disk (durable.Journal). No method waits longer than its context.
+type Journal interface {
+	// Sync returns when every hit counted before the call is on disk, or else
+	// an error: the hits then may reach the disk later, or not.
+	Sync(ctx context.Context) error
+	// Backup writes one file with every hit counted before the call.
+	Backup(ctx context.Context, w io.Writer) error
+	// Restore reads a backup and adds it to all counts (merge), or makes the counts those of
+	// the backup (replace). It goes on when it is called again.
+	Restore(ctx context.Context, backup io.Reader, mode api.RestoreMode) (api.Restored, error)
+	// AddStats and AddNodes add what an answer says of the journal, and of the nodes that share it.
+	AddStats(*api.StatsAnswer)
+	AddNodes(context.Context, *api.ClusterAnswer)
+	// Alarms are what is wrong now. It is called for each scrape, each /readyz, each
+	// /v1/stats and each /v1/cluster, and waits for nobody.
+	Alarms() []api.Alarm
+}
+
 // Storage is a journal (journaled), or one that keeps nothing (ephemeral).
 type Storage interface {
-	backend.Journal
+	Journal
 	// RefuseDurable is the error for a caller that wants hits on disk; nil: they get there.
 	RefuseDurable() error
-	// AddStats and AddNodes add what an answer says of the journal.
-	AddStats(*api.StatsAnswer)
-	AddNodes(*api.ClusterAnswer)
 }
 
 // StorageOf is the Storage of a journal, or with nil of none.
-func StorageOf(j backend.Journal) Storage {
+func StorageOf(j Journal) Storage {
 	if j == nil {
 		return ephemeral{}
 	}
 	return journaled{j}
 }
 
-type journaled struct{ backend.Journal }
+type journaled struct{ Journal }
 
 func (journaled) RefuseDurable() error { return nil }
-
-func (j journaled) AddStats(a *api.StatsAnswer) {
-	st := j.Stats()
-	a.Durable = true
-	a.Journal = &api.JournalStats{
-		Epoch: st.Epoch, Flushes: st.Flushes, Bytes: st.Bytes, FlushSeconds: st.LastFlush.Seconds(),
-		Failures: st.Failures, Failing: st.Failing, SnapshotRounds: st.Rounds,
-		ReplayedFlushes: st.Replayed, LossyFindings: st.Lossy, HarmlessFindings: st.Harmless,
-	}
-}
-
-func (j journaled) AddNodes(a *api.ClusterAnswer) {
-	st := j.Stats()
-	a.Mode, a.Size = "alone", 1
-	a.Journal = &api.ClusterJournal{Bytes: st.Retained, Divergence: st.Divergence, Holes: st.Holes, Repaired: st.Repaired, LossyFindings: st.Lossy}
-}
 
 // ephemeral is a Journal that keeps nothing, and says so.
 type ephemeral struct{}
 
 func (ephemeral) RefuseDurable() error {
-	return &request.Error{Code: api.CodeEphemeral, Field: "durable",
+	return &api.Error{Code: api.CodeEphemeral, Field: "durable",
 		Message: "this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true"}
 }
 
 func (e ephemeral) Sync(context.Context) error { return e.RefuseDurable() }
 
 func (ephemeral) Backup(context.Context, io.Writer) error {
-	return &request.Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data to back up: start it with --data"}
+	return &api.Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data to back up: start it with --data"}
 }
 
-func (ephemeral) Restore(context.Context, io.Reader, string) (api.Restored, error) {
-	return api.Restored{}, &request.Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data: start it with --data"}
+func (ephemeral) Restore(context.Context, io.Reader, api.RestoreMode) (api.Restored, error) {
+	return api.Restored{}, &api.Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data: start it with --data"}
 }
-
-func (ephemeral) Stats() backend.JournalStats { return backend.JournalStats{} }
 
 func (ephemeral) Alarms() []api.Alarm { return nil }
 
 func (ephemeral) AddStats(*api.StatsAnswer) {}
 
-func (ephemeral) AddNodes(a *api.ClusterAnswer) { a.Mode = "ephemeral" }
+func (ephemeral) AddNodes(_ context.Context, a *api.ClusterAnswer) { a.Mode = "ephemeral" }

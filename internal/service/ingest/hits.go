@@ -25,7 +25,7 @@ func (s *Service) CheckBatch(hits int) error {
 	if hits <= s.parts.MaxBatch {
 		return nil
 	}
-	return &request.Error{Code: api.CodeTooManyLines,
+	return &api.Error{Code: api.CodeTooManyLines,
 		Message: fmt.Sprintf("the body has more than %d lines: nothing was counted, send it in parts", s.parts.MaxBatch)}
 }
 
@@ -96,10 +96,10 @@ type requests struct{ rejected, overloaded, replayed, notDurable atomic.Uint64 }
 
 // RequestStats are the figures of requests of hits, since the start.
 type RequestStats struct {
-	Rejected   uint64 // lines that were not understood, not allowed or not taken
-	Overloaded uint64 // those of them that were refused because the journal was behind
-	Replayed   uint64 // requests that came again under their idempotency key
-	NotDurable uint64 // durable ones that were not on disk in time, or refused for that
+	Rejected   uint64 `metric:"weir_rejected_lines_total" doc:"Hits of any listener that were invalid or not permitted: lines of POST /v1/hits, or keys of RESP commands."`
+	Overloaded uint64 `metric:"weir_overloaded_lines_total" doc:"Hits of any listener that were refused because the journal was behind."`
+	Replayed   uint64 `metric:"weir_idempotent_replays_total" doc:"Requests that came again under their Idempotency-Key, and counted nothing."`
+	NotDurable uint64 `metric:"weir_not_durable_requests_total" doc:"Durable requests whose hits were counted, but not on disk in time."`
 }
 
 // Requests are those figures now, for metrics.

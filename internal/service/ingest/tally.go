@@ -171,7 +171,7 @@ type receipt struct {
 // of the rejected lines are listed if they are long ones, in the first answer too.
 func (t *Tally) Receipt(failed error) []byte {
 	r := receipt{HitsAnswer: &t.HitsAnswer}
-	var e *request.Error
+	var e *api.Error
 	if errors.As(failed, &e) {
 		r.Code, r.Field, r.Detail = e.Code, e.Field, e.Message
 	}
@@ -197,15 +197,15 @@ func (t *Tally) Recall(stored []byte) (first, err error) {
 	if r.Code == "" {
 		return nil, nil
 	}
-	return &request.Error{Code: r.Code, Field: r.Field, Message: r.Detail, Hits: &t.HitsAnswer}, nil
+	return &api.Error{Code: r.Code, Field: r.Field, Message: r.Detail, Hits: &t.HitsAnswer}, nil
 }
 
 // Verdict is the error that the request ends with: see Service.Verdict.
-func (t *Tally) Verdict(end error) *request.Error {
+func (t *Tally) Verdict(end error) *api.Error {
 	if end == nil && t.Counted > 0 {
 		return nil
 	}
-	var broken *request.Error
+	var broken *api.Error
 	switch {
 	case errors.As(end, &broken):
 		e := *broken
@@ -216,24 +216,24 @@ func (t *Tally) Verdict(end error) *request.Error {
 	case end != nil:
 		return request.As(end)
 	case t.RetryFrom > 0:
-		return &request.Error{Code: t.stopped.Code, RetryAfter: t.wait, Message: "nothing was counted: " + t.stopped.Message}
+		return &api.Error{Code: t.stopped.Code, RetryAfter: t.wait, Message: "nothing was counted: " + t.stopped.Message}
 	case t.forbidden > 0 && t.forbidden == t.RejectedLines:
-		return &request.Error{Code: api.CodeForbidden, Field: "key", Message: "nothing was counted: " + t.Rejected[0].Message}
+		return &api.Error{Code: api.CodeForbidden, Field: "key", Message: "nothing was counted: " + t.Rejected[0].Message}
 	case t.over > 0 && t.over == t.RejectedLines:
-		return &request.Error{Code: api.CodeCeiling, RetryAfter: t.wait, Message: "nothing was counted: " + t.Rejected[0].Message}
+		return &api.Error{Code: api.CodeCeiling, RetryAfter: t.wait, Message: "nothing was counted: " + t.Rejected[0].Message}
 	case t.RejectedLines > 0:
 		first := t.Rejected[0]
 		what := fmt.Sprintf("none of the %d lines could be counted", t.RejectedLines)
 		if t.RejectedLines == 1 {
 			what = "the hit could not be counted"
 		}
-		return &request.Error{Code: api.CodeNothingCounted, Message: fmt.Sprintf("%s; line %d: %s", what, first.Line, first.Message)}
+		return &api.Error{Code: api.CodeNothingCounted, Message: fmt.Sprintf("%s; line %d: %s", what, first.Line, first.Message)}
 	case t.TooLate > 0:
 		what := fmt.Sprintf("all %d hits are", t.TooLate)
 		if t.TooLate == 1 {
 			what = "the hit is"
 		}
-		return &request.Error{Code: api.CodeTooLate, Message: what + " older than what the server keeps (--retention, with history --history-keep)"}
+		return &api.Error{Code: api.CodeTooLate, Message: what + " older than what the server keeps (--retention, with history --history-keep)"}
 	}
-	return &request.Error{Code: api.CodeEmptyBody, Message: "the body has no hits: send lines `key [n [at]]`, NDJSON, or JSON"}
+	return &api.Error{Code: api.CodeEmptyBody, Message: "the body has no hits: send lines `key [n [at]]`, NDJSON, or JSON"}
 }

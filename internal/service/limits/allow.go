@@ -84,7 +84,7 @@ func (s *Service) wait(c access.Caller, requests []admit.Request, d *admit.Decis
 
 // undecided is the error of a request that no limit was asked for. Who may not see a policy learns
 // neither that it is there nor what keys it is for.
-func (s *Service) undecided(may access.Rights, err error) *request.Error {
+func (s *Service) undecided(may access.Rights, err error) *api.Error {
 	e := request.As(err)
 	named, ok := errors.AsType[*policy.NamedError](err)
 	if !ok {
@@ -94,20 +94,20 @@ func (s *Service) undecided(may access.Rights, err error) *request.Error {
 		return noLimit(named.Name)
 	}
 	if e.Code == api.CodeInvalidLimit {
-		return &request.Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}
+		return &api.Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}
 	}
 	return e
 }
 
 // ownerUnreachable is the error of requests that could not be decided. They may have used up quota.
-func ownerUnreachable(r *admit.Result) *request.Error {
-	return &request.Error{Code: api.CodeOwnerUnreachable, Field: "key", Message: fmt.Sprintf(
+func ownerUnreachable(r *admit.Result) *api.Error {
+	return &api.Error{Code: api.CodeOwnerUnreachable, Field: "key", Message: fmt.Sprintf(
 		"the node that decides limit %s for key %q did not answer, so it is not known whether the request is over the limit: try again in a second; `away: open` or `away: share` in the policy decides such requests otherwise", r.Name, request.Clip(r.Key))}
 }
 
 // neverPasses is the error of a request for more than a burst: waiting does not help.
 // Checks of one key and limit ask together.
-func neverPasses(d *admit.Decision) *request.Error {
+func neverPasses(d *admit.Decision) *api.Error {
 	at := slices.IndexFunc(d.Results, func(r admit.Result) bool { return r.Never && r.Mode == policy.Enforce })
 	r := &d.Results[at]
 	var asked uint64
@@ -119,7 +119,7 @@ func neverPasses(d *admit.Decision) *request.Error {
 			}
 		}
 	}
-	return &request.Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
+	return &api.Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
 		asked, together, r.Name, request.Clip(r.Key), r.Limit.Burst)}
 }
 
@@ -136,7 +136,7 @@ func (s *Service) tooLong(requests []admit.Request) error {
 			interval = uint64(limit.Limit(*l).Interval()) // more than an int64 has, if a burst takes ages
 		}
 		if most := s.parts.MaxInlinePer; l.Per > most || interval > uint64(most) {
-			return &request.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("a limit that a request brings along is for %s at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per",
+			return &api.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("a limit that a request brings along is for %s at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per",
 				units.FormatDuration(most.Truncate(time.Millisecond)))}
 		}
 	}

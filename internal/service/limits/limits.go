@@ -145,7 +145,7 @@ func (s *Service) KeysOf(c access.Caller, name string) (prefix string, counted f
 	all := set.Policies()
 	at := slices.IndexFunc(all, func(p policy.Policy) bool { return p.Name == name })
 	if at < 0 {
-		return "", nil, &request.Error{Code: api.CodeUnknownLimit, Field: "policy", Message: "there is no policy " + request.Clip(name) + " in the policy file"}
+		return "", nil, &api.Error{Code: api.CodeUnknownLimit, Field: "policy", Message: "there is no policy " + request.Clip(name) + " in the policy file"}
 	}
 	return pattern.LiteralOf(all[at].Keys), func(key string) (string, bool) {
 		for _, m := range set.Match(key) {
@@ -182,14 +182,14 @@ func (s *Service) unknownLimit(may access.Rights, name string) error {
 	err := s.parts.Policies.Peek([]admit.Request{{Key: "?", Limit: name}}, new(admit.Decision))
 	var unknown *weir.Error
 	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
-		return &request.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
+		return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
 	}
-	return &request.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}
+	return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}
 }
 
 // noLimit is the error for a limit that does not exist, or that the caller may not know of.
-func noLimit(name string) *request.Error {
-	return &request.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: "there is no policy " + request.Clip(name) + " for this key"}
+func noLimit(name string) *api.Error {
+	return &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: "there is no policy " + request.Clip(name) + " for this key"}
 }
 
 // ForgetInline forgets what keys have used of the limits of a name that requests brought
@@ -238,7 +238,7 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 			return api.BanAnswer{}, noLimit(name)
 		}
 		if ok && of.Code == weir.CodeInvalidLimit {
-			return api.BanAnswer{}, &request.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
+			return api.BanAnswer{}, &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
 		}
 		return api.BanAnswer{}, request.As(err)
 	}

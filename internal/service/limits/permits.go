@@ -41,7 +41,7 @@ func permitOfID(id string) (p permitOf, err error) {
 	p = permitOf{limit: r.Text(len(b)), key: r.Text(len(b))}
 	number := r.Bytes(8)
 	if err != nil || !r.Done() {
-		return p, &request.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "id " + request.Clip(id) + " is not that of a permit: send it as it was answered"}
+		return p, &api.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "id " + request.Clip(id) + " is not that of a permit: send it as it was answered"}
 	}
 	p.holder = binary.BigEndian.Uint64(number)
 	return p, nil
@@ -90,12 +90,12 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 	case o.OK:
 		return permitAnswer(p, of), nil
 	case o.Full:
-		return api.PermitAnswer{}, &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d permits are held, which is all that a server keeps: try again later", MaxPermits)}
+		return api.PermitAnswer{}, &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d permits are held, which is all that a server keeps: try again later", MaxPermits)}
 	case o.Starts:
-		return api.PermitAnswer{}, &request.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
+		return api.PermitAnswer{}, &api.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
 			"limit %s: this server has just started, and does not know yet who holds a permit: it knows in %s, when a ttl is over, by their heartbeats", d.Name, units.FormatDuration(Milliseconds(o.Wait)))}
 	default:
-		return api.PermitAnswer{}, &request.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
+		return api.PermitAnswer{}, &api.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
 			"limit %s: %d of %d permits of key %s are held; one is free when it is released, or in %s if its holder is silent", d.Name, o.Held, d.Most, request.Clip(d.Key), units.FormatDuration(Milliseconds(o.Wait)))}
 	}
 }
@@ -117,7 +117,7 @@ func (s *Service) RenewPermit(c access.Caller, id string) (api.PermitAnswer, err
 		return api.PermitAnswer{}, request.As(err)
 	}
 	if !o.OK {
-		return api.PermitAnswer{}, &request.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
+		return api.PermitAnswer{}, &api.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
 	}
 	return permitAnswer(p, of), nil
 }
@@ -182,7 +182,7 @@ func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, acc
 		return nil, may, err
 	}
 	if bad := request.ParseKey(p.key); bad != nil {
-		return nil, may, &request.Error{Code: bad.Code, Field: "key", Message: bad.Message}
+		return nil, may, &api.Error{Code: bad.Code, Field: "key", Message: bad.Message}
 	}
 	if err := may.CheckDecision([]admit.Request{{Key: p.key, Limit: p.limit}}); err != nil {
 		return nil, may, err

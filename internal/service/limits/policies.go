@@ -12,7 +12,6 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/policy"
 )
@@ -130,7 +129,7 @@ func (s *Service) Policies(c access.Caller) (answer api.PoliciesAnswer, err erro
 // keptPolicies fails where none can be put.
 func (s *Service) keptPolicies() (*access.KeptPolicies, error) {
 	if s.parts.Kept == nil {
-		return nil, &request.Error{Code: api.CodeNoPoliciesAPI, Message: "this server takes no policies by API: its file has all of them (--policies-api off)"}
+		return nil, &api.Error{Code: api.CodeNoPoliciesAPI, Message: "this server takes no policies by API: its file has all of them (--policies-api off)"}
 	}
 	return s.parts.Kept, nil
 }
@@ -182,21 +181,22 @@ func asKept(p access.KeptPolicy) api.KeptPolicy {
 // notPut is why policies were not changed.
 func notPut(err error) error {
 	if faults, is := errors.AsType[policy.Faults](err); is {
-		return &request.Error{Code: api.CodeInvalidPolicy, Message: faults.Error()}
+		return &api.Error{Code: api.CodeInvalidPolicy, Message: faults.Error()}
 	}
 	if of, is := errors.AsType[*weir.Error](err); is {
-		return &request.Error{Code: api.CodeInvalidPolicy, Field: of.Field, Message: of.Message}
+		return &api.Error{Code: api.CodeInvalidPolicy, Field: of.Field, Message: of.Message}
 	}
 	for of, code := range map[error]api.Code{admit.ErrPolicyVersion: api.CodeVersionMismatch, admit.ErrUnknown: api.CodeUnknownLimit, admit.ErrFull: api.CodePoliciesFull} {
 		if errors.Is(err, of) {
-			return &request.Error{Code: code, Field: "name", Message: err.Error()}
+			return &api.Error{Code: code, Field: "name", Message: err.Error()}
 		}
 	}
+	var refused *api.Error
 	switch {
 	case errors.Is(err, access.ErrInFile):
-		return &request.Error{Code: api.CodePolicyInFile, Field: "name", Message: err.Error() + ", and the file goes first: change it there, or start the servers with --policies-api api-wins"}
-	case errors.Is(err, backend.ErrChanged):
-		return &request.Error{Code: api.CodeOverloaded, Message: "other changes to policies came before this one, again and again: it was not made; try again"}
+		return &api.Error{Code: api.CodePolicyInFile, Field: "name", Message: err.Error() + ", and the file goes first: change it there, or start the servers with --policies-api api-wins"}
+	case errors.As(err, &refused):
+		return refused
 	}
-	return &request.Error{Code: api.CodeNotDurable, Message: "the change may have been made, or not: most nodes did not say in time that they have it; look at the policy before you try again"}
+	return &api.Error{Code: api.CodeNotDurable, Message: "the change may have been made, or not: most nodes did not say in time that they have it; look at the policy before you try again"}
 }

@@ -49,13 +49,13 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	own := c.Own(r.ID)
 	if _, busy := s.reserving.LoadOrStore(own, true); busy {
-		return "", false, &request.Error{Code: api.CodeOverloaded, Field: "id", Message: "a reservation of the id " + request.Clip(r.ID) + " is being made by another request: try again"}
+		return "", false, &api.Error{Code: api.CodeOverloaded, Field: "id", Message: "a reservation of the id " + request.Clip(r.ID) + " is being made by another request: try again"}
 	}
 	defer s.reserving.Delete(own)
 	content := r.content(requests)
 	if parts := s.parts.Policies.Reserved(own); len(parts) > 0 {
 		if parts[0].Content != content {
-			return "", false, &request.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
+			return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
 		}
 		return r.ID, true, nil
 	}
@@ -114,9 +114,9 @@ func (s *Service) reservedUntil(r *Reservation) (time.Time, error) {
 	}
 	switch {
 	case r.TTL < 0 || r.TTL > weir.MaxReservation:
-		return time.Time{}, &request.Error{Code: api.CodeInvalidWindow, Field: "ttl", Message: "ttl of " + r.TTL.String() + ": must be more than 0, and at most 24h"}
+		return time.Time{}, &api.Error{Code: api.CodeInvalidWindow, Field: "ttl", Message: "ttl of " + r.TTL.String() + ": must be more than 0, and at most 24h"}
 	case len(r.ID) > weir.MaxReservationID:
-		return time.Time{}, &request.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "the id of a reservation must have 1 to 64 bytes"}
+		return time.Time{}, &api.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "the id of a reservation must have 1 to 64 bytes"}
 	case r.ID == "":
 		r.ID = rand.Text()
 	}
@@ -164,5 +164,5 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 }
 
 func unknownReservation(id string) error {
-	return &request.Error{Code: api.CodeUnknownReservation, Field: "id", Message: "no reservation " + request.Clip(id) + " is known: its ttl is over, or the node that made it does not answer"}
+	return &api.Error{Code: api.CodeUnknownReservation, Field: "id", Message: "no reservation " + request.Clip(id) + " is known: its ttl is over, or the node that made it does not answer"}
 }

@@ -121,9 +121,10 @@ func (t *Warnings) note(r *admit.Result) {
 
 // WarningFigures are for metrics.
 type WarningFigures struct {
-	Sent, Failed uint64 // warnings that were taken, and that were given up
-	Dropped      uint64 // decisions whose warning found the queue full
-	Waiting      int
+	Sent    uint64 `metric:"weir_warnings_sent_total" doc:"Warnings of limits that --warn-url took."`
+	Failed  uint64 `metric:"weir_warnings_failed_total" doc:"Warnings of limits that were given up: --warn-url refused them, or took none for ten minutes."`
+	Dropped uint64 `metric:"weir_warnings_dropped_total" doc:"Decisions whose warning found no place in the queue: the next one of the key tries again."`
+	Waiting int    `metric:"weir_warnings_waiting" doc:"Warnings of limits that wait to be sent, at most 1,024."`
 }
 
 // Figures returns those since the start.

@@ -14,7 +14,6 @@ import (
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -32,7 +31,7 @@ func (q *Spans) ofRegion() error {
 	if q.Scope == "" || q.Scope == request.Region {
 		return nil
 	}
-	return &request.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: align answers for this server's region: leave scope out, or ask each region"}
+	return &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: align answers for this server's region: leave scope out, or ask each region"}
 }
 
 // AlignedQuery asks for the hits of a key in each of some spans: without From in the last 24, and without To up to now.
@@ -67,7 +66,7 @@ func (s *Service) Aligned(ctx context.Context, c access.Caller, q AlignedQuery) 
 	now := asked.now()
 	bounds, err := q.bounds(now)
 	if err != nil {
-		return none, &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
+		return none, &api.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
 	}
 	answer := api.SeriesAnswer{
 		Key: q.Key, From: api.Time{Time: time.Unix(bounds[0]-1, 0)}, To: api.Time{Time: time.Unix(bounds[len(bounds)-1]-1, 0)},
@@ -107,7 +106,7 @@ func (q *AlignedQuery) bounds(now time.Time) ([]int64, error) {
 }
 
 // history asks history; totals are nil where it can't answer.
-func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (totals []backend.HistoryTotal, asOf time.Time, err error) {
+func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (totals []weir.Count, asOf time.Time, err error) {
 	h := s.parts.History
 	if h == nil {
 		return nil, asOf, nil
@@ -115,7 +114,7 @@ func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (
 	if err := s.awaitFresh(ctx, q.Fresh); err != nil {
 		return nil, asOf, err
 	}
-	asking, cancel := context.WithTimeout(ctx, backend.HistoryTimeout)
+	asking, cancel := context.WithTimeout(ctx, HistoryTimeout)
 	defer cancel()
 	totals, asOf, err = h.Totals(asking, q.Key, bounds)
 	if err != nil {
@@ -139,31 +138,22 @@ func (s *Service) awaitFresh(ctx context.Context, fresh time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, min(fresh, request.LongestFresh))
 	defer cancel()
 	if err := s.parts.History.Await(ctx); err != nil {
-		return &request.Error{Code: api.CodeNotFresh, Field: "fresh", Message: fmt.Sprintf("history does not have all hits in time (%v): wait longer, or ask without fresh for what it has", err)}
+		return &api.Error{Code: api.CodeNotFresh, Field: "fresh", Message: fmt.Sprintf("history does not have all hits in time (%v): wait longer, or ask without fresh for what it has", err)}
 	}
 	return nil
 }
 
 // fill puts totals into points, and returns which of them have no upper bound.
-func fill(points []api.Point, totals []backend.HistoryTotal) (open []int) {
+func fill(points []api.Point, totals []weir.Count) (open []int) {
 	for i := range points {
-		if totals == nil || !totals[i].Bounded {
+		if totals == nil || !totals[i].HasUpper() {
 			open = append(open, i)
 		}
 		if totals != nil {
-			points[i].Bounds = boundsOf(&totals[i])
+			points[i].Bounds = SourceBounds(&totals[i], &api.Freshness{})
 		}
 	}
 	return open
-}
-
-// boundsOf is a total as answers have it.
-func boundsOf(t *backend.HistoryTotal) api.Bounds {
-	if !t.Bounded {
-		return api.Bounds{Lower: t.Lower, Estimate: t.Lower}
-	}
-	upper := t.Upper
-	return api.Bounds{Lower: t.Lower, Estimate: t.Lower + (upper-t.Lower)/2, Upper: &upper, Exact: t.Lower == upper}
 }
 
 // fillFromWindows completes points: where history has some, the windows bound them from above.
@@ -229,9 +219,9 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 	}
 	switch {
 	case q.N > MaxAlignedTop:
-		return none, &request.Error{Code: api.CodeInvalidParameter, Field: "n", Message: fmt.Sprintf("n: at most %d keys with align", MaxAlignedTop)}
+		return none, &api.Error{Code: api.CodeInvalidParameter, Field: "n", Message: fmt.Sprintf("n: at most %d keys with align", MaxAlignedTop)}
 	case s.parts.History == nil:
-		return none, &request.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral, or ask without align for a window"}
+		return none, &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral, or ask without align for a window"}
 	}
 	asked, err := s.parts.Sources.Await(ctx, q.Fresh)
 	if err != nil {
@@ -239,7 +229,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 	}
 	from, to, err := q.bounds(asked.now())
 	if err != nil {
-		return none, &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
+		return none, &api.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
 	}
 	if err := s.awaitFresh(ctx, q.Fresh); err != nil {
 		return none, err
@@ -248,7 +238,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 		WindowSeconds: to - from, At: api.Time{Time: time.Unix(to-1, 0)}, Start: &api.Time{Time: time.Unix(from, 0)},
 		Align: string(q.Unit), Zone: q.Zone.String(), Source: "history", Prefix: q.Prefix, Keys: []api.TopKey{},
 	}
-	asking, cancel := context.WithTimeout(ctx, backend.HistoryTimeout)
+	asking, cancel := context.WithTimeout(ctx, HistoryTimeout)
 	defer cancel()
 	for i, prefix := range prefixes { // of which none is within another
 		keys, asOf, err := s.parts.History.Top(asking, prefix, from, to, q.N)
@@ -260,16 +250,16 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 		case ctx.Err() != nil:
 			return none, request.As(err)
 		case asking.Err() != nil:
-			return none, &request.Error{Code: api.CodeNoHistory, Message: fmt.Sprintf("history did not find the keys with the most hits of this time within %v: ask for whole months or years of UTC, which take least, or for fewer keys", backend.HistoryTimeout)}
+			return none, &api.Error{Code: api.CodeNoHistory, Message: fmt.Sprintf("history did not find the keys with the most hits of this time within %v: ask for whole months or years of UTC, which take least, or for fewer keys", HistoryTimeout)}
 		default:
 			s.parts.Log.WarnContext(ctx, "history could not answer", "error", err)
-			return none, &request.Error{Code: api.CodeNoHistory, Message: "history can't be read now: the server's log says why; ask again, or without align for a window"}
+			return none, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read now: the server's log says why; ask again, or without align for a window"}
 		}
 		if i == 0 || asOf.Before(answer.AsOf.Time) {
 			answer.Freshness = api.Freshness{AsOf: api.Millis(asOf)}
 		}
 		for k := range keys {
-			answer.Keys = append(answer.Keys, api.TopKey{Key: keys[k].Key, Bounds: boundsOf(&keys[k].HistoryTotal)})
+			answer.Keys = append(answer.Keys, api.TopKey{Key: keys[k].Key, Bounds: SourceBounds(&keys[k].Count, &api.Freshness{})})
 		}
 	}
 	slices.SortFunc(answer.Keys, func(a, b api.TopKey) int { return cmp.Or(cmp.Compare(b.Lower, a.Lower), cmp.Compare(a.Key, b.Key)) })

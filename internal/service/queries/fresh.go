@@ -10,7 +10,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -58,7 +57,7 @@ func (s *Sources) notAhead(field string, t time.Time) error {
 	if !t.After(latest.Add(s.engine.Config().MaxAhead + time.Second)) {
 		return nil
 	}
-	return &request.Error{Code: api.CodeInvalidParameter, Field: field,
+	return &api.Error{Code: api.CodeInvalidParameter, Field: field,
 		Message: fmt.Sprintf("%s is in the future, where hits can still come: ask for a time up to now, or leave %s out", t.UTC().Format(time.RFC3339), field)}
 }
 
@@ -86,40 +85,39 @@ func (a Asked) Fresh(of api.Freshness) api.Freshness {
 // AboutKey is Fresh for an answer about a key: with the regions that do not tell it.
 func (a Asked) AboutKey(of api.Freshness, key string) api.Freshness {
 	of = a.Fresh(of)
-	of.Untold = a.untold(func(r *backend.Region) bool { return r.Tells(key) })
+	of.Untold = a.untold(func(region string) bool { return a.of.regions.Tells(region, key, false) })
 	return of
 }
 
 // AboutPrefixes is Fresh for an answer about all keys that begin so.
 func (a Asked) AboutPrefixes(of api.Freshness, prefixes []string) api.Freshness {
 	of = a.Fresh(of)
-	of.Untold = a.untold(func(r *backend.Region) bool {
-		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return !r.TellsAll(prefix) })
+	of.Untold = a.untold(func(region string) bool {
+		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return !a.of.regions.Tells(region, prefix, true) })
 	})
 	return of
 }
 
 // untold are the regions that do not tell all keys, by name, of which tells is false.
-func (a Asked) untold(tells func(*backend.Region) bool) (names []string) {
+func (a Asked) untold(tells func(region string) bool) (names []string) {
 	w, is := a.Answers.(*Worldwide)
 	if !is {
 		return nil
 	}
-	for i := range w.choosy {
-		if r := &w.choosy[i]; !tells(r) {
-			names = append(names, r.Name)
+	for _, region := range w.choosy {
+		if !tells(region) {
+			names = append(names, region)
 		}
 	}
 	return names
 }
 
 func notFresh(err error) error {
-	var missing *backend.NotFreshError
-	if errors.As(err, &missing) {
-		return &request.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing.Missing,
-			Message: missing.Reason + ": wait longer, or ask without fresh for what is known"}
+	var late *api.Error
+	if errors.As(err, &late) {
+		return request.As(err)
 	}
-	return &request.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
+	return &api.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
 }
 
 // peers are the nodes that count together with this one: those of a Cluster
@@ -136,7 +134,7 @@ type peers interface {
 	addReady(*api.Ready)
 }
 
-func (s *Sources) peersOf(c backend.Cluster) peers {
+func (s *Sources) peersOf(c Cluster) peers {
 	if c == nil {
 		return alone{s}
 	}
@@ -161,7 +159,7 @@ func (alone) addReady(*api.Ready) {}
 
 type clustered struct {
 	s       *Sources
-	cluster backend.Cluster
+	cluster Cluster
 	last    concurrency.Value[api.Freshness]
 }
 

@@ -169,13 +169,13 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 		return err
 	}
 	if s.parts.History == nil {
-		return &request.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral"}
+		return &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral"}
 	}
 	if q.Unit != calendar.Day && q.Unit != calendar.Hour {
-		return &request.Error{Code: api.CodeInvalidParameter, Field: "unit", Message: "unit must be day or hour"}
+		return &api.Error{Code: api.CodeInvalidParameter, Field: "unit", Message: "unit must be day or hour"}
 	}
 	if calendar.ExportFormats[q.Format] == "" {
-		return &request.Error{Code: api.CodeInvalidParameter, Field: "format", Message: "format must be csv or parquet"}
+		return &api.Error{Code: api.CodeInvalidParameter, Field: "format", Message: "format must be csv or parquet"}
 	}
 	if q.To.IsZero() {
 		q.To = s.parts.Sources.Now().Add(time.Second)
@@ -184,10 +184,10 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 		q.From = time.Unix(0, 0)
 	}
 	if !q.From.Before(q.To) {
-		return &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: "from must be before to"}
+		return &api.Error{Code: api.CodeInvalidRange, Field: "from", Message: "from must be before to"}
 	}
 	err = s.parts.Pools.Export.Within(c, func() error { return s.export(ctx, q, to) })
-	var refused *request.Error
+	var refused *api.Error
 	switch {
 	case err == nil || errors.As(err, &refused):
 		return err
@@ -195,7 +195,7 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 		return request.As(err)
 	}
 	s.parts.Log.ErrorContext(ctx, "an export failed", "who", c.String(), "error", err)
-	return &request.Error{Code: api.CodeNoHistory, Message: "history can't be read: the server's log says why"}
+	return &api.Error{Code: api.CodeNoHistory, Message: "history can't be read: the server's log says why"}
 }
 
 func (s *Service) export(ctx context.Context, q ExportQuery, to io.Writer) error {

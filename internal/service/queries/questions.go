@@ -12,7 +12,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -63,7 +62,7 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 		windows = []time.Duration{DefaultWindow}
 	}
 	if n := len(q.Keys) * len(windows); n > s.parts.MaxAnswers {
-		return &request.Error{Code: api.CodeTooManyAnswers,
+		return &api.Error{Code: api.CodeTooManyAnswers,
 			Message: fmt.Sprintf("%d keys times %d windows are %d answers: ask for at most %d at once", len(q.Keys), len(windows), n, s.parts.MaxAnswers)}
 	}
 	for _, key := range q.Keys {
@@ -83,7 +82,7 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 	if q.ByRegion {
 		var is bool
 		if all, is = asked.Answers.(*Worldwide); !is {
-			return &request.Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope"}
+			return &api.Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope"}
 		}
 		all.Keep = true
 	}
@@ -139,8 +138,8 @@ type Parts struct {
 	Gate    *access.Gate
 	Sources *Sources
 	Pools   *access.Pools
-	History backend.History // nil: there are windows only
-	Regions backend.Regions // nil: the server counts for none
+	History History // nil: there are windows only
+	Regions Regions // nil: the server counts for none
 	Log     *slog.Logger
 
 	MaxAnswers int // of one question

@@ -8,7 +8,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -89,7 +88,7 @@ func (s *Service) ofHistory(q *CountQuery) bool {
 // windows, which stays where history can't be asked, or is not past the window's end. fresh is that of
 // the answers; within, if not 0, is for how long to wait for all hits before the question.
 func (s *Service) answerFromHistory(ctx context.Context, into *Counting, fresh api.Freshness, within time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, backend.HistoryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, HistoryTimeout)
 	defer cancel()
 	awaited := false
 	for i := range into.Answers {
@@ -114,8 +113,8 @@ func (s *Service) answerFromHistory(ctx context.Context, into *Counting, fresh a
 		if awaited && fresh.AsOf.After(asOf) {
 			asOf = fresh.AsOf.Time
 		}
-		c, t := &into.counts[i], totals[0]
-		*c = weir.Count{Lower: t.Lower, Estimate: t.Lower + (t.Upper-t.Lower)/2, Upper: t.Upper}
+		c := &into.counts[i]
+		*c = totals[0]
 		of := api.Freshness{AsOf: api.Millis(asOf)}
 		a.Bounds, a.Freshness, a.Source = SourceBounds(c, &of), of, "history"
 	}
@@ -129,9 +128,9 @@ func (s *Service) awaitHistory(ctx context.Context, within time.Duration) bool {
 
 // closer tells whether the bounds of history are closer than those of an answer. Bounds that exclude
 // each other say that history does not have what came since, a late hit or a deletion.
-func closer(t backend.HistoryTotal, a *api.CountAnswer) bool {
+func closer(t weir.Count, a *api.CountAnswer) bool {
 	switch {
-	case !t.Bounded || t.Upper < a.Lower:
+	case !t.HasUpper() || t.Upper < a.Lower:
 		return false
 	case a.Upper == nil:
 		return true

@@ -10,7 +10,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -19,18 +18,82 @@ import (
 //
 // Whether there is a cluster is asked once, in New: peers has an implementation for each.
 
+// Cluster is the nodes that count together: a durable.Journal of many. No method waits longer than its context.
+type Cluster interface {
+	// Freshness says until when the hits of all nodes are counted here, and of
+	// which nodes newer hits may be missing.
+	Freshness() api.Freshness
+	// Fresh returns when all hits are counted here that any node took before the call:
+	// upTo is the message of the journal that has the last of them, and now the latest of
+	// the nodes' clocks. If ctx ends before, the error is an *api.Error of CodeNotFresh.
+	Fresh(ctx context.Context) (upTo uint64, now time.Time, err error)
+	// Nodes are the nodes that count together, this one included, by name. It asks the others for their clocks, within a second.
+	Nodes(ctx context.Context) []api.ClusterNode
+	// Unheld is how many partitions no running node holds.
+	Unheld() int
+	// Remove permanently removes a dead node.
+	Remove(ctx context.Context, node string) (api.RemovedAnswer, error)
+}
+
+// Regions are the other regions whose hits are added to those of this one: a region.Region.
+type Regions interface {
+	// Region is the name of this one.
+	Region() string
+	// Read calls f with the engine of each other region that has one here, by name, until f fails. f keeps no engine.
+	Read(f func(region string, e *weir.Engine) error) error
+	// Regions are all that are known, this one included, by name, and Status is what is known of them, their links and
+	// this node's part. Both wait for nobody.
+	Regions() []api.Region
+	Status() api.RegionsAnswer
+	// Tells reports whether another region tells this one a key, or if all is set, all keys that begin so.
+	Tells(region, key string, all bool) bool
+	// Feed sends region as all that it has not, and what comes, until ctx is done: frames of package internal/region. have is
+	// the digests that it has, begun the bases of which it has the first pieces.
+	Feed(ctx context.Context, as, have, begun string, send func(frames []byte) error, flush func() error) error
+	// Forget drops all hits of a region.
+	Forget(ctx context.Context, region string) error
+	// Alarms are what is wrong now.
+	Alarms() []api.Alarm
+}
+
+// History is the totals that are kept for years: a history.History.
+type History interface {
+	// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all
+	// hits that were taken until asOf.
+	Totals(ctx context.Context, key string, bounds []int64) (totals []weir.Count, asOf time.Time, err error)
+	// Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, most first, of all hits
+	// that were taken until asOf.
+	Top(ctx context.Context, prefix string, from, to int64, n int) (keys []weir.KeyCount, asOf time.Time, err error)
+	// Await returns when all hits that were counted before the call are in.
+	Await(ctx context.Context) error
+	// Forget deletes what is kept of keys, and tells whether there was any.
+	Forget(ctx context.Context, keys ...string) (bool, error)
+	// Keys are the first keys that begin with prefix, which is not empty, and sort after another.
+	Keys(ctx context.Context, prefix, after string, limit int) ([]string, error)
+	// Export calls f with the hits of keys, n to n+doubt, in each day of UTC, or slot, that begins
+	// at start. from and to are rounded to whole days. An error of f ends it.
+	Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error
+	// Missing says which times between from and to may lack hits, for people; "": none.
+	Missing(ctx context.Context, from, to time.Time) (text string, err error)
+	// Alarms are what is wrong now. It waits for nobody.
+	Alarms() []api.Alarm
+}
+
+// HistoryTimeout bounds a question to history.
+const HistoryTimeout = 5 * time.Second
+
 // Sources are all who answer. They may be used by many goroutines.
 type Sources struct {
 	engine  *weir.Engine
 	own     Answers
 	peers   peers
-	regions backend.Regions // nil: the server counts for none
+	regions Regions // nil: the server counts for none
 	pools   *access.Pools
 }
 
 // NewSources answers from an engine, or if own is not nil from that, which asks other nodes; and of a cluster and of
 // regions, each nil if there is none.
-func NewSources(engine *weir.Engine, own Answers, cluster backend.Cluster, regions backend.Regions, places *access.Pools) *Sources {
+func NewSources(engine *weir.Engine, own Answers, cluster Cluster, regions Regions, places *access.Pools) *Sources {
 	s := &Sources{engine: engine, own: own, regions: regions, pools: places}
 	if s.own == nil {
 		s.own = held{s}
@@ -75,7 +138,7 @@ const MaxBatch = 50_000
 // Batch is BoundsOf for questions of a client, whose number is bounded.
 func (s *Sources) Batch(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	if len(questions) > MaxBatch {
-		return nil, api.Freshness{}, &request.Error{Code: api.CodeTooManyAnswers, Message: fmt.Sprintf("%d questions: ask for at most %d at once", len(questions), MaxBatch)}
+		return nil, api.Freshness{}, &api.Error{Code: api.CodeTooManyAnswers, Message: fmt.Sprintf("%d questions: ask for at most %d at once", len(questions), MaxBatch)}
 	}
 	return s.BoundsOf(ctx, questions)
 }
@@ -164,7 +227,7 @@ func (s *Sources) Within(ctx context.Context, scope request.Scope, fresh time.Du
 	case scope == request.Region || scope == "" && regions == nil:
 		return s.Await(ctx, fresh)
 	case regions == nil:
-		return Asked{}, &request.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "this server counts for no region: start it with --region, or ask for scope region"}
+		return Asked{}, &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "this server counts for no region: start it with --region, or ask for scope region"}
 	}
 	since, began := s.Wall(), time.Now()
 	a, err := s.Await(ctx, fresh)
@@ -192,8 +255,8 @@ func (s *Sources) awaitRegions(ctx context.Context, since time.Time, within time
 	for {
 		var missing []string
 		for _, r := range s.regions.Regions() {
-			if !r.Own && !r.Gone && (!r.Known || r.AsOf.Before(since)) {
-				missing = append(missing, r.Name)
+			if !r.Self && !r.Gone && (!r.Known || r.AsOf.Before(since)) {
+				missing = append(missing, r.Region)
 			}
 		}
 		if missing == nil {
@@ -202,7 +265,7 @@ func (s *Sources) awaitRegions(ctx context.Context, since time.Time, within time
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return &request.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing,
+			return &api.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing,
 				Message: "not all hits of other regions are here, those of " + strings.Join(missing, ", ") + " are missing: wait longer, or ask without fresh for what is known"}
 		}
 	}

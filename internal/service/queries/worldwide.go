@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // Worldwide answers for all regions: each answer is that of this one and, of the others, what their engines here have.
@@ -21,7 +20,7 @@ type Worldwide struct {
 	Keep  bool
 	parts [][]regionPart // of each count, if Keep
 
-	choosy []backend.Region // of the last answer: those that do not tell all keys
+	choosy []string // of the last answer: those that do not tell all keys
 }
 
 // regionPart is the part of one region in a count.
@@ -32,38 +31,35 @@ type regionPart struct {
 }
 
 // others are the regions but this one, as they are before they are read.
-func (w *Worldwide) others() map[string]backend.Region {
-	others := map[string]backend.Region{}
+func (w *Worldwide) others() map[string]api.Region {
+	others := map[string]api.Region{}
 	w.choosy = w.choosy[:0]
 	for _, r := range w.s.regions.Regions() {
-		if r.Own || r.Gone {
+		if r.Self || r.Gone {
 			continue
 		}
-		others[r.Name] = r
-		if r.Tells != nil {
-			w.choosy = append(w.choosy, r)
+		others[r.Region] = r
+		if len(r.Keys) > 0 {
+			w.choosy = append(w.choosy, r.Region)
 		}
 	}
 	return others
 }
 
 // FreshOf is how new the hits of a region are.
-func FreshOf(r backend.Region) api.Freshness {
-	f := api.Freshness{AsOf: api.Millis(r.AsOf)}
-	if r.AsOf.IsZero() {
-		f.AsOf.Time = time.Unix(0, 0)
+func FreshOf(r api.Region) api.Freshness {
+	f := api.Freshness{AsOf: r.AsOf}
+	if r.Late {
+		f.Late = append(f.Late, api.Late{Node: r.Region, Since: f.AsOf})
 	}
-	if r.Behind {
-		f.Late = append(f.Late, api.Late{Node: r.Name, Since: f.AsOf})
-	}
-	for _, n := range r.Late {
-		f.Late = append(f.Late, api.Late{Node: r.Name + "/" + n.Node, Since: n.Since})
+	for _, n := range r.Nodes {
+		f.Late = append(f.Late, api.Late{Node: r.Region + "/" + n.Node, Since: n.Since})
 	}
 	return f
 }
 
 // with is how new an answer is that has those of others too.
-func (w *Worldwide) with(own api.Freshness, others map[string]backend.Region) api.Freshness {
+func (w *Worldwide) with(own api.Freshness, others map[string]api.Region) api.Freshness {
 	own = w.ownFresh(own)
 	own.Late = slices.Clone(own.Late)
 	for _, r := range others {
@@ -110,7 +106,7 @@ func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.Cou
 			counts[first+i] = counts[first+i].Plus(c)
 			if w.Keep {
 				fresh := FreshOf(of)
-				if of.Tells != nil && !of.Tells(q.Key) {
+				if len(of.Keys) > 0 && !w.s.regions.Tells(region, q.Key, false) {
 					fresh.Untold = []string{region}
 				}
 				w.parts[i] = append(w.parts[i], regionPart{region, c, fresh})
@@ -125,7 +121,7 @@ func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.Cou
 }
 
 // addUnknown adds the regions that have no windows here, and sorts the parts.
-func (w *Worldwide) addUnknown(others map[string]backend.Region) {
+func (w *Worldwide) addUnknown(others map[string]api.Region) {
 	for i := range w.parts {
 		for name, r := range others {
 			if !slices.ContainsFunc(w.parts[i], func(p regionPart) bool { return p.region == name }) {

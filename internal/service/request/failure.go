@@ -8,44 +8,32 @@ package request
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// Error is why a request failed: the one error type of package service.
-type Error struct {
-	Code    api.Code // each door maps it once
-	Field   string   // the parameter at fault, may be empty
-	Message string   // what went wrong and what to do about it
-	Missing []string // of CodeNotFresh: the nodes whose newer hits may be missing
-
-	// RetryAfter is of CodeCeiling: when there is room again.
-	RetryAfter time.Duration
-
-	// Hits is what became of the hits of a request; nil: none of them was read, or it had
-	// none.
-	Hits *api.HitsAnswer
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// As is err as an *Error: that of the engine or of a context is turned into one.
-func As(err error) *Error {
-	var own *Error
+// As is err as an *api.Error, with what callers have added to its message. An error of the engine or of a context is
+// turned into one.
+func As(err error) *api.Error {
+	var own *api.Error
 	if errors.As(err, &own) {
-		return own
+		if err == error(own) {
+			return own
+		}
+		whole := *own
+		whole.Message = err.Error()
+		return &whole
 	}
 	var e *weir.Error
 	if errors.As(err, &e) {
-		return &Error{Code: api.Code(e.Code), Field: e.Field, Message: e.Message}
+		return &api.Error{Code: api.Code(e.Code), Field: e.Field, Message: e.Message}
 	}
 	if errors.Is(err, context.Canceled) {
-		return &Error{Code: api.CodeClientGone, Message: "the client did not wait for the answer"}
+		return &api.Error{Code: api.CodeClientGone, Message: "the client did not wait for the answer"}
 	}
-	return &Error{Code: api.CodeInternal, Message: "the server failed to answer; its log says why"}
+	return &api.Error{Code: api.CodeInternal, Message: "the server failed to answer; its log says why"}
 }
 
 // Clip keeps an echo of a caller's own words short.

@@ -23,7 +23,7 @@ import (
 func ParseWindow(field, text string) (time.Duration, error) {
 	w, err := units.ParseDuration(text)
 	if err != nil {
-		return 0, &Error{Code: api.CodeInvalidWindow, Field: field, Message: err.Error()}
+		return 0, &api.Error{Code: api.CodeInvalidWindow, Field: field, Message: err.Error()}
 	}
 	return w, nil
 }
@@ -36,7 +36,7 @@ func ParseTime(field, text string) (time.Time, error) {
 	}
 	t, err := units.ParseTime(text)
 	if err != nil {
-		return time.Time{}, &Error{Code: api.CodeInvalidTime, Field: field, Message: field + ": " + err.Error()}
+		return time.Time{}, &api.Error{Code: api.CodeInvalidTime, Field: field, Message: field + ": " + err.Error()}
 	}
 	return t, nil
 }
@@ -52,9 +52,9 @@ func ParseFresh(text string) (time.Duration, error) {
 	within, err := units.ParseDuration(text)
 	switch {
 	case err != nil:
-		return 0, &Error{Code: api.CodeInvalidParameter, Field: "fresh", Message: "fresh: " + err.Error()}
+		return 0, &api.Error{Code: api.CodeInvalidParameter, Field: "fresh", Message: "fresh: " + err.Error()}
 	case within <= 0 || within > LongestFresh:
-		return 0, &Error{Code: api.CodeInvalidParameter, Field: "fresh",
+		return 0, &api.Error{Code: api.CodeInvalidParameter, Field: "fresh",
 			Message: fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", text, units.FormatDuration(LongestFresh))}
 	}
 	return within, nil
@@ -63,7 +63,7 @@ func ParseFresh(text string) (time.Duration, error) {
 // ParseNamed refuses a key that an answer in JSON could not name; the engine checks the rest.
 func ParseNamed(key string) error {
 	if !utf8.ValidString(key) {
-		return &Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + strconv.Quote(Clip(key)) + " is not UTF-8"}
+		return &api.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + strconv.Quote(Clip(key)) + " is not UTF-8"}
 	}
 	return nil
 }
@@ -76,11 +76,11 @@ func ParseAgo(field, text string, now time.Time) (time.Time, error) {
 	}
 	d, err := units.ParseDuration(ago)
 	if err != nil {
-		return time.Time{}, &Error{Code: api.CodeInvalidTime, Field: field, Message: field + ": " + err.Error()}
+		return time.Time{}, &api.Error{Code: api.CodeInvalidTime, Field: field, Message: field + ": " + err.Error()}
 	}
 	t := now.Add(-d)
 	if t.Unix() < 0 {
-		return time.Time{}, &Error{Code: api.CodeInvalidTime, Field: field, Message: fmt.Sprintf("%s: %s ago is before 1970", field, ago)}
+		return time.Time{}, &api.Error{Code: api.CodeInvalidTime, Field: field, Message: fmt.Sprintf("%s: %s ago is before 1970", field, ago)}
 	}
 	return t, nil
 }
@@ -88,18 +88,18 @@ func ParseAgo(field, text string, now time.Time) (time.Time, error) {
 // ParseAlign reads the unit and the time zone of spans of the calendar; no zone is UTC.
 func ParseAlign(align, tz string) (calendar.Unit, *time.Location, error) {
 	if align == "" {
-		return "", nil, &Error{Code: api.CodeInvalidParameter, Field: "tz", Message: "tz: a time zone is for spans of the calendar: give align=hour, day, week, month or year with it"}
+		return "", nil, &api.Error{Code: api.CodeInvalidParameter, Field: "tz", Message: "tz: a time zone is for spans of the calendar: give align=hour, day, week, month or year with it"}
 	}
 	unit, err := calendar.ParseUnit(align)
 	if err != nil {
-		return "", nil, &Error{Code: api.CodeInvalidParameter, Field: "align", Message: "align: " + err.Error()}
+		return "", nil, &api.Error{Code: api.CodeInvalidParameter, Field: "align", Message: "align: " + err.Error()}
 	}
 	if tz == "" {
 		return unit, time.UTC, nil
 	}
 	zone, err := time.LoadLocation(tz)
 	if err != nil || tz == "Local" {
-		return "", nil, &Error{Code: api.CodeInvalidParameter, Field: "tz", Message: fmt.Sprintf("tz: %.64q is no time zone: write a name such as Europe/Berlin, or UTC", tz)}
+		return "", nil, &api.Error{Code: api.CodeInvalidParameter, Field: "tz", Message: fmt.Sprintf("tz: %.64q is no time zone: write a name such as Europe/Berlin, or UTC", tz)}
 	}
 	return unit, zone, nil
 }
@@ -120,7 +120,7 @@ func ScopeOf(text string) (Scope, error) {
 	case "", Node, Region, Global:
 		return s, nil
 	}
-	return "", &Error{Code: api.CodeInvalidParameter, Field: "scope", Message: fmt.Sprintf("scope must be %s, %s or %s", Node, Region, Global)}
+	return "", &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: fmt.Sprintf("scope must be %s, %s or %s", Node, Region, Global)}
 }
 
 // ParseByRegion reads what an answer is to be split by: "" is nothing, else it must be region.
@@ -131,5 +131,5 @@ func ParseByRegion(text string) (bool, error) {
 	case "region":
 		return true, nil
 	}
-	return false, &Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by must be region"}
+	return false, &api.Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by must be region"}
 }
