@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/keyspace"
@@ -51,10 +53,16 @@ func (s *share) cut(list []replication.Admission, clock *keyspace.ClockLimits) [
 	if len(s.fresh) == 0 && len(s.grants) == 0 {
 		return list
 	}
-	ahead := clock.Ahead()
+	ahead, before := clock.Ahead(), len(list)
 	for st, of := range s.fresh {
 		list = append(list, replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: ceilMs(of.at + ahead), N: of.n})
 	}
+	slices.SortFunc(list[before:], func(a, b replication.Admission) int { // a flush names a limit once, and equal states make equal flushes
+		if a.Limit != b.Limit {
+			return strings.Compare(a.Limit, b.Limit)
+		}
+		return strings.Compare(a.Key, b.Key)
+	})
 	clear(s.fresh)
 	return s.cutSpent(list, ceilMs(clock.Now()+ahead))
 }

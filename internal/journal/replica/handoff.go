@@ -199,7 +199,7 @@ func (r *Replica) Release(partition int) {
 // Later are the partitions whose state was due and not taken, though they are held: their
 // own hits from before are on their way.
 func (r *Replica) Later(due map[int]bool, snaps []record.Snapshot) (list []int) {
-	for partition := range due {
+	for _, partition := range slices.Sorted(maps.Keys(due)) {
 		taken := slices.ContainsFunc(snaps, func(s record.Snapshot) bool { return s.Partition == partition })
 		if !taken && replication.Of(r.engine).Holds(partition) {
 			list = append(list, partition)
