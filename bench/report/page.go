@@ -71,58 +71,52 @@ More: [Redis and gRPC](benchmarks-doors.md), [the journal](benchmarks-journal.md
 
 {{.Machine}}
 
-Every cell is the median of all rounds and the largest deviation from it. In each round, all designs of a table run in one process, one after the
-other. The textbook designs (bench/textbook) are as fast as each can be under one mutex. *Deque* stores (second, count), *ring* one slot per second. *Running total* is a ring with a
-sum, *cached total* one with a query cache. *Tiers* are 300 × 1 s, 48 × 30 min and 14 × 12 h. The module ratecounter has 20 slots and the wall clock. Counters of atomic.Int64, xsync and
-VictoriaMetrics have no windows.
+Cells are medians of all rounds, with the largest deviation above 10 %. In each round, all designs of a table run in one process. The
+[textbook designs](textbook.md) are as fast as each can be under one mutex. *Running total* is a ring with a sum. ratecounter has 20 slots and the wall clock.
+Counters of atomic.Int64, xsync and VictoriaMetrics have no windows.
 
 ## Targets
 
-The targets are in bench/report/targets.go: ratios of times, round by round, and budgets. These are not reached; HTTP is server CPU.
+The targets are in bench/report/targets.go: ratios of times, and budgets. HTTP is server CPU.
 
 {{.Targets}}
 ## A hit on one hot key
 
-Wall time per hit. The time of a hit is an argument and advances by a second every 65,536 hits, except where a design reads the clock.
+Wall time per hit. The time advances by a second every 65,536 hits, except where a design reads the clock.
 
 {{.Hot}}
-{{.Processors}}
-## A count
+{{.Processors}}## A count
 
-Nanoseconds, after a week with a hit every second. *Still* repeats the same query. *A hit between* adds a hit in the same second before every count.
-*A second between* adds a hit in the next second. The hit is included in the time. Each textbook counter is built for one window; Weir answers all windows from the same memory.
+Nanoseconds, after a week with a hit every second. *Still* repeats the query. *A hit between* includes a hit in the same second before every count,
+*a second between* a hit in the next second. Each textbook counter is built for one window; Weir answers all windows from the same memory.
 
 {{.Read}}
 {{.ReadLost}}
 ## A hit on one of a million keys
 
-Wall time per hit. The floor is a look-up in a concurrent map and an atomic add. Keys exist and follow Zipf's law (1.1). Time advances every 2²⁰ hits unless
-stated otherwise.
+Wall time per hit. The floor is a look-up in a concurrent map and an atomic add. Keys follow Zipf's law (1.1). Time advances every 2²⁰ hits.
 
 {{.Keyed}}
 ## Error
 
-Hits by which the estimate differs from the true count, largest / mean, over the queries of one day. *Late* is the same day with the hits of each minute in
-random order. Weir is exact up to 300 s; beyond that, its error is in one edge slot of at most 1 % of the window. Weir's bounds held in every query.
+The most hits by which an estimate differs from the true count, over the queries of one day. *Late* is the same day with the hits of each minute in
+random order. Weir's bounds held in every query.
 
 {{.Error}}
 ## Memory
 
-Bytes for one more key, its name included. Sparse: 20 characters, ten hits in a day. Dense: a hit every second for a week. Every counter answers windows of up
-to a week.
+Bytes for one more key, its name of 20 characters included. Sparse: ten hits in a day. Dense: a hit every second for a week. Every counter answers windows of up to a week.
 
 {{.Memory}}
 {{.TenMillion}}
 ## Hits over HTTP
 
-Server CPU per hit for ` + "`POST /v1/hits`" + `, on two keep-alive connections: text batches of 1000 for a million keys (Zipf), and JSON requests of one hit for 100,000
-keys.
+Server CPU per hit for ` + "`POST /v1/hits`" + `, on two keep-alive connections: text batches of 1000 for a million keys (Zipf), and JSON requests of one hit for 100,000 keys.
 
 {{.HTTP}}
 ## A limit per key, a million keys
 
-Wall time per request. Keys exist and follow Zipf's law (1.1). A limit of 10/s denies most requests of the most frequent keys. What each limiter admits
-at worst: [adversary.md](adversary.md).
+Wall time per request, keys by Zipf's law (1.1). What each limiter admits at worst: [adversary.md](adversary.md).
 
 {{.Allow}}
 Bytes for one more key of 20 characters that has used its whole limit of one second:
@@ -130,8 +124,7 @@ Bytes for one more key of 20 characters that has used its whole limit of one sec
 {{.LimitMemory}}
 ## Decisions over HTTP
 
-Server CPU per ` + "`POST /v1/allow`" + ` in µs, on two keep-alive connections. Weir lets a small heap grow by 64 MiB before it is collected
-([deploy.md](deploy.md#memory)); the handler has Go's default.
+Server CPU per ` + "`POST /v1/allow`" + ` in µs, on two keep-alive connections. Weir collects a small heap more rarely than the handler does.
 
 {{.AllowHTTP}}
 ## A log of a million lines
@@ -172,7 +165,7 @@ func text(r *results, write func(io.Writer, *results)) string {
 // machineLine says when, where and with what was measured.
 func machineLine(r *results) string {
 	var parts []string
-	for _, key := range []string{"date", "commit", "processor", "memory", "system", "toolchain", "xsync", "victoriametrics", "ratecounter", "awk", "goaccess"} {
+	for _, key := range []string{"date", "commit", "processor", "system", "toolchain", "xsync", "victoriametrics", "ratecounter", "awk", "goaccess"} {
 		value := r.machine[key]
 		if key == "awk" { // its version alone
 			value, _, _ = strings.Cut(value, ", ")
@@ -185,4 +178,4 @@ func machineLine(r *results) string {
 }
 
 // machineWords stand before the values that do not explain themselves.
-var machineWords = map[string]string{"commit": "commit", "memory": "memory", "xsync": "xsync", "victoriametrics": "VictoriaMetrics", "ratecounter": "ratecounter"}
+var machineWords = map[string]string{"commit": "commit", "xsync": "xsync", "victoriametrics": "VictoriaMetrics", "ratecounter": "ratecounter"}

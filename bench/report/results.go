@@ -112,7 +112,7 @@ func (s sample) median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// String returns the median and the largest deviation from it, or a dash for what was not measured.
+// String returns the median, with the largest deviation from it if that is above 10 %, or a dash for what was not measured.
 func (s sample) String() string {
 	switch len(s) {
 	case 0:
@@ -124,7 +124,11 @@ func (s sample) String() string {
 	if median == 0 {
 		return fmt.Sprintf("%s (%s..%s)", number(median), number(slices.Min(s)), number(slices.Max(s)))
 	}
-	return fmt.Sprintf("%s\u00a0±%.0f%%", number(median), 100*max(median-slices.Min(s), slices.Max(s)-median)/median)
+	deviation := fmt.Sprintf("%.0f", 100*max(median-slices.Min(s), slices.Max(s)-median)/median)
+	if len(deviation) == 1 || deviation == "10" {
+		return number(median)
+	}
+	return number(median) + "\u00a0±" + deviation + "%"
 }
 
 // number has three digits that count.

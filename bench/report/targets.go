@@ -23,14 +23,11 @@ func (t target) limitText() string {
 	return sign + " " + number(t.limit) + t.unit
 }
 
-func (t target) verdict() string {
-	switch {
-	case len(t.measured) == 0:
-		return "not measured"
-	case t.atLeast && t.measured.median() >= t.limit, !t.atLeast && t.measured.median() <= t.limit:
-		return "reached"
+func (t target) reached() bool {
+	if len(t.measured) == 0 {
+		return false
 	}
-	return "**not reached**"
+	return t.measured.median() == t.limit || t.measured.median() > t.limit == t.atLeast
 }
 
 func targets(r *results) []target {
@@ -121,27 +118,25 @@ func slowestRead(r *results) sample {
 
 // writeTargets writes how many targets are reached, and a table of the others.
 func writeTargets(w io.Writer, r *results) {
-	reached, unmeasured, all := 0, 0, targets(r)
+	reached, all := 0, targets(r)
 	for _, t := range all {
-		switch t.verdict() {
-		case "reached":
+		if t.reached() {
 			reached++
-		case "not measured":
-			unmeasured++
 		}
 	}
-	fmt.Fprintf(w, "%d of %d reached, %d not reached, %d not measured.\n", reached, len(all), len(all)-reached-unmeasured, unmeasured)
 	if reached == len(all) {
+		fmt.Fprintln(w, "All are reached.")
 		return
 	}
-	fmt.Fprint(w, "\n| what | measured | target | |\n| --- | --- | --- | --- |\n")
+	fmt.Fprintf(w, "%d of %d reached; not these:\n\n", reached, len(all))
+	header(w, "what", "measured", "target")
 	for _, t := range all {
 		unit := t.unit
 		if len(t.measured) == 0 {
 			unit = ""
 		}
-		if t.verdict() != "reached" {
-			fmt.Fprintf(w, "| %s | %s%s | %s | %s |\n", t.what, t.measured, unit, t.limitText(), t.verdict())
+		if !t.reached() {
+			row(w, t.what, t.measured.String()+unit, t.limitText())
 		}
 	}
 }
