@@ -96,7 +96,7 @@ type load struct {
 	keys, writers int
 }
 
-var loads = []load{{1, 1}, {1, 8}, {1, 64}, {100_000, 8}}
+var loads = []load{{1, 1}, {1, 64}, {100_000, 8}}
 
 // row is one measurement.
 type row struct {

@@ -27,7 +27,7 @@ func writePage(where string, cfg settings, rows []row, took time.Duration) strin
 
 Written by `+"`make bench-sql`"+`. %[1]s, in %[5]v. Load average: %[2]s at the start, %[3]s at the end.
 
-The textbook's counters are rows of a SQL table. Here the same hits are counted that way, and by Weir with its [history](history.md) in the same database. Servers are Debian's, on loopback,
+The same hits are counted in rows of a SQL table, as textbooks do, and by Weir with its [history](history.md) in the same database. Servers are Debian's, on loopback,
 and commits wait for the disk. Each measurement sends hits for %[6]v and compares the sum in the table with what was sent. Keys are drawn uniformly.
 
 - (a) `+"`UPDATE ... SET n = n + 1`"+` in a transaction per hit.
@@ -35,8 +35,7 @@ and commits wait for the disk. Each measurement sends hits for %[6]v and compare
 - (c) `+"`INSERT ... ON CONFLICT DO UPDATE`"+` (MariaDB: `+"`ON DUPLICATE KEY UPDATE`"+`) per hit.
 - (d) Hits summed up in the program, 1,000 per upsert. A crash loses the rest.
 - (e) As (c), with one row per writer and key.
-- (f) Weir's writer of history, from an engine in the same program, every %[4]v. The journal has each hit on disk within 100 ms, and a batch has one row per key and hour: with one hot key, this
-  measures the engine.
+- (f) Weir's writer of history, from an engine in the same program, every %[4]v. A batch has one row per key and hour: with one hot key, this measures the engine.
 - (g) The same with requests of 1,000 hits to `+"`weir serve --history-url`"+`, each answered once its hits are on disk.
 
 Cells are hits/s, and in brackets the CPU of all processes for one hit in µs, the senders included; for (b) also the retries per hit. SQLite has one connection for all writers.
@@ -70,7 +69,8 @@ Cells are hits/s, and in brackets the CPU of all processes for one hit in µs, t
 				cells += " |"
 			}
 			if strings.Trim(cells, " |") != "" {
-				fmt.Fprintf(&b, "| %s |%s\n", way, cells)
+				letter, _, _ := strings.Cut(way, " ") // explained above
+				fmt.Fprintf(&b, "| %s |%s\n", letter, cells)
 			}
 		}
 		b.WriteString("\n")

@@ -27,7 +27,7 @@ func TestWaysCountEveryHit(t *testing.T) {
 	}
 	page := writePage("here", cfg, rows, time.Second)
 	for _, r := range rows {
-		if strings.Count(page, "| "+r.way+" |") != 1 { // of the load that the page is about
+		if letter, _, _ := strings.Cut(r.way, " "); strings.Count(page, "| "+letter+" |") != 1 { // of the load that the page is about
 			t.Errorf("%s is not on the page once", r.way)
 		}
 	}
