@@ -13,7 +13,7 @@ func TestWaysCountEveryHit(t *testing.T) {
 	d := &database{name: "SQLite", dir: scratch, placed: asIs, upsert: databases("")[2].upsert}
 	cfg := settings{scratch: scratch, each: 20 * time.Millisecond, busy: busy()}
 	var rows []row
-	for _, l := range []load{{1, 8}, {1000, 2}} {
+	for _, l := range []load{{1, 64}, {1000, 2}} {
 		take := func(r row, err error) { // they compare the tables with what was sent
 			if err != nil {
 				t.Fatal(err)
