@@ -5,16 +5,15 @@
 // questions are declared in the parts, and those of answers in package api.
 //
 // Invariants. A method returns answers of package api, ready to be written, and fails
-// with an *Error alone, whose Code a door maps to its protocol once. No method waits
-// longer than its context. Whatever may be used up has a Pool: a door takes a place of
+// with an *api.Error alone, whose Code a listener maps to its protocol once. No method waits
+// longer than its context. Whatever may be used up has a Pool: a listener takes a place of
 // Pools.Questions or Pools.Admin before it asks, and keeps it until its client has taken
-// the answer; only the door knows when that is. Whether there is a journal, or a cluster, is asked
-// once, in New: packages storage and sources have an implementation for each.
+// the answer; only the listener knows when that is.
 //
-// Neighbours. Below are the engine and the policies; journal and cluster are known by
-// the interfaces of package backend and Answers, which whoever wires them implements. No
-// protocol is known here: neither net/http nor a framework is imported. A room imports the smaller ones
-// that it needs, and no other of the six; none imports this package.
+// Below are the engine and the policies. The journal, the cluster, regions and history are known by the interfaces that the
+// parts declare (ingest.Journal, queries.Cluster, ...), which they implement: they answer with types of package api, and fail
+// with *api.Error where a client is to know why. No protocol is known here: neither net/http nor a framework is imported.
+// No part imports this package.
 package service
 
 import (

@@ -134,7 +134,7 @@ func TestSupport(t *testing.T) {
 		RESERVE nobody UNSETTLED returned -> [nil [1 nil 0 0 nil]]
 		SETTLE r1 1 -> [1 0]
 		SETTLE r1 0 -> [0 0]
-		SETTLE r2 1 -> -ERR unknown_reservation: no reservation r2 is known here: its ttl is over, or another node has made it a moment ago
+		SETTLE r2 1 -> -ERR unknown_reservation: no reservation r2 is known: its ttl is over, or the node that made it does not answer
 		RESERVE login:c:x ID r3 -> ["r3" [1 0 0 60000 "login"]]
 		SETTLE r3 2 -> [0 1]
 		RESERVE login:d:x ID r4 -> ["r4" [1 1 0 60000 "login"]]
