@@ -1,102 +1,10 @@
-// Package weir counts hits in rolling windows: how many in the last second, five
-// minutes, week, per key. A [Counter] counts one thing, an [Engine] counts many
-// keys within a memory budget. Both are safe for use by many goroutines, and
-// take no lock for a hit that happens in the current second.
-//
-// A window is the half-open interval (at-w, at], w from one second to a billion
-// seconds. Slots are a second wide, so time is cut to whole seconds: a hit at
-// 12:00:00.9 lies in the second 12:00:00. Every answer is a [Count] with bounds
-// that hold: exact up to 300 s, with at most 1 % of the window in doubt beyond, and
-// with no upper bound where the window reaches back beyond the retention.
-//
-// To keep what is counted through a crash, and to count on several nodes together, a
-// program starts package node, which is a whole server, in place of an engine.
 package weir
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/window"
+	"github.com/weir-counter/weir/internal/engine"
 )
-
-const (
-	// AllKeys is the reserved key under which every hit of an engine is
-	// counted too, but those of keys that begin with SeparatePrefix. It can be
-	// read, but neither hit nor deleted.
-	AllKeys = "*"
-
-	// MaxKeyBytes is the longest key, in bytes.
-	MaxKeyBytes = 512
-
-	// MaxHits is the largest n of one hit, some 10^12, so that no few hits can
-	// fill a counter for good: counts saturate at 2^64-1.
-	MaxHits = 1 << 40
-
-	// MaxWindow is the longest window and the longest retention: a billion
-	// seconds, 31.7 years.
-	MaxWindow = window.MaxSeconds * time.Second
-)
-
-// SeparatePrefix begins the keys that are counted separately: AllKeys has none of their
-// hits, nor have Stats, and Top and Keys list them only where the prefix that is
-// asked for begins with it. Package policy counts its decisions under such keys,
-// and a decision is no hit of anybody's.
-//
-// It depends on the key alone, so that all nodes, snapshots and restarts agree.
-// In all else they are keys as any others: they are journaled, audited, evicted.
-const SeparatePrefix = "limit:"
-
-// Count is the answer to "how many hits": Lower <= truth <= Upper, and
-// Estimate between them. Truth is the hits that were taken. Where it may be any
-// number from Lower up, HasUpper is false.
-type Count = window.Count
-
-// Rate is a Count per second of its window: Lower <= truth <= Upper, and Estimate
-// between them.
-type Rate = window.Rate
-
-// Outcome says what became of a hit.
-type Outcome = window.Outcome
-
-// The outcomes of a hit.
-const (
-	Refused = window.Refused // not counted: the error says why; nothing changed
-	Counted = window.Counted // in its slot
-	Late    = window.Late    // in its slot, but its key has seen a newer second
-	TooLate = window.TooLate // refused: older than the retention; nothing changed
-	// ForHistory: older than the retention, and taken for the history of the server that the
-	// engine is of. No window changed.
-	ForHistory = window.ForHistory
-)
-
-// wholeSeconds turns the length of a window into seconds.
-func wholeSeconds(field string, w time.Duration) (int64, error) {
-	if seconds := w / time.Second; seconds*time.Second == w && 1 <= seconds && seconds <= window.MaxSeconds {
-		return int64(seconds), nil
-	}
-	return 0, windowError(field, w)
-}
-
-func windowError(field string, w time.Duration) error {
-	return &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s (31.7 years)"}
-}
-
-// checkHit refuses what no counter takes.
-func checkHit(second int64, n uint64) error {
-	if n-1 < MaxHits && uint64(second) <= window.MaxTime { // n = 0 and times before 1970 wrap around
-		return nil
-	}
-	return hitError(second, n)
-}
-
-func hitError(second int64, n uint64) error {
-	if n-1 >= MaxHits {
-		return &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d: must be 1 to %d", n, uint64(MaxHits))}
-	}
-	return &Error{CodeInvalidTime, "at", "at is before 1970 or after 2514: check its unit, Unix times are in seconds"}
-}
 
 // Config sets up an Engine. The zero Config is valid: each field says what its
 // zero means.
@@ -119,10 +27,9 @@ type Config struct {
 	// are refused. 0: 256 MiB.
 	LimitMemory int64
 
-	// OnceMemory is the budget for the receipts of Once that this engine gives within
-	// OnceSeconds, in bytes, at least 64 KiB: 160 for each, its key and its answer. Those
-	// of other nodes, and of earlier lives, have twice as much beside it. 0: 64 MiB, some
-	// 400 requests a second.
+	// OnceMemory is the budget of a server (package node) for the answers to requests with an
+	// idempotency key of the last ten minutes, in bytes, at least 64 KiB. Answers of other
+	// nodes may take twice as much. 0: 64 MiB, some 400 requests a second.
 	OnceMemory int64
 
 	// Clock says what "now" is.
@@ -132,148 +39,50 @@ type Config struct {
 	// later ones are refused. Less than the retention. 0: 5 s.
 	MaxAhead time.Duration
 
-	// Gather makes the engine keep every new hit for a journal as well, which
-	// takes it by Cut. Without a journal that does, leave it false.
+	// Gather keeps every new hit for the journal of a server. Package node sets it; leave it false.
 	Gather bool
 
-	// MaxWaiting is how many deltas and filled live cells may wait for Cut, one
-	// for each key and second that was hit. When there are more, hits
-	// are refused with CodeOverloaded until Cut was called. 0: 4 million, some
-	// 128 MiB.
+	// MaxWaiting is how many hits, summed by key and second, may wait for the journal of a
+	// server; hits beyond it are refused with CodeOverloaded. 0: 4 million, some 128 MiB.
 	MaxWaiting int64
 
-	// Now is the wall clock, in place of the system's, and the clock of limits, in
-	// place of a monotonic one. nil: the system's.
+	// Now is the wall clock, and the clock of limits, for tests. nil: the system's.
 	Now func() time.Time
 
-	// Elapsed is the clock of limits, in place of the system's monotonic one: the time
-	// since any beginning, which never runs back, whatever Now does. nil: by Now, or the
-	// system's.
+	// Elapsed is the clock of limits, for tests: the time since any beginning. It never runs
+	// back, whatever Now does. nil: by Now, or the system's monotonic clock.
 	Elapsed func() time.Duration
 }
 
 // Clock says what an engine means by "now".
-type Clock uint8
+type Clock = engine.Clock
 
 const (
 	// WallClock: now is the time of day.
-	WallClock Clock = iota
-	// EventClock: now is the second of the newest hit, for replaying logs and
-	// for tests.
-	EventClock
+	WallClock = engine.WallClock
+	// EventClock: now is the second of the newest hit, for replaying logs and for tests.
+	EventClock = engine.EventClock
 )
 
-const (
-	defaultPartitions = 256
-	maxPartitions     = 1 << 16
-	defaultMemory     = 1 << 30
-	partitionMemory   = 64 << 10 // of the budget, at least
-	defaultLimitBytes = 256 << 20
-	minLimitBytes     = 64 << 10
-	defaultOnceBytes  = 64 << 20
-	defaultMaxAhead   = 5 * time.Second
-	defaultMaxWaiting = 4 << 20
-)
+// Stats are an engine's figures since it was made. Hits are weighted by their n.
+type Stats struct {
+	Hits        uint64 // counted, late ones included
+	Late        uint64 // counted though their key had seen a newer second
+	TooLate     uint64 // refused: older than the retention
+	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
 
-// Validate returns an *Error of CodeInvalidConfig that names the first field outside what
-// it may be. New does the same: this is for code that opens other things before it.
-func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
+	Keys        int
+	EvictedKeys uint64 // left because the memory budget was full
+	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
+	ExpiredKeys uint64 // left because their newest hit was older than the retention
 
-func (cfg Config) withDefaults() Config {
-	if cfg.Partitions == 0 {
-		cfg.Partitions = defaultPartitions
-	}
-	if cfg.Retention == 0 {
-		cfg.Retention = window.DefaultRetention * time.Second
-	}
-	if cfg.Retention > 0 && cfg.Retention < window.MinRetention*time.Second && cfg.Retention%time.Second == 0 {
-		cfg.Retention = window.MinRetention * time.Second
-	}
-	if cfg.Memory == 0 {
-		cfg.Memory = defaultMemory
-	}
-	if cfg.LimitMemory == 0 {
-		cfg.LimitMemory = defaultLimitBytes
-	}
-	if cfg.OnceMemory == 0 {
-		cfg.OnceMemory = defaultOnceBytes
-	}
-	if cfg.MaxWaiting == 0 {
-		cfg.MaxWaiting = defaultMaxWaiting
-	}
-	if cfg.MaxAhead == 0 {
-		cfg.MaxAhead = defaultMaxAhead
-	}
-	return cfg
+	LimitStates  int    // keys with limits in use, counted for each limit, and some that are no longer
+	LimitBytes   int64  // memory of LimitStates
+	LimitBudget  int64  // Config.LimitMemory
+	LimitRefused uint64 // requests whose limit found no memory
+
+	Bytes        int64     // of tables, keys and windows
+	MemoryBudget int64     // Config.Memory
+	Partitions   int       // Config.Partitions
+	Newest       time.Time // second of the newest hit; the zero Time before the first
 }
-
-func (cfg Config) validate() error {
-	bad := func(field string, value any, must string) error {
-		return &Error{CodeInvalidConfig, field, fmt.Sprintf("%s of %v: must be %s", field, value, must)}
-	}
-	if _, err := wholeSeconds("Retention", cfg.Retention); err != nil {
-		return bad("Retention", cfg.Retention, "whole seconds from 1s to 1000000000s (31.7 years)")
-	}
-	switch p := cfg.Partitions; {
-	case p < 1 || p > maxPartitions || p&(p-1) != 0:
-		return bad("Partitions", p, "a power of two from 1 to 65536")
-	case cfg.Memory < int64(cfg.Partitions)*partitionMemory:
-		return bad("Memory", units.FormatSize(cfg.Memory), fmt.Sprintf("at least %s (64KiB for each partition)", units.FormatSize(int64(cfg.Partitions)*partitionMemory)))
-	case cfg.LimitMemory < minLimitBytes:
-		return bad("LimitMemory", units.FormatSize(cfg.LimitMemory), "at least 64KiB")
-	case cfg.OnceMemory < minLimitBytes:
-		return bad("OnceMemory", units.FormatSize(cfg.OnceMemory), "at least 64KiB")
-	case cfg.Clock > EventClock:
-		return bad("Clock", cfg.Clock, "WallClock or EventClock")
-	case cfg.MaxWaiting < 1:
-		return bad("MaxWaiting", cfg.MaxWaiting, "at least 1 delta")
-	case cfg.MaxAhead < 0 || cfg.MaxAhead >= cfg.Retention:
-		return bad("MaxAhead", cfg.MaxAhead, "from 0s to less than the retention")
-	}
-	return nil
-}
-
-// Code names one kind of failure. Codes are stable: clients may branch on
-// them, and every protocol maps each code exactly once.
-type Code string
-
-// The codes that the engine and the counter give.
-const (
-	CodeInvalidKey    Code = "invalid_key"      // a key that is empty or longer than MaxKeyBytes
-	CodeReservedKey   Code = "reserved_key"     // a hit or a delete on AllKeys
-	CodeInvalidCount  Code = "invalid_count"    // a hit of n = 0
-	CodeInvalidTime   Code = "invalid_time"     // a time before 1970 or after window.MaxTime
-	CodeTooLate       Code = "too_late"         // a hit now, by a clock that has run back for longer than the retention
-	CodeTooFarAhead   Code = "too_far_ahead"    // a hit beyond the engine's clock plus MaxAhead
-	CodeInvalidWindow Code = "invalid_window"   // a window that is not whole seconds within 1 s to 1e9 s
-	CodeInvalidRange  Code = "invalid_range"    // a series or page with impossible limits
-	CodeInvalidLimit  Code = "invalid_limit"    // a limit outside what it may be
-	CodeInvalidConfig Code = "invalid_config"   // a Config field outside what it may be
-	CodeOverloaded    Code = "overloaded"       // hits wait for the journal and MaxWaiting is reached: retry later
-	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory has room for
-	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
-	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
-	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time
-	CodeClosed        Code = "closed"           // the engine was closed
-)
-
-// Error is the one error type of this package: what went wrong (Code), where
-// (Field, the name of the argument or setting, may be empty) and what to do
-// about it (Message).
-type Error struct {
-	Code    Code
-	Field   string
-	Message string
-}
-
-var errNotHeld = &Error{CodeNotHeld, "key", "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
-
-// ifHeld is errNotHeld for an answer about partitions that are not held.
-func ifHeld(held bool) error {
-	if !held {
-		return errNotHeld
-	}
-	return nil
-}
-
-func (e *Error) Error() string { return e.Message }

@@ -1,221 +1,159 @@
 package weir
 
 import (
-	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/internal/engine/admission"
-	"github.com/weir-counter/weir/internal/engine/keyspace"
-	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/window"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Engine counts hits per key, within a memory budget. It is safe for many
 // goroutines, and must be closed.
-type Engine struct {
-	engineSide
-
-	cfg      Config
-	clock    *keyspace.Clock
-	keys     *keyspace.Keyspace
-	total    Counter // AllKeys
-	evicted  evictedOfAll
-	receipts *keyspace.Receipts
-	limits   *admission.Table
-	side     side
-
-	refused refusals
-	past    atomic.Pointer[func(key string, second int64) bool] // what history keeps of hits that are too late; nil: nothing
-
-	closed  atomic.Bool
-	stop    context.CancelFunc
-	janitor sync.WaitGroup
-}
-
-// refusals count hits, weighted, that were late or not counted.
-type refusals struct{ late, tooLate, forHistory, tooFarAhead atomic.Uint64 }
+type Engine engine.Engine
 
 // New returns an Engine, or an Error with CodeInvalidConfig that names the
-// field. It starts one goroutine, the janitor, which Close ends.
+// field. It starts one goroutine, which Close ends.
 func New(cfg Config) (*Engine, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	empty, err := window.New(int64(cfg.Retention / time.Second))
-	if err != nil {
-		return nil, err
-	}
-	c := keyspace.NewClock(cfg.Clock == EventClock, cfg.Now, int64((cfg.MaxAhead+time.Second-1)/time.Second), int64(cfg.Retention/time.Second))
-	e := &Engine{
-		cfg:   cfg,
-		clock: c,
-		keys:  keyspace.New(keyspace.Config{Partitions: cfg.Partitions, Memory: cfg.Memory, Gather: cfg.Gather, MaxWaiting: cfg.MaxWaiting, Clock: c, Empty: empty}),
-		total: Counter{window: empty, clock: c},
-	}
-	e.limits = admission.New(cfg.Partitions, cfg.LimitMemory, cfg.Gather, keyspace.NewClockLimits(cfg.Now, cfg.Elapsed, &c.Wall))
-	e.receipts = keyspace.NewReceipts(cfg.OnceMemory, cfg.Gather, &e.limits.Clock)
-	e.side.engine = e
-	e.engineSide = replication.MakeSide(&e.side)
-	ctx, stop := context.WithCancel(context.Background())
-	e.stop = stop
-	e.janitor.Go(func() { e.keepHouse(ctx) })
-	return e, nil
+	e, err := engine.New(engine.Config(cfg))
+	return (*Engine)(e), err
 }
 
-// Close ends the janitor. Later hits are refused with CodeClosed; reads go on.
-func (e *Engine) Close() error {
-	e.closed.Store(true)
-	e.stop()
-	e.janitor.Wait()
-	return nil
-}
+func (e *Engine) inner() *engine.Engine { return (*engine.Engine)(e) }
+
+// Close ends the goroutine of New. Later hits are refused with CodeClosed; reads go on.
+func (e *Engine) Close() error { return e.inner().Close() }
 
 // Config is what the engine was made with, defaults filled in.
-func (e *Engine) Config() Config { return e.cfg }
+func (e *Engine) Config() Config { return Config(e.inner().Config()) }
 
 // Now is the engine's clock, in whole seconds: the time of day, or with
 // EventClock the second of the newest hit, the zero Time before the first.
-func (e *Engine) Now() time.Time {
-	if second := e.clock.Now(); second >= 0 {
-		return time.Unix(second, 0)
-	}
-	return time.Time{}
-}
-
-// sweepPeriod is how long one round of the janitor takes: a tenth of the
-// retention, within ten seconds and ten minutes, so that sweeping ten million
-// keys stays far below one per cent of a core.
-func (e *Engine) sweepPeriod() time.Duration {
-	return min(max(e.cfg.Retention/10, 10*time.Second), 10*time.Minute)
-}
-
-// keepHouse lets keys go whose retention is over and limits that are not in use,
-// and cools hot keys, until ctx is done. It looks at a few partitions a second.
-func (e *Engine) keepHouse(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	var due float64 // partitions
-	perTick := float64(e.cfg.Partitions) / e.sweepPeriod().Seconds()
-	for next, tick := 0, 0; ; tick++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		for due += perTick; due >= 1; due-- {
-			e.keys.Expire(next)
-			e.limits.Expire(next)
-			next = (next + 1) % e.cfg.Partitions
-		}
-		e.limits.Lapse()
-		if tick%10 == 9 {
-			e.keys.CoolDown()
-			e.lookAhead()
-		}
-	}
-}
-
-// lookAhead looks after what is ahead of the clock, which may have been set.
-func (e *Engine) lookAhead() {
-	e.keys.LookAhead()
-	e.total.keep()
-}
-
-// horizon is the second at which the retention begins: hits at it or before are
-// refused as too late, so that of a window which reaches back beyond it nobody
-// knows how many hits it should have.
-type horizon struct {
-	second, retention int64
-	slack             int64 // seconds by which the clocks of the node that asks and the one that answers may differ
-}
-
-// horizon is that of all keys, now.
-func (e *Engine) horizon() horizon {
-	return horizon{e.clock.Now() - e.clock.Retention, e.clock.Retention, e.clock.Ahead}
-}
-
-// limits the count of the window (at-seconds, at] to what is known. A window that
-// is not longer than the retention may begin a little before it: the second may
-// have changed since it was asked for, and of the hits that were taken it has all.
-func (h horizon) limits(c Count, at, seconds int64) Count {
-	from := max(at-seconds, -1) // nothing is before 1970
-	if from < h.second && (seconds > h.retention || from < h.second-h.slack) {
-		return c.AtLeast()
-	}
-	return c
-}
-
-// Stats are an engine's figures since it was made. Hits are weighted by their n.
-type Stats struct {
-	Hits        uint64 // counted, late ones included; without those of SeparatePrefix
-	Late        uint64 // counted though their key had seen a newer second
-	TooLate     uint64 // refused: older than the retention
-	ForHistory  uint64 // older than that, and taken for a history: not among Hits
-	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
-	Quarantined uint64 // brought by others, or by what was stored, minutes beyond that: they count when their second comes
-
-	NewestQuarantined time.Time // when, by the wall clock, the last of Ahead was brought; zero: none
-
-	Keys        int
-	HotKeys     int    // keys with stripes, because several cores hit them at once
-	EvictedKeys uint64 // left because the memory budget was full
-	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
-	ExpiredKeys uint64 // left because their newest hit was older than the retention
-
-	LimitStates  int   // keys with limits in use, counted for each limit, and some that are no longer
-	LimitBytes   int64 // of these
-	LimitBudget  int64
-	InlineBytes  int64  // of LimitBytes: of limits that requests bring along
-	InlineBudget int64  // of these
-	LimitRefused uint64 // requests that had no room for their state
-
-	OnceKeys        int    // receipts of Once that are kept, of all nodes
-	OnceBytes       int64  // of those that this engine gave
-	OnceBudget      int64  // of these
-	OnceOthersBytes int64  // of the others; twice OnceBudget at most
-	OnceRefused     uint64 // new keys that found no room
-	OnceDropped     uint64 // receipts of others that left before their time
-	OnceDropping    bool   // some of these would still be there
-
-	ClockCorrection  time.Duration // what a node of a cluster adds to its wall clock, as others say that it is wrong
-	LimitClockBehind time.Duration // by how much the time of day was set, corrected or stood still since the engine was made; limits are not wrong by it
-
-	Bytes        int64 // of tables, keys and windows
-	MemoryBudget int64 // bytes
-	Partitions   int
-	Waiting      int64     // deltas and filled live cells that wait for the journal
-	WaitingBytes int64     // what they take there, at most, and keys of the last cut if they are hit again
-	Newest       time.Time // second of the newest hit; the zero Time before the first
-}
+func (e *Engine) Now() time.Time { return e.inner().Now() }
 
 // Stats returns the figures; each is exact, but they are not taken at one instant.
-func (e *Engine) Stats() Stats {
-	k, l := e.keys.Stats(), e.limits.Stats()
-	s := Stats{
-		Keys: k.Keys, HotKeys: k.HotKeys, EvictedKeys: k.EvictedKeys, EvictedHits: k.EvictedHits, ExpiredKeys: k.ExpiredKeys,
-		Bytes: k.Bytes, Waiting: k.Waiting, WaitingBytes: k.WaitingBytes,
-		LimitStates: l.States, LimitBytes: l.Bytes, LimitBudget: l.Budget, InlineBytes: l.Inline, InlineBudget: l.InlineBudget, LimitRefused: l.Refused,
+func (e *Engine) Stats() Stats { return Stats(e.inner().Stats().Figures) }
 
-		Hits:         e.total.total(),
-		Late:         e.refused.late.Load(),
-		TooLate:      e.refused.tooLate.Load(),
-		ForHistory:   e.refused.forHistory.Load(),
-		TooFarAhead:  e.refused.tooFarAhead.Load(),
-		MemoryBudget: e.cfg.Memory,
-		Partitions:   e.cfg.Partitions,
+// Hit counts one hit of the key now. With EventClock now is the newest hit, or
+// the wall clock before the first.
+func (e *Engine) Hit(key string) error { return e.inner().HitN(key, 1) }
+
+// HitN counts n >= 1 hits of the key now.
+func (e *Engine) HitN(key string, n uint64) error { return e.inner().HitN(key, n) }
+
+// HitAt counts n >= 1 hits of the key at any time, in any order of times.
+// TooLate is an outcome, not an error; a time more than MaxAhead after the wall
+// clock is an error, CodeTooFarAhead, and changes nothing. HitAt does not keep
+// the key's bytes.
+//
+// Cost: a look-up and two atomic operations for a hit in the key's newest
+// second; else a lock on the key's partition and amortised O(1).
+func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
+	return e.inner().HitAt(at, key, n)
+}
+
+// Count answers how many hits the key has in the last w, up to Now. A key that
+// was never hit has none. AllKeys counts all hits, also of evicted and deleted keys.
+//
+// Where keys were evicted, Upper includes what a key may have had before. Where
+// the window reaches back beyond the retention, no upper bound is known: older
+// hits are refused, and those that were taken may have left.
+func (e *Engine) Count(key string, w time.Duration) (Count, error) { return e.inner().Count(key, w) }
+
+// CountAt answers how many hits the key has in (at-w, at]; at may lie in the
+// past. If at has a fraction of a second, the two seconds that the window cuts
+// are in doubt, and the bounds say so.
+//
+// Cost: a look-up, the partition's lock, and O(1), or up to some 200 pairs for a
+// sparse key.
+func (e *Engine) CountAt(at time.Time, key string, w time.Duration) (Count, error) {
+	return e.inner().CountAt(at, key, w)
+}
+
+// Rate is Count per second of w.
+func (e *Engine) Rate(key string, w time.Duration) (Rate, error) { return e.inner().Rate(key, w) }
+
+// RateAt is CountAt per second of w.
+func (e *Engine) RateAt(at time.Time, key string, w time.Duration) (Rate, error) {
+	return e.inner().RateAt(at, key, w)
+}
+
+// Series answers with the counts of consecutive windows of length step, the
+// first ending at from+step and the last at or before to: the bars of a chart.
+// from is cut to a whole second. Points within the key's newest 511 s are exact;
+// older ones are uncertain by up to 1 % of their age at both ends, and their bounds say so.
+//
+// At most MaxPoints, at least one; each costs what a Count does.
+func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {
+	return e.inner().Series(key, from, to, step)
+}
+
+// Top answers with the n keys, 1 to MaxList, that have most hits in (at-w, at]
+// by estimate, equal ones in order of their names. With a prefix, only keys that
+// begin with it. Keys without hits in the window and AllKeys are left out.
+// at is cut to a whole second.
+//
+// Cost: O(keys), one short lock for each key with the prefix, so that hits are
+// not held up.
+func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
+	return e.inner().Top(at, w, n, prefix)
+}
+
+// Keys answers with the first limit keys, 1 to MaxList, that begin with prefix
+// and come after the key after, in byte order. To page, pass the last key of the
+// answer before. O(keys); takes no lock.
+func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
+	return e.inner().Keys(prefix, after, limit)
+}
+
+// Has reports whether a key is in memory: it was hit, and was neither evicted nor deleted, nor
+// is its retention over. O(1), takes no lock.
+func (e *Engine) Has(key string) bool { return e.inner().Has(key) }
+
+// Delete forgets the key and its hits, and reports whether it was there. AllKeys
+// still counts them. A hit that comes later starts the key again.
+func (e *Engine) Delete(key string) (bool, error) { return e.inner().Delete(key) }
+
+// Limit returns the engine's limit of a name, 1 to MaxLimitNameBytes letters,
+// digits and any of ._/- long, for the keys that it is asked for. What a key has
+// used is kept by name: a limit made again under its name, with the same numbers or
+// others, grants no fresh allowance. Two that are in use at once under one name
+// count each other's admissions.
+func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) {
+	made, err := e.inner().Limit(name, l)
+	return (*KeyedLimit)(made), err
+}
+
+// Check is one limit that a request must pass.
+type Check struct {
+	Limit  *KeyedLimit
+	Key    string
+	N      uint64 // admissions that the request takes; 0 asks only
+	Shadow bool   // its verdict denies nothing
+}
+
+// TakeAll admits a request under several limits of the engine, all or none: if one
+// that is not Shadow denies it, nothing is taken of any. verdicts, of the length
+// of checks, gets what each limit says by itself. A check of a key and a limit's
+// name that came before asks for both together.
+//
+// The error is an Error with CodeInvalidKey, CodeInvalidCount for more than
+// MaxChecks, CodeInvalidLimit for none or another engine's, or CodeOverloaded (see
+// KeyedLimit.Take); nothing is taken then.
+// Cost: that of Take for each; it holds the locks of all keys' partitions.
+func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
+	return e.decide(checks, verdicts, true)
+}
+
+// PeekAll says what TakeAll would decide, and takes nothing.
+func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
+	return e.decide(checks, verdicts, false)
+}
+
+func (e *Engine) decide(checks []Check, verdicts []Verdict, take bool) (allowed bool, err error) {
+	var few [8]engine.Check // on the stack
+	list := few[:0]
+	for _, c := range checks {
+		list = append(list, engine.Check{Limit: (*engine.KeyedLimit)(c.Limit), Key: c.Key, N: c.N, Shadow: c.Shadow})
 	}
-	s.ClockCorrection, s.LimitClockBehind = e.side.ClockCorrection(), e.side.LimitClockBehind()
-	if hits, at := e.clock.Noted(); hits > 0 {
-		s.Quarantined, s.NewestQuarantined = hits, time.Unix(at, 0)
-	}
-	once := e.receipts.Stats()
-	s.OnceKeys, s.OnceBytes, s.OnceBudget, s.OnceOthersBytes = once.Keys, once.Own, once.Budget, once.Others
-	s.OnceRefused, s.OnceDropped, s.OnceDropping = once.Refused, once.Dropped, once.Dropping
-	if s.Hits > 0 {
-		s.Newest = time.Unix(e.total.newest(), 0)
-	}
-	return s
+	allowed, _, err = e.inner().DecideAll(list, nil, verdicts, take)
+	return allowed, err
 }

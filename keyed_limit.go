@@ -1,291 +1,102 @@
 package weir
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/internal/engine/admission"
-	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // KeyedLimit is a limit of an Engine that each key has for itself: 10 per second
-// for each user, say. It is safe for many goroutines.
-type KeyedLimit struct {
-	keyedSide
+// for each user, say. Engine.Limit makes it. It is safe for many goroutines.
+type KeyedLimit engine.KeyedLimit
 
-	engine    *Engine
-	name      *admission.Name // that its states are kept by
-	shown     string
-	journaled bool // whatever the period
-	strict    bool // one node decides for all, who may lend
-	leased    bool // strict, and that node lends
-	inline    bool
-	plan      atomic.Pointer[admission.Plan]
-}
-
-// MaxLimitNameBytes is the longest name of a limit, in bytes.
-const MaxLimitNameBytes = 64
-
-// Limit returns the engine's limit of a name, 1 to MaxLimitNameBytes letters,
-// digits and any of ._/- long, for the keys that it is asked for. What a key has
-// used is kept by name: a limit made again under its name, with the same numbers or
-// others, grants no fresh allowance. Two that are in use at once under one name
-// count each other's admissions.
-//
-// Limits with a period of a minute or more survive a restart, if a journal runs.
-func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) {
-	if err := checkLimitName(name); err != nil {
-		return nil, err
-	}
-	return e.keyedLimit(name, name, l, func(*KeyedLimit) {})
-}
-
-// keyedLimit makes the limit ready, under the name that its states are kept by.
-func (e *Engine) keyedLimit(name, shown string, l Limit, set func(made *KeyedLimit)) (*KeyedLimit, error) {
-	if _, err := limit.New(l); err != nil { // first: a limit that can't be holds no name
-		return nil, &Error{CodeInvalidLimit, "limit", err.Error()}
-	}
-	held, err := e.limits.Hold(name)
-	if err != nil {
-		return nil, limitError(err)
-	}
-	made := e.newKeyedLimit(held, shown)
-	set(made)
-	return made, made.SetLimit(l)
-}
-
-// InUse tells whether some key has used of the limit, or of another one of its
-// name.
-func (l *KeyedLimit) InUse() bool { return l.name.InUse() }
-
-// Release says that the limit is asked no more: its name is forgotten when no key
-// has it in use, and makes room for another. Without it, an engine takes 10,000
-// names.
-func (l *KeyedLimit) Release() {
-	l.engine.limits.Release(l.name)
-}
+func (l *KeyedLimit) inner() *engine.KeyedLimit { return (*engine.KeyedLimit)(l) }
 
 // Name is the limit's name, as it was given.
-func (l *KeyedLimit) Name() string { return l.shown }
+func (l *KeyedLimit) Name() string { return l.inner().Name() }
 
 // Limit is what each key may do, the burst filled in.
-func (l *KeyedLimit) Limit() Limit { return l.plan.Load().Limit() }
+func (l *KeyedLimit) Limit() Limit { return l.inner().Limit() }
 
 // SetLimit changes the limit of all keys while it is in use. It grants no fresh
 // allowance: what was admitted before counts under the new limit too.
-func (l *KeyedLimit) SetLimit(to Limit) error {
-	plan, err := limit.New(to)
-	if err != nil {
-		return &Error{CodeInvalidLimit, "limit", err.Error()}
-	}
-	made := l.engine.limits.NewPlan(l.name, plan, l.journaled, l.strict, l.inline)
-	l.plan.Store(made)
-	return nil
-}
+func (l *KeyedLimit) SetLimit(to Limit) error { return l.inner().SetLimit(to) }
+
+// Release says that the limit is asked no more: its name is forgotten when no key
+// has it in use, and another name may take its place. Without it, an engine takes 10,000
+// names.
+func (l *KeyedLimit) Release() { l.inner().Release() }
 
 // Allow admits one request of the key now, if its limit lets it. It is also false
 // for a key that no limit can be kept for: Take says why.
 //
 // Cost: a look-up under the lock of the key's partition; O(1). No allocation
 // but for a key whose limit was not in use.
-func (l *KeyedLimit) Allow(key string) bool { return l.AllowN(key, 1) }
+func (l *KeyedLimit) Allow(key string) bool { return l.inner().AllowN(key, 1) }
 
 // AllowN admits n requests of the key now, all or none.
-func (l *KeyedLimit) AllowN(key string, n uint64) bool {
-	if checkKey(key) != nil {
-		return false
-	}
-	return l.engine.limits.Allow(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n)
-}
+func (l *KeyedLimit) AllowN(key string, n uint64) bool { return l.inner().AllowN(key, n) }
 
 // Take admits n requests of the key now, all or none, and says what is left and
 // when to try again. A denied request uses nothing. The error is an Error with
 // CodeInvalidKey, or CodeOverloaded if LimitMemory is full of keys whose limits
-// are in use, so that no key is forgotten into a fresh allowance, or if a journal takes
-// no admissions.
-func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
-	if err := checkKey(key); err != nil {
-		return Verdict{}, err
-	}
-	v, err := l.engine.limits.Take(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n)
-	return v, limitError(err)
-}
+// are in use, so that no key is forgotten into a fresh allowance.
+func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) { return l.inner().Take(key, n) }
 
 // Peek says what Take would decide, and takes nothing. It needs no memory.
-func (l *KeyedLimit) Peek(key string, n uint64) (Verdict, error) {
-	if err := checkKey(key); err != nil {
-		return Verdict{}, err
-	}
-	return l.engine.limits.Peek(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n), nil
-}
+func (l *KeyedLimit) Peek(key string, n uint64) (Verdict, error) { return l.inner().Peek(key, n) }
 
-func checkLimitName(name string) error {
-	if !admission.IsLimitName(name) {
-		return &Error{CodeInvalidLimit, "limit", fmt.Sprintf("the name %.80q of a limit: must be 1 to %d letters, digits or any of ._/-", name, MaxLimitNameBytes)}
-	}
-	return nil
-}
+// Wait returns when a request of the key was admitted: it asks, and asks again when the limit
+// would let it pass. Calls of one key are not in order, and one may wait longer than later
+// ones. It fails at once if ctx would end before, and has taken nothing when it fails.
+func (l *KeyedLimit) Wait(ctx context.Context, key string) error { return l.inner().WaitN(ctx, key, 1) }
 
-// limitError is the error of a decision that there was no room, or no journal, for.
-func limitError(err error) error {
-	if full, ok := errors.AsType[*admission.OverloadedError](err); ok {
-		return &Error{CodeOverloaded, "limit", full.Message}
-	}
-	return err
-}
-
-// Check is one limit that a request must pass.
-type Check struct {
-	Limit  *KeyedLimit
-	Key    string
-	N      uint64 // admissions that the request takes; 0 asks only
-	Shadow bool   // its verdict denies nothing
-}
-
-// MaxChecks is how many limits one request may have.
-const MaxChecks = 64
-
-// TakeAll admits a request under several limits of the engine, all or none: if one
-// that is not Shadow denies it, nothing is taken of any. verdicts, of the length
-// of checks, gets what each limit says by itself. A check of a key and a limit's
-// name that came before asks for both together.
-//
-// The error is an Error with CodeInvalidKey, CodeInvalidCount for more than
-// MaxChecks, CodeInvalidLimit for none or another engine's, or CodeOverloaded (see
-// KeyedLimit.Take); nothing is taken then.
-// Cost: that of Take for each; it holds the locks of all keys' partitions.
-func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
-	allowed, _, err = e.decideAll(checks, nil, verdicts, true)
-	return allowed, err
-}
-
-// PeekAll says what TakeAll would decide, and takes nothing.
-func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
-	allowed, _, err = e.decideAll(checks, nil, verdicts, false)
-	return allowed, err
-}
-
-// decideAll is TakeAll or PeekAll; beside is nil, or has of each check what is out (internal/engine/side). at is when
-// it was decided, by the clock of limits.
-func (e *Engine) decideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
-	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
-		return false, 0, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
-	}
-	var room [admission.FewRequests]admission.Request // on the stack, where it is cleared each time
-	asked := room[:min(len(checks), admission.FewRequests)]
-	if len(checks) > admission.FewRequests {
-		asked = make([]admission.Request, len(checks))
-	}
-	for i, c := range checks {
-		if c.Limit == nil || c.Limit.engine != e {
-			return false, 0, &Error{CodeInvalidLimit, "limit", fmt.Sprintf("check %d has no limit of this engine: make it with its Limit method", i)}
-		}
-		if err := checkKey(c.Key); err != nil {
-			return false, 0, err
-		}
-		asked[i] = admission.Request{Plan: c.Limit.plan.Load(), Key: c.Key, N: c.N, Shadow: c.Shadow, Partition: e.keys.PartitionOf(c.Key)}
-		if beside != nil {
-			asked[i].Beside = beside[i]
-		}
-	}
-	allowed, at, err = e.limits.DecideAll(asked, verdicts, take)
-	return allowed, at, limitError(err)
-}
-
-func (s *limitSide) Known(key string, raw time.Time, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration) {
-	if checkKey(key) != nil {
-		return list, 0
-	}
-	return s.engine.limits.Known(s.plan.Load(), s.engine.keys.PartitionOf(key), key, raw, list)
-}
-
-// Wait returns when a request of the key was admitted: it asks, and asks again when the limit would let it pass. Calls of
-// one key are not in order, and one may wait longer than those that come after it. It fails at once if ctx would end
-// before, and has taken nothing when it fails.
-func (l *KeyedLimit) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
-
-// WaitN is Wait for n requests at once. More than the burst is an Error with CodeInvalidCount; others are those of Take.
+// WaitN is Wait for n requests at once. More than the burst is an Error with
+// CodeInvalidCount; others are as in Take.
 func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		v, err := l.Take(key, n)
-		switch {
-		case err != nil || v.Allowed:
-			return err
-		case v.Never:
-			return &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.Limit().Burst)}
-		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < v.RetryAfter {
-			return fmt.Errorf("the limit lets this pass in %v: %w", v.RetryAfter, context.DeadlineExceeded)
-		}
-		timer := time.NewTimer(max(v.RetryAfter, time.Millisecond))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
-	}
+	return l.inner().WaitN(ctx, key, n)
 }
 
-// KeyUse is what one key has used of its limit.
-type KeyUse struct {
-	Key       string
-	Limit     Limit // that the key was last asked by
-	Used      uint64
-	Remaining uint64
-	Reset     time.Duration // until the whole burst is there again
+// Refund gives back up to n admissions that the key took, all at one time, and returns
+// how many more are free because of it: fewer than n where some have left the window, or the
+// bucket has filled since. taken is by the time of day; the zero Time stands for the
+// newest admissions.
+func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64, err error) {
+	return l.inner().Refund(key, n, taken)
 }
 
-// Share is the part of the burst that is in use, 0 to 1.
-func (u KeyUse) Share() float64 { return float64(u.Used) / float64(u.Limit.Burst) }
+// Reset forgets what the key has used of all limits of the name: it has its whole burst
+// again. It reports whether there was something.
+func (l *KeyedLimit) Reset(key string) (was bool, err error) { return l.inner().Reset(key) }
 
-// Compare orders as Keys does: negative if u comes before o.
-func (u KeyUse) Compare(o KeyUse) int {
-	return cmp.Or(cmp.Compare(o.Share(), u.Share()), cmp.Compare(o.Used, u.Used), cmp.Compare(u.Key, o.Key))
+// Reservation describes admissions for what a request may need, to be settled once it is known
+// what it did need.
+type Reservation struct {
+	ID       string    // 1 to MaxReservationID bytes, another for each
+	Until    time.Time // it can be settled until then, at most MaxReservation from now
+	GiveBack bool      // what is not settled until then is given back; else it stays used
+	Content  uint64    // identifies what is asked for, if the ID may come again: another content is refused. 0: not checked
+}
+
+// Reserve is Take of n admissions of which Settle says later how many were used. The same ID
+// again, for the same key, takes nothing more; with another Content or n it is CodeKeyReused.
+func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, error) {
+	return l.inner().Reserve(key, n, engine.Reservation(r))
+}
+
+// Settle says how many of a reservation's admissions were used: the rest is given back, as
+// Refund does. With debt, use beyond the reservation always counts; without, only if the limit
+// has all of it left. counted is how many count as used; settling again returns the first
+// answer. known is false where there is no such reservation, or its time is over.
+func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (counted uint64, known bool, err error) {
+	done, err := l.inner().Settle(key, id, used, debt)
+	return done.Used, done.Known, err
 }
 
 // Keys returns the keys that have used most of the limit, as a share of their
-// burst, the fullest first: those at 1 are denied now. Keys that have used nothing
-// are left out. It is what this engine knows, of all partitions.
+// burst, the fullest first: a key at 1 is denied now. Keys that have used nothing
+// are left out.
 //
 // Cost: O(keys with limits in use), a partition at a time.
-func (l *KeyedLimit) Keys(most int) []KeyUse {
-	list := fullestUses{most: most}
-	for i := range l.engine.cfg.Partitions {
-		list.add(l.engine.limits, i, l.name)
-	}
-	return list.sorted()
-}
-
-// KeysInUse returns how many keys have used some of the limit and not got all of it back, as
-// far as this engine knows.
-//
-// Cost: O(keys with limits in use), a partition at a time.
-func (l *KeyedLimit) KeysInUse() (keys int) { return l.engine.limits.KeysInUse(l.name) }
-
-// fullestUses gathers the most of the uses that come first.
-type fullestUses struct {
-	most int
-	list []KeyUse
-}
-
-func (f *fullestUses) add(ls *admission.Table, partition int, name *admission.Name) {
-	ls.Uses(partition, name, func(u admission.KeyUse) { f.list = append(f.list, KeyUse(u)) })
-	if len(f.list) > 2*f.most+1024 {
-		f.sorted()
-	}
-}
-
-func (f *fullestUses) sorted() []KeyUse {
-	slices.SortFunc(f.list, KeyUse.Compare)
-	f.list = f.list[:min(len(f.list), max(f.most, 0))]
-	return f.list
-}
+func (l *KeyedLimit) Keys(most int) []KeyUse { return l.inner().Keys(most) }

@@ -21,17 +21,11 @@ type Limiter struct {
 	taken int64 // until when later requests were admitted in advance, ns since start
 }
 
-// Limit, Verdict and the algorithms are those of package limit.
-type (
-	Limit   = limit.Limit
-	Verdict = limit.Verdict
-)
-
 // NewLimiter returns a Limiter, or an error that names the field of l at fault.
 func NewLimiter(l Limit) (*Limiter, error) {
 	plan, err := limit.New(l)
 	if err != nil {
-		return nil, &Error{CodeInvalidLimit, "limit", err.Error()}
+		return nil, &Error{Code: CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	return &Limiter{start: time.Now(), plan: plan}, nil
 }
@@ -54,7 +48,7 @@ func (l *Limiter) Peek(n uint64) Verdict { return l.decide(n, (*limit.Plan).Peek
 func (l *Limiter) SetLimit(to Limit) error {
 	plan, err := limit.New(to)
 	if err != nil {
-		return &Error{CodeInvalidLimit, "limit", err.Error()}
+		return &Error{Code: CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +100,7 @@ func (l *Limiter) reserve(n uint64, most time.Duration) (time.Duration, error) {
 	from := max(now, l.taken)
 	v := l.plan.Peek(&l.state, from, n)
 	if v.Never {
-		return 0, &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.plan.Limit().Burst)}
+		return 0, &Error{Code: CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.plan.Limit().Burst)}
 	}
 	at := from + int64(v.RetryAfter)
 	wait := time.Duration(at - now)

@@ -149,3 +149,10 @@ func BenchmarkLimiterAllow(b *testing.B) {
 		}
 	})
 }
+
+func wantCode(t *testing.T, err error, code Code) {
+	t.Helper()
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != code || e.Message == "" {
+		t.Errorf("got error %v, want code %s", err, code)
+	}
+}

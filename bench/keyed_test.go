@@ -12,6 +12,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/textbook"
 	"github.com/weir-counter/weir/bench/traffic"
+	internalengine "github.com/weir-counter/weir/internal/engine"
 )
 
 const (
@@ -103,18 +104,19 @@ func keyedWeirBlocks(b *testing.B) share {
 	for _, key := range keys() {
 		engine.HitAt(time.Unix(now, 0), key, 1)
 	}
+	inner := (*internalengine.Engine)(engine) // Expect is for servers
 	keys, picks := keys(), picks()
 	return func(second int64, first, n int) {
 		at := time.Unix(second, 0)
 		var room [64]string
-		var expected [64]weir.Expected
+		var expected [64]internalengine.Expected
 		for ; n > 0; first, n = first+len(room), n-len(room) {
 			block := room[:min(n, len(room))]
 			for i := range block {
 				block[i] = keys[picks[(first+i)%keyedPicks]]
 			}
-			for _, key := range engine.Expect(expected[:0], block) {
-				engine.HitExpected(at, key, 1)
+			for _, key := range inner.Expect(expected[:0], block) {
+				inner.HitExpected(at, key, 1)
 			}
 		}
 	}

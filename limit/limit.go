@@ -12,6 +12,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -219,4 +220,21 @@ func (p *Plan) Known(s *State, now int64, f func(at int64, n uint64)) {
 	for _, a := range p.history(s, now, nil) {
 		f(a.at, a.n)
 	}
+}
+
+// KeyUse is what one key has used of its limit.
+type KeyUse struct {
+	Key       string
+	Limit     Limit // that the key was last asked by
+	Used      uint64
+	Remaining uint64
+	Reset     time.Duration // until the whole burst is there again
+}
+
+// Share is the part of the burst that is in use, 0 to 1.
+func (u KeyUse) Share() float64 { return float64(u.Used) / float64(u.Limit.Burst) }
+
+// Compare orders the keys that have used most of their limits first: negative if u comes before o.
+func (u KeyUse) Compare(o KeyUse) int {
+	return cmp.Or(cmp.Compare(o.Share(), u.Share()), cmp.Compare(o.Used, u.Used), cmp.Compare(u.Key, o.Key))
 }

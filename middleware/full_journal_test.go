@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // A journal that is full takes no admissions: requests are refused whatever Fail says, since a
@@ -34,7 +34,7 @@ func TestFullJournal(t *testing.T) {
 			why         string
 			kept, short int
 		}{{"", 200, 200}, {"full", 503, 200}, {"", 200, 200}} {
-			replication.Of(e).RefuseTakes(step.why)
+			(*engine.Engine)(e).RefuseTakes(step.why)
 			if kept, short := status("kept"), status("short"); kept != step.kept || short != step.short {
 				t.Errorf("fail %d, journal %q: %d and %d, want %d and %d", fail, step.why, kept, short, step.kept, step.short)
 			}

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/query"
 	"github.com/weir-counter/weir/internal/concurrency"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/region"
 )
 
@@ -29,22 +29,22 @@ const handOver = 2 * time.Second
 // limits for each other.
 type clustered struct{ durable }
 
-func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
-	if err := m.durable.open(ctx, engine, sockets, parts); err != nil {
+func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
+	if err := m.durable.open(ctx, e, sockets, parts); err != nil {
 		return err
 	}
 	sockets.Cluster = m.journal
 	sockets.settings = &membership.Settings{Conn: m.journal.Joined().Conn(), Log: m.log, Origin: m.journal.Origin(), Node: m.cfg.Journal.Join.Node}
-	if err := m.openLimits(ctx, engine, sockets, parts); err != nil {
+	if err := m.openLimits(ctx, e, sockets, parts); err != nil {
 		return err
 	}
-	return m.openRouter(engine, sockets, parts)
+	return m.openRouter(e, sockets, parts)
 }
 
 // openLimits makes this node one of those that decide limits for each other.
-func (m *clustered) openLimits(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	name := m.cfg.Journal.Join.Node
-	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: engine, Node: name, Logger: m.log})
+	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: e, Node: name, Logger: m.log})
 	if err != nil {
 		return err
 	}
@@ -82,10 +82,10 @@ func (m *clustered) awaitOwners(ctx context.Context, l *limits.Limits) {
 }
 
 // openRouter puts questions and decisions about keys that other nodes hold to them.
-func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *parts) error {
+func (m *clustered) openRouter(e *engine.Engine, sockets *sockets, parts *parts) error {
 	j := m.journal
 	r, err := query.Open(query.Config{
-		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
+		Engine: e, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
 		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log,
 		Freshness: j.Freshness,
 	})
@@ -137,7 +137,7 @@ func newOthers(of *region.Region) *others {
 // Counted allocates nothing, unless a region keeps hits for less than w: it is late then.
 func (o *others) Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error) {
 	late = o.late.Get(lateFor, o.ask)
-	err = o.of.Read(func(region string, e *weir.Engine) error {
+	err = o.of.Read(func(region string, e *engine.Engine) error {
 		c, err := e.CountAt(at, key, w)
 		lower += c.Lower
 		if c.HasUpper() {

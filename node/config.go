@@ -19,6 +19,7 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/envoy"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/server/resp"
@@ -248,7 +249,7 @@ func (cfg Config) validate() error {
 	if err := cfg.validateHistory(); err != nil {
 		return err
 	}
-	return in("Engine", cfg.Engine.Validate())
+	return in("Engine", engine.Config(cfg.Engine).Validate())
 }
 
 func (cfg Config) validateJournal() error {
@@ -275,13 +276,13 @@ func (cfg Config) validateJournal() error {
 	if err := as.Validate(); err != nil {
 		return settings.Invalid("Journal.Join", err.Error())
 	}
-	return in("Journal", cfg.Journal.FitsMemory(cfg.Engine))
+	return in("Journal", cfg.Journal.FitsMemory(engine.Config(cfg.Engine)))
 }
 
 // in names the part whose field is at fault.
 func in(part string, err error) error {
-	if of, ok := errors.AsType[*weir.Error](err); ok {
-		return &weir.Error{Code: of.Code, Field: part + "." + of.Field, Message: of.Message}
+	if of, ok := errors.AsType[*engine.Error](err); ok {
+		return &engine.Error{Code: of.Code, Field: part + "." + of.Field, Message: of.Message}
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weir-counter/weir"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/region"
 )
 
@@ -31,11 +31,11 @@ func (m *durable) err() error { return m.journal.Err() }
 
 // open listens before it opens the data directory, which may take long: until then the
 // address says so.
-func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+func (m *durable) open(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	if err := sockets.doors.listen(m.phase.now, parts); err != nil {
 		return err
 	}
-	if err := m.openJournal(ctx, engine); err != nil {
+	if err := m.openJournal(ctx, e); err != nil {
 		if ctx.Err() != nil {
 			m.log.Info("an interrupt came before the data directory was open")
 			return interrupted(ctx)
@@ -46,15 +46,15 @@ func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *socket
 	sockets.Journal, sockets.document = m.journal, m.journal.Policies()
 	sockets.Figures = append(sockets.Figures, func() any { return m.journal.Stats() })
 	if m.cfg.History.On {
-		if err := m.history.start(engine, m.journal, sockets, parts); err != nil {
+		if err := m.history.start(e, m.journal, sockets, parts); err != nil {
 			return err
 		}
 	}
-	return m.openRegion(ctx, engine, sockets, parts)
+	return m.openRegion(ctx, e, sockets, parts)
 }
 
 // openJournal brings engine to where the data directory left off.
-func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err error) {
+func (m *durable) openJournal(ctx context.Context, e *engine.Engine) (err error) {
 	cfg := m.cfg.Journal
 	if m.cfg.Regions.Region != "" {
 		cfg.OtherBytes = region.Config{LogBytes: m.cfg.Regions.LogBytes}.WithDefaults().LogBytes
@@ -64,13 +64,13 @@ func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err err
 	}
 	cfg.Join.Waiting = m.phase.say
 	if m.cfg.History.On {
-		m.history.engine = engine
+		m.history.engine = e
 		cfg.Needed = m.history.needed
 	}
 	m.log.Info("opening the data directory", "data", cfg.Dir)
 	began := time.Now()
 	told := began
-	m.journal, err = internaldurable.Open(ctx, engine, cfg, func(done, all uint64) {
+	m.journal, err = internaldurable.Open(ctx, e, cfg, func(done, all uint64) {
 		m.phase.replaying(done, all)
 		if time.Since(told) >= progressEvery {
 			told = time.Now()
@@ -81,7 +81,7 @@ func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err err
 		return err
 	}
 	m.log.Info("the data directory is open", "data", cfg.Dir, "took", time.Since(began).Round(time.Millisecond),
-		"replayed_flushes", m.journal.Stats().Replayed, "keys", engine.Stats().Keys, "flush_every", cfg.FlushEvery)
+		"replayed_flushes", m.journal.Stats().Replayed, "keys", e.Stats().Keys, "flush_every", cfg.FlushEvery)
 	return nil
 }
 
@@ -104,7 +104,7 @@ func interrupted(ctx context.Context) error {
 // ephemeral keeps hits in memory only.
 type ephemeral struct{ log *slog.Logger }
 
-func (m ephemeral) open(context.Context, *weir.Engine, *sockets, *parts) error {
+func (m ephemeral) open(context.Context, *engine.Engine, *sockets, *parts) error {
 	m.log.Warn("ephemeral: hits are kept in memory only, and are gone when this process ends")
 	return nil
 }

@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
 )
 
@@ -29,20 +28,20 @@ type historian struct {
 	log  *slog.Logger
 	open atomic.Pointer[history.History]
 
-	engine *weir.Engine // set before the journal is opened
+	engine *engine.Engine // set before the journal is opened
 }
 
 // needed is the first message of the journal that the history of some node needs: all, before it is open. With haste it is
 // the first one with hits that are older than the retention: snapshots do not have them.
 func (m *historian) needed(haste bool) (first uint64) {
 	if h := m.open.Load(); h != nil {
-		return h.Needed(haste, replication.Of(m.engine).PastUntil())
+		return h.Needed(haste, m.engine.PastUntil())
 	}
 	return 1
 }
 
 // start begins to write.
-func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, sockets *sockets, parts *parts) error {
+func (m *historian) start(e *engine.Engine, j *internaldurable.Journal, sockets *sockets, parts *parts) error {
 	cfg := m.cfg.History.Config
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
@@ -56,7 +55,7 @@ func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, socke
 		return err
 	}
 	m.open.Store(h)
-	replication.Of(engine).TakePast(h.Keeps)
+	e.TakePast(h.Keeps)
 	parts.opened(func(ctx context.Context) error {
 		m.finish(ctx, h)
 		return h.Close()

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
@@ -39,13 +39,13 @@ func TestHistoryOfThePast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if age := days - second/86400; age > 32 && outcome != weir.ForHistory || age < 30 && outcome == weir.ForHistory {
+			if age := days - second/86400; age > 32 && outcome != engine.ForHistory || age < 30 && outcome == engine.ForHistory {
 				t.Fatalf("a hit of %d days ago is %s", age, outcome)
 			}
 			want[key][second/86400] += hits
 			if key != "limit:x" {
 				want["*"][second/86400] += hits
-				if outcome != weir.ForHistory {
+				if outcome != engine.ForHistory {
 					inWindows += hits
 				}
 			}

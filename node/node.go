@@ -24,6 +24,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -35,7 +36,7 @@ import (
 type Node struct {
 	cfg        Config // defaults applied, valid
 	log        *slog.Logger
-	engine     *weir.Engine
+	engine     *engine.Engine
 	mode       mode
 	policyFile *access.PolicyFile // nil: there is none
 	locks      locks
@@ -98,7 +99,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err error) {
 	sockets := &sockets{doors: &n.doors, memory: &memoryNeeds{cfg: &n.cfg}}
 	sockets.memory.setRegions(0)
-	if n.engine, err = weir.New(n.cfg.Engine); err != nil {
+	if n.engine, err = engine.New(engine.Config(n.cfg.Engine)); err != nil {
 		return err
 	}
 	n.parts.opened(func(context.Context) error { return n.engine.Close() })
@@ -179,7 +180,7 @@ func (n *Node) Handler() http.Handler { return n.doors.handler() }
 // Engine is what counts: a program that embeds the node hits it directly. Of a cluster's
 // nodes, each counts its own hits there and has those of others a moment later; a key that
 // only others hold (Journal.Replicas) is asked for over HTTP.
-func (n *Node) Engine() *weir.Engine { return n.engine }
+func (n *Node) Engine() *weir.Engine { return (*weir.Engine)(n.engine) }
 
 // Reload reads the policy file, the tokens file and the certificates again, soon, and opens the
 // audit log again; the log says what became of it. What there is none of stays so.
@@ -265,7 +266,7 @@ func (p *phase) now() httpapi.Phase {
 type mode interface {
 	// open brings engine to where the node left off, fills sockets, and adds what it
 	// opened to parts, also when it fails. If ctx ends before, the error wraps its.
-	open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error
+	open(ctx context.Context, engine *engine.Engine, sockets *sockets, parts *parts) error
 	// failed is closed when the node can't go on, and err says why: a process that is
 	// started again can. nil: that never happens.
 	failed() <-chan struct{}

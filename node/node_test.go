@@ -18,6 +18,7 @@ import (
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
@@ -226,7 +227,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		change(&cfg)
 		_, err := node.Start(t.Context(), cfg)
 		for _, err := range []error{err, cfg.Validate()} {
-			if fault, ok := errors.AsType[*weir.Error](err); !ok || fault.Code != weir.CodeInvalidConfig || fault.Field != field {
+			if fault, ok := errors.AsType[*engine.Error](err); !ok || fault.Code != engine.CodeInvalidConfig || fault.Field != field {
 				t.Errorf("%s: %#v", field, err)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/region"
 	"github.com/weir-counter/weir/internal/settings"
 )
@@ -58,7 +58,7 @@ func (cfg *Config) regionConfig() (region.Config, error) {
 		}
 		to.Links = append(to.Links, region.Link{Region: name, URL: strings.TrimSuffix(at, "/"), Token: from.token(name)})
 	}
-	if err := to.Validate(cfg.Engine); err != nil {
+	if err := to.Validate(engine.Config(cfg.Engine)); err != nil {
 		return to, in("Regions", err)
 	}
 	var err error
@@ -139,7 +139,7 @@ func (r *Regions) transport() (http.RoundTripper, error) {
 }
 
 // openRegion makes the journal one of a region.
-func (m *durable) openRegion(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+func (m *durable) openRegion(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	if m.cfg.Regions.Region == "" {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (m *durable) openRegion(ctx context.Context, engine *weir.Engine, sockets *
 		return err
 	}
 	cfg.Others = sockets.memory.setRegions
-	r, err := region.Open(ctx, m.journal, engine.Config(), cfg)
+	r, err := region.Open(ctx, m.journal, e.Config(), cfg)
 	if err != nil {
 		if ctx.Err() != nil {
 			return interrupted(ctx)

@@ -11,9 +11,9 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/query"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/service"
@@ -33,22 +33,22 @@ func TestRoutedOverHTTP(t *testing.T) {
 	}
 	at, silent := time.Unix(1_769_860_800, 0), time.Unix(1_769_860_000, 0)
 	var urls []string
-	var engines []*weir.Engine
+	var engines []*engine.Engine
 	for i := range 2 {
-		engine, err := weir.New(weir.Config{Partitions: 4, Gather: true, Now: func() time.Time { return at }})
+		e, err := engine.New(engine.Config{Partitions: 4, Gather: true, Now: func() time.Time { return at }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { engine.Close() })
-		replication.Of(engine).Release(1 - i)
-		replication.Of(engine).Release(3 - i)
+		t.Cleanup(func() { e.Close() })
+		e.Release(1 - i)
+		e.Release(3 - i)
 		conn, err := nats.Connect("", nats.InProcessServer(broker))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(conn.Close)
 		r, err := query.Open(query.Config{
-			Engine: engine, Conn: conn, Self: fmt.Sprint("n", i),
+			Engine: e, Conn: conn, Self: fmt.Sprint("n", i),
 			Holders: func(partition int) []string { return []string{fmt.Sprint("n", partition%2)} },
 			Freshness: func() api.Freshness {
 				return api.Freshness{AsOf: api.Time{Time: silent}, Late: []api.Late{{Node: fmt.Sprint("late", i), Since: api.Time{Time: silent}}}}
@@ -59,7 +59,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 		}
 		t.Cleanup(r.Close)
 		answering, err := service.New(service.Backend{
-			Engine: engine, Answers: r, Figures: []func() any{func() any { return r.Stats() }},
+			Engine: e, Answers: r, Figures: []func() any{func() any { return r.Stats() }},
 		}, service.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 		}
 		hs := httptest.NewServer(s.Handler())
 		t.Cleanup(hs.Close)
-		engines, urls = append(engines, engine), append(urls, hs.URL)
+		engines, urls = append(engines, e), append(urls, hs.URL)
 	}
 	ask := func(method, url string, into any) int {
 		t.Helper()
@@ -93,8 +93,8 @@ func TestRoutedOverHTTP(t *testing.T) {
 	var keys []string
 	for i := range 20 {
 		key := fmt.Sprint("k", i)
-		partition := replication.Of(engines[0]).PartitionOf(key)
-		replication.Of(engines[partition%2]).Apply(partition, []replication.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
+		partition := engines[0].PartitionOf(key)
+		engines[partition%2].Apply(partition, []replication.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
 		keys = append(keys, "key="+key)
 	}
 	for i, url := range urls {

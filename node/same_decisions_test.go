@@ -20,10 +20,10 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"
@@ -282,13 +282,13 @@ func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) (sameD
 	}
 	key := "d:" + kind + "=a"
 	if name == "library" {
-		engine, err := weir.New(weir.Config{Now: clock})
+		e, err := engine.New(engine.Config{Now: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { engine.Close() })
+		t.Cleanup(func() { e.Close() })
 		of := set.Policies()[slices.IndexFunc(set.Policies(), func(p policy.Policy) bool { return p.Name == kind })]
-		kl, err := engine.Limit(kind, of.Limit)
+		kl, err := e.Limit(kind, of.Limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,24 +327,24 @@ func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) (sameD
 
 // byLibrary asks an engine of the test's own.
 type byLibrary struct {
-	limit *weir.KeyedLimit
+	limit *engine.KeyedLimit
 	key   string
 	now   func() time.Time
 }
 
 func (d *byLibrary) do(t *testing.T, at int, s sameStep) sameOutcome {
 	t.Helper()
-	var v weir.Verdict
+	var v engine.Verdict
 	var err error
 	switch s.op {
 	case "take":
 		v, err = d.limit.Take(d.key, s.n)
 	case "reserve":
-		v, err = d.limit.Reserve(d.key, s.n, weir.Reservation{ID: strconv.Itoa(at), Until: d.now().Add(20 * time.Second)})
+		v, err = d.limit.Reserve(d.key, s.n, engine.Reservation{ID: strconv.Itoa(at), Until: d.now().Add(20 * time.Second)})
 	case "refund":
 		var freed uint64
 		freed, err = d.limit.Refund(d.key, s.n, time.Time{})
-		v = weir.Verdict{Allowed: true, Remaining: freed}
+		v = engine.Verdict{Allowed: true, Remaining: freed}
 	case "settle":
 		made, err := d.limit.Settle(d.key, strconv.Itoa(s.of), s.n, false)
 		if err != nil {

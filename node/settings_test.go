@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -18,12 +18,12 @@ func TestSettingsOfACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := weir.New(weir.Config{})
+		e, err := engine.New(engine.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = engine.Close() })
-		live, err := admit.NewClusterLive(engine, set, admit.Cluster{})
+		t.Cleanup(func() { _ = e.Close() })
+		live, err := admit.NewClusterLive(e, set, admit.Cluster{})
 		if err != nil {
 			t.Fatal(err)
 		}

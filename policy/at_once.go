@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
@@ -56,11 +56,11 @@ type concurrencies struct {
 // Concurrencies lists the entries with max, in the order of the file.
 func (s *Set) Concurrencies() []Concurrency { return append([]Concurrency(nil), s.atOnce.list...) }
 
-// AtOnce lists the limits of how many at once that are for a key, or with a name that one. The error is a *weir.Error, or
+// AtOnce lists the limits of how many at once that are for a key, or with a name that one. The error is a *engine.Error, or
 // a *NamedError for a name that there is not, or that is not for the key.
 func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
-	if len(key) < 1 || len(key) > weir.MaxKeyBytes {
-		return nil, Failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), weir.MaxKeyBytes)
+	if len(key) < 1 || len(key) > engine.MaxKeyBytes {
+		return nil, Failure(engine.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), engine.MaxKeyBytes)
 	}
 	known := name == ""
 	for _, at := range s.atOnce.index.Candidates(key) {
@@ -71,16 +71,16 @@ func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 		}
 		known = true
 		counted := s.atOnce.templates[at].Key(key, &took)
-		if len(counted) > weir.MaxKeyBytes {
-			return nil, Failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), units.Excerpt(key), weir.MaxKeyBytes)
+		if len(counted) > engine.MaxKeyBytes {
+			return nil, Failure(engine.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), units.Excerpt(key), engine.MaxKeyBytes)
 		}
 		all = append(all, AtOnce{c.Name, counted, c.Max, c.TTL})
 	}
 	switch {
 	case !known:
-		return nil, &NamedError{name, Failure(weir.CodeInvalidLimit, "limit", "no limit %q of how many at once (max) is for key %q", units.Excerpt(name), units.Excerpt(key))}
-	case len(all) > weir.MaxChecks:
-		return nil, Failure(weir.CodeInvalidCount, "key", "more than %d limits are for key %q", weir.MaxChecks, units.Excerpt(key))
+		return nil, &NamedError{name, Failure(engine.CodeInvalidLimit, "limit", "no limit %q of how many at once (max) is for key %q", units.Excerpt(name), units.Excerpt(key))}
+	case len(all) > engine.MaxChecks:
+		return nil, Failure(engine.CodeInvalidCount, "key", "more than %d limits are for key %q", engine.MaxChecks, units.Excerpt(key))
 	}
 	return all, nil
 }
@@ -160,9 +160,9 @@ func (a Away) String() string {
 type overrides struct {
 	*parser
 	policy  *parsedPolicy
-	written weir.Limit // of the policy, the burst not filled in
-	limitOK bool       // the policy's limit is good
-	keysOK  bool       // its keys and by are good
+	written limit.Limit // of the policy, the burst not filled in
+	limitOK bool        // the policy's limit is good
+	keysOK  bool        // its keys and by are good
 	lines   map[string]int
 }
 
@@ -204,8 +204,8 @@ func (o *overrides) key(n *yaml.Node) string {
 	if !ok {
 		return ""
 	}
-	if len(key) < 1 || len(key) > weir.MaxKeyBytes {
-		o.fault(n.Line, "overrides.key", "%d bytes: a key has 1 to %d", len(key), weir.MaxKeyBytes)
+	if len(key) < 1 || len(key) > engine.MaxKeyBytes {
+		o.fault(n.Line, "overrides.key", "%d bytes: a key has 1 to %d", len(key), engine.MaxKeyBytes)
 		return ""
 	}
 	p := o.policy

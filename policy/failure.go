@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -21,18 +21,18 @@ func (s *Set) Unknown(name string) error {
 		own = "; a limit of the request's own needs per too: limit=" + units.Excerpt(name) + "&per=1m, or weir allow --n " + units.Excerpt(name) + " --per 1m"
 	}
 	if len(names) == 0 {
-		return Failure(weir.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", units.Excerpt(name), own)
+		return Failure(engine.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", units.Excerpt(name), own)
 	}
 	guess, more := units.DidYouMean(name, names), ""
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return Failure(weir.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", units.Excerpt(name), guess, strings.Join(names, ", "), more, own)
+	return Failure(engine.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", units.Excerpt(name), guess, strings.Join(names, ", "), more, own)
 }
 
 // NamedError is the error of a request that names a policy that there is not, or whose keys the
 // request's is none of. Its text tells names or keys of policies, which are not for everybody; it
-// wraps a *weir.Error.
+// wraps a *engine.Error.
 type NamedError struct {
 	Name string // as the request has it
 	Err  error
@@ -40,12 +40,12 @@ type NamedError struct {
 
 func (e *NamedError) Error() string { return e.Err.Error() }
 
-// Unwrap is the *weir.Error.
+// Unwrap is the *engine.Error.
 func (e *NamedError) Unwrap() error { return e.Err }
 
-// Failure is a *weir.Error about a field of a request.
-func Failure(code weir.Code, field, format string, args ...any) error {
-	return &weir.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
+// Failure is a *engine.Error about a field of a request.
+func Failure(code engine.Code, field, format string, args ...any) error {
+	return &engine.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
 // A Fault is one thing that is wrong with a policy file.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
@@ -171,7 +171,7 @@ func (p *parser) name(n *yaml.Node) string {
 	case !ok:
 		return ""
 	case !isName(name):
-		p.fault(n.Line, "name", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), weir.MaxLimitNameBytes)
+		p.fault(n.Line, "name", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), engine.MaxLimitNameBytes)
 	case strings.HasPrefix(name, InlinePrefix):
 		p.fault(n.Line, "name", "%q: names that begin with %s belong to limits that requests bring along: write another", name, InlinePrefix)
 	case p.byAPI && strings.HasPrefix(name, ListenerPrefix):
@@ -190,7 +190,7 @@ func isName(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= weir.MaxLimitNameBytes
+	return s != "" && len(s) <= engine.MaxLimitNameBytes
 }
 
 func (p *parser) keys(made *parsedPolicy, n *yaml.Node) bool {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -44,13 +43,13 @@ limits:
 	if err != nil {
 		t.Fatal(err)
 	}
-	gcra := func(n uint64, per time.Duration, burst uint64) weir.Limit {
-		return weir.Limit{N: n, Per: per, Burst: burst, Algorithm: limit.GCRA}
+	gcra := func(n uint64, per time.Duration, burst uint64) limit.Limit {
+		return limit.Limit{N: n, Per: per, Burst: burst, Algorithm: limit.GCRA}
 	}
 	want := []Policy{
-		{Name: "first", Keys: "*", Limit: weir.Limit{N: 1, Per: 250 * time.Millisecond, Burst: 1}, Where: limit.WhereLeased, Order: -1, Line: 17},
-		{Name: "login", Keys: "login:*", Limit: weir.Limit{N: 5, Per: time.Minute, Burst: 5}, Where: limit.WhereLeased, Line: 18,
-			Overrides: []Override{{"login:admin", weir.Limit{N: 100, Per: time.Minute, Burst: 100}, 22}}},
+		{Name: "first", Keys: "*", Limit: limit.Limit{N: 1, Per: 250 * time.Millisecond, Burst: 1}, Where: limit.WhereLeased, Order: -1, Line: 17},
+		{Name: "login", Keys: "login:*", Limit: limit.Limit{N: 5, Per: time.Minute, Burst: 5}, Where: limit.WhereLeased, Line: 18,
+			Overrides: []Override{{"login:admin", limit.Limit{N: 100, Per: time.Minute, Burst: 100}, 22}}},
 		{Name: "api", Keys: "api:{user}:*", By: "api:{user}", Limit: gcra(1000, 90*time.Minute, 50), Mode: Shadow, Where: limit.WhereLeased, Order: 10, Last: true, Line: 3,
 			Overrides: []Override{{"api:admin", gcra(10000, 90*time.Minute, 50), 14}, {"api:batch", gcra(1000, 24*time.Hour, 7), 16}}},
 	}

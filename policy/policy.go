@@ -35,7 +35,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
@@ -70,9 +70,9 @@ func (m Mode) String() string {
 // Policy is one entry of a file.
 type Policy struct {
 	Name      string
-	Keys      string     // the pattern of the request's keys
-	By        string     // the template of the key that is counted; "": the request's key
-	Limit     weir.Limit // the burst filled in
+	Keys      string      // the pattern of the request's keys
+	By        string      // the template of the key that is counted; "": the request's key
+	Limit     limit.Limit // the burst filled in
 	Mode      Mode
 	Where     limit.Where   // which nodes of a cluster count together
 	Parts     []Part        // of a limit over regions, which each keeps by Where; nil: it has none
@@ -105,7 +105,7 @@ func (p *Policy) ByOne() bool { return p.Where.ByOne() && !p.Global }
 // Override is another limit for one counted key.
 type Override struct {
 	Key   string
-	Limit weir.Limit // whole: what the file leaves out is the policy's
+	Limit limit.Limit // whole: what the file leaves out is the policy's
 	Line  int
 }
 
@@ -192,9 +192,9 @@ func (s *Set) Counts(name, key string) error {
 	}
 	switch p := &s.policies[at]; {
 	case p.By == "" && !s.patterns[at].Fits(key):
-		return Failure(weir.CodeInvalidKey, "key", "limit %s never counts key %q: its keys are %q", name, units.Excerpt(key), p.Keys)
+		return Failure(engine.CodeInvalidKey, "key", "limit %s never counts key %q: its keys are %q", name, units.Excerpt(key), p.Keys)
 	case p.By != "" && !s.templates[at].CanMake(key):
-		return Failure(weir.CodeInvalidKey, "key", "limit %s never counts key %q: it counts what `by: %q` makes of its keys, %q; write the key as it is counted", name, units.Excerpt(key), p.By, p.Keys)
+		return Failure(engine.CodeInvalidKey, "key", "limit %s never counts key %q: it counts what `by: %q` makes of its keys, %q; write the key as it is counted", name, units.Excerpt(key), p.By, p.Keys)
 	}
 	return nil
 }
@@ -202,8 +202,8 @@ func (s *Set) Counts(name, key string) error {
 // Match is one policy that is for a key.
 type Match struct {
 	Policy Policy
-	Key    string     // that is counted
-	Limit  weir.Limit // of that key, which may be overridden
+	Key    string      // that is counted
+	Limit  limit.Limit // of that key, which may be overridden
 }
 
 // Parts is what each region has of Limit, nil if it is not over regions.
@@ -219,7 +219,7 @@ func (m *Match) Parts() []Part {
 func (s *Set) Match(key string) (matches []Match) {
 	for _, at := range s.index.Candidates(key) {
 		var took pattern.Captures
-		if len(key) > weir.MaxKeyBytes || !s.patterns[at].Match(key, &took) {
+		if len(key) > engine.MaxKeyBytes || !s.patterns[at].Match(key, &took) {
 			continue
 		}
 		p := s.policies[at]
@@ -346,7 +346,7 @@ func (s *Set) covered(place int) string {
 	return ""
 }
 
-// MinDenyFor is the shortest Policy.DenyFor; the longest is weir.MaxBan.
+// MinDenyFor is the shortest Policy.DenyFor; the longest is engine.MaxBan.
 const MinDenyFor = time.Second
 
 // denyFor reads for how long a key that was over is denied.
@@ -362,7 +362,7 @@ func (p *parser) denyFor(n *yaml.Node) time.Duration {
 	switch {
 	case err != nil:
 		p.fault(n.Line, "deny_for", "%v", err)
-	case d < MinDenyFor || d > weir.MaxBan:
+	case d < MinDenyFor || d > engine.MaxBan:
 		p.fault(n.Line, "deny_for", "%s: must be 1s to 366d", units.FormatDuration(d))
 	}
 	return d

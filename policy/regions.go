@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
@@ -107,7 +107,7 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 		part := Part{Region: name.Value}
 		switch {
 		case name.Kind != yaml.ScalarNode || !isName(part.Region) || strings.Contains(part.Region, "/"):
-			p.fault(name.Line, "regions", "%s: a region's name is 1 to %d letters, digits, '-', '_' and '.'", kindText(name), weir.MaxLimitNameBytes)
+			p.fault(name.Line, "regions", "%s: a region's name is 1 to %d letters, digits, '-', '_' and '.'", kindText(name), engine.MaxLimitNameBytes)
 			continue
 		case slices.ContainsFunc(parts, func(other Part) bool { return other.Region == part.Region }):
 			p.fault(name.Line, "regions", "%s stands twice: remove one", part.Region)
@@ -143,11 +143,11 @@ func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
 // PartOf is a part of a limit, whose burst is filled in: so many of the burst, within the same interval. By rate
 // and burst apart, both rounded down, the interval could come out shorter, and the parts
 // together more than the whole.
-func PartOf(of weir.Limit, burst uint64) weir.Limit {
+func PartOf(of limit.Limit, burst uint64) limit.Limit {
 	if of.Calendar.Unit != limit.NoUnit {
-		return weir.Limit{N: burst, Calendar: of.Calendar}
+		return limit.Limit{N: burst, Calendar: of.Calendar}
 	}
-	return weir.Limit{N: burst, Burst: burst, Per: max(time.Millisecond, of.Interval()), Algorithm: of.Algorithm}
+	return limit.Limit{N: burst, Burst: burst, Per: max(time.Millisecond, of.Interval()), Algorithm: of.Algorithm}
 }
 
 // MinGlobalInterval is the shortest interval of a limit that regions share without parts: what others admitted is known
@@ -169,7 +169,7 @@ func (p *parser) checkGlobal(made *parsedPolicy, fields map[string]*yaml.Node, l
 }
 
 // checkGlobalInterval tells whether the interval of a limit is long enough for regions to share it without parts.
-func (p *parser) checkGlobalInterval(of weir.Limit, field string, line int) {
+func (p *parser) checkGlobalInterval(of limit.Limit, field string, line int) {
 	if of.Interval() < MinGlobalInterval {
 		p.fault(line, field, "the burst is back after %s: regions know of each other some seconds later, so a limit that they share without parts needs %s or more; write a longer per with as much more of limit and burst, or `regions` in place of `within: shared`", units.FormatDuration(of.Interval()), units.FormatDuration(MinGlobalInterval))
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
@@ -23,7 +23,7 @@ const (
 // limitFields reads limit, per and burst over what l has, and tells whether limit and per,
 // and whether burst is good by itself. What is not is told here, so that one fault hides
 // no other.
-func (p *parser) limitFields(l *weir.Limit, fields map[string]*yaml.Node, within string) (rateOK, burstOK bool) {
+func (p *parser) limitFields(l *limit.Limit, fields map[string]*yaml.Node, within string) (rateOK, burstOK bool) {
 	rateOK, burstOK = true, true
 	if n := fields["limit"]; n != nil {
 		l.N, rateOK = p.count(n, within+"limit", "limit: 100", mostLimit)
@@ -60,7 +60,7 @@ func (p *parser) period(n *yaml.Node, field, words string) (time.Duration, bool)
 // possible, fills the burst in, and tells which field is at fault: at its own line, or at
 // the policy's if the field is not written there. A burst that is not good by itself was
 // told.
-func (p *parser) checkLimit(l *weir.Limit, burstOK bool, fields map[string]*yaml.Node, within string, line int) bool {
+func (p *parser) checkLimit(l *limit.Limit, burstOK bool, fields map[string]*yaml.Node, within string, line int) bool {
 	at := func(field string) int {
 		if n := fields[field]; n != nil {
 			return n.Line
@@ -161,7 +161,7 @@ func (p *parser) cost(n *yaml.Node) string {
 	}
 	name, ok := p.text(n, "cost", "cost: tokens")
 	if ok && !isName(name) {
-		p.fault(n.Line, "cost", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), weir.MaxLimitNameBytes)
+		p.fault(n.Line, "cost", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), engine.MaxLimitNameBytes)
 	}
 	return name
 }
@@ -173,7 +173,7 @@ var (
 )
 
 // per reads a period over what l has, or a unit of the calendar.
-func (p *parser) per(l *weir.Limit, n *yaml.Node, within string) bool {
+func (p *parser) per(l *limit.Limit, n *yaml.Node, within string) bool {
 	if unit := slices.Index(calendarUnits, n.Value); unit >= 0 && within == "" {
 		l.Calendar.Unit = limit.Day + limit.Unit(unit)
 		l.Per = l.Calendar.Unit.Period()

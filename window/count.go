@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"time"
 )
 
 // Count is the answer to "how many hits": Lower <= truth <= Upper, and
@@ -254,3 +255,21 @@ func (r *readings) clone(n int) readings {
 	c.resize(n)
 	return c
 }
+
+// Point is the count of the hits in (At-step, At].
+type Point struct {
+	At time.Time
+	Count
+}
+
+// String is the time and its count.
+func (p Point) String() string { return p.At.UTC().Format(time.RFC3339) + " " + p.Count.String() }
+
+// KeyCount is a key and its count.
+type KeyCount struct {
+	Key string
+	Count
+}
+
+// String is the key and its count.
+func (kc KeyCount) String() string { return kc.Key + " " + kc.Count.String() }

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 const start = 1_700_000_000 // the second of the first hit
@@ -36,6 +36,6 @@ func run(page string, most int) error {
 	return os.WriteFile(page, []byte(b.String()), 0o644)
 }
 
-func newEngine() (*weir.Engine, error) {
-	return weir.New(weir.Config{Clock: weir.EventClock, Memory: 8 << 30, Retention: weir.MaxWindow})
+func newEngine() (*engine.Engine, error) {
+	return engine.New(engine.Config{Clock: engine.EventClock, Memory: 8 << 30, Retention: engine.MaxWindow})
 }

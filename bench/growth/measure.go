@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/traffic"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 const (
@@ -49,18 +49,18 @@ func cost(things int, f func(round int)) (float64, error) {
 
 // filled is an engine with a number of keys, one hit each, the bytes that each takes, and keys in
 // random order, which are not the memory that the engine holds.
-func filled(n int) (engine *weir.Engine, bytes float64, picks []string, err error) {
+func filled(n int) (e *engine.Engine, bytes float64, picks []string, err error) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if engine, err = newEngine(); err != nil {
+	if e, err = newEngine(); err != nil {
 		return nil, 0, nil, err
 	}
 	var name []byte
 	at := time.Unix(start, 0)
 	for i := range n {
 		name = traffic.AppendSparseKey(name[:0], i)
-		if _, err := engine.HitAt(at, string(name), 1); err != nil {
+		if _, err := e.HitAt(at, string(name), 1); err != nil {
 			return nil, 0, nil, err
 		}
 	}
@@ -71,7 +71,7 @@ func filled(n int) (engine *weir.Engine, bytes float64, picks []string, err erro
 	for i := range picks {
 		picks[i] = string(traffic.AppendSparseKey(nil, r.IntN(n)))
 	}
-	return engine, float64(after.HeapAlloc-before.HeapAlloc) / float64(n), picks, nil
+	return e, float64(after.HeapAlloc-before.HeapAlloc) / float64(n), picks, nil
 }
 
 // keys is the table by number of keys.
@@ -79,19 +79,19 @@ func keys(b *strings.Builder, most int) error {
 	b.WriteString("## More keys\n\nKeys of 20 characters, hit equally often in random order: the worst case for caches. Bytes are of a key with one hit. One goroutine.\n\n" +
 		"| keys | a hit, ns | a hit in blocks of 64, ns | a count of 300 s, ns | bytes a key |\n| ---: | ---: | ---: | ---: | ---: |\n")
 	for n := 1; n <= most; n *= 10 {
-		engine, bytes, picks, err := filled(n)
+		e, bytes, picks, err := filled(n)
 		if err != nil {
 			return err
 		}
-		single, err := cost(picked, func(round int) { hit(engine, start+1+int64(round), picks) })
+		single, err := cost(picked, func(round int) { hit(e, start+1+int64(round), picks) })
 		if err != nil {
 			return err
 		}
 		blocks, err := cost(picked, func(round int) {
-			at, expected := time.Unix(start+100+int64(round), 0), make([]weir.Expected, 0, block)
+			at, expected := time.Unix(start+100+int64(round), 0), make([]engine.Expected, 0, block)
 			for some := range slices.Chunk(picks, block) {
-				for _, key := range engine.Expect(expected, some) {
-					_, _ = engine.HitExpected(at, key, 1) // all are keys, and none is late
+				for _, key := range e.Expect(expected, some) {
+					_, _ = e.HitExpected(at, key, 1) // all are keys, and none is late
 				}
 			}
 		})
@@ -102,7 +102,7 @@ func keys(b *strings.Builder, most int) error {
 		count, err := cost(counts, func(round int) {
 			at := time.Unix(start+200, 0)
 			for _, key := range picks[round*counts : (round+1)*counts] {
-				_, _ = engine.CountAt(at, key, 300*time.Second) // all are keys and a window
+				_, _ = e.CountAt(at, key, 300*time.Second) // all are keys and a window
 			}
 		})
 		if err != nil {
@@ -113,17 +113,17 @@ func keys(b *strings.Builder, most int) error {
 			memory = "" // of the engine more than of the keys
 		}
 		fmt.Fprintf(b, "| %d | %.0f | %.0f | %.0f | %s |\n", n, single, blocks, count, memory)
-		if err := engine.Close(); err != nil {
+		if err := e.Close(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func hit(engine *weir.Engine, second int64, keys []string) {
+func hit(e *engine.Engine, second int64, keys []string) {
 	at := time.Unix(second, 0)
 	for _, key := range keys {
-		_, _ = engine.HitAt(at, key, 1) // all are keys, and none is late
+		_, _ = e.HitAt(at, key, 1) // all are keys, and none is late
 	}
 }
 

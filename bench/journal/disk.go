@@ -14,20 +14,20 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/proc"
 	"github.com/weir-counter/weir/bench/traffic"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // open starts an engine with a journal that is not snapshotted on its way.
-func open(ctx context.Context, dir string) (*weir.Engine, *durable.Journal, error) {
-	engine, err := weir.New(weir.Config{Gather: true, Memory: 8 << 30})
+func open(ctx context.Context, dir string) (*engine.Engine, *durable.Journal, error) {
+	e, err := engine.New(engine.Config{Gather: true, Memory: 8 << 30})
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, FlushEvery: time.Minute, MaxBytes: 1 << 40, SnapshotBytes: 64 << 30}, nil)
-	return engine, j, err
+	j, err := durable.Open(ctx, e, durable.Config{Dir: dir, FlushEvery: time.Minute, MaxBytes: 1 << 40, SnapshotBytes: 64 << 30}, nil)
+	return e, j, err
 }
 
 // flushes measures the bytes of an entry, and what compressing them would save

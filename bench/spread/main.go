@@ -9,8 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 const keys = 1_000_000
@@ -46,12 +45,12 @@ func kinds() []kind {
 		{"IPv4 addresses `ip:10.1.2.3`", func(i int) string { return fmt.Sprintf("ip:10.%d.%d.%d", i>>16&255, i>>8&255, i&255) }},
 	} {
 		all = append(all, kind{k.name, func(partitions int) func(int) int {
-			engine, err := weir.New(weir.Config{Partitions: partitions})
+			e, err := engine.New(engine.Config{Partitions: partitions})
 			if err != nil {
 				log.Fatal(err)
 			}
-			defer engine.Close()
-			return func(i int) int { return replication.Of(engine).PartitionOf(k.key(i)) }
+			defer e.Close()
+			return func(i int) int { return e.PartitionOf(k.key(i)) }
 		}})
 	}
 	return append(all, kind{"by chance", func(partitions int) func(int) int {

@@ -8,8 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	internalhistory "github.com/weir-counter/weir/internal/history"
 )
 
@@ -26,13 +26,13 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	engine, err := weir.New(weir.Config{Gather: true})
+	e, err := engine.New(engine.Config{Gather: true})
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
+	defer func() { err = errors.Join(err, e.Close()) }()
 	var open atomic.Pointer[internalhistory.History]
-	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, Needed: func(haste bool) uint64 {
+	j, err := durable.Open(ctx, e, durable.Config{Dir: dir, Needed: func(haste bool) uint64 {
 		if h := open.Load(); h != nil {
 			return h.Needed(haste, 0)
 		}
@@ -42,7 +42,7 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, j.Close(ctx)) }()
-	h, err := internalhistory.Open(internalhistory.Config{URL: url, Every: historyEvery}, dir, j.Messages(), j.Origin(), engine.Config().Retention, nil)
+	h, err := internalhistory.Open(internalhistory.Config{URL: url, Every: historyEvery}, dir, j.Messages(), j.Origin(), e.Config().Retention, nil)
 	if err != nil {
 		return r, err
 	}
@@ -73,7 +73,7 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 	var hits atomic.Uint64
 	if err := send(ctx, cfg, l, batch, func(_ int, keys []int) error {
 		for _, k := range keys {
-			if err := engine.Hit(names[k]); err != nil {
+			if err := e.Hit(names[k]); err != nil {
 				return err
 			}
 		}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/servertest"
 )
 
-func estimate(t *testing.T, engine *weir.Engine, key string, at time.Time, w time.Duration) float64 {
+func estimate(t *testing.T, e *weir.Engine, key string, at time.Time, w time.Duration) float64 {
 	t.Helper()
-	c, err := engine.CountAt(at, key, w)
+	c, err := e.CountAt(at, key, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,41 +22,41 @@ func estimate(t *testing.T, engine *weir.Engine, key string, at time.Time, w tim
 // The past has a rhythm and bursts, and what is made now goes on where it ends.
 func TestTraffic(t *testing.T) {
 	now := time.Unix(1_769_860_800, 0) // a Saturday, noon in UTC
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	e, err := weir.New(weir.Config{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	policies, err := admit.NewLive(engine, demoPolicies())
+	defer e.Close()
+	policies, err := admit.NewLive((*engine.Engine)(e), demoPolicies())
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := servertest.Handler(engine, policies)
+	door, err := servertest.Handler((*engine.Engine)(e), policies)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := newTraffic(engine, door, 1)
+	made := newTraffic(e, door, 1)
 	if err := made.Past(now); err != nil {
 		t.Fatal(err)
 	}
-	noon := estimate(t, engine, weir.AllKeys, now, time.Hour)
-	night := estimate(t, engine, weir.AllKeys, now.Add(-8*time.Hour), time.Hour)
+	noon := estimate(t, e, weir.AllKeys, now, time.Hour)
+	night := estimate(t, e, weir.AllKeys, now.Add(-8*time.Hour), time.Hour)
 	if noon < 2*night || night < 10_000 {
 		t.Errorf("%v hits an hour at noon, %v at night", noon, night)
 	}
-	if denied := estimate(t, engine, "limit:client:denied", now, time.Hour); denied < 1000 {
+	if denied := estimate(t, e, "limit:client:denied", now, time.Hour); denied < 1000 {
 		t.Errorf("%v denied", denied)
 	}
-	before := estimate(t, engine, "url:/products", now, time.Minute)
+	before := estimate(t, e, "url:/products", now, time.Minute)
 	for range 600 { // a minute, of one moment
 		if err := made.now(t.Context(), now.Unix()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if then := estimate(t, engine, "url:/products", now, time.Minute) - before; then < before*.85 || then > before*1.15 {
+	if then := estimate(t, e, "url:/products", now, time.Minute) - before; then < before*.85 || then > before*1.15 {
 		t.Errorf("a minute had %v hits, and now %v", before, then)
 	}
-	if asked := estimate(t, engine, "limit:login:allowed", now, time.Second) + estimate(t, engine, "limit:client:allowed", now, time.Second); asked < 100 {
+	if asked := estimate(t, e, "limit:login:allowed", now, time.Second) + estimate(t, e, "limit:client:allowed", now, time.Second); asked < 100 {
 		t.Errorf("%v decisions: nobody asks", asked)
 	}
 }

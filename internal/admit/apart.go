@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -31,9 +30,9 @@ type apart struct {
 	d    *Decision
 	take bool
 
-	here    []weir.Check // the limits that are decided here
-	beside  []uint64     // of here, what other regions have used; nil: none
-	verdict []weir.Verdict
+	here    []engine.Check // the limits that are decided here
+	beside  []uint64       // of here, what other regions have used; nil: none
+	verdict []engine.Verdict
 	whose   []int // of here: the place in d.checks
 
 	taken bool // of another node
@@ -47,12 +46,12 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 		}
 	}
 	// What is known here of the limits of others stands for them if some deny.
-	if _, _, err = side.Of(l.engine).DecideAt(d.checks, d.beside, d.verdicts, false); err != nil {
+	if _, _, err = l.engine.DecideAll(d.checks, d.beside, d.verdicts, false); err != nil {
 		return false, err
 	}
 	for i, e := range d.elsewhere {
 		if e == noPart {
-			d.verdicts[i] = weir.Verdict{RetryAfter: noPartRetry, Reset: noPartRetry}
+			d.verdicts[i] = engine.Verdict{RetryAfter: noPartRetry, Reset: noPartRetry}
 		}
 	}
 	a := &apart{Live: l, d: d, take: take}
@@ -116,8 +115,8 @@ func (a *apart) askAll(groups [][]int) (passes bool, err error) {
 // ask asks the node that decides for the checks at the places of one group, and tells
 // whether the request may go on.
 func (a *apart) ask(places []int, take bool) (passes bool, err error) {
-	checks := make([]weir.Check, len(places))
-	verdicts := make([]weir.Verdict, len(places))
+	checks := make([]engine.Check, len(places))
+	verdicts := make([]engine.Verdict, len(places))
 	for i, place := range places {
 		checks[i] = a.d.checks[place]
 	}
@@ -150,7 +149,7 @@ func (a *apart) without(place int, last bool) (passes bool, err error) {
 	d.away[place] = s.away.String()
 	switch s.away {
 	case policy.AwayOpen:
-		d.verdicts[place] = weir.Verdict{Allowed: true}
+		d.verdicts[place] = engine.Verdict{Allowed: true}
 		passes = true
 	case policy.AwayShare:
 		passes = true // until home asks
@@ -160,10 +159,10 @@ func (a *apart) without(place int, last bool) (passes bool, err error) {
 				return false, err
 			}
 			a.atHome(place, c)
-			a.atHome(place, weir.Check{Limit: share, Key: c.Key, N: c.N, Shadow: c.Shadow})
+			a.atHome(place, engine.Check{Limit: share, Key: c.Key, N: c.N, Shadow: c.Shadow})
 		}
 	default:
-		d.verdicts[place] = weir.Verdict{RetryAfter: awayRetry, Reset: awayRetry}
+		d.verdicts[place] = engine.Verdict{RetryAfter: awayRetry, Reset: awayRetry}
 		passes = c.Shadow
 	}
 	if last && a.take && c.N > 0 {
@@ -173,7 +172,7 @@ func (a *apart) without(place int, last bool) (passes bool, err error) {
 }
 
 // atHome notes a check that is decided here, for the check at a place.
-func (a *apart) atHome(place int, c weir.Check) {
+func (a *apart) atHome(place int, c engine.Check) {
 	a.here = append(a.here, c)
 	if a.d.beside != nil {
 		a.beside = append(a.beside, a.d.beside[place])
@@ -186,11 +185,11 @@ func (a *apart) home() (allowed bool, err error) {
 	if len(a.here) == 0 {
 		return true, nil
 	}
-	if len(a.here) > weir.MaxChecks {
-		return false, policy.Failure(weir.CodeInvalidCount, "checks", "more than %d limits to pass at once while the node that decides is away: ask for fewer keys in a request", weir.MaxChecks)
+	if len(a.here) > engine.MaxChecks {
+		return false, policy.Failure(engine.CodeInvalidCount, "checks", "more than %d limits to pass at once while the node that decides is away: ask for fewer keys in a request", engine.MaxChecks)
 	}
 	a.verdict = slices.Grow(a.verdict, len(a.here))[:len(a.here)]
-	allowed, _, err = side.Of(a.engine).DecideAt(a.here, a.beside, a.verdict, a.take)
+	allowed, _, err = a.engine.DecideAll(a.here, a.beside, a.verdict, a.take)
 	if err != nil {
 		return false, a.lost(err)
 	}
@@ -208,8 +207,8 @@ func (a *apart) home() (allowed bool, err error) {
 }
 
 // stricter is what two limits of one check say together.
-func stricter(a, b weir.Verdict) weir.Verdict {
-	return weir.Verdict{
+func stricter(a, b engine.Verdict) engine.Verdict {
+	return engine.Verdict{
 		Allowed: a.Allowed && b.Allowed, Never: a.Never || b.Never, Remaining: min(a.Remaining, b.Remaining),
 		RetryAfter: max(a.RetryAfter, b.RetryAfter), Reset: max(a.Reset, b.Reset),
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -16,7 +16,7 @@ func TestDenyFor(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
 	now.Store(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC).UnixNano())
-	e, err := weir.New(weir.Config{Partitions: 8, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	e, err := engine.New(engine.Config{Partitions: 8, Now: func() time.Time { return time.Unix(0, now.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,13 +78,13 @@ func TestDenyFor(t *testing.T) {
 	for _, bad := range []struct {
 		name, key string
 		length    time.Duration
-		want      weir.Code
+		want      engine.Code
 	}{
-		{"nobody", "login:eve", time.Hour, weir.CodeInvalidLimit}, {"try", "try:a", time.Hour, weir.CodeInvalidLimit},
-		{"login", "login:eve:x", time.Hour, weir.CodeInvalidKey}, {"login", "login:eve", 0, weir.CodeInvalidTime}, {"login", "login:eve", 367 * 24 * time.Hour, weir.CodeInvalidTime},
+		{"nobody", "login:eve", time.Hour, engine.CodeInvalidLimit}, {"try", "try:a", time.Hour, engine.CodeInvalidLimit},
+		{"login", "login:eve:x", time.Hour, engine.CodeInvalidKey}, {"login", "login:eve", 0, engine.CodeInvalidTime}, {"login", "login:eve", 367 * 24 * time.Hour, engine.CodeInvalidTime},
 	} {
 		err := live.Ban(bad.name, bad.key, bad.length)
-		if refused, ok := errors.AsType[*weir.Error](err); !ok || refused.Code != bad.want {
+		if refused, ok := errors.AsType[*engine.Error](err); !ok || refused.Code != bad.want {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

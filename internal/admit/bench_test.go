@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // takeForms are the common ways to ask.
@@ -20,7 +20,7 @@ var takeForms = []struct {
 	{"built", "  - {name: a, keys: \"login:{user}:*\", by: \"user:{user}\", limit: 60000000, per: 1m}\n", Request{Key: "login:bob:10.0.0.1", N: 1}, 1},
 	{"three", "  - {name: a, keys: \"login:*\", limit: 60000000, per: 1m}\n  - {name: b, keys: \"*\", limit: 60000000, per: 1m}\n  - {name: c, keys: \"*:bob\", limit: 1, per: 1m, mode: shadow}\n", Request{Key: "login:bob", N: 1}, 0},
 	{"named", "  - {name: a, keys: \"login:*\", limit: 60000000, per: 1m}\n", Request{Key: "login:bob", Limit: "a", N: 1}, 0},
-	{"inline", "  - {name: a, keys: \"login:*\", limit: 60000000, per: 1m}\n", Request{Key: "k", Inline: &weir.Limit{N: 60_000_000, Per: time.Minute}, N: 1}, 0},
+	{"inline", "  - {name: a, keys: \"login:*\", limit: 60000000, per: 1m}\n", Request{Key: "k", Inline: &engine.Limit{N: 60_000_000, Per: time.Minute}, N: 1}, 0},
 	{"unmatched", "  - {name: a, keys: \"login:*\", limit: 60000000, per: 1m}\n", Request{Key: "other", N: 1}, 0},
 	{"of1000", thousand(), Request{Key: "service500:bob:x", N: 1}, 0},
 }

@@ -9,33 +9,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 )
 
 // Changed is what came of a change to what one key has used of one limit.
 type Changed struct {
-	Name         string // of the limit
-	Key          string // that is counted
-	Was          bool   // Reset: there was something to forget, as far as the node that did it knows; Settle: it is known there, and not over
-	Freed        uint64 // Refund: by how many more are free
-	Asked        int    // Refund: the place of the request that it is for
-	Again        bool   // Settle: it had been settled before
-	Reserved     uint64 // Settle: of this limit
-	Used         uint64 // Settle: that count as used
-	Over         uint64 // Settle: that were used beyond the reservation, and denied
-	Limit        weir.Limit
-	weir.Verdict // what the limit says then
+	Name           string // of the limit
+	Key            string // that is counted
+	Was            bool   // Reset: there was something to forget, as far as the node that did it knows; Settle: it is known there, and not over
+	Freed          uint64 // Refund: by how many more are free
+	Asked          int    // Refund: the place of the request that it is for
+	Again          bool   // Settle: it had been settled before
+	Reserved       uint64 // Settle: of this limit
+	Used           uint64 // Settle: that count as used
+	Over           uint64 // Settle: that were used beyond the reservation, and denied
+	Limit          engine.Limit
+	engine.Verdict // what the limit says then
 }
 
 // Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes
-// its grant back. Of a limit that regions share without parts it is what this region admitted, and the others forget that. The error is a *weir.Error: CodeInvalidLimit where no policy, Prepared or inline limit
+// its grant back. Of a limit that regions share without parts it is what this region admitted, and the others forget that. The error is a *engine.Error: CodeInvalidLimit where no policy, Prepared or inline limit
 // has the name, CodeNotHeld if the nodes that decide for the key do not answer, or one of
-// weir.KeyedLimit.Reset. ok is false where nobody knows the name.
+// engine.KeyedLimit.Reset. ok is false where nobody knows the name.
 func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
-	made, ok, err = l.changeNamed(side.Change{Kind: side.Reset}, name, key, 0)
+	made, ok, err = l.changeNamed(engine.Change{Kind: engine.ChangeReset}, name, key, 0)
 	if of, known := l.named(name, key); err == nil && known && of.global != nil {
 		_, err = l.engine.Delete(of.global.prefix + key) // and so the other regions forget it
 	}
@@ -47,7 +46,7 @@ func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
 // of them.
 func (l *Live) ResetInline(key string) (was int, err error) {
 	names := map[string]struct{}{}
-	for _, name := range side.Of(l.engine).InlineNames(key) {
+	for _, name := range l.engine.InlineNames(key) {
 		names[name] = struct{}{}
 	}
 	if l.cluster.Owners != nil {
@@ -69,7 +68,7 @@ func (l *Live) ResetInline(key string) (was int, err error) {
 	return was, nil
 }
 
-// Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset. A key that a policy never
+// Grant is engine.KeyedLimit.Grant of a key, as it is counted, by name as of Reset. A key that a policy never
 // counts is CodeInvalidKey, unless n is 0.
 func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed, ok bool, err error) {
 	if n > 0 && !l.IsInline(name, key) {
@@ -77,10 +76,10 @@ func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed,
 			return Changed{}, true, err
 		}
 	}
-	return l.changeNamed(side.Change{Kind: side.Grant, At: until}, name, key, n)
+	return l.changeNamed(engine.Change{Kind: engine.ChangeGrant, At: until}, name, key, n)
 }
 
-// Refund gives back what Take took for requests, all at one time (weir.KeyedLimit.Refund): of each limit
+// Refund gives back what Take took for requests, all at one time (engine.KeyedLimit.Refund): of each limit
 // that is for a request, its N. It appends what came of each limit to made. An error is that of Take, or
 // CodeNotHeld; those of made were given back then. With an ID, of any length, a refund that comes again within ten minutes gives back
 // what the first one did not, and says again what came of it.
@@ -94,7 +93,7 @@ func (l *Live) Refund(reqs []Request, taken time.Time, id, tenant string) (made 
 		}
 	}
 	for i, c := range d.checks {
-		order := side.Change{Kind: side.Refund, At: taken}
+		order := engine.Change{Kind: engine.ChangeRefund, At: taken}
 		if id != "" {
 			order.ID = partID(id, d.Results[i].Asked, c.Limit.Name(), c.Key)
 		}
@@ -114,15 +113,15 @@ func partID(id string, asked int, name, key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (l *Live) changeNamed(c side.Change, name, key string, n uint64) (made Changed, ok bool, err error) {
+func (l *Live) changeNamed(c engine.Change, name, key string, n uint64) (made Changed, ok bool, err error) {
 	of, ok := l.named(name, key)
 	if !ok {
-		of, err = l.unwritten(name, InlineAway, weir.Limit{N: 1, Per: time.Second})
+		of, err = l.unwritten(name, InlineAway, engine.Limit{N: 1, Per: time.Second})
 		if err != nil {
 			return Changed{}, false, nil // no limit can have the name
 		}
 		defer of.limit.Release() // one that no request has brought along since the start
-		if c.Kind != side.Reset && c.Kind != side.Settle || !of.limit.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
+		if c.Kind != engine.ChangeReset && c.Kind != engine.ChangeSettle || !of.limit.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
 			return Changed{}, false, nil
 		}
 	}
@@ -131,17 +130,17 @@ func (l *Live) changeNamed(c side.Change, name, key string, n uint64) (made Chan
 }
 
 // change makes one change where the key is decided: here, or at another node.
-func (l *Live) change(c side.Change, of boundLimit, key string, n uint64) (Changed, error) {
-	made, answered, err := side.Changed{}, false, error(nil)
+func (l *Live) change(c engine.Change, of boundLimit, key string, n uint64) (Changed, error) {
+	made, answered, err := engine.Changed{}, false, error(nil)
 	switch e := of.elsewhere; e {
 	case nil:
 		made, err = c.MakeOnce(l.engine, of.limit, key, n)
 	case noPart:
-		err = policy.Failure(weir.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
+		err = policy.Failure(engine.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
 	default:
-		made, answered, err = l.cluster.Owners.Change(c, weir.Check{Limit: of.limit, Key: key, N: n})
+		made, answered, err = l.cluster.Owners.Change(c, engine.Check{Limit: of.limit, Key: key, N: n})
 		if err == nil && !answered {
-			err = policy.Failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
+			err = policy.Failure(engine.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
 		}
 	}
 	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
@@ -196,7 +195,7 @@ func (l *Live) MayCount(name, key string) bool {
 // banned decides requests of which a key is banned: they are denied, and nothing is taken. It tells whether there is one. policy.Shadow
 // policies ban nobody. What the other limits say is what this node knows of them.
 func (l *Live) banned(d *Decision) bool {
-	side, any := side.Of(l.engine), false
+	side, any := l.engine, false
 	for i := range d.Results {
 		r := &d.Results[i]
 		if r.Mode != policy.Enforce {
@@ -216,7 +215,7 @@ func (l *Live) banned(d *Decision) bool {
 	}
 	for i := range d.Results {
 		if r := &d.Results[i]; r.Banned {
-			d.verdicts[i] = weir.Verdict{RetryAfter: r.RetryAfter, Reset: max(r.RetryAfter, d.verdicts[i].Reset)}
+			d.verdicts[i] = engine.Verdict{RetryAfter: r.RetryAfter, Reset: max(r.RetryAfter, d.verdicts[i].Reset)}
 		}
 	}
 	d.settle(false)
@@ -245,7 +244,7 @@ func (l *Live) banDenied(d *Decision) {
 }
 
 // Ban has all nodes deny a key, as it is counted, under the policy of a name, from now on for so long, in place of an earlier ban: at most
-// weir.MaxBan. It is known to this node at once, to others when they follow the next flush. The error is a *weir.Error: CodeInvalidLimit
+// engine.MaxBan. It is known to this node at once, to others when they follow the next flush. The error is a *engine.Error: CodeInvalidLimit
 // where no policy that enforces has the name, CodeInvalidKey for a key that it never counts, CodeOverloaded where there is no room.
 func (l *Live) Ban(name, key string, length time.Duration) error {
 	set := l.Set()
@@ -254,27 +253,27 @@ func (l *Live) Ban(name, key string, length time.Duration) error {
 		return set.Unknown(name)
 	}
 	if set.At(at).Mode != policy.Enforce {
-		return policy.Failure(weir.CodeInvalidLimit, "name", "limit %s is in shadow mode, which denies nobody", name)
+		return policy.Failure(engine.CodeInvalidLimit, "name", "limit %s is in shadow mode, which denies nobody", name)
 	}
 	if err := set.Counts(name, key); err != nil {
 		return err
 	}
-	if length < policy.MinDenyFor || length > weir.MaxBan {
-		return policy.Failure(weir.CodeInvalidTime, "for", "a ban for %s: must be 1s to 366d", units.FormatDuration(length))
+	if length < policy.MinDenyFor || length > engine.MaxBan {
+		return policy.Failure(engine.CodeInvalidTime, "for", "a ban for %s: must be 1s to 366d", units.FormatDuration(length))
 	}
-	return side.Of(l.engine).Ban(name, key, length)
+	return l.engine.Ban(name, key, length)
 }
 
 // Unban lifts the ban of a key under the limit of a name, on all nodes. It tells whether this one knew of one.
 func (l *Live) Unban(name, key string) (was bool, err error) {
-	side := side.Of(l.engine)
+	side := l.engine
 	was = side.Banned(name, key) > 0
 	return was, side.Ban(name, key, 0)
 }
 
 // LiftBans lifts all bans under the limit of a name, on all nodes, of the keys that this one knows.
 func (l *Live) LiftBans(name string) error {
-	side := side.Of(l.engine)
+	side := l.engine
 	for _, b := range side.Bans(math.MaxInt) {
 		if b.Name != name {
 			continue
@@ -292,7 +291,7 @@ func (l *Live) Full(name, key string) bool {
 	if !ok {
 		return false
 	}
-	check, verdicts := []weir.Check{{Limit: of.limit, Key: key, N: 1}}, make([]weir.Verdict, 1)
+	check, verdicts := []engine.Check{{Limit: of.limit, Key: key, N: 1}}, make([]engine.Verdict, 1)
 	allowed, answered, err := false, true, error(nil)
 	switch e := of.elsewhere; e {
 	case nil:
@@ -305,7 +304,7 @@ func (l *Live) Full(name, key string) bool {
 }
 
 // Bans lists the bans that are not over, at most n, those that end last first.
-func (l *Live) Bans(n int) []weir.KeyBan { return side.Of(l.engine).Bans(n) }
+func (l *Live) Bans(n int) []engine.KeyBan { return l.engine.Bans(n) }
 
 // BansFailed is how many keys were not banned that DenyFor is for, since 100,000 were, or the journal could take no more.
 func (l *Live) BansFailed() uint64 { return l.bansFailed.Load() }

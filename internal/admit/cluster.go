@@ -4,8 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -13,7 +12,7 @@ import (
 // Cluster is what a Live needs of the nodes that decide together. The zero Cluster is
 // one node alone: then every policy is decided here, wherever it says.
 type Cluster struct {
-	// Node is this node's name: 1 to weir.MaxLimitNameBytes letters, digits or any of ._-,
+	// Node is this node's name: 1 to engine.MaxLimitNameBytes letters, digits or any of ._-,
 	// another for every node, and the same one for ever.
 	Node string
 
@@ -43,18 +42,18 @@ type Owners interface {
 	Group(key string) int
 
 	// Take is Decide, that takes, as far as this node can without asking another: it takes no longer
-	// than weir.Engine.TakeAll. If it is not decided nothing was taken.
-	Take(checks []weir.Check, verdicts []weir.Verdict) (allowed, decided bool)
+	// than engine.Engine.TakeAll. If it is not decided nothing was taken.
+	Take(checks []engine.Check, verdicts []engine.Verdict) (allowed, decided bool)
 
-	// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at the owner of the
+	// Decide is engine.Engine.TakeAll, or PeekAll if take is false, at the owner of the
 	// group that all the checks' keys are of, or at this node within what that has granted it. It is not answered if the
 	// owner is unreachable: then something may have been taken, or not. It returns within a time
 	// that a request can wait.
-	Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
+	Decide(checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error)
 
 	// Change makes a change to the check's key, with its N, at the key's owner. Where it
 	// is not answered, it may have been made, or not.
-	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
+	Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error)
 }
 
 // Others know what other regions have counted, as far as word of it has come. They wait for nobody.
@@ -65,11 +64,11 @@ type Others interface {
 }
 
 // limit is the engine's limit of a policy.
-func (l *Live) limit(where limit.Where, name string, of weir.Limit) (*weir.KeyedLimit, error) {
+func (l *Live) limit(where limit.Where, name string, of engine.Limit) (*engine.KeyedLimit, error) {
 	if l.cluster.Node == "" {
 		return l.engine.Limit(name, of)
 	}
-	return side.Of(l.engine).LimitIn(l.cluster.Node, where, name, of)
+	return l.engine.LimitIn(l.cluster.Node, where, name, of)
 }
 
 // elsewhere is what a limit that other nodes decide needs here.
@@ -79,14 +78,14 @@ type elsewhere struct {
 	counts *awayCounts
 
 	// With AwayShare: this node's share, of so many nodes.
-	whole weir.Limit
-	share *weir.KeyedLimit
+	whole engine.Limit
+	share *engine.KeyedLimit
 	nodes atomic.Int64
 }
 
 // unwritten makes ready a limit of no policy, which all nodes of a cluster keep together. Decisions without its owner
 // count by countedAs.
-func (l *Live) unwritten(name, countedAs string, of weir.Limit) (b boundLimit, err error) {
+func (l *Live) unwritten(name, countedAs string, of engine.Limit) (b boundLimit, err error) {
 	where := limit.WhereLeased
 	if of.Calendar.Unit != limit.NoUnit { // no part of a quota by the calendar can be granted
 		where = limit.WhereStrict
@@ -98,7 +97,7 @@ func (l *Live) unwritten(name, countedAs string, of weir.Limit) (b boundLimit, e
 }
 
 // decidedByOne is for a strict or leased limit; nil if this node decides alone.
-func (l *Live) decidedByOne(name string, where limit.Where, of weir.Limit, away policy.Away) (*elsewhere, error) {
+func (l *Live) decidedByOne(name string, where limit.Where, of engine.Limit, away policy.Away) (*elsewhere, error) {
 	if l.cluster.Owners == nil {
 		return nil, nil
 	}
@@ -124,7 +123,7 @@ func (l *Live) nodes() int {
 }
 
 // shareNow is the share by the number of nodes that there are now.
-func (s *elsewhere) shareNow(nodes int) (*weir.KeyedLimit, error) {
+func (s *elsewhere) shareNow(nodes int) (*engine.KeyedLimit, error) {
 	if s.nodes.Swap(int64(nodes)) == int64(nodes) {
 		return s.share, nil
 	}
@@ -136,10 +135,10 @@ func (s *elsewhere) shareNow(nodes int) (*weir.KeyedLimit, error) {
 }
 
 // shareOf is a node's part of a limit.
-func shareOf(of weir.Limit, nodes int) (weir.Limit, error) {
+func shareOf(of engine.Limit, nodes int) (engine.Limit, error) {
 	plan, err := limit.New(of)
 	if err != nil {
-		return weir.Limit{}, policy.Failure(weir.CodeInvalidLimit, "limit", "%v", err)
+		return engine.Limit{}, policy.Failure(engine.CodeInvalidLimit, "limit", "%v", err)
 	}
 	return policy.PartOf(plan.Limit(), max(1, plan.Limit().Burst/uint64(nodes))), nil
 }

@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
 // other is the owner of all keys: an engine of its own.
 type other struct {
-	engine *weir.Engine
+	engine *engine.Engine
 	away   bool
 	mu     sync.Mutex // groups are asked at the same time
 	asked  int
@@ -26,37 +25,37 @@ type other struct {
 func (o *other) Group(key string) int { return int(key[0]) }
 
 // Take decides nothing: this node has no part of any limit.
-func (o *other) Take([]weir.Check, []weir.Verdict) (allowed, decided bool) { return false, false }
+func (o *other) Take([]engine.Check, []engine.Verdict) (allowed, decided bool) { return false, false }
 
-func (o *other) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+func (o *other) Decide(checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error) {
 	return o.decide(o.Group, checks, verdicts, take)
 }
 
-func (o *other) Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error) {
+func (o *other) Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error) {
 	if o.away {
 		return made, false, nil
 	}
-	there, err := side.Of(o.engine).LimitOfRecord(side.Record(of.Limit))
+	there, err := o.engine.LimitOfRecord(of.Limit.Record())
 	if err == nil {
 		made, err = c.Make(there, of.Key, of.N)
 	}
 	return made, true, err
 }
 
-func (o *other) decide(group func(key string) int, checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+func (o *other) decide(group func(key string) int, checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
 	if o.away {
 		return false, false, nil
 	}
-	there := make([]weir.Check, len(checks))
+	there := make([]engine.Check, len(checks))
 	for i, c := range checks {
 		if group(c.Key) != group(checks[0].Key) {
 			return false, false, fmt.Errorf("keys of two groups: %q and %q", checks[0].Key, c.Key)
 		}
 		there[i] = c
-		if there[i].Limit, err = side.Of(o.engine).LimitOfRecord(side.Record(c.Limit)); err != nil {
+		if there[i].Limit, err = o.engine.LimitOfRecord(c.Limit.Record()); err != nil {
 			return false, false, err
 		}
 	}
@@ -87,9 +86,9 @@ func clusterRig(t *testing.T, file string) (*rig, *other) {
 }
 
 // newEngine is a node's, with the clock of r.
-func newEngine(t *testing.T, r *rig) *weir.Engine {
+func newEngine(t *testing.T, r *rig) *engine.Engine {
 	t.Helper()
-	e, err := weir.New(weir.Config{Partitions: 4, Gather: true, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
+	e, err := engine.New(engine.Config{Partitions: 4, Gather: true, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +134,7 @@ func TestStrictAlone(t *testing.T) {
 func TestStrictIsDecidedElsewhere(t *testing.T) {
 	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 2, ", where: strict")+policyOf("n", "k*", 3, ", where: node"))
 	// Another node has taken one.
-	there, err := side.Of(o.engine).LimitIn("n2", limit.WhereStrict, "s", weir.Limit{N: 2, Per: time.Minute})
+	there, err := o.engine.LimitIn("n2", limit.WhereStrict, "s", engine.Limit{N: 2, Per: time.Minute})
 	if err != nil || !there.Allow("k") {
 		t.Fatal(err)
 	}
@@ -166,9 +165,9 @@ func TestStrictIsDecidedElsewhere(t *testing.T) {
 	}
 }
 
-func mustIn(t *testing.T, e *weir.Engine, where limit.Where, name string, n uint64) *weir.KeyedLimit {
+func mustIn(t *testing.T, e *engine.Engine, where limit.Where, name string, n uint64) *engine.KeyedLimit {
 	t.Helper()
-	kl, err := side.Of(e).LimitIn("n1", where, name, weir.Limit{N: n, Per: time.Minute})
+	kl, err := e.LimitIn("n1", where, name, engine.Limit{N: n, Per: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +223,7 @@ func TestShareKnowsTheWhole(t *testing.T) {
 
 // All shares together admit no more than the burst in any interval of the whole.
 func TestSharesAreWithinTheWhole(t *testing.T) {
-	for _, whole := range []weir.Limit{
+	for _, whole := range []engine.Limit{
 		{N: 10, Per: time.Minute}, {N: 10, Per: time.Minute, Burst: 5}, {N: 1, Per: time.Hour, Burst: 100}, {N: 1000, Per: time.Second, Burst: 3},
 		{N: 7, Per: 3 * time.Second, Burst: 7, Algorithm: limit.GCRA}, {N: 1_000_000, Per: time.Second, Burst: 10},
 	} {
@@ -293,11 +292,11 @@ func TestNodeLimitsAreApart(t *testing.T) {
 // calendar too. While the owner is unreachable nothing is decided.
 func TestLimitsOfNoPolicyAreLeased(t *testing.T) {
 	r, o := clusterRig(t, "limits: []\n")
-	inline := Request{Key: "k", N: 1, Inline: &weir.Limit{N: 2, Per: time.Minute}}
-	monthly := Request{Key: "k", N: 1, Limit: "monthly", Inline: &weir.Limit{N: 1, Calendar: limit.Calendar{Unit: limit.Month}}}
+	inline := Request{Key: "k", N: 1, Inline: &engine.Limit{N: 2, Per: time.Minute}}
+	monthly := Request{Key: "k", N: 1, Limit: "monthly", Inline: &engine.Limit{N: 1, Calendar: limit.Calendar{Unit: limit.Month}}}
 	r.expect(r.ask(inline), "ok inline/window/1m[k]=ok/1")
 	r.expect(r.ask(monthly), "ok monthly[k]=ok/0")
-	listener, err := r.Prepare("rls/edge/ip", weir.Limit{N: 2, Per: time.Minute}, policy.Enforce)
+	listener, err := r.Prepare("rls/edge/ip", engine.Limit{N: 2, Per: time.Minute}, policy.Enforce)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -14,7 +13,7 @@ import (
 
 // Request asks for N admissions of a key.
 type Request struct {
-	Key string // 1 to weir.MaxKeyBytes bytes; kept by no one but the Decision
+	Key string // 1 to engine.MaxKeyBytes bytes; kept by no one but the Decision
 
 	// Limit names the one policy that is asked, whose keys Key must fit. "": every
 	// policy that Key fits. With Inline it names that limit instead.
@@ -23,7 +22,7 @@ type Request struct {
 	// Inline is a limit that the request brings along, in place of policies. What a key
 	// has used of it is kept by its name; "" is named inline/ALGORITHM/PER, so that
 	// another N or burst grants no fresh allowance.
-	Inline *weir.Limit
+	Inline *engine.Limit
 
 	// Prepared is a limit of who asks, in place of policies. Limit is its name.
 	Prepared *Prepared
@@ -66,9 +65,9 @@ type Result struct {
 	Name  string // of the policy or the inline limit
 	Key   string // that was counted
 	Mode  policy.Mode
-	Limit weir.Limit // of that key, the burst filled in
-	N     uint64     // admissions asked for
-	Asked int        // the place of the request that it is for
+	Limit engine.Limit // of that key, the burst filled in
+	N     uint64       // admissions asked for
+	Asked int          // the place of the request that it is for
 
 	Inline bool // the request brought the limit along
 
@@ -100,7 +99,7 @@ type Result struct {
 	// Verdict is what the limit says by itself. If the decision is a denial nothing was
 	// taken of any, also of those that allowed it. Of a policy.Shadow policy it says what
 	// would have been; what it does not allow it has not taken.
-	weir.Verdict
+	engine.Verdict
 }
 
 // Decision is the answer to requests. Its memory is used again by the next call that gets
@@ -143,8 +142,8 @@ type Decision struct {
 
 	at       int64 // when it was decided; 0: not all of it here and at one moment
 	asking   int   // the place of the request that limits are gathered of
-	checks   []weir.Check
-	verdicts []weir.Verdict
+	checks   []engine.Check
+	verdicts []engine.Verdict
 	hits     []*hitKeys
 
 	lastInline lastInline
@@ -178,7 +177,7 @@ func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hi
 	d.apart = d.apart || elsewhere != nil
 	d.global = d.global || of.global != nil
 	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
-	d.checks = append(d.checks, weir.Check{Limit: limit, Key: key, N: n, Shadow: mode == policy.Shadow})
+	d.checks = append(d.checks, engine.Check{Limit: limit, Key: key, N: n, Shadow: mode == policy.Shadow})
 	d.hits = append(d.hits, hits)
 	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking, global: of.global})
 }
@@ -228,7 +227,7 @@ func (d *Decision) settle(allowed bool) {
 // node decided: this one may know less, or nothing.
 func (d *Decision) Known(place int, raw time.Time, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration, elsewhere bool) {
 	c := &d.checks[place]
-	known, doubt = side.Known(c.Limit, c.Key, raw, list)
+	known, doubt = c.Limit.Known(c.Key, raw, list)
 	return known, doubt, d.elsewhere[place] != nil && d.away[place] == ""
 }
 
@@ -238,7 +237,7 @@ func (d *Decision) Known(place int, raw time.Time, list []limit.Admitted) (known
 func (d *Decision) At() int64 { return d.at }
 
 // Where says which nodes count the limit of the result at a place together.
-func (d *Decision) Where(place int) limit.Where { return side.Where(d.checks[place].Limit) }
+func (d *Decision) Where(place int) limit.Where { return d.checks[place].Limit.Where() }
 
 // Watch keeps the Set in use that of the file at path until ctx ends: it looks once a
 // second whether the file has other content, and at once for each value from reload, which

@@ -3,8 +3,8 @@ package admit_test
 import (
 	"fmt"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -21,9 +21,9 @@ limits:
 		fmt.Println(err)
 		return
 	}
-	engine, _ := weir.New(weir.Config{})
-	defer engine.Close()
-	live, _ := admit.NewLive(engine, set)
+	e, _ := engine.New(engine.Config{})
+	defer e.Close()
+	live, _ := admit.NewLive(e, set)
 
 	var d admit.Decision
 	for _, key := range []string{"login:bob:10.0.0.1", "login:bob:10.0.0.2", "login:bob:10.0.0.3", "login:eve:10.0.0.3"} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -253,7 +253,7 @@ func (w *sharedWorld) counted(region int) (n uint64) {
 }
 
 // engines are those of other regions as a node has them: an Others.
-type engines []*weir.Engine
+type engines []*engine.Engine
 
 func (e engines) Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error) {
 	for _, one := range e {
@@ -338,7 +338,7 @@ func TestSharedByRegionsByHand(t *testing.T) {
 	if d = w.take(t, 0, 1); !d.Allowed || d.Results[0].Remaining != 0 {
 		t.Errorf("after a reset: %+v", d.Results)
 	}
-	err := r.Reserve([]Request{{Key: "k", N: 1}}, weir.Reservation{ID: "x", Until: time.Unix(0, r.now.Load()).Add(time.Minute)}, &d)
+	err := r.Reserve([]Request{{Key: "k", N: 1}}, engine.Reservation{ID: "x", Until: time.Unix(0, r.now.Load()).Add(time.Minute)}, &d)
 	if err == nil || !strings.Contains(err.Error(), "can't be reserved of") {
 		t.Errorf("reservation: %v", err)
 	}
@@ -394,7 +394,7 @@ func sharedForms(t testing.TB) (r *rig, forms []string) {
 	r.now.Store(time.Unix(1_700_000_000, 0).UnixNano())
 	var others engines
 	for range 2 {
-		e, err := weir.New(weir.Config{Partitions: 4, Memory: 4 << 20, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
+		e, err := engine.New(engine.Config{Partitions: 4, Memory: 4 << 20, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -49,7 +48,7 @@ type inlineLimits struct {
 // inlineID is an inline limit as it was asked for.
 type inlineID struct {
 	name  string // may be ""
-	limit weir.Limit
+	limit engine.Limit
 }
 
 type inlineLimit struct {
@@ -71,7 +70,7 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 		// A policy that a tenant put by API keeps nobody else from the name.
 		_, matches := b.set.CountedKey(at, r.Key)
 		if matches || b.set.At(at).Version == 0 || b.set.Counts(r.Limit, r.Key) == nil {
-			return policy.Failure(weir.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
+			return policy.Failure(engine.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
 		}
 	}
 	last, id, released := &d.lastInline, inlineID{r.Limit, *r.Inline}, l.inline.released.Load()
@@ -99,11 +98,11 @@ func (in *inlineLimits) get(l *Live, id inlineID, tenant string) (*inlineLimit, 
 		return have, nil
 	}
 	if strings.HasPrefix(id.name, policy.ListenerPrefix) {
-		return nil, policy.Failure(weir.CodeInvalidLimit, "limit", "limit %s: names that begin with %s belong to limits of --rls-config: give the request's own limit another name", id.name, policy.ListenerPrefix)
+		return nil, policy.Failure(engine.CodeInvalidLimit, "limit", "limit %s: names that begin with %s belong to limits of --rls-config: give the request's own limit another name", id.name, policy.ListenerPrefix)
 	}
 	// First, so that a limit that can't be leaves no name behind.
 	if _, err := limit.New(id.limit); err != nil {
-		return nil, policy.Failure(weir.CodeInvalidLimit, "limit", "%s", strings.TrimPrefix(err.Error(), "limit: "))
+		return nil, policy.Failure(engine.CodeInvalidLimit, "limit", "%s", strings.TrimPrefix(err.Error(), "limit: "))
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -125,14 +124,14 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 		in.release()
 	}
 	if shareFull() {
-		return nil, policy.Failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use by %s, the share of an identity that is for some keys only: use fewer names and periods, or write policies", Share(MaxInlineNames), tenant)
+		return nil, policy.Failure(engine.CodeOverloaded, "limit", "%d names of inline limits are in use by %s, the share of an identity that is for some keys only: use fewer names and periods, or write policies", Share(MaxInlineNames), tenant)
 	}
 	if full() {
-		return nil, policy.Failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
+		return nil, policy.Failure(engine.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
 	of, err := l.unwritten(name, InlineAway, id.limit)
 	if err == nil {
-		err = side.Inline(of.limit)
+		err = of.limit.Inline()
 	}
 	if err != nil {
 		return nil, err
@@ -182,7 +181,7 @@ func (in *inlineLimits) release() {
 // HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed (limit:inline/NAME:allowed of limits that requests bring
 // along, so that nobody's are among those of a policy of the name), :denied and :shadow_denied, :warned beside :allowed, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
 // counts are true. The engine counts them apart: they are not among all hits.
-const HitPrefix = weir.SeparatePrefix
+const HitPrefix = engine.SeparatePrefix
 
 // hitKeys are the keys that a limit's decisions are counted under, made once.
 type hitKeys struct{ allowed, denied, shadowDenied, warned string }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -20,13 +20,13 @@ func one(t *testing.T, name, text string, version uint64) *policy.Set {
 // Policies of the API stand beside those of the file, behind those of the same order; of one name the file's is in use, or the API's.
 func TestKeep(t *testing.T) {
 	t.Parallel()
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
+	defer e.Close()
 	file := mustParse(t, "limits:\n  - {name: a, keys: \"k:*\", limit: 1, per: 1h}\n  - {name: b, keys: \"k:*\", limit: 2, per: 1h}\n")
-	live, err := NewLive(engine, file)
+	live, err := NewLive(e, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,15 +78,15 @@ func weirLimit(n uint64) string { return string(rune('0' + n)) }
 func TestFileWithAtOnce(t *testing.T) {
 	t.Parallel()
 	set := mustParse(t, good+"  - {name: jobs, keys: \"job:*\", max: 20}\n")
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	if _, err := NewLive(engine, set); err != nil {
+	defer e.Close()
+	if _, err := NewLive(e, set); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewClusterLive(engine, set, Cluster{Node: "n1"}); err != nil {
+	if _, err := NewClusterLive(e, set, Cluster{Node: "n1"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -67,7 +67,7 @@ func TestLevels(t *testing.T) {
 func levelsLive(t *testing.T, text string, passed *time.Duration) *Live {
 	t.Helper()
 	begun := time.Unix(1_769_860_800, 0)
-	return liveOn(t, weir.Config{Now: func() time.Time { return begun.Add(*passed) }}, text)
+	return liveOn(t, engine.Config{Now: func() time.Time { return begun.Add(*passed) }}, text)
 }
 
 // A policy with a cost takes what the request says by that name, another one n, all or none; who does not say it is told.
@@ -94,17 +94,17 @@ func TestCost(t *testing.T) {
 	if err != nil || len(made) != 2 || made[0].Freed != 1 || made[1].Freed != 200 {
 		t.Errorf("%+v, %v", made, err)
 	}
-	var wrong *weir.Error
-	if err := l.Take([]Request{{Key: "llm:7", N: 1}}, &d); !errors.As(err, &wrong) || wrong.Code != weir.CodeInvalidCount || !strings.Contains(err.Error(), "tokens") {
+	var wrong *engine.Error
+	if err := l.Take([]Request{{Key: "llm:7", N: 1}}, &d); !errors.As(err, &wrong) || wrong.Code != engine.CodeInvalidCount || !strings.Contains(err.Error(), "tokens") {
 		t.Errorf("%v", err)
 	}
 	costs := []Cost{{"tokens", 5}}
-	r := weir.Reservation{ID: "r", Until: l.engine.Now().Add(time.Minute)}
-	both := weir.Reservation{ID: "both", Until: r.Until}
+	r := engine.Reservation{ID: "r", Until: l.engine.Now().Add(time.Minute)}
+	both := engine.Reservation{ID: "both", Until: r.Until}
 	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, both, &d); err != nil || !d.Allowed || len(l.Reserved("both")) != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := l.Settle("both", Used{Costs: []Cost{{Requests, 0}}}, false, nil); !errors.As(err, &wrong) || wrong.Code != weir.CodeInvalidCount {
+	if _, err := l.Settle("both", Used{Costs: []Cost{{Requests, 0}}}, false, nil); !errors.As(err, &wrong) || wrong.Code != engine.CodeInvalidCount {
 		t.Errorf("%v", err)
 	}
 	made, err = l.Settle("both", Used{Costs: []Cost{{Requests, 0}, {"tokens", 2}}}, false, nil)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -22,7 +22,7 @@ import (
 // Set changes the limits, and grants no fresh allowance. So does taking a policy out and
 // putting it back.
 type Live struct {
-	engine     *weir.Engine
+	engine     *engine.Engine
 	cluster    Cluster
 	bound      atomic.Pointer[bound]
 	changing   sync.Mutex  // guards file and kept
@@ -55,17 +55,17 @@ type boundPolicy struct {
 }
 
 type boundLimit struct {
-	limit     *weir.KeyedLimit
+	limit     *engine.KeyedLimit
 	elsewhere *elsewhere // nil: it is decided here, whatever the key
 	global    *global    // nil: it is no limit that regions share without parts
 }
 
 // NewLive puts s to work on e. A nil Set has no policies: then only requests that bring
 // a limit along have one.
-func NewLive(e *weir.Engine, s *policy.Set) (*Live, error) { return NewClusterLive(e, s, Cluster{}) }
+func NewLive(e *engine.Engine, s *policy.Set) (*Live, error) { return NewClusterLive(e, s, Cluster{}) }
 
 // NewClusterLive is NewLive on a node of a cluster.
-func NewClusterLive(e *weir.Engine, s *policy.Set, c Cluster) (*Live, error) {
+func NewClusterLive(e *engine.Engine, s *policy.Set, c Cluster) (*Live, error) {
 	l := &Live{engine: e, cluster: c}
 	return l, l.Replace(s)
 }
@@ -129,7 +129,7 @@ func (l *Live) bind(b *boundPolicy, p *policy.Policy) (err error) {
 	return nil
 }
 
-func (l *Live) bindLimit(p *policy.Policy, of weir.Limit) (b boundLimit, err error) {
+func (l *Live) bindLimit(p *policy.Policy, of engine.Limit) (b boundLimit, err error) {
 	of, ok, err := l.Here(p, of)
 	if err != nil {
 		return b, err
@@ -156,7 +156,7 @@ func (l *Live) Set() *policy.Set { return l.bound.Load().set }
 
 // Limit is the engine's limit of a policy in use, or of one that is Prepared, to ask who uses it most;
 // it has the policy's own limit, not its overrides.
-func (l *Live) Limit(name string) (kl *weir.KeyedLimit, ok bool) {
+func (l *Live) Limit(name string) (kl *engine.KeyedLimit, ok bool) {
 	b := l.bound.Load()
 	at, ok := b.set.Place(name)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -15,7 +15,7 @@ import (
 type rig struct {
 	*Live
 	t      testing.TB
-	engine *weir.Engine
+	engine *engine.Engine
 	now    atomic.Int64 // ns since the Unix epoch
 }
 
@@ -24,7 +24,7 @@ func newRig(t testing.TB, file string) *rig {
 	r := &rig{t: t}
 	r.now.Store(1_700_000_000e9)
 	var err error
-	r.engine, err = weir.New(weir.Config{Partitions: 4, Memory: 4 << 20, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
+	r.engine, err = engine.New(engine.Config{Partitions: 4, Memory: 4 << 20, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +36,14 @@ func newRig(t testing.TB, file string) *rig {
 }
 
 // liveOn is policies at work on an engine of their own.
-func liveOn(t testing.TB, cfg weir.Config, file string) *Live {
+func liveOn(t testing.TB, cfg engine.Config, file string) *Live {
 	t.Helper()
-	engine, err := weir.New(cfg)
+	e, err := engine.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	l, err := NewLive(engine, mustParse(t, file))
+	t.Cleanup(func() { e.Close() })
+	l, err := NewLive(e, mustParse(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestUnmatched(t *testing.T) {
 	r.expect(r.take("other", "login:x"), "ok login[login:x]=ok/4")
 	r.expect(r.ask(), "ok unmatched")
 	r.expect(r.take(""), "key of 0 bytes: must have 1 to 512")
-	r.expect(r.take(strings.Repeat("x", weir.MaxKeyBytes+1)), "key of 513 bytes: must have 1 to 512")
+	r.expect(r.take(strings.Repeat("x", engine.MaxKeyBytes+1)), "key of 513 bytes: must have 1 to 512")
 	none, err := NewLive(r.engine, nil)
 	if err != nil || none.Set() == nil {
 		t.Fatal("no policies are a Set too", err)

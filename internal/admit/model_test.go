@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/pattern/patterntest"
 	"github.com/weir-counter/weir/policy"
 )
@@ -21,7 +21,7 @@ type model struct {
 
 type modelCheck struct {
 	id     [2]string
-	limit  weir.Limit
+	limit  engine.Limit
 	shadow bool
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -23,7 +23,7 @@ func TestInlineLimitsInTurnGiveNoFreshAllowance(t *testing.T) {
 			}
 			admitted := uint64(0)
 			for i := range 10 * int(most) {
-				l := weir.Limit{N: n[i%len(n)], Per: time.Hour, Algorithm: algorithm}
+				l := engine.Limit{N: n[i%len(n)], Per: time.Hour, Algorithm: algorithm}
 				if err := r.Take([]Request{{Key: "k", Inline: &l, N: 1}}, &d); err != nil {
 					t.Fatal(err)
 				}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 )
@@ -58,19 +58,19 @@ func (l *Live) globalOf(name string) *global {
 
 // fits fails for a key that is too long to be counted for other regions. g may be nil.
 func (g *global) fits(key string) error {
-	if g == nil || len(g.prefix)+len(key) <= weir.MaxKeyBytes {
+	if g == nil || len(g.prefix)+len(key) <= engine.MaxKeyBytes {
 		return nil
 	}
-	return policy.Failure(weir.CodeInvalidKey, "key", "key %q of %d bytes is counted as %s... for other regions, and must have at most %d", units.Excerpt(key), len(key), g.prefix, weir.MaxKeyBytes-len(g.prefix))
+	return policy.Failure(engine.CodeInvalidKey, "key", "key %q of %d bytes is counted as %s... for other regions, and must have at most %d", units.Excerpt(key), len(key), g.prefix, engine.MaxKeyBytes-len(g.prefix))
 }
 
 // othersAt is the end of the windows in which admissions of other regions are looked for: as late as a clock may be that is ahead.
-// now is whole seconds (weir.Engine.Now), which hits have.
+// now is whole seconds (engine.Engine.Now), which hits have.
 func othersAt(now time.Time) time.Time { return now.Add(regionClocks) }
 
 // othersWindow is for how long admissions of other regions count: the interval, up to whole seconds, what the clocks may differ on
 // both sides, and the second that a hit's fraction is unknown of.
-func othersWindow(of weir.Limit) time.Duration {
+func othersWindow(of engine.Limit) time.Duration {
 	return roundUp(of.Interval()) + 2*regionClocks + time.Second
 }
 
@@ -176,19 +176,19 @@ func (l *Live) refusesReserving(reqs []Request, d *Decision) error {
 	}
 	for i := range d.Results {
 		if r := &d.Results[i]; r.global != nil {
-			return policy.Failure(weir.CodeInvalidLimit, "limit", "limit %s is shared by regions without parts (within: shared), and can't be reserved of: other regions would not learn how it is settled; take what is needed at once, or have the policy give each region its part", r.Name)
+			return policy.Failure(engine.CodeInvalidLimit, "limit", "limit %s is shared by regions without parts (within: shared), and can't be reserved of: other regions would not learn how it is settled; take what is needed at once, or have the policy give each region its part", r.Name)
 		}
 	}
 	return nil
 }
 
 // checkGlobal tells whether a limit that regions share without parts can be decided on this node.
-func (l *Live) checkGlobal(p *policy.Policy, of weir.Limit) error {
+func (l *Live) checkGlobal(p *policy.Policy, of engine.Limit) error {
 	switch keeps := l.engine.Config().Retention; {
 	case l.cluster.Divided:
-		return policy.Failure(weir.CodeInvalidLimit, "within", "limit %s in line %d is shared by regions without parts, which a cluster with --replicas does not decide: give each region its part (regions, and within: leased or strict)", p.Name, p.Line)
+		return policy.Failure(engine.CodeInvalidLimit, "within", "limit %s in line %d is shared by regions without parts, which a cluster with --replicas does not decide: give each region its part (regions, and within: leased or strict)", p.Name, p.Line)
 	case othersWindow(of) > keeps:
-		return policy.Failure(weir.CodeInvalidLimit, "per", "limit %s in line %d is shared by regions without parts, and admissions of the others count for %s: hits are kept for %s, so raise --retention in all regions", p.Name, p.Line, units.FormatDuration(othersWindow(of)), units.FormatDuration(keeps))
+		return policy.Failure(engine.CodeInvalidLimit, "per", "limit %s in line %d is shared by regions without parts, and admissions of the others count for %s: hits are kept for %s, so raise --retention in all regions", p.Name, p.Line, units.FormatDuration(othersWindow(of)), units.FormatDuration(keeps))
 	}
 	return nil
 }
@@ -251,12 +251,12 @@ func (l *Live) retryBeside(d *Decision, place int) (time.Duration, error) {
 
 // Here is what is decided by on this node of a policy's limit, its own or an override's: where regions have parts of it, that of this
 // node's region. ok is false if it has none.
-func (l *Live) Here(p *policy.Policy, of weir.Limit) (here weir.Limit, ok bool, err error) {
+func (l *Live) Here(p *policy.Policy, of engine.Limit) (here engine.Limit, ok bool, err error) {
 	if p.Parts == nil && !p.Global || l.cluster.Whole {
 		return of, true, nil
 	}
 	if l.cluster.Region == "" {
-		return of, false, policy.Failure(weir.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
+		return of, false, policy.Failure(engine.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
 	}
 	if p.Global {
 		return of, true, l.checkGlobal(p, of)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // A limit of 10 per hour is 10 per hour, whatever is loaded meanwhile.
@@ -86,7 +86,7 @@ func TestReplaceThatFailsChangesNothing(t *testing.T) {
 			before = next
 		}
 	}
-	if e, ok := errors.AsType[*weir.Error](failed); !ok || e.Code != weir.CodeOverloaded {
+	if e, ok := errors.AsType[*engine.Error](failed); !ok || e.Code != engine.CodeOverloaded {
 		t.Fatalf("%v", failed)
 	}
 	if r.Set() != before {

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -18,8 +17,8 @@ const transit = 500 * time.Millisecond
 // Reserve is TakeNow of requests whose need is known later: Settle says then how much of it was used. What is
 // admitted without a decision (a strict limit with away: open) is not reserved. An error after they were admitted, of
 // a table that other requests have filled since, or a node that does not answer, leaves what was taken used.
-func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
-	if err := side.Of(l.engine).RefusesReservations(); err != nil {
+func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error {
+	if err := l.engine.RefusesReservations(); err != nil {
 		return err
 	}
 	if err := l.refusesReserving(reqs, d); err != nil {
@@ -42,19 +41,19 @@ func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
 }
 
 // reserve notes what a check took where that was decided.
-func (l *Live) reserve(c weir.Check, e *elsewhere, decided bool, r weir.Reservation, ago time.Duration) error {
+func (l *Live) reserve(c engine.Check, e *elsewhere, decided bool, r engine.Reservation, ago time.Duration) error {
 	if e == nil || !decided {
-		return side.NoteReserved(c.Limit, c.Key, c.N, r, ago, false)
+		return c.Limit.NoteReserved(c.Key, c.N, r, ago, false)
 	}
-	order := side.Change{Kind: side.Reserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content}
+	order := engine.Change{Kind: engine.ChangeReserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content}
 	if _, err := l.change(order, boundLimit{limit: c.Limit, elsewhere: e}, c.Key, c.N); err != nil {
 		return err
 	}
-	return side.NoteReserved(c.Limit, c.Key, c.N, r, ago+transit, true)
+	return c.Limit.NoteReserved(c.Key, c.N, r, ago+transit, true)
 }
 
 // Reserved lists the parts of a reservation that is known here, and not over.
-func (l *Live) Reserved(id string) []weir.ReservedPart { return side.Of(l.engine).Reserved(id) }
+func (l *Live) Reserved(id string) []engine.ReservedPart { return l.engine.Reserved(id) }
 
 // Used is what a request really used: N of every limit, or with Costs the cost that a policy takes.
 type Used struct {
@@ -79,7 +78,7 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 	if p.Cost == "" {
 		return reserved, nil
 	}
-	return 0, policy.Failure(weir.CodeInvalidCount, "used", "limit %s counts %s, and used does not say how many: send for example \"used\":{%q:1}", p.Name, cost, cost)
+	return 0, policy.Failure(engine.CodeInvalidCount, "used", "limit %s counts %s, and used does not say how many: send for example \"used\":{%q:1}", p.Name, cost, cost)
 }
 
 // Settle says how many of each of a reservation's admissions were used, and appends what came of each part to made: the
@@ -87,7 +86,7 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 // only if they have room for it. It may be sent again: what was settled says so. An error is CodeNotHeld, CodeOverloaded,
 // or CodeInvalidCount if used lacks a cost; then nothing was settled.
 func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
-	order := side.Change{Kind: side.Settle, ID: strings.Clone(id), Flag: debt}
+	order := engine.Change{Kind: engine.ChangeSettle, ID: strings.Clone(id), Flag: debt}
 	parts := l.Reserved(id)
 	numbers := make([]uint64, len(parts))
 	set := l.Set()
@@ -129,7 +128,7 @@ func (l *Live) Together() bool { return l.cluster.Owners != nil }
 // CodeNotHeld if a node that decides does not answer: then permits may have been taken, and are free after their ttl.
 func (l *Live) TakePermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
 	for i := range of {
-		made, err := l.permit(side.TakePermit, holder, &of[i])
+		made, err := l.permit(engine.ChangeTakePermit, holder, &of[i])
 		p.Held = int(made.Used)
 		if err != nil || !made.Was {
 			_, undone := l.ReleasePermit(holder, of[:i])
@@ -150,7 +149,7 @@ func (l *Live) TakePermit(holder uint64, of []policy.AtOnce) (p Permitted, err e
 func (l *Live) RenewPermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
 	var lost []*policy.AtOnce
 	for i := range of {
-		switch made, err := l.permit(side.RenewPermit, holder, &of[i]); {
+		switch made, err := l.permit(engine.ChangeRenewPermit, holder, &of[i]); {
 		case err != nil:
 			return p, err
 		case !made.Was:
@@ -158,9 +157,9 @@ func (l *Live) RenewPermit(holder uint64, of []policy.AtOnce) (p Permitted, err 
 		}
 	}
 	for _, a := range lost {
-		taken := side.Changed{}
+		taken := engine.Changed{}
 		if len(lost) < len(of) {
-			if taken, err = l.permit(side.TakePermit, holder, a); err != nil {
+			if taken, err = l.permit(engine.ChangeTakePermit, holder, a); err != nil {
 				return p, err
 			}
 		}
@@ -175,7 +174,7 @@ func (l *Live) RenewPermit(holder uint64, of []policy.AtOnce) (p Permitted, err 
 // ReleasePermit gives a permit back, of all limits; false: it was of none. It may be sent again, also after an error, which is as of RenewPermit.
 func (l *Live) ReleasePermit(holder uint64, of []policy.AtOnce) (had bool, err error) {
 	for i := range of {
-		made, failed := l.permit(side.ReleasePermit, holder, &of[i])
+		made, failed := l.permit(engine.ChangeReleasePermit, holder, &of[i])
 		had = had || made.Was
 		if err == nil {
 			err = failed
@@ -185,22 +184,22 @@ func (l *Live) ReleasePermit(holder uint64, of []policy.AtOnce) (had bool, err e
 }
 
 // permit asks the node that decides for a limit's key.
-func (l *Live) permit(do side.Kind, holder uint64, a *policy.AtOnce) (made side.Changed, err error) {
-	of, err := l.limit(limit.WhereStrict, a.Name, weir.Limit{N: uint64(a.Most), Per: a.TTL})
+func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (made engine.Changed, err error) {
+	of, err := l.limit(limit.WhereStrict, a.Name, engine.Limit{N: uint64(a.Most), Per: a.TTL})
 	if err != nil {
 		return made, err
 	}
 	defer of.Release()
-	made, answered, err := l.cluster.Owners.Change(side.Change{Kind: do, Content: holder}, weir.Check{Limit: of, Key: a.Key})
+	made, answered, err := l.cluster.Owners.Change(engine.Change{Kind: do, Content: holder}, engine.Check{Limit: of, Key: a.Key})
 	if err == nil && !answered {
-		err = policy.Failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
+		err = policy.Failure(engine.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
 	}
 	return made, err
 }
 
 // Permits calls f with each key of which permits are held, as far as this node knows, by the limit's name. f must not call l.
 // Grants calls f with each grant that is in use. f must not call l.
-func (l *Live) Grants(f func(name, key string)) { side.Of(l.engine).Grants(f) }
+func (l *Live) Grants(f func(name, key string)) { l.engine.Grants(f) }
 
 // Permits calls f with each key of which permits are held.
-func (l *Live) Permits(f func(name, key string, held int)) { side.Of(l.engine).Permits(f) }
+func (l *Live) Permits(f func(name, key string, held int)) { l.engine.Permits(f) }

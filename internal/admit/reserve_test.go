@@ -6,15 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
 // A request to reserve takes nothing where there is no room to note what it reserves.
 func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	t.Parallel()
-	e, err := weir.New(weir.Config{Partitions: 8})
+	e, err := engine.New(engine.Config{Partitions: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,15 +28,15 @@ func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	}
 	of, _ := live.Limit("a")
 	until := time.Now().Add(time.Hour)
-	for i := range weir.MaxReservations {
-		if err := side.NoteReserved(of, "a:full", 1, weir.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
+	for i := range engine.MaxReservations {
+		if err := of.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var d Decision
-	err = live.Reserve([]Request{{Key: "a:x", N: 4}}, weir.Reservation{ID: "one more", Until: until}, &d)
-	if refused, ok := errors.AsType[*weir.Error](err); !ok || refused.Code != weir.CodeOverloaded {
-		t.Errorf("%v, want %s", err, weir.CodeOverloaded)
+	err = live.Reserve([]Request{{Key: "a:x", N: 4}}, engine.Reservation{ID: "one more", Until: until}, &d)
+	if refused, ok := errors.AsType[*engine.Error](err); !ok || refused.Code != engine.CodeOverloaded {
+		t.Errorf("%v, want %s", err, engine.CodeOverloaded)
 	}
 	if v, err := of.Peek("a:x", 0); err != nil || v.Remaining != 10 {
 		t.Errorf("%+v, %v: the refused request has taken", v, err)

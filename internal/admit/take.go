@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 )
@@ -17,9 +16,9 @@ import (
 // limit:NAME:shadow_denied, also if the requests were denied by others. Requests that can
 // never pass (Decision.Never) are counted nowhere.
 //
-// The error is a *weir.Error, and nothing was taken: CodeInvalidKey for a key that is too
+// The error is a *engine.Error, and nothing was taken: CodeInvalidKey for a key that is too
 // long, or does not fit the policy that was named; CodeInvalidLimit for a policy that there
-// is not, or an inline limit that can't be; CodeInvalidCount for more than weir.MaxChecks
+// is not, or an inline limit that can't be; CodeInvalidCount for more than engine.MaxChecks
 // limits to pass; CodeOverloaded if the engine has no room for another key's limit.
 //
 // It waits for policies with a Wait; at most 10,000 do at a time, and others are denied. TakeNow does not.
@@ -94,7 +93,7 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	case d.apart:
 		allowed, err = l.decideApart(d, take)
 	default:
-		allowed, d.at, err = side.Of(l.engine).DecideAt(d.checks, d.beside, d.verdicts, take)
+		allowed, d.at, err = l.engine.DecideAll(d.checks, d.beside, d.verdicts, take)
 	}
 	if err == nil && d.global {
 		err = l.settleRegions(d, take)
@@ -109,8 +108,8 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 
 // gather notes the limits that one request must pass.
 func (l *Live) gather(b *bound, r *Request, d *Decision) error {
-	if len(r.Key) < 1 || len(r.Key) > weir.MaxKeyBytes {
-		return policy.Failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(r.Key), weir.MaxKeyBytes)
+	if len(r.Key) < 1 || len(r.Key) > engine.MaxKeyBytes {
+		return policy.Failure(engine.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(r.Key), engine.MaxKeyBytes)
 	}
 	switch {
 	case r.Prepared != nil:
@@ -124,7 +123,7 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 		}
 		matched, err := b.gather(at, r, d)
 		if err == nil && !matched {
-			err = &policy.NamedError{Name: r.Limit, Err: policy.Failure(weir.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", units.Excerpt(r.Key), r.Limit, b.set.At(at).Keys)}
+			err = &policy.NamedError{Name: r.Limit, Err: policy.Failure(engine.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", units.Excerpt(r.Key), r.Limit, b.set.At(at).Keys)}
 		}
 		return err
 	}
@@ -148,8 +147,8 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 		return false, nil
 	}
 	p, of := &b.policies[at], b.set.At(at)
-	if len(key) > weir.MaxKeyBytes {
-		return false, policy.Failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), weir.MaxKeyBytes)
+	if len(key) > engine.MaxKeyBytes {
+		return false, policy.Failure(engine.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), engine.MaxKeyBytes)
 	}
 	if err := p.global.fits(key); err != nil {
 		return false, err
@@ -172,8 +171,8 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 
 // note is add, up to what the engine asks at once.
 func (d *Decision) note(limit boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) error {
-	if len(d.checks) == weir.MaxChecks {
-		return policy.Failure(weir.CodeInvalidCount, "checks", "more than %d limits to pass at once: ask for fewer keys in a request, or end a chain of policies with `last: true`", weir.MaxChecks)
+	if len(d.checks) == engine.MaxChecks {
+		return policy.Failure(engine.CodeInvalidCount, "checks", "more than %d limits to pass at once: ask for fewer keys in a request, or end a chain of policies with `last: true`", engine.MaxChecks)
 	}
 	d.add(limit, mode, key, n, hits)
 	return nil
@@ -191,7 +190,7 @@ type Prepared struct {
 
 // Prepare makes a limit ready. What a key has used of it is kept by its name: prepared again with
 // other numbers, it grants no fresh allowance. Release must follow once it is asked no more. The error is a
-// *weir.Error, of a limit that can't be, or of an engine that knows too many names.
+// *engine.Error, of a limit that can't be, or of an engine that knows too many names.
 func (l *Live) Prepare(name string, of Limit, mode policy.Mode) (*Prepared, error) {
 	made, err := l.unwritten(name, name, of)
 	if err != nil {
@@ -213,7 +212,7 @@ func (p *Prepared) Release() {
 }
 
 // preparedLimit is the engine's limit of a name that is Prepared, and in use.
-func (l *Live) preparedLimit(name string) (kl *weir.KeyedLimit, ok bool) {
+func (l *Live) preparedLimit(name string) (kl *engine.KeyedLimit, ok bool) {
 	p, ok := l.prepared.Load(name)
 	if !ok {
 		return nil, false
@@ -256,7 +255,7 @@ func (r *Request) cost(p *policy.Policy) (uint64, error) {
 	if p.Cost == "" {
 		return r.N, nil
 	}
-	return 0, policy.Failure(weir.CodeInvalidCount, "costs", "limit %s counts %s, and the request does not say how many: send for example \"costs\":{%q:1}", p.Name, p.Cost, p.Cost)
+	return 0, policy.Failure(engine.CodeInvalidCount, "costs", "limit %s counts %s, and the request does not say how many: send for example \"costs\":{%q:1}", p.Name, p.Cost, p.Cost)
 }
 
 // Fits is the error of a Set that can't be in use on this node, whatever is beside it: of limits over regions on a node of none; nil:

@@ -12,14 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
 // waitingLive is policies on an engine whose clock is that of the bubble that the test is in.
 func waitingLive(t *testing.T, text string) *Live {
 	t.Helper()
-	return liveOn(t, weir.Config{}, text)
+	return liveOn(t, engine.Config{}, text)
 }
 
 // arrival is a request that comes at a time, and what became of it.
@@ -151,7 +151,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 		}, false},
 		"a peek": {"- {name: a, keys: \"k\", limit: 1, per: 1s, wait: 1s}\n", func(l *Live, d *Decision) error { return l.Peek([]Request{{Key: "k", N: 1}}, d) }, false},
 		"a reservation": {"- {name: a, keys: \"k\", limit: 1, per: 1s, wait: 1s}\n", func(l *Live, d *Decision) error {
-			return l.Reserve([]Request{{Key: "k", N: 1}}, weir.Reservation{ID: "r", Until: time.Now().Add(time.Minute)}, d)
+			return l.Reserve([]Request{{Key: "k", N: 1}}, engine.Reservation{ID: "r", Until: time.Now().Add(time.Minute)}, d)
 		}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

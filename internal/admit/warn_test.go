@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -17,12 +17,12 @@ func TestWarn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := weir.New(weir.Config{})
+		e, err := engine.New(engine.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer engine.Close()
-		live, err := NewLive(engine, set)
+		defer e.Close()
+		live, err := NewLive(e, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestWarn(t *testing.T) {
 				t.Errorf("%s: number %d: %+v", warn, n, d.Results)
 			}
 		}
-		if c, err := engine.Count("limit:a:warned", time.Hour); err != nil || c.Estimate != uint64(11-want) {
+		if c, err := e.Count("limit:a:warned", time.Hour); err != nil || c.Estimate != uint64(11-want) {
 			t.Errorf("%s: %+v, %v", warn, c, err)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/units"
@@ -45,11 +45,11 @@ const (
 // Carry is how a directory is to be opened.
 type Carry struct {
 	Dir          string
-	Engine       *weir.Engine // whose settings the directory is to have
-	Clustered    bool         // it is to be a node of a cluster
-	LeaveCluster bool         // a node of a cluster is to become one alone
-	AcceptDamage bool         // also where hits may be missing
-	Shrink       bool         // also to a shorter retention, which drops hits
+	Engine       *engine.Engine // whose settings the directory is to have
+	Clustered    bool           // it is to be a node of a cluster
+	LeaveCluster bool           // a node of a cluster is to become one alone
+	AcceptDamage bool           // also where hits may be missing
+	Shrink       bool           // also to a shorter retention, which drops hits
 	Log          *slog.Logger
 	Fill         Fill
 }
@@ -197,7 +197,7 @@ func (c *Conversion) checkRetention() error {
 		return nil
 	}
 	before, now := units.FormatDuration(was), units.FormatDuration(is)
-	return &weir.Error{Code: weir.CodeInvalidConfig, Field: "Retention", Message: fmt.Sprintf(
+	return &engine.Error{Code: engine.CodeInvalidConfig, Field: "Retention", Message: fmt.Sprintf(
 		"data directory %s keeps hits for %s: with a retention of %s all hits older than %s would be dropped for good, so nothing was changed; start with --retention %s to keep them, or add --shrink-retention to drop them",
 		c.Dir, before, now, now, before)}
 }
@@ -242,7 +242,7 @@ func (c *Conversion) check(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return s.Each(ctx, func(*weir.Engine, replication.Content) error { return nil }, func([][]byte) error { return nil })
+	return s.Each(ctx, func(*engine.Engine, replication.Content) error { return nil }, func([][]byte) error { return nil })
 }
 
 // SetAside is step 2. Files that are here beside those of before are of a step 3 that was

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -32,7 +32,7 @@ import (
 
 // Fill makes a data directory with all that an engine has, in snapshots. It remembers
 // the backup that all is of.
-type Fill func(ctx context.Context, engine *weir.Engine, dir string, of RestoreEntry) error
+type Fill func(ctx context.Context, engine *engine.Engine, dir string, of RestoreEntry) error
 
 // RestoreDirectory makes a data directory out of a backup. dir must be empty, not be there, or be
 // left by a Restore that was killed. All counts are loaded and audited first; where the backup is damaged or

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -18,7 +18,7 @@ import (
 // first that one becomes, since their sum is what matters; those of evicted keys, which
 // are upper bounds, go to each, but for those of all keys, which go where the hits of all
 // keys are.
-func Pour(c replication.Content, to *weir.Engine, f func(record.Batch) error) error {
+func Pour(c replication.Content, to *engine.Engine, f func(record.Batch) error) error {
 	cfg := to.Config()
 	if c.Retention != cfg.Retention {
 		var err error
@@ -47,7 +47,7 @@ func Pour(c replication.Content, to *weir.Engine, f func(record.Batch) error) er
 		}
 	}
 	for _, key := range c.Keys {
-		if err := add(replication.Of(to).PartitionOf(key.Key), key); err != nil {
+		if err := add(to.PartitionOf(key.Key), key); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func groups(sizes []int64) (list []replication.PartitionSet) {
 
 // Each calls f with the content of each partition of a backup, a group of partitions in
 // memory at a time, and receipts once. from is the engine that the content was in.
-func (s *Spool) Each(ctx context.Context, f func(from *weir.Engine, c replication.Content) error, receipts func([][]byte) error) error {
+func (s *Spool) Each(ctx context.Context, f func(from *engine.Engine, c replication.Content) error, receipts func([][]byte) error) error {
 	for _, some := range groups(s.sizes) {
 		if err := s.eachOf(ctx, some, f, receipts); err != nil {
 			return err
@@ -107,21 +107,21 @@ func (s *Spool) Each(ctx context.Context, f func(from *weir.Engine, c replicatio
 	return nil
 }
 
-func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f func(*weir.Engine, replication.Content) error, receipts func([][]byte) error) error {
+func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f func(*engine.Engine, replication.Content) error, receipts func([][]byte) error) error {
 	b, err := s.Open()
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	engine, err := b.Info.Engine()
+	e, err := b.Info.Engine()
 	if err != nil {
 		return err
 	}
-	if err := b.Load(engine, some); err != nil {
+	if err := b.Load(e, some); err != nil {
 		return err
 	}
 	if some.Has(0) {
-		if err := receipts(replication.Of(engine).Receipts()); err != nil {
+		if err := receipts(e.Receipts()); err != nil {
 			return err
 		}
 	}
@@ -133,10 +133,10 @@ func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f fun
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		replication.Of(engine).Cut(partition, &cut, true)
+		e.Cut(partition, &cut, true)
 		c, err := replication.ReadContent(cut.State)
 		if err == nil {
-			err = f(engine, c)
+			err = f(e, c)
 		}
 		if err != nil {
 			return err
@@ -146,18 +146,18 @@ func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f fun
 }
 
 // PourInto loads all that a backup has into an engine with settings of its own.
-func (s *Spool) PourInto(ctx context.Context, engine *weir.Engine) error {
-	to := replica.NewHolding(engine)
-	return s.Each(ctx, func(from *weir.Engine, c replication.Content) error {
-		admissions, err := replication.Of(from).Admissions(c)
+func (s *Spool) PourInto(ctx context.Context, e *engine.Engine) error {
+	to := replica.NewHolding(e)
+	return s.Each(ctx, func(from *engine.Engine, c replication.Content) error {
+		admissions, err := from.Admissions(c)
 		if err != nil {
 			return err
 		}
 		for _, a := range admissions {
-			if err := replication.Of(engine).ApplyAdmissions(replication.Of(engine).PartitionOf(a.Key), []replication.Admission{a}); err != nil {
+			if err := e.ApplyAdmissions(e.PartitionOf(a.Key), []replication.Admission{a}); err != nil {
 				return err
 			}
 		}
-		return Pour(c, engine, func(b record.Batch) error { return to.Count(b, false, false) })
-	}, replication.Of(engine).LoadReceipts)
+		return Pour(c, e, func(b record.Batch) error { return to.Count(b, false, false) })
+	}, e.LoadReceipts)
 }

@@ -23,7 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -78,7 +78,7 @@ func (b *Reader) each(takeSnapshot func(record.Snapshot) error, takeFlush func(s
 const Unbounded = 1 << 50
 
 // Load brings some partitions of an engine to where the backup was taken.
-func (b *Reader) Load(engine *weir.Engine, some replication.PartitionSet) error {
+func (b *Reader) Load(e *engine.Engine, some replication.PartitionSet) error {
 	audit := replica.NewAuditor(b.Info.Origin, b.Info.Partitions)
 	audit.Alone = !b.Info.Cluster
 	snaps := make([]*record.Snapshot, b.Info.Partitions)
@@ -97,13 +97,13 @@ func (b *Reader) Load(engine *weir.Engine, some replication.PartitionSet) error 
 			return nil
 		}
 		snaps[snap.Partition] = &record.Snapshot{Incarnation: snap.Incarnation, Partition: snap.Partition, From: snap.From, Positions: snap.Positions}
-		return replica.LoadInto(engine, snap, b.Info.ClockSet)
+		return replica.LoadInto(e, snap, b.Info.ClockSet)
 	}, func(sequence uint64, data []byte) error {
 		if sequence == b.Info.First {
 			audit.ResumeOf(some, snaps, b.Info.Last)
 			audit.Stream = b.Info.First - 1
 		}
-		to := replica.NewHolding(engine)
+		to := replica.NewHolding(e)
 		to.Set = b.Info.ClockSet.Since
 		return audit.Apply(someOf{to, some}, sequence, data)
 	})
@@ -196,7 +196,7 @@ func CheckSpool(ctx context.Context, path string) (*Spool, error) {
 
 // ID is the origin under which the backup is merged into a journal: the same whenever it
 // is, so that it counts once, until another backup has replaced all hits.
-func (s *Spool) ID(to weir.Config, replacedBy uint64) uint64 {
+func (s *Spool) ID(to engine.Config, replacedBy uint64) uint64 {
 	h := sha256.New()
 	h.Write([]byte("weir merge"))
 	h.Write(s.sum[:])
@@ -232,17 +232,17 @@ func (o openedSpool) Close() { _ = o.file.Close() } // it was read only
 // Engine is one with the settings of the backup, for its content alone: its janitor
 // does not run, and its time of day is when the backup was taken, so that equal backups
 // give equal contents.
-func (info Info) Engine() (*weir.Engine, error) {
-	engine, err := newEngine(info.Partitions, info.RetentionS, func() time.Time { return info.Taken })
+func (info Info) Engine() (*engine.Engine, error) {
+	e, err := newEngine(info.Partitions, info.RetentionS, func() time.Time { return info.Taken })
 	if err != nil {
 		return nil, fmt.Errorf("%w: section 0 of the backup: %w", record.ErrDamaged, err)
 	}
-	return engine, engine.Close()
+	return e, e.Close()
 }
 
 // newEngine makes one that has room for all that a directory or a backup has. now is its clock; nil: the system's.
-func newEngine(partitions int, retentionS int64, now func() time.Time) (*weir.Engine, error) {
-	return weir.New(weir.Config{
-		Partitions: partitions, Retention: time.Duration(retentionS) * time.Second, Memory: Unbounded, Gather: true, Clock: weir.EventClock, Now: now,
+func newEngine(partitions int, retentionS int64, now func() time.Time) (*engine.Engine, error) {
+	return engine.New(engine.Config{
+		Partitions: partitions, Retention: time.Duration(retentionS) * time.Second, Memory: Unbounded, Gather: true, Clock: engine.EventClock, Now: now,
 	})
 }

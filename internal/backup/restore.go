@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -42,7 +42,7 @@ const SpoolFile = "restore.spool"
 
 // RestoreTarget is a journal in use that backups are restored into.
 type RestoreTarget struct {
-	Engine   *weir.Engine
+	Engine   *engine.Engine
 	Replica  *replica.Replica
 	Merges   *Merges
 	Policies *kv.Document // that were put by API
@@ -286,7 +286,7 @@ const flushBytes = record.MaxPartBytes / 2
 
 // write writes all that the backup has, but for the end.
 func (w *RestoreWriter) write(ctx context.Context, s *Spool) error {
-	return s.Each(ctx, func(from *weir.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
+	return s.Each(ctx, func(from *engine.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
 		func(list [][]byte) error { return w.usage(ctx, nil, list) })
 }
 
@@ -297,8 +297,8 @@ func (w *RestoreWriter) End(ctx context.Context) error {
 }
 
 // Content writes what a partition of the backup has.
-func (w *RestoreWriter) Content(ctx context.Context, from *weir.Engine, c replication.Content) error {
-	admissions, err := replication.Of(from).Admissions(c)
+func (w *RestoreWriter) Content(ctx context.Context, from *engine.Engine, c replication.Content) error {
+	admissions, err := from.Admissions(c)
 	if err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admi
 	}
 	by := map[int][]replication.Admission{}
 	for _, a := range admissions {
-		partition := replication.Of(w.to.Engine).PartitionOf(a.Key)
+		partition := w.to.Engine.PartitionOf(a.Key)
 		by[partition] = append(by[partition], a)
 	}
 	w.used.Begin(time.Now())

@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -205,13 +205,13 @@ func Work(w *World, do func(cmd *cobra.Command, args []string, from Sources) err
 		}
 		err = do(cmd, args, from)
 		var option *replay.OptionError
-		var config *weir.Error
+		var config *engine.Error
 		switch {
 		case err == nil:
 			return nil
 		case errors.As(err, &option):
 			return from.Blame(option.Field, option)
-		case errors.As(err, &config) && config.Code == weir.CodeInvalidConfig:
+		case errors.As(err, &config) && config.Code == engine.CodeInvalidConfig:
 			return from.Blame(config.Field, config)
 		case errors.As(err, &usageError{}):
 			return err

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -104,7 +103,7 @@ func (j *Journal) quarantineAlarms() []api.Alarm {
 }
 
 // now is the time of day, as the engine has it.
-func (j *Journal) now() time.Time { return replication.Of(j.engine).Wall() }
+func (j *Journal) now() time.Time { return j.engine.Wall() }
 
 // lagAlarms tell of each node whose hits may be missing here, and of this one where what
 // it takes does not reach the journal. A node stays in service meanwhile: its answers say
@@ -204,16 +203,16 @@ func (j *Journal) checkReach(now time.Time, applied, last uint64) {
 	}
 }
 
-// FitsMemory returns a *weir.Error of CodeInvalidConfig if the snapshots of an engine have no
+// FitsMemory returns a *engine.Error of CodeInvalidConfig if the snapshots of an engine have no
 // room in MaxBytes, by its Memory, LimitMemory and OnceMemory, in bytes: see MinDisk and
 // MaxReceipts. Open does the same.
-func (cfg Config) FitsMemory(engine weir.Config) error {
+func (cfg Config) FitsMemory(e engine.Config) error {
 	most := cfg.WithDefaults().MaxBytes
 	switch {
-	case most < MinDisk(engine.Memory+engine.LimitMemory):
-		return errTooLittleDisk(most, engine.Memory, engine.LimitMemory)
-	case engine.OnceMemory > MaxReceipts(most):
-		return errTooManyReceipts(most, engine.OnceMemory)
+	case most < MinDisk(e.Memory+e.LimitMemory):
+		return errTooLittleDisk(most, e.Memory, e.LimitMemory)
+	case e.OnceMemory > MaxReceipts(most):
+		return errTooManyReceipts(most, e.OnceMemory)
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/units"
@@ -127,8 +127,8 @@ func Restore(ctx context.Context, r io.Reader, dir string) (backup.Info, error) 
 }
 
 // fillDir is backup.Fill.
-func fillDir(ctx context.Context, engine *weir.Engine, dir string, of backup.RestoreEntry) error {
-	j, err := Open(ctx, engine, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * backup.Unbounded}, nil)
+func fillDir(ctx context.Context, e *engine.Engine, dir string, of backup.RestoreEntry) error {
+	j, err := Open(ctx, e, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * backup.Unbounded}, nil)
 	if err != nil {
 		return err
 	}
@@ -211,9 +211,9 @@ func (j *Journal) runRecovery(ctx context.Context) {
 }
 
 // carry is how the data directory is made to fit.
-func (cfg Config) carry(engine *weir.Engine) backup.Carry {
+func (cfg Config) carry(e *engine.Engine) backup.Carry {
 	return backup.Carry{
-		Dir: cfg.Dir, Engine: engine, Clustered: cfg.clustered(), LeaveCluster: cfg.LeaveCluster, AcceptDamage: cfg.AcceptDamage, Shrink: cfg.ShrinkRetention, Log: cfg.Logger, Fill: fillDir,
+		Dir: cfg.Dir, Engine: e, Clustered: cfg.clustered(), LeaveCluster: cfg.LeaveCluster, AcceptDamage: cfg.AcceptDamage, Shrink: cfg.ShrinkRetention, Log: cfg.Logger, Fill: fillDir,
 	}
 }
 

@@ -16,9 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 func (r *running) backup() []byte {
@@ -36,7 +35,7 @@ func restored(t *testing.T, file []byte) *running {
 	return restoredWith(t, file, engineConfig())
 }
 
-func restoredWith(t *testing.T, file []byte, of weir.Config) *running {
+func restoredWith(t *testing.T, file []byte, of engine.Config) *running {
 	t.Helper()
 	cfg := testConfig(t, filepath.Join(t.TempDir(), "restored"))
 	if _, err := Restore(t.Context(), bytes.NewReader(file), cfg.Dir); err != nil {
@@ -77,7 +76,7 @@ func TestBackup(t *testing.T) {
 		again := restored(t, restored(t, first).backup())
 		for i := range 100 {
 			key := fmt.Sprint("key:", i)
-			for _, w := range []time.Duration{time.Second, time.Minute, time.Hour, weir.MaxWindow} {
+			for _, w := range []time.Duration{time.Second, time.Minute, time.Hour, engine.MaxWindow} {
 				got, _ := again.e.Count(key, w)
 				if want, _ := run.e.Count(key, w); got != want {
 					t.Fatalf("seed %d: %s over %v: %+v, want %+v", seed, key, w, got, want)
@@ -132,7 +131,7 @@ func TestBackupWhileServing(t *testing.T) {
 		for k := range wide {
 			got.want(fmt.Sprint("wide:", k), n)
 		}
-		if receipts := len(replication.Of(got.e).Receipts()); uint64(receipts) != n || n < before {
+		if receipts := len(got.e.Receipts()); uint64(receipts) != n || n < before {
 			t.Errorf("%d requests with %d receipts, %d of them before the backup", n, receipts, before)
 		}
 	}

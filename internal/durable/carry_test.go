@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/limit"
 )
@@ -22,15 +21,15 @@ import (
 func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 	t.Helper()
 	cfg.Join = cfg.Join.Alone()
-	r := startWith(t, weir.Config{Partitions: 16, Gather: true}, cfg)
+	r := startWith(t, engine.Config{Partitions: 16, Gather: true}, cfg)
 	want := map[string]uint64{}
 	now := time.Now().Unix()
 	for i := range int64(300) {
 		r.hit("dense", now-600+2*i, 2)
 		want["dense"] += 2
-		want[weir.AllKeys] += 2
+		want[engine.AllKeys] += 2
 	}
-	l, err := side.Of(r.e).LimitIn("n1", limit.WhereLeased, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := r.e.LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 	r.j.finishRound(t.Context())
 	r.hit("late", now, 7)
 	want["late"] += 7
-	want[weir.AllKeys] += 7
+	want[engine.AllKeys] += 7
 	r.sync()
 	r.crash()
 	return want
@@ -58,7 +57,7 @@ func wantUsed(t *testing.T, r *running) {
 	if err != nil || !repeated || string(answer) != "answer" {
 		t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 	}
-	l, err := side.Of(r.e).LimitIn("n1", limit.WhereLeased, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := r.e.LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +69,7 @@ func wantUsed(t *testing.T, r *running) {
 // wallCluster is newCluster with engines that go by the wall clock, as a server's do.
 func wallCluster(t *testing.T, nodes int) *cluster {
 	c := newCluster(t, nodes)
-	c.engine = weir.Config{Partitions: 16, Gather: true}
+	c.engine = engine.Config{Partitions: 16, Gather: true}
 	return c
 }
 
@@ -93,7 +92,7 @@ func TestOneToThreeToOne(t *testing.T) {
 	hit := func(i int, key string) {
 		c.nodes[i].hit(key, time.Now().Unix(), 1)
 		want[key]++
-		want[weir.AllKeys]++
+		want[engine.AllKeys]++
 	}
 	hit(1, "late")
 	hit(2, "new")
@@ -168,7 +167,7 @@ func TestADirectoryThatIsNotCurrentDoesNotLeave(t *testing.T) {
 }
 
 // conversion is what Open makes of a directory that becomes another, at its beginning.
-func conversion(cfg Config, e *weir.Engine, m checkpoint.Manifest) *backup.Conversion {
+func conversion(cfg Config, e *engine.Engine, m checkpoint.Manifest) *backup.Conversion {
 	return cfg.WithDefaults().carry(e).Convert(m)
 }
 
@@ -192,7 +191,7 @@ func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := weir.New(c.engine)
+			e, err := engine.New(c.engine)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,7 +209,7 @@ func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
 // The same of a node alone whose settings change.
 func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 	t.Parallel()
-	to := weir.Config{Partitions: 64, Gather: true, Retention: 90 * 24 * time.Hour}
+	to := engine.Config{Partitions: 64, Gather: true, Retention: 90 * 24 * time.Hour}
 	steps := []func(c *backup.Conversion) error{
 		func(c *backup.Conversion) error { return c.Write(t.Context(), false) },
 		func(c *backup.Conversion) error { return c.SetAside() },
@@ -230,7 +229,7 @@ func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := weir.New(to)
+		e, err := engine.New(to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,21 +287,21 @@ func TestSettingsChangeAtARestart(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	filledAlone(t, cfg)
 	cfg.ShrinkRetention = true
-	for _, engine := range []weir.Config{
+	for _, eng := range []engine.Config{
 		{Partitions: 64, Gather: true},
 		{Partitions: 4, Gather: true, Retention: 90 * 24 * time.Hour},
 		{Partitions: 16, Gather: true, Retention: time.Hour},
 	} {
-		r := startWith(t, engine, cfg)
-		for key, n := range map[string]uint64{"dense": 600, "late": 7, weir.AllKeys: 607} {
+		r := startWith(t, eng, cfg)
+		for key, n := range map[string]uint64{"dense": 600, "late": 7, engine.AllKeys: 607} {
 			if got, err := r.e.Count(key, 30*time.Minute); err != nil || got.Lower != n || got.Upper != n {
-				t.Errorf("%+v: %s: %+v, %v", engine, key, got, err)
+				t.Errorf("%+v: %s: %+v, %v", eng, key, got, err)
 			}
 		}
 		wantUsed(t, r)
 		r.close()
 	}
-	long := weir.Config{Partitions: 16, Gather: true, Retention: 5 * time.Minute}
+	long := engine.Config{Partitions: 16, Gather: true, Retention: 5 * time.Minute}
 	r := startWith(t, long, cfg)
 	if got, err := r.e.Count("late", time.Minute*5); err != nil || got.Lower != 7 {
 		t.Errorf("%+v, %v", got, err)
@@ -321,7 +320,7 @@ func TestAShorterRetentionIsRefused(t *testing.T) {
 	alone.Join = alone.Join.Alone()
 	refuse := func(what string, cfg Config) {
 		t.Helper()
-		e, err := weir.New(weir.Config{Partitions: 64, Gather: true, Retention: time.Hour})
+		e, err := engine.New(engine.Config{Partitions: 64, Gather: true, Retention: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,15 +328,15 @@ func TestAShorterRetentionIsRefused(t *testing.T) {
 		if _, err = Open(t.Context(), e, cfg, nil); err == nil {
 			t.Fatalf("%s: it was opened", what)
 		}
-		var wrong *weir.Error
+		var wrong *engine.Error
 		if !errors.As(err, &wrong) || wrong.Field != "Retention" || !strings.Contains(err.Error(), "all hits older than 1h would be dropped") || !strings.Contains(err.Error(), "--shrink-retention") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	refuse("alone", alone)
 	refuse("into a cluster", cfg)
-	engine := weir.Config{Partitions: 4, Gather: true}
-	e, err := weir.New(engine)
+	eng := engine.Config{Partitions: 4, Gather: true}
+	e, err := engine.New(eng)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +350,7 @@ func TestAShorterRetentionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse("cut off", alone)
-	r := startWith(t, engine, alone)
+	r := startWith(t, eng, alone)
 	defer r.close()
 	for key, n := range map[string]uint64{"dense": 600, "late": 7} {
 		if got, err := r.e.Count(key, 30*time.Minute); err != nil || got.Lower != n || got.Upper != n {

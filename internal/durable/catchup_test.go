@@ -3,7 +3,7 @@ package durable
 import (
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -12,7 +12,7 @@ func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
-	limits := c.limits(limit.WhereStrict, "strict", weir.Limit{N: 1000, Per: 1e9 * 3600})
+	limits := c.limits(limit.WhereStrict, "strict", engine.Limit{N: 1000, Per: 1e9 * 3600})
 	for n := range uint64(60) {
 		from, to := n%3, (n+1+n/3%2)%3
 		if !limits[from].Allow("k") {

@@ -7,18 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
 // setClock is a machine's: a time of day that is set, and one that goes on.
 type setClock struct{ ahead, later atomic.Int64 } // ns
 
-func (c *setClock) config() weir.Config {
+func (c *setClock) config() engine.Config {
 	begin := time.Now().Add(-time.Hour)
-	return weir.Config{
+	return engine.Config{
 		Partitions: 16, Gather: true,
 		Now:     func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load() + c.later.Load())) },
 		Elapsed: func() time.Duration { return time.Since(begin) + time.Duration(c.later.Load()) },
@@ -87,7 +87,7 @@ func TestTheClockIsSetBeforeACrash(t *testing.T) {
 
 func admissionsOf(t *testing.T, r *running, times int) (n int) {
 	t.Helper()
-	l, err := r.e.Limit("hourly", weir.Limit{N: 5, Per: time.Hour})
+	l, err := r.e.Limit("hourly", engine.Limit{N: 5, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +100,9 @@ func admissionsOf(t *testing.T, r *running, times int) (n int) {
 }
 
 // wantInBackup wants what was admitted before the clock was set to be in a backup as such.
-func wantInBackup(t *testing.T, file []byte, cfg weir.Config) {
+func wantInBackup(t *testing.T, file []byte, cfg engine.Config) {
 	t.Helper()
-	e, err := weir.New(cfg)
+	e, err := engine.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +136,9 @@ func TestAllClocksAreSetBeforeACrash(t *testing.T) {
 	t.Parallel()
 	var clock setClock
 	c := newCluster(t, 3)
-	c.of = func(int) weir.Config { return clock.config() }
+	c.of = func(int) engine.Config { return clock.config() }
 	c.start()
-	limits := c.limits(limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
+	limits := c.limits(limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 	for range 5 {
 		if v, err := limits[1].Take("k", 1); err != nil || !v.Allowed {
 			t.Fatal(v, err)
@@ -149,7 +149,7 @@ func TestAllClocksAreSetBeforeACrash(t *testing.T) {
 	}
 	knows := func(what string) {
 		t.Helper()
-		limits = c.limits(limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
+		limits = c.limits(limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 		for i := range c.nodes {
 			transporttest.Eventually(t, fmt.Sprintf("node %d denies %s", i+1, what), func() bool {
 				v, err := limits[i].Peek("k", 1)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/limit"
 )
@@ -19,9 +19,9 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	offs := []time.Duration{0, -2 * time.Hour, 365 * 24 * time.Hour}
-	c.of = func(i int) weir.Config { return clockConfig(offs[i]) }
+	c.of = func(i int) engine.Config { return clockConfig(offs[i]) }
 	c.start()
-	limits := c.limits(limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
+	limits := c.limits(limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 	for i, node := range c.nodes {
 		if v, err := limits[i].Take("k", 1); err != nil || !v.Allowed {
 			t.Fatalf("node %d: %+v, %v", i+1, v, err)
@@ -37,7 +37,7 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 			return err == nil && v.Remaining == 2
 		})
 		for _, key := range []string{"h", "other"} {
-			if outcome, err := node.e.HitAt(node.j.now(), key, 1); err != nil || outcome == weir.TooLate {
+			if outcome, err := node.e.HitAt(node.j.now(), key, 1); err != nil || outcome == engine.TooLate {
 				t.Errorf("node %d: %s: %v, %v", i+1, key, outcome, err)
 			}
 		}
@@ -53,7 +53,7 @@ func TestOneClockIsWrong(t *testing.T) {
 	c := newCluster(t, 3)
 	var off atomic.Int64
 	off.Store(int64(365 * 24 * time.Hour))
-	c.of = func(i int) weir.Config {
+	c.of = func(i int) engine.Config {
 		if i < 2 {
 			return clockConfig(0)
 		}

@@ -7,19 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // cluster is nodes of one cluster in this process, each with an engine and a
 // journal of its own.
 type cluster struct {
 	t      *testing.T
-	engine weir.Config
+	engine engine.Config
 	cfgs   []Config
-	nodes  []*running              // nil: stopped
-	of     func(i int) weir.Config // nil: engine
+	nodes  []*running                // nil: stopped
+	of     func(i int) engine.Config // nil: engine
 }
 
 func newCluster(t *testing.T, nodes int) *cluster {
@@ -70,7 +70,7 @@ func (c *cluster) open(i int) (*running, error) {
 	if c.of != nil {
 		of = c.of(i)
 	}
-	e, err := weir.New(of)
+	e, err := engine.New(of)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func TestNodesCountTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			want[key] += n
-			want[weir.AllKeys] += n
+			want[engine.AllKeys] += n
 		}
 	}
 	hit(3000)
@@ -178,7 +178,7 @@ func TestNodesCountTogether(t *testing.T) {
 func TestFirstStartAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
-	e, err := weir.New(engineConfig())
+	e, err := engine.New(engineConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

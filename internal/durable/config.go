@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -88,7 +88,7 @@ const (
 	minSnapshotBytes = 64 << 10
 )
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field
 // outside what it may be. Open does the same: this is for code that opens other things
 // before it.
 func (cfg Config) Validate() error { return cfg.WithDefaults().validate() }
@@ -139,7 +139,7 @@ func (cfg Config) validate() error {
 }
 
 func invalidConfig(field, format string, args ...any) error {
-	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
+	return &engine.Error{Code: engine.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
 // clustered tells whether the journal has batches of other origins.

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
@@ -44,7 +44,7 @@ func damagedCluster(t *testing.T, crashed bool) (c *cluster, saved []string, wan
 				key := fmt.Sprint("key:", int(random.ExpFloat64()*40))
 				node.hit(key, 1_000_000+i, 1)
 				want[key]++
-				want[weir.AllKeys]++
+				want[engine.AllKeys]++
 			}
 			node.sync()
 		}
@@ -357,8 +357,8 @@ func TestVerifyOfOneNode(t *testing.T) {
 	c, saved, want := damagedCluster(t, false)
 	before := dataFiles(t, saved[0])
 	r, err := backup.VerifyDirectory(t.Context(), saved[0])
-	if err != nil || len(r.Findings) > 0 || r.Node != "n1" || r.Hits != want[weir.AllKeys] {
-		t.Fatalf("want %d hits: %+v, %v", want[weir.AllKeys], r, err)
+	if err != nil || len(r.Findings) > 0 || r.Node != "n1" || r.Hits != want[engine.AllKeys] {
+		t.Fatalf("want %d hits: %+v, %v", want[engine.AllKeys], r, err)
 	}
 	for path, content := range dataFiles(t, saved[0]) {
 		if before[path] != content {

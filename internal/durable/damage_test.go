@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -191,10 +191,10 @@ func TestAcceptDamage(t *testing.T) {
 	if len(r.j.Stats().Findings) == 0 {
 		t.Error("accepted without a finding")
 	}
-	all := r.count(weir.AllKeys)
+	all := r.count(engine.AllKeys)
 	r.hit("after", 1_000_100, 1)
 	r.close()
 	r = start(t, cfg)
 	r.want("after", 1)
-	r.want(weir.AllKeys, all.Lower+1)
+	r.want(engine.AllKeys, all.Lower+1)
 }

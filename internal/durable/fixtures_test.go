@@ -14,8 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -29,7 +28,7 @@ const fixtureFolder = "testdata/directories"
 
 // fixtureCounts are the hits of all fixtures. Those of dense are in a pyramid, the key
 // "gone" was deleted after 7 hits, "late" came after the snapshots.
-var fixtureCounts = map[string]uint64{"a": 3, "dense": 600 * 2, "late": 11, "gone": 0, weir.AllKeys: 3 + 1200 + 11 + 7}
+var fixtureCounts = map[string]uint64{"a": 3, "dense": 600 * 2, "late": 11, "gone": 0, engine.AllKeys: 3 + 1200 + 11 + 7}
 
 // fillFixture takes the hits of fixtureCounts, through several nodes.
 func fillFixture(t *testing.T, nodes []*running) {
@@ -42,7 +41,7 @@ func fillFixture(t *testing.T, nodes []*running) {
 	at(1).sync()
 	at(1).e.Delete("gone")
 	at(1).sync()
-	if l, err := side.Of(at(0).e).LimitIn("n1", limit.WhereLeased, "daily", weir.Limit{N: 5, Per: 24 * time.Hour}); err != nil {
+	if l, err := at(0).e.LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour}); err != nil {
 		t.Fatal(err)
 	} else if v, err := l.Take("user:1", 2); err != nil || !v.Allowed {
 		t.Fatal(v, err)

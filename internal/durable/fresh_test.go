@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 var freshRounds = flag.Int("fresh.rounds", 18, "how often a hit on one node is read on another")
@@ -72,7 +72,7 @@ func TestFreshSharesRounds(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if got, err := to.e.Count(key, weir.MaxWindow); err != nil || got.Lower != n+1 {
+				if got, err := to.e.Count(key, engine.MaxWindow); err != nil || got.Lower != n+1 {
 					t.Errorf("%s: %v (%v), want %d", key, got, err, n+1)
 				}
 			}

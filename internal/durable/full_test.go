@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // smallDisk is a configuration of the least disk there may be.
@@ -32,8 +32,8 @@ func startSmall(t testing.TB, cfg Config) *running {
 func (r *running) take(key string, at int64) bool {
 	r.t.Helper()
 	_, err := r.e.HitAt(time.Unix(at, 0), key, 1)
-	var refused *weir.Error
-	if err != nil && (!errors.As(err, &refused) || refused.Code != weir.CodeOverloaded) {
+	var refused *engine.Error
+	if err != nil && (!errors.As(err, &refused) || refused.Code != engine.CodeOverloaded) {
 		r.t.Fatal(err)
 	}
 	return err == nil
@@ -120,7 +120,7 @@ func TestFullJournalEmptiesItself(t *testing.T) {
 	r := startSmall(t, cfg)
 	goOn := r.holdRounds()
 	taken := fill(t, r)
-	r.want(weir.AllKeys, taken)
+	r.want(engine.AllKeys, taken)
 	goOn()
 	writable(t, r)
 	r.sync()
@@ -130,10 +130,10 @@ func TestFullJournalEmptiesItself(t *testing.T) {
 	r.sync()
 	r.crash()
 	r = startSmall(t, cfg)
-	r.want(weir.AllKeys, taken)
+	r.want(engine.AllKeys, taken)
 	writable(t, r)
 	r.sync()
-	r.want(weir.AllKeys, taken+1)
+	r.want(engine.AllKeys, taken+1)
 	r.close()
 }
 
@@ -171,6 +171,6 @@ func TestFullJournalEmptiesItselfInACluster(t *testing.T) {
 		}
 		writable(t, c.nodes...)
 		taken += 3
-		c.agree(map[string]uint64{weir.AllKeys: taken})
+		c.agree(map[string]uint64{engine.AllKeys: taken})
 	}
 }

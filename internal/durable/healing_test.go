@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 func alarmed(j *Journal, code string) bool {
@@ -35,7 +35,7 @@ func TestClusterHealsFailedWrites(t *testing.T) {
 		}
 	}
 	fill()
-	c.agree(map[string]uint64{weir.AllKeys: hits})
+	c.agree(map[string]uint64{engine.AllKeys: hits})
 	lift := fullDisk(t, 64<<10)
 	fill()
 	for i, node := range c.nodes {
@@ -51,7 +51,7 @@ func TestClusterHealsFailedWrites(t *testing.T) {
 		node.sync()
 	}
 	t.Logf("healed after %v", time.Since(began))
-	c.agree(map[string]uint64{weir.AllKeys: hits})
+	c.agree(map[string]uint64{engine.AllKeys: hits})
 	for i, node := range c.nodes {
 		if s := node.j.Stats(); s.Revivals == 0 || s.Divergence+s.Holes > 0 {
 			t.Errorf("n%d: %+v", i+1, s)

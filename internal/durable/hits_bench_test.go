@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // BenchmarkHits is what the journal costs: hits on a million Zipf keys, without
@@ -29,7 +29,7 @@ func BenchmarkHits(b *testing.B) {
 	}
 	for _, journaled := range []bool{false, true} {
 		b.Run(fmt.Sprint("journal=", journaled), func(b *testing.B) {
-			e, err := weir.New(weir.Config{Memory: 2 << 30, Gather: journaled})
+			e, err := engine.New(engine.Config{Memory: 2 << 30, Gather: journaled})
 			if err != nil {
 				b.Fatal(err)
 			}

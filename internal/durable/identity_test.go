@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -27,7 +27,7 @@ func journalOf(t *testing.T, dir string) uint64 {
 // refused is why a journal does not open.
 func refused(t *testing.T, cfg Config) error {
 	t.Helper()
-	e, err := weir.New(engineConfig())
+	e, err := engine.New(engineConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

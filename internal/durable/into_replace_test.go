@@ -10,10 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
@@ -50,7 +50,7 @@ func (r *running) beginReplace(file []byte, partitions int) {
 		r.t.Fatal(err)
 	}
 	cut, written := r.j.restores.NewReplacement(record.NewJournalID()), 0
-	err = s.Each(ctx, func(from *weir.Engine, c replication.Content) error {
+	err = s.Each(ctx, func(from *engine.Engine, c replication.Content) error {
 		if written++; written > partitions {
 			return errCut
 		}
@@ -72,9 +72,9 @@ func TestAReplacementThatIsCutOffIsUndone(t *testing.T) {
 			cfg, log := testConfig(t, t.TempDir()), &logged{}
 			cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 			r := start(t, cfg)
-			mine := map[string]uint64{"late": 1, "mine": 2, "k7": 5, weir.AllKeys: 8}
+			mine := map[string]uint64{"late": 1, "mine": 2, "k7": 5, engine.AllKeys: 8}
 			for key, n := range mine {
-				if key != weir.AllKeys {
+				if key != engine.AllKeys {
 					r.hit(key, 1_000_500, n)
 				}
 			}
@@ -83,7 +83,7 @@ func TestAReplacementThatIsCutOffIsUndone(t *testing.T) {
 			r.wantAll(mine)
 			r.hit("mine", 1_000_501, 1)
 			mine["mine"]++
-			mine[weir.AllKeys]++
+			mine[engine.AllKeys]++
 			r.sync()
 			r.crash()
 			r = start(t, cfg)
@@ -93,7 +93,7 @@ func TestAReplacementThatIsCutOffIsUndone(t *testing.T) {
 			r.j.finishRound(t.Context())
 			r.hit("mine", 1_000_502, 1)
 			mine["mine"]++
-			mine[weir.AllKeys]++
+			mine[engine.AllKeys]++
 			r.close()
 			r = start(t, cfg)
 			r.wantAll(mine)
@@ -117,7 +117,7 @@ func TestAReplacementSwitchesAtOnce(t *testing.T) {
 	r.hit("mine", 1_000_500, 2)
 	ctx, stop := context.WithCancel(t.Context())
 	var reading sync.WaitGroup
-	was := map[string]uint64{"mine": 2, "dense": 0, weir.AllKeys: 2}
+	was := map[string]uint64{"mine": 2, "dense": 0, engine.AllKeys: 2}
 	for key, before := range was {
 		reading.Go(func() {
 			for ctx.Err() == nil {
@@ -146,7 +146,7 @@ func TestAReplacementThatIsCutOffInACluster(t *testing.T) {
 	c.start()
 	c.nodes[0].hit("mine", 1_000_500, 2)
 	c.nodes[1].hit("late", 1_000_500, 3)
-	mine := map[string]uint64{"mine": 2, "late": 3, weir.AllKeys: 5}
+	mine := map[string]uint64{"mine": 2, "late": 3, engine.AllKeys: 5}
 	c.agree(mine)
 	c.nodes[2].beginReplace(file, 7)
 	c.agree(mine)
@@ -167,7 +167,7 @@ func TestAReplacementThatIsCutOffInACluster(t *testing.T) {
 	c.nodes[1].j.checkpoints.StartRound()
 	c.nodes[1].hit("late", 1_000_501, 1)
 	mine["late"]++
-	mine[weir.AllKeys]++
+	mine[engine.AllKeys]++
 	c.start()
 	c.agree(mine)
 	for range 2 {
@@ -206,7 +206,7 @@ func TestSnapshotsWhileAllIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, written := node.j.restores.NewReplacement(record.NewJournalID()), 0
-	if err := s.Each(ctx, func(from *weir.Engine, c0 replication.Content) error {
+	if err := s.Each(ctx, func(from *engine.Engine, c0 replication.Content) error {
 		if written++; written == 8 {
 			for range 2 {
 				for _, node := range c.nodes {

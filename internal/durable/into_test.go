@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -30,14 +30,14 @@ func (r *running) restoreInto(file []byte, mode api.RestoreMode) (done api.Resto
 
 // other is a journal of its own with some hits, of sparse and dense keys, evicted to none,
 // and its backup, whose newer hits are in flushes.
-func other(t *testing.T, cfg weir.Config) (file []byte, want map[string]uint64) {
+func other(t *testing.T, cfg engine.Config) (file []byte, want map[string]uint64) {
 	t.Helper()
 	r := startWith(t, cfg, testConfig(t, t.TempDir()))
 	want = map[string]uint64{}
 	hit := func(key string, at int64, n uint64) {
 		r.hit(key, at, n)
 		want[key] += n
-		want[weir.AllKeys] += n
+		want[engine.AllKeys] += n
 	}
 	for i := range int64(400) {
 		hit("dense", 1_000_000+3*i, 2)
@@ -55,9 +55,9 @@ func other(t *testing.T, cfg weir.Config) (file []byte, want map[string]uint64) 
 	return file, want
 }
 
-func startWith(t *testing.T, engine weir.Config, cfg Config) *running {
+func startWith(t *testing.T, eng engine.Config, cfg Config) *running {
 	t.Helper()
-	e, err := weir.New(engine)
+	e, err := engine.New(eng)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,17 +93,17 @@ func plus(a, b map[string]uint64) map[string]uint64 {
 // merged, and they are there after restarts, from the journal and from snapshots.
 func TestMergeCountsOnce(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []weir.Config{
+	for _, e := range []engine.Config{
 		engineConfig(),
-		{Clock: weir.EventClock, Partitions: 4, Gather: true},
-		{Clock: weir.EventClock, Partitions: 64, Gather: true, Retention: 90 * 24 * time.Hour},
-		{Clock: weir.EventClock, Partitions: 16, Gather: true, Retention: 2 * 24 * time.Hour},
+		{Clock: engine.EventClock, Partitions: 4, Gather: true},
+		{Clock: engine.EventClock, Partitions: 64, Gather: true, Retention: 90 * 24 * time.Hour},
+		{Clock: engine.EventClock, Partitions: 16, Gather: true, Retention: 2 * 24 * time.Hour},
 	} {
-		t.Run(fmt.Sprintf("%d partitions, %v", engine.Partitions, engine.Retention), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d partitions, %v", e.Partitions, e.Retention), func(t *testing.T) {
 			file, theirs := other(t, engineConfig())
 			cfg := testConfig(t, t.TempDir())
-			r := startWith(t, engine, cfg)
-			mine := map[string]uint64{"late": 1, "mine": 2, weir.AllKeys: 3}
+			r := startWith(t, e, cfg)
+			mine := map[string]uint64{"late": 1, "mine": 2, engine.AllKeys: 3}
 			r.hit("late", 1_000_500, 1)
 			r.hit("mine", 1_000_500, 2)
 			want := plus(mine, theirs)
@@ -117,13 +117,13 @@ func TestMergeCountsOnce(t *testing.T) {
 			r.wantAll(want)
 			r.sync()
 			r.crash()
-			r = startWith(t, engine, cfg)
+			r = startWith(t, e, cfg)
 			r.wantAll(want)
 			if done := r.restoreInto(file, api.Merge); !done.Again {
 				t.Errorf("%+v", done)
 			}
 			r.close()
-			r = startWith(t, engine, cfg)
+			r = startWith(t, e, cfg)
 			r.wantAll(want)
 			if _, err := r.j.Restore(t.Context(), bytes.NewReader(r.backup()), api.Merge); !errors.Is(err, backup.ErrCountedTwice) {
 				t.Errorf("its own backup: %v", err)
@@ -173,7 +173,7 @@ func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 	r = start(t, cfg)
 	r.want("mine", 0)
 	r.want("late", theirs["late"]+1)
-	r.want(weir.AllKeys, theirs[weir.AllKeys]+1)
+	r.want(engine.AllKeys, theirs[engine.AllKeys]+1)
 	r.close()
 }
 
@@ -225,7 +225,7 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 		id := s.ID(r.e.Config(), 0)
 		cut := r.j.restores.NewWriter(id)
 		errCut, contents := errors.New("cut off"), 0
-		err = s.Each(t.Context(), func(from *weir.Engine, c replication.Content) error {
+		err = s.Each(t.Context(), func(from *engine.Engine, c replication.Content) error {
 			if err := cut.Content(t.Context(), from, c); err != nil {
 				return err
 			}
@@ -241,7 +241,7 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 		r.crash()
 		r = start(t, cfg)
 		r.j.restores.FlushBytes = 1000
-		if stopAfter > 8 && r.count(weir.AllKeys).Lower == 0 {
+		if stopAfter > 8 && r.count(engine.AllKeys).Lower == 0 {
 			t.Error("nothing of it was there")
 		}
 		r.restoreInto(file, api.Merge)
@@ -263,7 +263,7 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 		}
 	}
 	r.want("mine", 1)
-	r.want(weir.AllKeys, 1)
+	r.want(engine.AllKeys, 1)
 	r.close()
 }
 
@@ -275,7 +275,7 @@ func TestMergeIntoACluster(t *testing.T) {
 	c.start()
 	c.nodes[0].hit("late", 1_001_000, 1)
 	c.nodes[1].hit("mine", 1_001_000, 5)
-	mine := map[string]uint64{"late": 1, "mine": 5, weir.AllKeys: 6}
+	mine := map[string]uint64{"late": 1, "mine": 5, engine.AllKeys: 6}
 	c.agree(mine)
 	c.nodes[2].restoreInto(file, api.Merge)
 	c.agree(plus(mine, theirs))
@@ -295,7 +295,7 @@ func TestMergeIntoACluster(t *testing.T) {
 	c.nodes[0] = nil
 	c.nodes[1].hit("mine", 1_001_001, 1)
 	c.start()
-	c.agree(plus(plus(mine, theirs), map[string]uint64{"mine": 1, weir.AllKeys: 1}))
+	c.agree(plus(plus(mine, theirs), map[string]uint64{"mine": 1, engine.AllKeys: 1}))
 	c.nodes[0].restoreInto(file, api.Replace)
 	c.agree(plus(map[string]uint64{"mine": 0}, theirs))
 	for i, node := range c.nodes {

@@ -30,12 +30,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -46,7 +46,7 @@ import (
 // embedded server and two goroutines, all until Close.
 type Journal struct {
 	cfg    Config
-	engine *weir.Engine
+	engine *engine.Engine
 	log    *slog.Logger
 
 	lock   *checkpoint.DirectoryLock

@@ -10,23 +10,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // life of one engine and its journal in a test.
 type running struct {
 	t testing.TB
-	e *weir.Engine
+	e *engine.Engine
 	j *Journal
 }
 
-func engineConfig() weir.Config {
-	return weir.Config{Clock: weir.EventClock, Partitions: 16, Gather: true}
+func engineConfig() engine.Config {
+	return engine.Config{Clock: engine.EventClock, Partitions: 16, Gather: true}
 }
 
 // smallEngineConfig is engineConfig with memory that suits the smallest disk.
-func smallEngineConfig() weir.Config {
+func smallEngineConfig() engine.Config {
 	cfg := engineConfig()
 	cfg.Memory, cfg.LimitMemory, cfg.OnceMemory = 4<<20, 256<<10, 128<<10
 	return cfg
@@ -59,9 +59,9 @@ func tryStart(t testing.TB, cfg Config) (*running, error) {
 	return tryStartWith(t, cfg, engineConfig())
 }
 
-func tryStartWith(t testing.TB, cfg Config, of weir.Config) (*running, error) {
+func tryStartWith(t testing.TB, cfg Config, of engine.Config) (*running, error) {
 	t.Helper()
-	e, err := weir.New(of)
+	e, err := engine.New(of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,9 +109,9 @@ func (r *running) hit(key string, at int64, n uint64) {
 	}
 }
 
-func (r *running) count(key string) weir.Count {
+func (r *running) count(key string) engine.Count {
 	r.t.Helper()
-	c, err := r.e.Count(key, weir.MaxWindow)
+	c, err := r.e.Count(key, engine.MaxWindow)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestRestart(t *testing.T) {
 		r = start(t, cfg)
 		r.want("a", 3)
 		r.want("b", 5)
-		r.want(weir.AllKeys, 12)
+		r.want(engine.AllKeys, 12)
 		if !r.e.Now().Equal(time.Unix(1002, 0)) {
 			t.Errorf("now %v", r.e.Now())
 		}
@@ -181,7 +181,7 @@ func TestCrash(t *testing.T) {
 func TestMetamorphic(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
-		plain, err := weir.New(engineConfig())
+		plain, err := engine.New(engineConfig())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestMetamorphic(t *testing.T) {
 		run := start(t, cfg)
 		r := rand.New(rand.NewPCG(seed, 9))
 		now := int64(1_000_000)
-		keys := map[string]bool{weir.AllKeys: true}
+		keys := map[string]bool{engine.AllKeys: true}
 		for range 6000 {
 			now += r.Int64N(3)
 			key, at, n := fmt.Sprint("key:", int(r.ExpFloat64()*30)), now-r.Int64N(100)*r.Int64N(2), 1+r.Uint64N(4)
@@ -218,7 +218,7 @@ func TestMetamorphic(t *testing.T) {
 			}
 		}
 		for key := range keys {
-			for _, w := range []time.Duration{time.Second, time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour, weir.MaxWindow} {
+			for _, w := range []time.Duration{time.Second, time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour, engine.MaxWindow} {
 				got, _ := run.e.Count(key, w)
 				want, _ := plain.Count(key, w)
 				if got != want {
@@ -321,11 +321,11 @@ func TestPermissionsAndForeignFiles(t *testing.T) {
 // retention than those of a cluster: a node alone changes its directory.
 func TestRefusesOtherSettings(t *testing.T) {
 	t.Parallel()
-	refuses := func(cfg Config, names string, change func(*weir.Config)) {
+	refuses := func(cfg Config, names string, change func(*engine.Config)) {
 		t.Helper()
 		ec := engineConfig()
 		change(&ec)
-		e, err := weir.New(ec)
+		e, err := engine.New(ec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,12 +339,12 @@ func TestRefusesOtherSettings(t *testing.T) {
 	}
 	cfg := testConfig(t, t.TempDir())
 	start(t, cfg).close()
-	refuses(cfg, "Gather", func(c *weir.Config) { c.Gather = false })
+	refuses(cfg, "Gather", func(c *engine.Config) { c.Gather = false })
 	start(t, cfg)
 
 	c := newCluster(t, 2)
 	c.start()
 	c.stop()
-	refuses(c.cfgs[0], "partitions", func(c *weir.Config) { c.Partitions = 32 })
-	refuses(c.cfgs[0], "retention", func(c *weir.Config) { c.Retention = time.Hour })
+	refuses(c.cfgs[0], "partitions", func(c *engine.Config) { c.Partitions = 32 })
+	refuses(c.cfgs[0], "retention", func(c *engine.Config) { c.Retention = time.Hour })
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 var (
@@ -111,7 +111,7 @@ func (c *cluster) measureLag(during time.Duration) (all []time.Duration) {
 	return all
 }
 
-func totalOf(t testing.TB, e *weir.Engine, key string) int {
+func totalOf(t testing.TB, e *engine.Engine, key string) int {
 	got, err := e.CountAt(time.Unix(1_000_000, 0), key, time.Minute)
 	if err != nil {
 		t.Error(err)

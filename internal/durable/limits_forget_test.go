@@ -4,8 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -14,11 +13,11 @@ func TestForgetInlineOnAllNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
-	made := make([]*weir.KeyedLimit, len(c.nodes))
+	made := make([]*engine.KeyedLimit, len(c.nodes))
 	for i, node := range c.nodes {
-		l, err := side.Of(node.e).LimitIn(c.cfgs[i].Join.Node, limit.WhereLeased, "mine", weir.Limit{N: 10, Per: time.Hour})
+		l, err := node.e.LimitIn(c.cfgs[i].Join.Node, limit.WhereLeased, "mine", engine.Limit{N: 10, Per: time.Hour})
 		if err == nil {
-			err = side.Inline(l)
+			err = l.Inline()
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +37,7 @@ func TestForgetInlineOnAllNodes(t *testing.T) {
 		l.Allow("a")
 	}
 	until(7)
-	if n, err := side.Of(c.nodes[1].e).ForgetInline("mine"); n != 1 || err != nil {
+	if n, err := c.nodes[1].e.ForgetInline("mine"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	until(10)

@@ -5,16 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
-func (c *cluster) limits(where limit.Where, name string, l weir.Limit) (list []*weir.KeyedLimit) {
+func (c *cluster) limits(where limit.Where, name string, l engine.Limit) (list []*engine.KeyedLimit) {
 	c.t.Helper()
 	for i, node := range c.nodes {
-		kl, err := side.Of(node.e).LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
+		kl, err := node.e.LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -43,7 +42,7 @@ func TestLimitsSurviveACrash(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
-	own, both := weir.Limit{N: 4, Per: time.Hour}, weir.Limit{N: 6, Per: 50 * time.Second}
+	own, both := engine.Limit{N: 4, Per: time.Hour}, engine.Limit{N: 6, Per: 50 * time.Second}
 	for i, kl := range c.limits(limit.WhereNode, "own", own) {
 		if !kl.AllowN("k", uint64(i+1)) {
 			t.Errorf("node %d: denied", i+1)

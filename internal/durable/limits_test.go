@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // What a key was admitted under a limit of a minute or more is there after a
@@ -12,12 +12,12 @@ import (
 func TestLimitsSurviveRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	limits := func(r *running) (login, burst *weir.KeyedLimit) {
-		login, err := r.e.Limit("login", weir.Limit{N: 5, Per: time.Hour})
+	limits := func(r *running) (login, burst *engine.KeyedLimit) {
+		login, err := r.e.Limit("login", engine.Limit{N: 5, Per: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
-		burst, err = r.e.Limit("burst", weir.Limit{N: 5, Per: time.Second})
+		burst, err = r.e.Limit("burst", engine.Limit{N: 5, Per: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

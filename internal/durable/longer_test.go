@@ -4,10 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -18,24 +17,24 @@ import (
 func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	engine := func(partitions int, retention time.Duration) *weir.Engine {
-		e, err := weir.New(weir.Config{Partitions: partitions, Retention: retention, Gather: true, Now: func() time.Time { return now }})
+	eng := func(partitions int, retention time.Duration) *engine.Engine {
+		e, err := engine.New(engine.Config{Partitions: partitions, Retention: retention, Gather: true, Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { e.Close() })
 		return e
 	}
-	states := func(e *weir.Engine) (list [][]byte) {
+	states := func(e *engine.Engine) (list [][]byte) {
 		for partition := range e.Config().Partitions {
 			var cut replication.Cut
-			replication.Of(e).Cut(partition, &cut, true)
+			e.Cut(partition, &cut, true)
 			list = append(list, cut.State)
 		}
 		return list
 	}
-	pours := func(from *weir.Engine, partitions int, retention time.Duration) *weir.Engine {
-		to := engine(partitions, retention)
+	pours := func(from *engine.Engine, partitions int, retention time.Duration) *engine.Engine {
+		to := eng(partitions, retention)
 		h := replica.NewHolding(to)
 		for _, state := range states(from) {
 			c, err := replication.ReadContent(state)
@@ -55,7 +54,7 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 		return to
 	}
 	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-	short, truth := engine(4, 10*time.Minute), uint64(0)
+	short, truth := eng(4, 10*time.Minute), uint64(0)
 	for range 55 * 12 {
 		for _, key := range keys {
 			if err := short.HitN(key, 3); err != nil {
@@ -65,10 +64,10 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 		}
 		now = now.Add(5 * time.Second)
 	}
-	if got, err := short.Count(weir.AllKeys, 10*time.Minute); err != nil || got.Upper > truth/4 {
+	if got, err := short.Count(engine.AllKeys, 10*time.Minute); err != nil || got.Upper > truth/4 {
 		t.Fatalf("in its retention: %v, %v", got, err)
 	}
-	within := func(e *weir.Engine, what string, key string, truth uint64) {
+	within := func(e *engine.Engine, what string, key string, truth uint64) {
 		t.Helper()
 		got, err := e.Count(key, time.Hour)
 		if err != nil || got.Lower > truth || got.Upper < truth {
@@ -77,30 +76,30 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 	}
 	for _, partitions := range []int{1, 4, 16} {
 		long := pours(short, partitions, 2*time.Hour)
-		within(long, "poured", weir.AllKeys, truth)
+		within(long, "poured", engine.AllKeys, truth)
 		within(long, "poured", "a", truth/8)
-		if got, err := long.Count(weir.AllKeys, time.Hour); err != nil || got.Lower == truth {
+		if got, err := long.Count(engine.AllKeys, time.Hour); err != nil || got.Lower == truth {
 			t.Fatalf("nothing has left: %v, %v", got, err)
 		}
 		again := pours(long, 4, 3*time.Hour)
-		within(again, "poured twice", weir.AllKeys, truth)
-		loaded := engine(partitions, 2*time.Hour)
+		within(again, "poured twice", engine.AllKeys, truth)
+		loaded := eng(partitions, 2*time.Hour)
 		for partition, state := range states(long) {
-			if err := replication.Of(loaded).LoadState(partition, state); err != nil {
+			if err := loaded.LoadState(partition, state); err != nil {
 				t.Fatal(err)
 			}
 		}
-		within(loaded, "after a restart", weir.AllKeys, truth)
+		within(loaded, "after a restart", engine.AllKeys, truth)
 		within(loaded, "after a restart", "a", truth/8)
 		in := replication.NewPartitionSet(partitions)
 		for partition := range partitions {
 			in.Add(partition)
 		}
-		got, err := side.PartialOf(loaded).CountIn(in, now, weir.AllKeys, time.Hour)
+		got, err := loaded.CountIn(in, now, engine.AllKeys, time.Hour)
 		if err != nil || got.Lower > truth || got.Upper < truth {
 			t.Errorf("by partitions: %v, %v; %d are true", got, err, truth)
 		}
-		if got, err := loaded.Count(weir.AllKeys, 5*time.Minute); err != nil || !got.Exact() {
+		if got, err := loaded.Count(engine.AllKeys, 5*time.Minute); err != nil || !got.Exact() {
 			t.Errorf("what was kept is in doubt: %v, %v", got, err)
 		}
 		func(before time.Time) {
@@ -109,7 +108,7 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 			if err := loaded.Hit("a"); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := loaded.Count(weir.AllKeys, 2*time.Hour); err != nil || !got.Exact() {
+			if got, err := loaded.Count(engine.AllKeys, 2*time.Hour); err != nil || !got.Exact() {
 				t.Errorf("after the new retention: %v, %v", got, err)
 			}
 		}(now)

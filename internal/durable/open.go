@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/concurrency"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -25,19 +24,19 @@ import (
 // Config.AcceptDamage is set: what is wrong is named either way, and no count is
 // silently wrong. progress, if not nil, is called now and then while the journal
 // is replayed, with the messages done and to do.
-func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(done, all uint64)) (*Journal, error) {
+func Open(ctx context.Context, e *engine.Engine, cfg Config, progress func(done, all uint64)) (*Journal, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	made := engine.Config()
+	made := e.Config()
 	if !made.Gather {
 		return nil, errors.New("journal: the engine must be made with Config.Gather")
 	}
 	if err := cfg.FitsMemory(made); err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, waiters: concurrency.NewQueue(), failed: make(chan struct{}), handed: make(chan handedOver), unwrote: make(chan chan [][]byte)}
+	j := &Journal{cfg: cfg, engine: e, log: cfg.Logger, waiters: concurrency.NewQueue(), failed: make(chan struct{}), handed: make(chan handedOver), unwrote: make(chan chan [][]byte)}
 	if err := j.open(ctx, progress); err != nil {
 		return nil, errors.Join(err, j.release())
 	}
@@ -101,7 +100,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if j.server, err = startServer(ctx, j.cfg); err != nil {
 		return err
 	}
-	j.clocks = &membership.Clocks{Conn: j.server.Conn(), Log: j.log, Origin: m.Origin, Node: j.cfg.Join.Node, Clock: replication.Of(j.engine), Origins: j.Origins}
+	j.clocks = &membership.Clocks{Conn: j.server.Conn(), Log: j.log, Origin: m.Origin, Node: j.cfg.Join.Node, Clock: j.engine, Origins: j.Origins}
 	isNew := m.Epoch == 0
 	var missing []record.Finding
 	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, isNew || j.cfg.AcceptDamage); err != nil {

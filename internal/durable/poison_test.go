@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // startAt is start of an engine by the time of day, with a clock that is off.
@@ -19,8 +19,8 @@ func startAt(t *testing.T, cfg Config, off time.Duration) *running {
 	return r
 }
 
-func clockConfig(off time.Duration) weir.Config {
-	return weir.Config{Partitions: 16, Retention: time.Hour, Gather: true, Now: func() time.Time { return time.Now().Add(off) }}
+func clockConfig(off time.Duration) engine.Config {
+	return engine.Config{Partitions: 16, Retention: time.Hour, Gather: true, Now: func() time.Time { return time.Now().Add(off) }}
 }
 
 // A node ran two hours ahead, with a retention of an hour. With the clock set right its
@@ -76,7 +76,7 @@ func wantHealed(t *testing.T, r *running) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	for key, want := range map[string]uint64{"a": 10, "b": 7, "c": 7, weir.AllKeys: 24} {
+	for key, want := range map[string]uint64{"a": 10, "b": 7, "c": 7, engine.AllKeys: 24} {
 		if c, err := r.e.Count(key, 5*time.Minute); err != nil || c.Lower != want || c.Upper != want {
 			t.Errorf("%s: %+v, %v, want %d", key, c, err, want)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Receipts without room in snapshots are refused at Open: a full journal would never be trimmed.
@@ -16,7 +16,7 @@ func TestReceiptsHaveRoomOnDisk(t *testing.T) {
 	of := smallEngineConfig()
 	of.OnceMemory = 64 << 20
 	_, err := tryStartWith(t, cfg, of)
-	fault, ok := errors.AsType[*weir.Error](err)
+	fault, ok := errors.AsType[*engine.Error](err)
 	if !ok || fault.Field != "MaxBytes" || !strings.Contains(err.Error(), "at least 7680MiB") || !strings.Contains(err.Error(), "at most 546KiB") {
 		t.Fatal(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // once counts a request of two hits under an idempotency key, as a server does.
 func (r *running) once(key string) error {
-	_, _, err := replication.Of(r.e).RecordedOnce(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) []byte {
+	_, _, err := r.e.RecordedOnce(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) []byte {
 		for _, hit := range []string{"all", key} {
 			const second = 1_000_000
 			if _, err := r.e.HitAt(time.Unix(second, 0), hit, 1); err != nil {
@@ -33,7 +33,7 @@ func TestRetryAtAnotherNode(t *testing.T) {
 	const requests = 900
 	c := newCluster(t, 3)
 	c.start()
-	want := map[string]uint64{"all": requests, weir.AllKeys: 2 * requests}
+	want := map[string]uint64{"all": requests, engine.AllKeys: 2 * requests}
 	send := func(first, after int) {
 		var senders sync.WaitGroup
 		for i := first; i < after; i++ {

@@ -3,7 +3,7 @@ package durable
 import (
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // The audit's running totals have the hits that are counted separately, and AllKeys has
@@ -14,7 +14,7 @@ func TestHitsCountedSeparatelyAreJournaled(t *testing.T) {
 	r := start(t, cfg)
 	for round := range uint64(4) {
 		r.hit("a", 1000, 1)
-		r.hit(weir.SeparatePrefix+"login:allowed", 1001, 2)
+		r.hit(engine.SeparatePrefix+"login:allowed", 1001, 2)
 		r.sync()
 		if round%2 == 0 {
 			r.crash()
@@ -26,7 +26,7 @@ func TestHitsCountedSeparatelyAreJournaled(t *testing.T) {
 			t.Fatalf("round %d: %v", round, r.j.found)
 		}
 		r.want("a", round+1)
-		r.want(weir.SeparatePrefix+"login:allowed", 2*(round+1))
-		r.want(weir.AllKeys, round+1)
+		r.want(engine.SeparatePrefix+"login:allowed", 2*(round+1))
+		r.want(engine.AllKeys, round+1)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -131,7 +131,7 @@ func progressBytes(t testing.TB, nodes, partitions int, now time.Time) int64 {
 // heardOf is a replica that has followed the first flush of that many nodes.
 func heardOf(t testing.TB, nodes, partitions int, now time.Time) *replica.Replica {
 	t.Helper()
-	e, err := weir.New(weir.Config{Partitions: partitions, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: partitions, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}

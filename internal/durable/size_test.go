@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 var (
@@ -78,7 +76,7 @@ func TestClusterSizeCounts(t *testing.T) {
 		for _, n := range w.nodes {
 			took += n.took
 			stats := n.e.Stats()
-			all, err := side.PartialOf(n.e).CountIn(replication.Of(n.e).HeldPartitions(), n.e.Now(), weir.AllKeys, weir.MaxWindow)
+			all, err := n.e.CountIn(n.e.HeldPartitions(), n.e.Now(), engine.AllKeys, engine.MaxWindow)
 			if err != nil {
 				t.Fatal(err)
 			}

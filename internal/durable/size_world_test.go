@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/membership"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -30,7 +29,7 @@ type sizeLoad struct {
 // sizeNode is a node that counts what it does.
 type sizeNode struct {
 	name    string
-	e       *weir.Engine
+	e       *engine.Engine
 	r       *replica.Replica
 	follows bool
 	took    uint64 // hits
@@ -93,7 +92,7 @@ func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 		n := w.newNode(name, uint64(i+1), i < load.follow)
 		for p := range load.partitions {
 			if !n.follows || !slices.Contains(membership.Preferred(names, p, load.replicas), name) {
-				replication.Of(n.e).Release(p) // what does not follow is no counter of anything
+				n.e.Release(p) // what does not follow is no counter of anything
 			}
 		}
 		n.r.Begin(record.Incarnation{Origin: uint64(i + 1), Epoch: 1})
@@ -102,7 +101,7 @@ func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 	}
 	w.bystander = w.newNode("bystander", uint64(load.nodes+1), true)
 	for p := range load.partitions {
-		replication.Of(w.bystander.e).Release(p)
+		w.bystander.e.Release(p)
 	}
 	w.bystander.r.Begin(record.Incarnation{Origin: uint64(load.nodes + 1), Epoch: 1})
 	w.follow()
@@ -113,7 +112,7 @@ func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 }
 
 func (w *sizeWorld) newNode(name string, origin uint64, follows bool) *sizeNode {
-	e, err := weir.New(weir.Config{Partitions: w.load.partitions, Gather: true, Now: w.now})
+	e, err := engine.New(engine.Config{Partitions: w.load.partitions, Gather: true, Now: w.now})
 	if err != nil {
 		w.t.Fatal(err)
 	}

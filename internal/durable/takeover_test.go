@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 var takeoverMessages = flag.Int("takeover.messages", 500, "messages of the journal that TestTakeoverTime has other nodes read when one dies")
@@ -19,7 +18,7 @@ var takeoverMessages = flag.Int("takeover.messages", 500, "messages of the journ
 func TestTakeoverTime(t *testing.T) {
 	t.Parallel()
 	s := newSharing(t, 3, 2)
-	s.engine = weir.Config{Clock: weir.EventClock, Partitions: 256, Gather: true}
+	s.engine = engine.Config{Clock: engine.EventClock, Partitions: 256, Gather: true}
 	for i := range s.cfgs {
 		s.cfgs[i].SnapshotBytes = 64 << 20 // no snapshot: all is read
 	}
@@ -37,7 +36,7 @@ func TestTakeoverTime(t *testing.T) {
 	s.nodes[1] = nil
 	transporttest.Eventually(t, "two nodes hold all partitions", func() bool {
 		for _, node := range s.nodes {
-			if node != nil && replication.Of(node.e).HeldPartitions().Len() < 256 {
+			if node != nil && node.e.HeldPartitions().Len() < 256 {
 				return false
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
 )
 
@@ -76,7 +76,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	now := time.Now()
 	old := now.Unix() - int64(retention/time.Second)*3/4
 	bounds := []int64{old - old%86400, old - old%86400 + 86400}
-	total := func(h *history.History) weir.Count {
+	total := func(h *history.History) engine.Count {
 		t.Helper()
 		totals, _, err := h.Totals(t.Context(), "a", bounds)
 		if err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/internal/journal/record"
@@ -117,7 +117,7 @@ func (f *filling) partition(ctx context.Context, c replication.Content) error {
 	}
 	for i := range c.Keys {
 		of := &c.Keys[i]
-		if of.Key == "" || of.Key == weir.AllKeys {
+		if of.Key == "" || of.Key == engine.AllKeys {
 			continue
 		}
 		f.window(&of.Window, known[of.Key], func(slot bool, at int64, c window.Count) {
@@ -229,19 +229,19 @@ func (f *filling) write(ctx context.Context) error {
 func (f *filling) total(ctx context.Context) error {
 	var known map[int64]uint64
 	if f.from > 0 {
-		of, err := f.knownOf(ctx, []string{weir.AllKeys})
+		of, err := f.knownOf(ctx, []string{engine.AllKeys})
 		if err != nil {
 			return err
 		}
-		known = of[weir.AllKeys]
+		known = of[engine.AllKeys]
 	}
 	for at, c := range f.all {
 		if c = less(c, known[at]); c.Upper > 0 {
-			f.put(weir.AllKeys, true, at, c)
+			f.put(engine.AllKeys, true, at, c)
 		}
 	}
 	for at, c := range f.allDays {
-		f.put(weir.AllKeys, false, at, c)
+		f.put(engine.AllKeys, false, at, c)
 	}
 	return f.write(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/history/store"
@@ -177,7 +177,7 @@ func (g *gather) addAll(slot int64, n uint64) {
 			return
 		}
 	}
-	g.all = append(g.all, store.Row{Key: weir.AllKeys, Slot: slot, N: n})
+	g.all = append(g.all, store.Row{Key: engine.AllKeys, Slot: slot, N: n})
 }
 
 func (g *gather) full() bool {

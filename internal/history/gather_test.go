@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -27,7 +27,7 @@ func TestGather(t *testing.T) {
 		for range r.IntN(2000) {
 			key, at, n := fmt.Sprint("k", r.IntN(40+20*round)), r.Int64N(1<<r.IntN(18)), 1+r.Uint64()>>(1+r.IntN(63))
 			if r.IntN(4) == 0 {
-				key = weir.SeparatePrefix + key
+				key = engine.SeparatePrefix + key
 			}
 			if r.IntN(50) == 0 {
 				n = 0
@@ -43,7 +43,7 @@ func TestGather(t *testing.T) {
 				slot := at - at%3600
 				want[place{key, slot}] = sum(want[place{key, slot}], n)
 				if key[0] == 'k' {
-					want[place{weir.AllKeys, slot}] = sum(want[place{weir.AllKeys, slot}], n)
+					want[place{engine.AllKeys, slot}] = sum(want[place{engine.AllKeys, slot}], n)
 				}
 			}
 		}

@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -262,7 +262,7 @@ func (h *History) Keeps(key string, second int64) bool {
 
 // Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all hits that
 // were taken until asOf.
-func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []weir.Count, asOf time.Time, err error) {
+func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []engine.Count, asOf time.Time, err error) {
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
 		totals, err = Totals(ctx, v, key, bounds, h.cfg.Keep, time.Now())
 		if !h.Status().Known && !v.Begun(h.journal.ID()) { // it is not known yet what a new database lacks
@@ -276,7 +276,7 @@ func (h *History) Totals(ctx context.Context, key string, bounds []int64) (total
 }
 
 // Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, of all hits that were taken until asOf.
-func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []weir.KeyCount, asOf time.Time, err error) {
+func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []engine.KeyCount, asOf time.Time, err error) {
 	h.awaitTables(ctx)
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
 		top, err = Top(ctx, v, Ranking{Prefix: prefix, From: from, To: to, N: n}, h.cfg.Keep, time.Now())

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/store"
 )
 
@@ -18,7 +18,7 @@ import (
 // that lie within the span.
 
 // addTo adds hits that are in the span of a total, or partly in it.
-func addTo(t *weir.Count, n, doubt uint64, whole bool) {
+func addTo(t *engine.Count, n, doubt uint64, whole bool) {
 	if whole {
 		t.Lower = sum(t.Lower, n)
 	}
@@ -35,8 +35,8 @@ func sum(a, b uint64) uint64 {
 
 // Totals answers for the spans between bounds, Unix seconds in order: one fewer than there are
 // bounds. keep is for how long rows are kept, and now what that is counted from.
-func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]weir.Count, error) {
-	r := reader{bounds: bounds, totals: make([]weir.Count, len(bounds)-1), slot: int64(v.Slot() / time.Second)}
+func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]engine.Count, error) {
+	r := reader{bounds: bounds, totals: make([]engine.Count, len(bounds)-1), slot: int64(v.Slot() / time.Second)}
 	if len(v.Journals) == 0 {
 		for i := range r.totals {
 			r.totals[i].Upper = math.MaxUint64
@@ -114,7 +114,7 @@ func kept(key string, keep []store.Keep, now time.Time) (slots, days int64) {
 // reader adds up rows.
 type reader struct {
 	bounds []int64
-	totals []weir.Count
+	totals []engine.Count
 	slot   int64
 }
 
@@ -163,17 +163,17 @@ type Ranking struct {
 // Sums of months and years are lists of keys by hits. Keys from the top of each list that touches the time are counted
 // in the time itself, from ever further down, until one that is in none of these tops can't have as many as the last key that is asked
 // for: no more than the last one of each top, all together (the threshold algorithm of Fagin, Lotem and Naor).
-func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now time.Time) ([]weir.KeyCount, error) {
+func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now time.Time) ([]engine.KeyCount, error) {
 	from, to := of.From/store.DaySeconds, (of.To+store.DaySeconds-1)/store.DaySeconds
 	lists, err := v.ListsOf(ctx, from, to, slotsSince(keep, now))
 	if err != nil {
 		return nil, err
 	}
-	pick := store.Pick{Prefix: of.Prefix, Without: weir.AllKeys, WithoutPrefix: weir.SeparatePrefix}
-	if strings.HasPrefix(of.Prefix, weir.SeparatePrefix) {
+	pick := store.Pick{Prefix: of.Prefix, Without: engine.AllKeys, WithoutPrefix: engine.SeparatePrefix}
+	if strings.HasPrefix(of.Prefix, engine.SeparatePrefix) {
 		pick.WithoutPrefix = ""
 	}
-	var top []weir.KeyCount
+	var top []engine.KeyCount
 	counted := map[string]bool{}
 	for deep := 2 * of.N; ; deep *= deeper {
 		var found []string
@@ -196,10 +196,10 @@ func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now 
 				return nil, err
 			}
 			if totals[0].Lower > 0 {
-				top = append(top, weir.KeyCount{Key: key, Count: totals[0]})
+				top = append(top, engine.KeyCount{Key: key, Count: totals[0]})
 			}
 		}
-		slices.SortFunc(top, func(a, b weir.KeyCount) int {
+		slices.SortFunc(top, func(a, b engine.KeyCount) int {
 			return cmp.Or(cmp.Compare(b.Lower, a.Lower), cmp.Compare(a.Key, b.Key))
 		})
 		top = top[:min(of.N, len(top))]

@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/history/store"
@@ -29,7 +28,7 @@ const retention = 4 * 365 * 24 * time.Hour
 type journal struct {
 	id      string // "": journal
 	grown   bool
-	engine  *weir.Engine
+	engine  *engine.Engine
 	replica *replica.Replica
 	now     time.Time
 
@@ -43,7 +42,7 @@ type journal struct {
 
 func newJournal(t *testing.T) *journal {
 	t.Helper()
-	e, err := weir.New(weir.Config{Gather: true, Clock: weir.EventClock, Retention: retention, Memory: 64 << 20, Partitions: 16})
+	e, err := engine.New(engine.Config{Gather: true, Clock: engine.EventClock, Retention: retention, Memory: 64 << 20, Partitions: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +112,7 @@ func (j *journal) hit(t *testing.T, key string, at int64, n uint64) {
 	if _, err := j.engine.HitAt(time.Unix(at, 0), key, n); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{key, weir.AllKeys} {
+	for _, key := range []string{key, engine.AllKeys} {
 		if j.truth[key] == nil {
 			j.truth[key] = map[int64]uint64{}
 		}
@@ -231,7 +230,7 @@ func (j *journal) check(t *testing.T, s *store.Store, from, to int64) (spans, do
 
 func (j *journal) checkKey(t *testing.T, s *store.Store, key string, bounds []int64, zone string) (spans, doubtful int) {
 	t.Helper()
-	var totals []weir.Count
+	var totals []engine.Count
 	if err := s.View(t.Context(), func(v *store.View) (err error) {
 		totals, err = history.Totals(t.Context(), v, key, bounds, nil, time.Now())
 		return err
@@ -413,12 +412,12 @@ func TestTrimmedHitsOfThePast(t *testing.T) {
 	t.Parallel()
 	for _, past := range []bool{false, true} {
 		j := newJournal(t)
-		replication.Of(j.engine).TakePast(func(string, int64) bool { return true })
+		j.engine.TakePast(func(string, int64) bool { return true })
 		file := filepath.Join(t.TempDir(), "history.db")
 		now := time.Now()
 		old := now.Add(-retention).AddDate(0, 0, -1)
 		takeOld := func() {
-			if outcome, err := j.engine.HitAt(old, "k", 1); err != nil || outcome != weir.ForHistory {
+			if outcome, err := j.engine.HitAt(old, "k", 1); err != nil || outcome != engine.ForHistory {
 				t.Fatal(outcome, err)
 			}
 		}
@@ -431,7 +430,7 @@ func TestTrimmedHitsOfThePast(t *testing.T) {
 		stop()
 		j.hit(t, "k", now.Unix(), 1)
 		if past {
-			replication.Of(j.engine).NotePast(j.now.Add(time.Minute).UnixMilli()) // as one that is taken a minute later
+			j.engine.NotePast(j.now.Add(time.Minute).UnixMilli()) // as one that is taken a minute later
 			takeOld()
 		}
 		j.now = j.now.Add(time.Hour)

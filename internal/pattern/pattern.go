@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -154,7 +154,7 @@ func (p *Pattern) nearest(name string) string {
 }
 
 // Match tells whether key fits, and what the wildcards took of it. A key is at most
-// weir.MaxKeyBytes long.
+// engine.MaxKeyBytes long.
 //
 // Cost: O(wildcards * len(key)); no allocation.
 func (p *Pattern) Match(key string, took *Captures) bool {
@@ -232,7 +232,7 @@ func (m *matcher) ending(place, least, reach int) (at int, ok bool) {
 // Fits tells whether key fits.
 func (p *Pattern) Fits(key string) bool {
 	var took Captures
-	return len(key) <= weir.MaxKeyBytes && p.Match(key, &took)
+	return len(key) <= engine.MaxKeyBytes && p.Match(key, &took)
 }
 
 // addressNames are what captures of addresses are called, and how keys with one begin.

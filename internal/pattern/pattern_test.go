@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/pattern/patterntest"
 )
 
@@ -105,7 +105,7 @@ func countedKey(keys, by, key string) string {
 // checkMatch holds a pattern, and a template of all its captures, against patterntest.Naive.
 func checkMatch(t *testing.T, keys, by, key string) {
 	p, err := Parse(keys)
-	if err != nil || len(key) > weir.MaxKeyBytes {
+	if err != nil || len(key) > engine.MaxKeyBytes {
 		return
 	}
 	want, wantOK := patterntest.Naive(keys, key)
@@ -185,7 +185,7 @@ func TestMatchTakesNoLonger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range []string{strings.Repeat("a", weir.MaxKeyBytes), strings.Repeat("aaaaaaaaaaaaaaa:", weir.MaxKeyBytes/16)} {
+		for _, key := range []string{strings.Repeat("a", engine.MaxKeyBytes), strings.Repeat("aaaaaaaaaaaaaaa:", engine.MaxKeyBytes/16)} {
 			key = key[:len(key)-1] + "b"
 			each := time.Hour
 			for range 10 { // the machine may be busy with other things for most of them

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -257,12 +257,12 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Snapshot, then [][]record.Batch) error {
 	cfg := viewConfig(r.engine)
 	cfg.Memory, cfg.Gather = r.memory, true
-	e, err := weir.New(cfg)
+	e, err := engine.New(cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = e.Close() }() // of memory alone
-	to, side := replica.NewHolding(e), replication.Of(e)
+	to := replica.NewHolding(e)
 	var cut replication.Cut
 	for partition, snap := range stored {
 		if snap == nil && len(then[partition]) == 0 && len(b.audit.Seqs) == 0 {
@@ -273,7 +273,7 @@ func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Sna
 			if err != nil {
 				return err
 			}
-			if err := r.loadTold(side, partition, state); err != nil {
+			if err := r.loadTold(e, partition, state); err != nil {
 				return fmt.Errorf("snapshot of partition %d: %w", partition, err)
 			}
 		}
@@ -283,26 +283,26 @@ func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Sna
 			}
 		}
 		then[partition] = nil
-		side.Cut(partition, &cut, true)
+		e.Cut(partition, &cut, true)
 		if err := b.partition(ctx, partition, cut.State); err != nil {
 			return err
 		}
-		side.Release(partition)
+		e.Release(partition)
 	}
 	return nil
 }
 
 // loadTold loads what the region tells of a state.
-func (r *Region) loadTold(side replication.Engine, partition int, state []byte) error {
+func (r *Region) loadTold(e *engine.Engine, partition int, state []byte) error {
 	if len(r.cfg.Keys) == 0 {
-		return side.LoadHits(partition, state)
+		return e.LoadHits(partition, state)
 	}
 	of, err := replication.ReadContent(state)
 	if err != nil {
 		return err
 	}
-	side.MergeEvicted(partition, of.Evicted)
-	return side.MergeWindows(partition, record.OnlyWindows(of.Keys, r.cfg.Keys.Tells))
+	e.MergeEvicted(partition, of.Evicted)
+	return e.MergeWindows(partition, record.OnlyWindows(of.Keys, r.cfg.Keys.Tells))
 }
 
 // errRound is why a base is begun again.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
@@ -52,7 +52,7 @@ func BenchmarkFollow(b *testing.B) {
 	e.Begin(simNow)
 	sum.Cut(e)
 	messages := e.End([][]byte{note.Encode()})
-	v := NewViews(weir.Config{Memory: 64 << 20, Now: func() time.Time { return simNow }}, nil)
+	v := NewViews(engine.Config{Memory: 64 << 20, Now: func() time.Time { return simNow }}, nil)
 	defer v.Close()
 	region := &LedgerRegion{Name: "eu", Note: &note}
 	if err := v.Take(Event{Kind: Base, Region: region}); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -206,12 +206,12 @@ func NextHash(hash uint64, piece []byte) uint64 {
 }
 
 // Keys are prefixes of the keys that a region tells others; none: it tells all. What limits count of themselves
-// (weir.SeparatePrefix) it always tells.
+// (engine.SeparatePrefix) it always tells.
 type Keys []string
 
 // Tells tells whether it tells a key. The hits of all keys together (*) it does not, unless it tells all.
 func (k Keys) Tells(key string) bool {
-	return len(k) == 0 || strings.HasPrefix(key, weir.SeparatePrefix) || key != weir.AllKeys && k.TellsAll(key)
+	return len(k) == 0 || strings.HasPrefix(key, engine.SeparatePrefix) || key != engine.AllKeys && k.TellsAll(key)
 }
 
 // TellsAll tells whether it tells all keys that begin so.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -208,7 +208,7 @@ func DecodeNote(data []byte) (n Note, err error) {
 	}
 	if version == noteVersion {
 		for range r.AtMost(MaxKeys) {
-			n.Keys = append(n.Keys, r.Text(weir.MaxKeyBytes))
+			n.Keys = append(n.Keys, r.Text(engine.MaxKeyBytes))
 		}
 	}
 	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -121,11 +121,11 @@ func newFleetRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 // nameKeys finds the partition of each key.
 func (f *fleet) nameKeys() {
-	e, err := weir.New(weir.Config{Partitions: fleetPartitions})
+	e, err := engine.New(engine.Config{Partitions: fleetPartitions})
 	f.must(err)
 	for i := range *fleetKeys {
 		key := fmt.Sprintf("user:%08d", i)
-		f.keys = append(f.keys, fleetKey{key, replication.Of(e).PartitionOf(key)})
+		f.keys = append(f.keys, fleetKey{key, e.PartitionOf(key)})
 	}
 	_ = e.Close()
 }
@@ -145,7 +145,7 @@ func (f *fleet) cell(number, nodes int) *fleetCell {
 		}
 	}
 	log := &fleetLog{}
-	c.Region = newRegion(cfg, c.journal, log, weir.Config{Partitions: fleetPartitions, Memory: 64 << 20, Retention: time.Hour, Gather: true, Now: f.now})
+	c.Region = newRegion(cfg, c.journal, log, engine.Config{Partitions: fleetPartitions, Memory: 64 << 20, Retention: time.Hour, Gather: true, Now: f.now})
 	c.now = f.now
 	c.owner.begin(time.Now(), true)
 	f.must(c.load(context.Background()))
@@ -303,7 +303,7 @@ func cpu(to *time.Duration, f func()) {
 func (f *fleet) check() {
 	for _, at := range []*fleetCell{f.top, f.cells[0]} {
 		got := map[string]uint64{}
-		f.must(at.Read(func(region string, e *weir.Engine) error {
+		f.must(at.Read(func(region string, e *engine.Engine) error {
 			c, err := e.CountAt(f.now(), "*", time.Hour)
 			got[region] = c.Lower
 			return err
@@ -349,7 +349,7 @@ func (f *fleet) page() string {
 		fmt.Fprintf(b, "| %s | %v | %v | %v |\n", row.name, row.lags[n/2].Round(time.Millisecond), row.lags[n*99/100].Round(time.Millisecond), row.lags[n-1].Round(time.Millisecond))
 	}
 	var memory int64
-	f.must(f.top.Read(func(_ string, e *weir.Engine) error {
+	f.must(f.top.Read(func(_ string, e *engine.Engine) error {
 		memory += e.Stats().Bytes
 		return nil
 	}))

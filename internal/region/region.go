@@ -24,9 +24,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/settings"
@@ -47,8 +47,8 @@ type Journal interface {
 // until Close.
 type Region struct {
 	cfg        Config
-	engine     weir.Config // of views, but for partitions and retention
-	memory     int64       // of the engine whose hits the region counts
+	engine     engine.Config // of views, but for partitions and retention
+	memory     int64         // of the engine whose hits the region counts
 	journal    Journal
 	log        *slog.Logger
 	stream     store
@@ -113,16 +113,16 @@ type shown struct {
 var errClosed = errors.New("region: closed")
 
 // Open makes a journal one of a region, and reads the region's log: then the windows of other regions are as they were.
-func Open(ctx context.Context, j Journal, engine weir.Config, cfg Config) (*Region, error) {
+func Open(ctx context.Context, j Journal, e engine.Config, cfg Config) (*Region, error) {
 	cfg = cfg.WithDefaults()
-	if err := cfg.Validate(engine); err != nil {
+	if err := cfg.Validate(e); err != nil {
 		return nil, err
 	}
 	log, err := openLog(ctx, j.Joined(), j.ID())
 	if err != nil {
 		return nil, err
 	}
-	r := newRegion(cfg, j, log, engine)
+	r := newRegion(cfg, j, log, e)
 	r.conn = j.Joined().Conn()
 	if err := r.load(ctx); err != nil {
 		return nil, errors.Join(err, r.views.Close())
@@ -140,13 +140,13 @@ func Open(ctx context.Context, j Journal, engine weir.Config, cfg Config) (*Regi
 }
 
 // newRegion returns one that does nothing by itself.
-func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
-	memory := engine.Memory
-	engine.Memory = cfg.Memory
+func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
+	memory := e.Memory
+	e.Memory = cfg.Memory
 	r := &Region{
-		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(engine), cfg.Others), building: map[string]builder{},
+		cfg: cfg, engine: e, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(e), cfg.Others), building: map[string]builder{},
 		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
-		sum: NewSum(engine.Partitions), alone: cfg.Alone, pieceBytes: PieceBytes,
+		sum: NewSum(e.Partitions), alone: cfg.Alone, pieceBytes: PieceBytes,
 	}
 	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
 	for i, l := range cfg.Links {
@@ -156,7 +156,7 @@ func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
 }
 
 // viewConfig is that of engines which show what others count: they decide on no limits, and take no requests.
-func viewConfig(cfg weir.Config) weir.Config {
+func viewConfig(cfg engine.Config) engine.Config {
 	cfg.LimitMemory, cfg.OnceMemory = 64<<10, 64<<10
 	return cfg
 }
@@ -187,7 +187,7 @@ func (r *Region) hear(sequence uint64) {
 func (r *Region) Region() string { return r.cfg.Name }
 
 // Read calls f with the engine of each other region (Views).
-func (r *Region) Read(f func(region string, e *weir.Engine) error) error { return r.views.Read(f) }
+func (r *Region) Read(f func(region string, e *engine.Engine) error) error { return r.views.Read(f) }
 
 // Close ends the region's work on this node. Another node goes on, or this one when it is started again.
 func (r *Region) Close(context.Context) error {
@@ -269,9 +269,9 @@ func (cfg Config) WithDefaults() Config {
 	return cfg
 }
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what it may be. engine
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what it may be. engine
 // is the configuration of the engine whose hits the region counts.
-func (cfg Config) Validate(engine weir.Config) error {
+func (cfg Config) Validate(e engine.Config) error {
 	cfg = cfg.WithDefaults()
 	if err := CheckName(cfg.Name); err != nil {
 		return settings.Invalid("Name", err.Error())
@@ -295,8 +295,8 @@ func (cfg Config) Validate(engine weir.Config) error {
 		return settings.Invalid("Keys", fmt.Sprintf("%d prefixes of keys: at most %d", len(cfg.Keys), MaxKeys))
 	}
 	for _, prefix := range cfg.Keys {
-		if prefix == "" || len(prefix) > weir.MaxKeyBytes || strings.Contains(prefix, weir.AllKeys) {
-			return settings.Invalid("Keys", fmt.Sprintf("%q: write how keys begin that other regions are to know, 1 to %d bytes without %s, for example api:", prefix, weir.MaxKeyBytes, weir.AllKeys))
+		if prefix == "" || len(prefix) > engine.MaxKeyBytes || strings.Contains(prefix, engine.AllKeys) {
+			return settings.Invalid("Keys", fmt.Sprintf("%q: write how keys begin that other regions are to know, 1 to %d bytes without %s, for example api:", prefix, engine.MaxKeyBytes, engine.AllKeys))
 		}
 	}
 	if err := settings.CheckDurations(settings.Duration{Field: "Every", Value: cfg.Every, Low: 100 * time.Millisecond, High: time.Minute}); err != nil {
@@ -308,8 +308,8 @@ func (cfg Config) Validate(engine weir.Config) error {
 	if err := settings.CheckNumbers(settings.Number{Field: "LogBytes", Value: cfg.LogBytes, Low: minLogBytes, High: 1 << 50}); err != nil {
 		return err
 	}
-	engine.Memory = cfg.Memory
-	if err := engine.Validate(); err != nil {
+	e.Memory = cfg.Memory
+	if err := e.Validate(); err != nil {
 		return settings.Invalid("Memory", err.Error())
 	}
 	return nil

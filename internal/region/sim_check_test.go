@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -34,8 +34,8 @@ func (w *simWorld) check(seed uint64) bool {
 				if of == r {
 					continue
 				}
-				var got *weir.Engine
-				if err := n.views.Read(func(name string, e *weir.Engine) error {
+				var got *engine.Engine
+				if err := n.views.Read(func(name string, e *engine.Engine) error {
 					if name == of.name {
 						got = e
 					}
@@ -71,11 +71,11 @@ func countBases(l *Ledger) (n int) {
 
 // contentOf is all that an engine has, key by key, by the bytes of its windows; of a region that tells some keys alone, with only those, and
 // not how many hits there are of all.
-func contentOf(w *simWorld, e *weir.Engine, told Keys, only bool) string {
+func contentOf(w *simWorld, e *engine.Engine, told Keys, only bool) string {
 	text := ""
 	for partition := range simPartitions {
 		var cut replication.Cut
-		replication.Of(e).Cut(partition, &cut, true)
+		e.Cut(partition, &cut, true)
 		s, err := replication.ReadState(cut.State)
 		if err != nil {
 			w.t.Fatal(err)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -79,8 +79,8 @@ func (j *simJournal) complete() {
 }
 
 // engine has what the journal has up to a message, of a partition or of all (below 0), and how far each origin is in it.
-func (j *simJournal) engine(upTo uint64, only int) (*weir.Engine, map[uint64]record.OriginPosition, replica.FlushPosition) {
-	e, err := weir.New(simEngine())
+func (j *simJournal) engine(upTo uint64, only int) (*engine.Engine, map[uint64]record.OriginPosition, replica.FlushPosition) {
+	e, err := engine.New(simEngine())
 	if err != nil {
 		j.w.t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (j *simJournal) snapshot() {
 		from := min(max(j.last()-min(j.last(), uint64(j.w.rng.IntN(5))), j.first), j.last())
 		e, at, where := j.engine(from, partition)
 		var cut replication.Cut
-		replication.Of(e).Cut(partition, &cut, true)
+		e.Cut(partition, &cut, true)
 		snap := record.Snapshot{Incarnation: record.Incarnation{Origin: 1, Epoch: 1}, Partition: partition, From: where.After, State: slices.Clone(cut.State)}
 		for origin, head := range where.Heads { // flushes after a place where one is not whole are in the state, and their heads are told of From
 			of := at[origin]

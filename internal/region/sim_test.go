@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 var (
@@ -58,8 +58,8 @@ const (
 var simNow = time.Unix(1_000_000, 0)
 
 // simEngine is the configuration of all engines.
-func simEngine() weir.Config {
-	return weir.Config{
+func simEngine() engine.Config {
+	return engine.Config{
 		Partitions: simPartitions, Memory: simPartitions * 64 << 10, LimitMemory: 64 << 10, OnceMemory: 64 << 10, Retention: time.Hour, Gather: true,
 		Now: func() time.Time { return simNow },
 	}

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // simRegion is a region of two nodes.
@@ -45,14 +44,14 @@ type simWorld struct {
 
 // nameKeys finds keys of each partition.
 func (w *simWorld) nameKeys() {
-	e, err := weir.New(simEngine())
+	e, err := engine.New(simEngine())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	defer func() { _ = e.Close() }()
 	for i := 0; len(w.keys[0]) < simKeys || len(w.keys[1]) < simKeys; i++ {
 		key := fmt.Sprint("k", i)
-		partition := replication.Of(e).PartitionOf(key)
+		partition := e.PartitionOf(key)
 		w.keys[partition] = append(w.keys[partition], key)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // figures are what the region's goroutines count.
@@ -175,14 +175,14 @@ func (r *Region) statusOf(name string) api.Region {
 // traffic is the bytes that came or went, in all and lately.
 type traffic struct {
 	total atomic.Uint64
-	last  *weir.Counter
+	last  *engine.Counter
 }
 
 // rateOver is over what time bytes per second are a mean.
 const rateOver = 10 * time.Second
 
 func newTraffic() traffic {
-	last, err := weir.NewCounter(2 * rateOver)
+	last, err := engine.NewCounter(2 * rateOver)
 	if err != nil {
 		panic(err) // whole seconds within bounds
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -21,25 +21,25 @@ import (
 
 // Views are the windows of other regions. One goroutine takes what the log has; any may read.
 type Views struct {
-	cfg    weir.Config
+	cfg    engine.Config
 	others func(regions int) // may be nil
 
 	mu   sync.RWMutex // guards by and list
-	by   map[string]*engine
+	by   map[string]*viewEngine
 	list []named         // by, in order of the names
 	next map[begun]*base // of the goroutine that takes: the bases that have begun, by the ledger
 }
 
-// engine is that of one region.
-type engine struct {
-	*weir.Engine
+// viewEngine is the engine of one region.
+type viewEngine struct {
+	*engine.Engine
 	to *replica.Holding
 }
 
 // named is an engine with its region's name.
 type named struct {
 	region string
-	*engine
+	*viewEngine
 }
 
 // begun names a base that has begun.
@@ -50,21 +50,21 @@ type begun struct {
 
 // base is one that is built.
 type base struct {
-	engine *engine // nil until the first piece: partitions and retention are told with its state
-	state  []byte  // of the partition whose pieces come
-	err    error   // it can't be used
+	engine *viewEngine // nil until the first piece: partitions and retention are told with its state
+	state  []byte      // of the partition whose pieces come
+	err    error       // it can't be used
 }
 
 // NewViews returns no views. cfg is that of their engines but for partitions and retention, which the regions tell. others is
 // told how many there are, when that changes; nil: nobody is.
-func NewViews(cfg weir.Config, others func(regions int)) *Views {
+func NewViews(cfg engine.Config, others func(regions int)) *Views {
 	cfg.Gather = true // a cut has the state
-	return &Views{cfg: cfg, others: others, by: map[string]*engine{}, next: map[begun]*base{}}
+	return &Views{cfg: cfg, others: others, by: map[string]*viewEngine{}, next: map[begun]*base{}}
 }
 
 // Read calls f with the engine of each region, in order of their names, none of which is put in another's place
 // meanwhile. f ends it with an error, and keeps no engine. It allocates nothing.
-func (v *Views) Read(f func(region string, e *weir.Engine) error) error {
+func (v *Views) Read(f func(region string, e *engine.Engine) error) error {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for _, of := range v.list {
@@ -144,7 +144,7 @@ func (v *Views) piece(m Message) error {
 			return fmt.Errorf("region %s: base: %w", region, err)
 		}
 	}
-	if err := replication.Of(b.engine.Engine).LoadHits(m.Piece.Partition, state); err != nil {
+	if err := b.engine.Engine.LoadHits(m.Piece.Partition, state); err != nil {
 		b.err = err
 		return fmt.Errorf("region %s: base, partition %d: %w", region, m.Piece.Partition, err)
 	}
@@ -182,7 +182,7 @@ func (v *Views) put(r *LedgerRegion, last Message) error {
 	return v.replace(r.Name, b.engine)
 }
 
-func (v *Views) replace(region string, by *engine) error {
+func (v *Views) replace(region string, by *viewEngine) error {
 	v.mu.Lock()
 	was := v.by[region]
 	if by == nil {
@@ -206,14 +206,14 @@ func (v *Views) replace(region string, by *engine) error {
 	return was.Close()
 }
 
-func (v *Views) newEngine(partitions int, retention int64) (*engine, error) {
+func (v *Views) newEngine(partitions int, retention int64) (*viewEngine, error) {
 	cfg := v.cfg
 	cfg.Partitions, cfg.Retention = partitions, time.Duration(retention)*time.Second
-	e, err := weir.New(cfg)
+	e, err := engine.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &engine{e, replica.NewHolding(e)}, nil
+	return &viewEngine{e, replica.NewHolding(e)}, nil
 }
 
 // State appends the state of a partition of a region's view, for a base. Only the goroutine that takes messages may call it.
@@ -222,7 +222,7 @@ func (v *Views) State(region string, partition int, cut *replication.Cut) ([]byt
 	if e == nil {
 		return nil, fmt.Errorf("there is no view of region %s", region)
 	}
-	replication.Of(e.Engine).Cut(partition, cut, true)
+	e.Engine.Cut(partition, cut, true)
 	return cut.State, nil
 }
 

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Who bounds the process' memory hears of each region that has windows, and of each that has them no more.
 func TestOthersAreTold(t *testing.T) {
 	t.Parallel()
 	var told []int
-	v := NewViews(weir.Config{Memory: 4 * 64 << 10}, func(regions int) { told = append(told, regions) })
+	v := NewViews(engine.Config{Memory: 4 * 64 << 10}, func(regions int) { told = append(told, regions) })
 	defer v.Close()
 	base := func(name string) Event {
 		return Event{Kind: Base, Region: &LedgerRegion{Name: name, Note: &Note{Partitions: 4, Retention: time.Hour}}}

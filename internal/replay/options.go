@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -171,7 +171,7 @@ func (o Options) validate() error {
 	}
 	for _, key := range o.CountKeys {
 		if !validKey(key) {
-			return bad("CountKeys", "%q is not a key: 1 to %d bytes, and not %s", key, weir.MaxKeyBytes, weir.AllKeys)
+			return bad("CountKeys", "%q is not a key: 1 to %d bytes, and not %s", key, engine.MaxKeyBytes, engine.AllKeys)
 		}
 	}
 	if n := max(1, len(o.At)) * len(o.Windows) * (1 + len(o.CountKeys)); n > MaxQuestions {
@@ -205,7 +205,7 @@ func (o Options) plainToFollow() error {
 
 // validKey tells whether hits can be counted under key.
 func validKey[T string | []byte](key T) bool {
-	return len(key) > 0 && len(key) <= weir.MaxKeyBytes && string(key) != weir.AllKeys
+	return len(key) > 0 && len(key) <= engine.MaxKeyBytes && string(key) != engine.AllKeys
 }
 
 // eof is an empty input.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/window"
 )
@@ -304,7 +304,7 @@ func (p *pipeline) top(r *Report) error {
 	return nil
 }
 
-func topKeys(keys []weir.KeyCount) []TopKey {
+func topKeys(keys []engine.KeyCount) []TopKey {
 	top := make([]TopKey, 0, len(keys))
 	for _, k := range keys {
 		top = append(top, TopKey{Key: k.Key, Hits: k.Estimate, Lower: k.Lower, Upper: k.Upper})

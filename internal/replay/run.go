@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // sendGrace is how long batches that are on their way may still take when the
@@ -27,17 +27,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var engine *weir.Engine
+	var e *engine.Engine
 	if o.To == nil {
-		engine, err = weir.New(weir.Config{
-			Memory: o.Memory, Clock: weir.EventClock, Now: o.Now,
+		e, err = engine.New(engine.Config{
+			Memory: o.Memory, Clock: engine.EventClock, Now: o.Now,
 		})
 		if err != nil {
 			return nil, err
 		}
-		defer engine.Close()
+		defer e.Close()
 	}
-	return newPipeline(&o, templates, engine).finish(ctx)
+	return newPipeline(&o, templates, e).finish(ctx)
 }
 
 // prepare checks the options, and reads the templates.
@@ -73,8 +73,8 @@ func (p *pipeline) finish(ctx context.Context) (*Report, error) {
 // A pipeline is one replay while it runs.
 type pipeline struct {
 	opts   *Options
-	engine *weir.Engine // nil for Scan, and when the hits are sent to a server
-	second time.Time    // the second in which engine counts everything
+	engine *engine.Engine // nil for Scan, and when the hits are sent to a server
+	second time.Time      // the second in which engine counts everything
 	reader *reader
 	free   chan *chunk
 	work   chan *chunk
@@ -87,11 +87,11 @@ type pipeline struct {
 	stopped  error   // why the replay did not come to its end
 }
 
-func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipeline {
+func newPipeline(o *Options, templates []template, e *engine.Engine) *pipeline {
 	pool := o.Workers * chunksPerWorker
 	p := &pipeline{
 		opts:     o,
-		engine:   engine,
+		engine:   e,
 		second:   o.Now().Truncate(time.Second),
 		free:     make(chan *chunk, pool),
 		work:     make(chan *chunk, pool),

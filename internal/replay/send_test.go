@@ -12,20 +12,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/servertest"
 )
 
 // serve starts a real server on loopback.
-func serve(t *testing.T, c weir.Config, wrap func(http.Handler) http.Handler) (*weir.Engine, *client.Client) {
+func serve(t *testing.T, c engine.Config, wrap func(http.Handler) http.Handler) (*engine.Engine, *client.Client) {
 	t.Helper()
-	engine, err := weir.New(c)
+	e, err := engine.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	door, err := servertest.Handler(engine, nil)
+	t.Cleanup(func() { e.Close() })
+	door, err := servertest.Handler(e, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +35,14 @@ func serve(t *testing.T, c weir.Config, wrap func(http.Handler) http.Handler) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine, to
+	return e, to
 }
 
 // What was sent must be what the report says was there, although every third
 // request is refused, and every third is counted but its answer lost.
 func TestSend(t *testing.T) {
 	var requests atomic.Int64
-	engine, to := serve(t, weir.Config{Clock: weir.EventClock, Retention: 1000 * time.Hour}, func(h http.Handler) http.Handler {
+	e, to := serve(t, engine.Config{Clock: engine.EventClock, Retention: 1000 * time.Hour}, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch requests.Add(1) % 3 {
 			case 1:
@@ -69,13 +69,13 @@ func TestSend(t *testing.T) {
 	}
 	for _, top := range want.Top {
 		for _, k := range top.Keys {
-			c, err := engine.CountAt(want.Last.Time, k.Key, 100*time.Hour)
+			c, err := e.CountAt(want.Last.Time, k.Key, 100*time.Hour)
 			if err != nil || c.Estimate != k.Hits {
 				t.Errorf("%s: the server has %+v (%v), the report %d", k.Key, c, err, k.Hits)
 			}
 		}
 	}
-	c, err := engine.CountAt(want.Last.Time, "url:/api/v1/items/3", time.Minute)
+	c, err := e.CountAt(want.Last.Time, "url:/api/v1/items/3", time.Minute)
 	if err != nil || c.Estimate != want.Counts[1].Hits || got.Counts[1] != want.Counts[1] {
 		t.Errorf("in the last minute: the server has %+v (%v), the reports %+v and %+v", c, err, want.Counts, got.Counts)
 	}
@@ -83,7 +83,7 @@ func TestSend(t *testing.T) {
 
 // A file that is sent a second time counts once, unless Again says otherwise; so does one that grew meanwhile.
 func TestSendTwice(t *testing.T) {
-	engine, to := serve(t, weir.Config{Clock: weir.EventClock}, func(h http.Handler) http.Handler { return h })
+	e, to := serve(t, engine.Config{Clock: engine.EventClock}, func(h http.Handler) http.Handler { return h })
 	text := bytes.Repeat([]byte("1700000000 1 x\n"), 100_000) // two chunks
 	for _, c := range []struct {
 		text  []byte
@@ -101,7 +101,7 @@ func TestSendTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := engine.CountAt(time.Unix(1_700_000_000, 0), "x", time.Second)
+		got, err := e.CountAt(time.Unix(1_700_000_000, 0), "x", time.Second)
 		if err != nil || got.Estimate != c.want || r.Sent.Again != c.sent || (r.Warning != "") != c.warns {
 			t.Errorf("the server has %+v (%v), want %d; sent %+v, warning %q", got.Estimate, err, c.want, r.Sent, r.Warning)
 		}
@@ -110,7 +110,7 @@ func TestSendTwice(t *testing.T) {
 
 // A sorted log arrives sorted, however many workers there are.
 func TestSendInOrder(t *testing.T) {
-	_, to := serve(t, weir.Config{Clock: weir.EventClock, Retention: 1000 * time.Hour}, func(h http.Handler) http.Handler { return h })
+	_, to := serve(t, engine.Config{Clock: engine.EventClock, Retention: 1000 * time.Hour}, func(h http.Handler) http.Handler { return h })
 	var text bytes.Buffer
 	for i := range 300_000 { // several chunks
 		fmt.Fprintf(&text, "%d 1 key-%d\n", 1_700_000_000+i/10, i%7)
@@ -125,7 +125,7 @@ func TestSendInOrder(t *testing.T) {
 // failure when it counted none.
 func TestSendTooLate(t *testing.T) {
 	clock := func() time.Time { return testNow }
-	_, to := serve(t, weir.Config{Retention: time.Minute, Now: clock}, func(h http.Handler) http.Handler { return h })
+	_, to := serve(t, engine.Config{Retention: time.Minute, Now: clock}, func(h http.Handler) http.Handler { return h })
 	old := fmt.Sprintf("%d 5 x\n%d 2 y\n", testNow.Unix()-3*24*3600, testNow.Unix()-4000)
 	for _, test := range []struct {
 		text, err, warning string
@@ -147,7 +147,7 @@ func TestSendTooLate(t *testing.T) {
 }
 
 func TestSendWithoutKeys(t *testing.T) {
-	_, to := serve(t, weir.Config{}, func(h http.Handler) http.Handler { return h })
+	_, to := serve(t, engine.Config{}, func(h http.Handler) http.Handler { return h })
 	_, err := ofText(t, []byte("1000 5\n1001 2\n"), Options{To: to})
 	if err == nil || !strings.Contains(err.Error(), "no hit was sent") {
 		t.Error(err)
@@ -156,7 +156,7 @@ func TestSendWithoutKeys(t *testing.T) {
 
 // A server that refuses for good ends the replay early.
 func TestSendFailure(t *testing.T) {
-	_, to := serve(t, weir.Config{}, func(http.Handler) http.Handler {
+	_, to := serve(t, engine.Config{}, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) })
 	})
 	r, err := ofText(t, testLog(t, 100_000, 6), Options{To: to})
@@ -176,7 +176,7 @@ func TestSendFailure(t *testing.T) {
 func TestSendInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	engine, to := serve(t, weir.Config{Clock: weir.EventClock}, func(h http.Handler) http.Handler {
+	e, to := serve(t, engine.Config{Clock: engine.EventClock}, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			stop()
 			h.ServeHTTP(w, r)
@@ -186,7 +186,7 @@ func TestSendInterrupted(t *testing.T) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if c, err := engine.CountAt(time.Unix(1000, 0), "x", time.Second); err != nil || c.Estimate != 5 {
+	if c, err := e.CountAt(time.Unix(1000, 0), "x", time.Second); err != nil || c.Estimate != 5 {
 		t.Errorf("the batch on its way: %+v, %v", c, err)
 	}
 }

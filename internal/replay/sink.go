@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // gatherAtMost is how many different keys a worker gathers: a few MiB of them.
@@ -23,14 +23,14 @@ const gatherAtMost = 1 << 16
 // the processor time of the whole replay. The engine still is what keeps the
 // keys within a budget.
 type gatherSink struct {
-	engine *weir.Engine
+	engine *engine.Engine
 	at     time.Time // the one second
 
 	index map[string]int // of a key in hits
 	hits  []uint64
 }
 
-func newGatherSink(e *weir.Engine, at time.Time) *gatherSink {
+func newGatherSink(e *engine.Engine, at time.Time) *gatherSink {
 	return &gatherSink{engine: e, at: at, index: make(map[string]int)}
 }
 
@@ -60,7 +60,7 @@ func (s *gatherSink) add(key []byte, n uint64) error {
 
 // handOver gives what was gathered to the engine.
 func (s *gatherSink) handOver() error {
-	block, expected := make([]string, 0, handOverBlock), make([]weir.Expected, 0, handOverBlock)
+	block, expected := make([]string, 0, handOverBlock), make([]engine.Expected, 0, handOverBlock)
 	count := func() error {
 		expected = s.engine.Expect(expected[:0], block)
 		for _, key := range expected {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -14,15 +14,15 @@ import (
 // A history that has read nothing yet does not say that there were no hits.
 func TestAlignedBeforeHistoryHasRead(t *testing.T) {
 	t.Parallel()
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	engine.Hit("k")
+	defer e.Close()
+	e.Hit("k")
 	for _, asOf := range []time.Time{{}, time.UnixMilli(0)} {
-		h := &remembered{total: weir.Count{}, asOf: asOf}
-		s, err := service.New(service.Backend{Engine: engine, History: h}, service.Config{})
+		h := &remembered{total: engine.Count{}, asOf: asOf}
+		s, err := service.New(service.Backend{Engine: e, History: h}, service.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

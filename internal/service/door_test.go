@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
@@ -27,12 +27,12 @@ type door struct {
 
 func newDoor(t *testing.T, b service.Backend, cfg service.Config) *door {
 	t.Helper()
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	b.Engine = engine
+	t.Cleanup(func() { e.Close() })
+	b.Engine = e
 	s, err := service.New(b, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestOneBackupAtATime(t *testing.T) {
 // A door decides with package internal/admit alone.
 func TestDecisions(t *testing.T) {
 	d := newDoor(t, service.Backend{}, service.Config{})
-	limit := weir.Limit{N: 1, Per: 60e9}
+	limit := engine.Limit{N: 1, Per: 60e9}
 	var decision admit.Decision
 	for i := range 2 {
 		err := d.service.Allow(d.caller, []admit.Request{{Key: "a", N: 1, Inline: &limit}}, false, &decision)

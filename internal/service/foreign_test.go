@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -28,15 +28,15 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := weir.New(weir.Config{})
+	eng, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies, err := admit.NewLive(engine, nil)
+	policies, err := admit.NewLive(eng, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Backend{Engine: engine, Policies: policies, Tokens: access.NewTokens(set)}, Config{Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(Backend{Engine: eng, Policies: policies, Tokens: access.NewTokens(set)}, Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine.Close()
-	*engine, *policies = weir.Engine{}, admit.Live{}
+	eng.Close()
+	*eng, *policies = engine.Engine{}, admit.Live{}
 
 	ctx := t.Context()
 	asks := map[string]func(key string) error{
@@ -86,7 +86,7 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 			return s.Allow(caller, []admit.Request{{Key: "in:b", N: 1}, {Key: key, N: 1}}, false, new(admit.Decision))
 		},
 		"peek": func(key string) error {
-			return s.Allow(caller, []admit.Request{{Key: key, N: 1, Inline: &weir.Limit{N: 1, Per: time.Second}}}, true, new(admit.Decision))
+			return s.Allow(caller, []admit.Request{{Key: key, N: 1, Inline: &engine.Limit{N: 1, Per: time.Second}}}, true, new(admit.Decision))
 		},
 	}
 	for name, ask := range asks {

@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/limits"
@@ -106,12 +106,12 @@ func TestReservationsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	live, err := admit.NewLive(engine, policies)
+	t.Cleanup(func() { e.Close() })
+	live, err := admit.NewLive(e, policies)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,12 +249,12 @@ func TestPoliciesOfOthersAreNotTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := weir.New(weir.Config{})
+		eng, err := engine.New(engine.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { engine.Close() })
-		live, err := admit.NewLive(engine, policies)
+		t.Cleanup(func() { eng.Close() })
+		live, err := admit.NewLive(eng, policies)
 		if err != nil {
 			t.Fatal(err)
 		}

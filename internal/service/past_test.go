@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -19,7 +19,7 @@ import (
 // remembered is a history that answers one total.
 type remembered struct {
 	queries.History
-	total   weir.Count
+	total   engine.Count
 	asOf    time.Time
 	err     error
 	late    bool // has not all hits in time
@@ -29,9 +29,9 @@ type remembered struct {
 	awaited int
 }
 
-func (r *remembered) Totals(context.Context, string, []int64) ([]weir.Count, time.Time, error) {
+func (r *remembered) Totals(context.Context, string, []int64) ([]engine.Count, time.Time, error) {
 	r.asked++
-	return []weir.Count{r.total}, r.asOf, r.err
+	return []engine.Count{r.total}, r.asOf, r.err
 }
 
 func (r *remembered) Await(ctx context.Context) error {
@@ -47,13 +47,13 @@ func TestCountsOfThePast(t *testing.T) {
 	t.Parallel()
 	midnight := time.Unix(1_769_817_600, 0) // of 2026-01-31
 	now := midnight.Add(30 * time.Hour)
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
+	defer e.Close()
 	for i := range 20_000 { // a hit every 13 s, in slots of minutes by now
-		if _, err := engine.HitAt(now.Add(-time.Duration(13*i)*time.Second), "k", 1); err != nil {
+		if _, err := e.HitAt(now.Add(-time.Duration(13*i)*time.Second), "k", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,12 +82,12 @@ func TestCountsOfThePast(t *testing.T) {
 		"a deletion isn't in it":    {func(_ *queries.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1e6, 1e6 }, false, false},
 		"history has bounds, close": {func(_ *queries.CountQuery, r *remembered) { r.total.Upper++ }, true, false},
 	} {
-		h := &remembered{total: weir.Count{Lower: 6646, Estimate: 6646, Upper: 6646}, asOf: now.Add(-5 * time.Second)}
+		h := &remembered{total: engine.Count{Lower: 6646, Estimate: 6646, Upper: 6646}, asOf: now.Add(-5 * time.Second)}
 		q := queries.CountQuery{Keys: []string{"k"}, Windows: []time.Duration{day}, At: last}
 		if test.change != nil {
 			test.change(&q, h)
 		}
-		s, err := service.New(service.Backend{Engine: engine, History: h}, service.Config{})
+		s, err := service.New(service.Backend{Engine: e, History: h}, service.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,18 +108,18 @@ func TestCountsOfThePast(t *testing.T) {
 	}
 }
 
-func (r *remembered) Top(_ context.Context, prefix string, from, to int64, n int) ([]weir.KeyCount, time.Time, error) {
+func (r *remembered) Top(_ context.Context, prefix string, from, to int64, n int) ([]engine.KeyCount, time.Time, error) {
 	r.asked++
 	r.from, r.to = from, to
-	var keys []weir.KeyCount
+	var keys []engine.KeyCount
 	for i := range min(n, 3) {
-		c := weir.Count{Lower: uint64(10*(3-i) + len(prefix)), Upper: 40}
+		c := engine.Count{Lower: uint64(10*(3-i) + len(prefix)), Upper: 40}
 		if c.Estimate = c.Lower; i == 0 {
 			c.Upper = math.MaxUint64
 		} else {
 			c.Estimate += (c.Upper - c.Lower) / 2
 		}
-		keys = append(keys, weir.KeyCount{Key: prefix + string(rune('a'+i)), Count: c})
+		keys = append(keys, engine.KeyCount{Key: prefix + string(rune('a'+i)), Count: c})
 	}
 	return keys, r.asOf, r.err
 }
@@ -128,11 +128,11 @@ func (r *remembered) Top(_ context.Context, prefix string, from, to int64, n int
 func TestTopOfHistory(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
+	defer e.Close()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestTopOfHistory(t *testing.T) {
 		"away":              {query: of(calendar.Day), err: errors.New("away"), code: api.CodeNoHistory},
 	} {
 		h := &remembered{asOf: now, err: test.err}
-		s, err := service.New(service.Backend{Engine: engine, History: h}, service.Config{})
+		s, err := service.New(service.Backend{Engine: e, History: h}, service.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestTopOfHistory(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	s, err := service.New(service.Backend{Engine: engine}, service.Config{})
+	s, err := service.New(service.Backend{Engine: e}, service.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

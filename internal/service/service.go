@@ -21,9 +21,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/admin"
@@ -73,7 +73,7 @@ type Service struct {
 	doors   *access.ListenerList
 }
 
-// New returns a Service that answers from b. It fails with a *weir.Error of
+// New returns a Service that answers from b. It fails with a *engine.Error of
 // CodeInvalidConfig that names the field at fault.
 func New(b Backend, cfg Config) (*Service, error) {
 	cfg = cfg.WithDefaults()
@@ -140,7 +140,7 @@ func (s *Service) Freshness() api.Freshness { return s.sources.Freshness() }
 // Backend is what a Service answers from. Whoever puts a node together fills it; Engine
 // must be given.
 type Backend struct {
-	Engine  *weir.Engine
+	Engine  *engine.Engine
 	Journal ingest.Journal  // nil: hits are kept in memory only
 	Cluster queries.Cluster // nil: this node counts alone
 	Answers queries.Answers // nil: the engine answers, which holds all keys
@@ -219,7 +219,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field
 // outside what it may be. New does the same: this is for code that opens other things
 // before it.
 func (c Config) Validate() error {

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/limits"
@@ -36,12 +36,12 @@ func TestShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := weir.New(weir.Config{})
+		eng, err := engine.New(engine.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer engine.Close()
-		live, err := admit.NewLive(engine, policies)
+		defer eng.Close()
+		live, err := admit.NewLive(eng, policies)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,14 +71,14 @@ func TestShares(t *testing.T) {
 				_, err := s.DeletePolicy(ctx, as["a"], fmt.Sprintf("a%d", i), admit.PolicyCondition{})
 				return err
 			}},
-			"bans": {weir.MaxBans, api.CodeOverloaded, func(name string, i int) error {
+			"bans": {engine.MaxBans, api.CodeOverloaded, func(name string, i int) error {
 				_, err := s.BanKey(ctx, as[name], "login", fmt.Sprintf("%s:login:%d", name, i), time.Hour)
 				return err
 			}, func(i int) error {
 				_, err := s.UnbanKey(ctx, as["a"], "login", fmt.Sprintf("a:login:%d", i))
 				return err
 			}},
-			"grants": {weir.MaxGrants, api.CodeOverloaded, func(name string, i int) error {
+			"grants": {engine.MaxGrants, api.CodeOverloaded, func(name string, i int) error {
 				_, err := s.GrantLimit(ctx, as[name], "login", fmt.Sprintf("%s:login:%d", name, i), 1, time.Now().Add(time.Hour))
 				return err
 			}, func(i int) error {

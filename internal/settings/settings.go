@@ -1,4 +1,4 @@
-// Package settings checks the fields of a Config: every error is a *weir.Error of
+// Package settings checks the fields of a Config: every error is a *engine.Error of
 // CodeInvalidConfig that names the field and what it may be. Its neighbours are the
 // packages that have a Config, which say which fields there are, and their bounds.
 package settings
@@ -9,13 +9,13 @@ import (
 	"net"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
 // Invalid is the error of a field outside what it may be.
 func Invalid(field, message string) error {
-	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: message}
+	return &engine.Error{Code: engine.CodeInvalidConfig, Field: field, Message: message}
 }
 
 // CheckAddr returns an error unless addr is host:port with a port, or the name of one, that there is.

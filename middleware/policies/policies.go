@@ -1,9 +1,10 @@
 // Package policies decides the requests of a middleware.Middleware by a file of policies,
 // in this process.
 //
-//	live, err := admit.NewLive(engine, set)
+//	set, err := policy.Parse(name, text)
+//	decider, err := policies.New(engine, set)
 //	m, err := middleware.New(middleware.Config{
-//		Decider: policies.Decider(live),
+//		Decider: decider,
 //		Rules:   []middleware.Rule{{Key: middleware.ByAddress(middleware.AddressOptions{})}},
 //	})
 //
@@ -20,19 +21,33 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/policy"
 )
 
-// Decider decides by the policies of live, also after they were replaced. Requests of a
-// rule whose policy was taken out are refused, with middleware.ErrMisconfigured, until it
-// is put back: else a slip in the file would lift the limit, and nobody would see it.
-func Decider(live *admit.Live) middleware.Decider { return &decider{live: live} }
-
-type decider struct {
+// Decider decides by policies, in this process. It is safe for many goroutines.
+//
+// Requests of a rule whose policy was taken out are refused, with middleware.ErrMisconfigured,
+// until it is put back: else a slip in the file would lift the limit, and nobody would see it.
+type Decider struct {
 	live *admit.Live
 	pool sync.Pool // of *work
 }
+
+// New returns a Decider by the policies of set. What keys have used of them is kept by e, which counts
+// decisions too.
+func New(e *weir.Engine, set *policy.Set) (*Decider, error) {
+	live, err := admit.NewLive((*engine.Engine)(e), set)
+	if err != nil {
+		return nil, err
+	}
+	return &Decider{live: live}, nil
+}
+
+// Replace decides by the policies of set from now on. What keys have used of a policy that keeps its name
+// counts on. On an error the policies before stay in force.
+func (p *Decider) Replace(set *policy.Set) error { return p.live.Replace(set) }
 
 // work is the memory of one decision.
 type work struct {
@@ -40,7 +55,8 @@ type work struct {
 	decision admit.Decision
 }
 
-func (p *decider) Knows(name string) error {
+// Knows returns an error unless there is a policy of the name: see middleware.Decider.
+func (p *Decider) Knows(name string) error {
 	if name == "" {
 		return nil
 	}
@@ -50,7 +66,8 @@ func (p *decider) Knows(name string) error {
 	return nil
 }
 
-func (p *decider) Decide(_ context.Context, checks []middleware.Check, d *middleware.Decision) error {
+// Decide takes the limits of all policies that the checks fit, all or none.
+func (p *Decider) Decide(_ context.Context, checks []middleware.Check, d *middleware.Decision) error {
 	k, ok := p.pool.Get().(*work)
 	if !ok {
 		k = new(work)
@@ -76,7 +93,7 @@ func (p *decider) Decide(_ context.Context, checks []middleware.Check, d *middle
 	return nil
 }
 
-func (p *decider) release(k *work) {
+func (p *Decider) release(k *work) {
 	clear(k.requests)
 	k.requests = k.requests[:0]
 	p.pool.Put(k)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/policies"
 	"github.com/weir-counter/weir/policy"
@@ -46,13 +45,13 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	live, err := admit.NewLive(engine, parse(t, file))
+	decider, err := policies.New(engine, parse(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told error
 	m, err := middleware.New(middleware.Config{
-		Decider: policies.Decider(live),
+		Decider: decider,
 		Rules: []middleware.Rule{
 			{Key: middleware.ByAddress(middleware.AddressOptions{})},
 			{Limit: "login", Prefix: "login:", Key: middleware.ByFunc(func(r *http.Request) (string, bool) { return r.Header.Get("User"), true }), Optional: true},
@@ -85,7 +84,7 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("step %d: %d %s", i, status, limit)
 		}
 	}
-	if err := live.Replace(parse(t, strings.ReplaceAll(file, "login", "logon"))); err != nil {
+	if err := decider.Replace(parse(t, strings.ReplaceAll(file, "login", "logon"))); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := get("bob"); status != 503 || !errors.Is(told, middleware.ErrMisconfigured) {
@@ -105,12 +104,12 @@ func TestUnknownPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	live, err := admit.NewLive(engine, parse(t, file))
+	decider, err := policies.New(engine, parse(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = middleware.New(middleware.Config{
-		Decider: policies.Decider(live),
+		Decider: decider,
 		Rules:   []middleware.Rule{{Limit: "cliemt", Key: middleware.ByAddress(middleware.AddressOptions{})}},
 	})
 	if err == nil || !strings.Contains(err.Error(), `no policy "cliemt"`) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/servertest"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
@@ -61,17 +62,17 @@ func Example() {
 
 // serveWeir is `weir serve --ephemeral` within this test.
 func serveWeir() (addr string, stop func()) {
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		panic(err)
 	}
-	door, err := servertest.Handler(engine, nil)
+	door, err := servertest.Handler(e, nil)
 	if err != nil {
 		panic(err)
 	}
 	s := httptest.NewServer(door)
 	return s.URL, func() {
 		s.Close()
-		engine.Close()
+		e.Close()
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/servertest"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
@@ -55,7 +56,7 @@ func newWeirServer(t *testing.T) *weirServer {
 
 func (s *weirServer) start() {
 	s.t.Helper()
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -63,11 +64,11 @@ func (s *weirServer) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	live, err := admit.NewLive(engine, set)
+	live, err := admit.NewLive(e, set)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	api, err := servertest.Handler(engine, live)
+	api, err := servertest.Handler(e, live)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func (s *weirServer) start() {
 	s.stop = sync.OnceFunc(func() {
 		h.Close()
 		<-ended
-		engine.Close()
+		e.Close()
 	})
 }
 

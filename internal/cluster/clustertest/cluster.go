@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -25,7 +25,7 @@ const Size = 3
 
 // Opening is a node of which the engine and the journal are open.
 type Opening struct {
-	Engine  *weir.Engine
+	Engine  *engine.Engine
 	Journal *durable.Journal
 	Name    string
 	Logger  *slog.Logger
@@ -39,7 +39,7 @@ type Decider interface {
 
 // Node is one life of a node.
 type Node[D Decider] struct {
-	Engine  *weir.Engine
+	Engine  *engine.Engine
 	Journal *durable.Journal
 	Decider D
 	Live    *admit.Live
@@ -112,7 +112,7 @@ func (c *Cluster[D]) Start() {
 func (c *Cluster[D]) start(i int) (*Node[D], error) {
 	n := &Node[D]{}
 	var err error
-	if n.Engine, err = weir.New(weir.Config{Partitions: 32, Gather: true, Now: func() time.Time { return time.Now().Add(c.Clocks[i]) }}); err != nil {
+	if n.Engine, err = engine.New(engine.Config{Partitions: 32, Gather: true, Now: func() time.Time { return time.Now().Add(c.Clocks[i]) }}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), transporttest.Patience)

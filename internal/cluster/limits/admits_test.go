@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Three nodes that get three times the requests that a limit admits, each key's spread over all nodes, admit as many as one node that
@@ -24,7 +24,7 @@ func TestNodesAdmitWhatOneDoes(t *testing.T) {
 			c.Decided(i, fmt.Sprint("a:", k))
 		}
 	}
-	e, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -235,7 +235,7 @@ func (s *owners) changed(name, key string) {
 
 func (s *owners) resume(msg *nats.Msg) {
 	r := wire.NewReader(msg.Data)
-	if name := r.Text(weir.MaxLimitNameBytes); !r.Failed() {
+	if name := r.Text(engine.MaxLimitNameBytes); !r.Failed() {
 		s.lender.of.resume(name, string(r.Rest()))
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -27,7 +27,7 @@ const brutePolicies = `limits:
 `
 
 // brought is a limit that requests bring along, as those of RESP do.
-var brought = policy.Policy{Name: "brought", Keys: "i:*", Limit: weir.Limit{N: 40, Per: 2 * time.Second, Burst: 20, Algorithm: limit.GCRA}}
+var brought = policy.Policy{Name: "brought", Keys: "i:*", Limit: engine.Limit{N: 40, Per: 2 * time.Second, Burst: 20, Algorithm: limit.GCRA}}
 
 func requestOf(key string) admit.Request {
 	r := admit.Request{Key: key, N: 1}

@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -58,7 +57,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 		transporttest.Eventually(t, "the change is answered", func() bool {
 			var err error
 			made, err = make(c.At(other).Live)
-			if of, ok := errors.AsType[*weir.Error](err); ok && of.Code == weir.CodeNotHeld {
+			if of, ok := errors.AsType[*engine.Error](err); ok && of.Code == engine.CodeNotHeld {
 				return false
 			} else if err != nil {
 				t.Fatal(err)
@@ -117,7 +116,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	var reserved admit.Decision
 	until := time.Now().Add(time.Minute)
 	transporttest.Eventually(t, "the reservation is decided", func() bool { // one whose answer was lost is found by its ID
-		if err := c.At(other).Live.Reserve([]admit.Request{{Key: key, N: 3}}, weir.Reservation{ID: "r", Until: until}, &reserved); err != nil {
+		if err := c.At(other).Live.Reserve([]admit.Request{{Key: key, N: 3}}, engine.Reservation{ID: "r", Until: until}, &reserved); err != nil {
 			t.Fatal(err)
 		}
 		return reserved.Results[0].Away == ""
@@ -126,11 +125,11 @@ func TestChangesAreTheHolders(t *testing.T) {
 		t.Errorf("a reservation: %+v", reserved.Results)
 	}
 	transporttest.Eventually(t, "the third node knows of the reservation", func() bool { return len(c.At(3-holder-other).Live.Reserved("r")) == 1 })
-	kl, err := side.Of(c.At(other).Engine).LimitIn("n", limit.WhereStrict, "h", weir.Limit{N: 10, Per: time.Hour})
+	kl, err := c.At(other).Engine.LimitIn("n", limit.WhereStrict, "h", engine.Limit{N: 10, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	refund := changeOf("n", side.Change{Kind: side.Refund}, weir.Check{Limit: kl, Key: key, N: 1})
+	refund := changeOf("n", engine.Change{Kind: engine.ChangeRefund}, engine.Check{Limit: kl, Key: key, N: 1})
 	before, err := c.At(other).Decider.owners.change(c.At(other).Decider.Group(key), refund)
 	if err != nil || before.err != nil || before.changed.Freed != 1 {
 		t.Errorf("%+v, %v", before, err)

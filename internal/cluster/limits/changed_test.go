@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // What reservations of leased limits did not use is given back, whatever node made them and within whatever it was granted.
@@ -40,7 +40,7 @@ func reserveAndSettle(t *testing.T, c *clustertest.Cluster[*limits.Limits], key 
 		live := c.At(n % clustertest.Size).Live
 		id := fmt.Sprint(key, n)
 		var d admit.Decision
-		if err := live.Reserve([]admit.Request{{Key: key, N: 10}}, weir.Reservation{ID: id, Until: time.Now().Add(time.Minute)}, &d); err != nil || !d.Allowed {
+		if err := live.Reserve([]admit.Request{{Key: key, N: 10}}, engine.Reservation{ID: id, Until: time.Now().Add(time.Minute)}, &d); err != nil || !d.Allowed {
 			t.Logf("reservation %d: %+v, %v", n, d.Results, err)
 			return used, false
 		}

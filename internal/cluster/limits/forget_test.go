@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/side"
 )
 
 // What keys that begin so have used is forgotten by all nodes, whichever is asked and whoever decides.
@@ -55,11 +54,11 @@ func TestForgetKeys(t *testing.T) {
 		})
 	}
 	all("all nodes know who has used something, and who is banned", 1, func() {}, "u42", "u43")
-	if n, err := side.Of(c.At(0).Engine).ForgetKeys("u42:"); n != len(names)+1 || err != nil {
+	if n, err := c.At(0).Engine.ForgetKeys("u42:"); n != len(names)+1 || err != nil {
 		t.Fatal(n, err)
 	}
 	again := func() { // a node may have told late of what it was lent
-		if _, err := side.Of(c.At(0).Engine).ForgetKeys("u42:"); err != nil {
+		if _, err := c.At(0).Engine.ForgetKeys("u42:"); err != nil {
 			t.Error(err)
 		}
 	}

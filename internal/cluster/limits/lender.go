@@ -6,11 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/cluster/kv"
-	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/limit"
 )
@@ -19,7 +18,7 @@ import (
 type lender struct {
 	of      *Limits
 	cfg     Config
-	side    side.Lender
+	side    *engine.Engine
 	groups  [kv.Groups]group
 	most    int               // books of a group
 	decided func(q *question) // of tests; nil: none
@@ -58,7 +57,7 @@ func (l *lender) learn(i int, token uint64) {
 	defer g.mu.Unlock()
 	g.token, g.closed, g.books, g.sweepAt = token, false, map[bookKey]*book{}, 0
 	inGroup := func(partition int) bool { return partition%kv.Groups == i }
-	l.side.Outs(inGroup, func(o side.Out) {
+	l.cfg.Engine.Outs(inGroup, func(o admission.Out) {
 		// Its terms come with the first question; until then nothing lapses but by Until.
 		g.book(bookKey{o.Limit, o.Key}, grant.Terms{}).Recover(o.N, o.Until, o.Holder == l.cfg.Node)
 	})
@@ -131,22 +130,22 @@ func (l *lender) serve(i int, token uint64, q *question) (a answer, commits, ok 
 	return a, commits, true
 }
 
-// decide decides a question. An error is a *weir.Error, or of a record that is none: what was reported counts, and what is granted
+// decide decides a question. An error is a *engine.Error, or of a record that is none: what was reported counts, and what is granted
 // stays so. The caller holds g.mu.
 func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, err error) {
-	now := l.side.Now()
+	now := l.cfg.Engine.LimitClock()
 	g.sweep(now, l.most)
-	asked := make([]weir.Check, len(q.items))
+	asked := make([]engine.Check, len(q.items))
 	for k := range q.items {
 		it := &q.items[k]
-		if replication.Of(l.cfg.Engine).PartitionOf(it.key)%kv.Groups != i {
-			return a, false, &weir.Error{Code: weir.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
+		if l.cfg.Engine.PartitionOf(it.key)%kv.Groups != i {
+			return a, false, &engine.Error{Code: engine.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
-		of, err := side.Of(l.cfg.Engine).LimitOfRecord(it.record)
+		of, err := l.cfg.Engine.LimitOfRecord(it.record)
 		if err != nil {
 			return a, false, err
 		}
-		asked[k] = weir.Check{Limit: of, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
+		asked[k] = engine.Check{Limit: of, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
 	}
 	if q.isChange() {
 		return l.change(g, q, asked[0])
@@ -155,21 +154,21 @@ func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, e
 }
 
 // change makes a change of a key. What is granted stays so.
-func (l *lender) change(g *group, q *question, of weir.Check) (a answer, commits bool, err error) {
+func (l *lender) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
 	made, err := q.change.MakeOnce(l.cfg.Engine, of.Limit, of.Key, of.N)
 	if g.books[bookKey{of.Limit.Name(), of.Key}] != nil {
 		l.of.owners.changed(of.Limit.Name(), of.Key)
 	}
-	a.Allowed, a.Verdicts = made.Was, []weir.Verdict{made.After}
+	a.Allowed, a.Verdicts = made.Was, []engine.Verdict{made.After}
 	// That a permit is lost only an owner that is still one may say.
-	commits = made.Was || !q.change.Kind.OfPermit() || q.change.Kind == side.RenewPermit
-	made.Was, made.After = false, weir.Verdict{}
+	commits = made.Was || !q.change.Kind.OfPermit() || q.change.Kind == engine.ChangeRenewPermit
+	made.Was, made.After = false, engine.Verdict{}
 	a.changed = made
 	return a, commits, err
 }
 
 // lend takes what the items need, or looks whether it can be taken, and grants to the nodes' credits what they want.
-func (l *lender) lend(g *group, q *question, asked []weir.Check, now int64) (a answer, commits bool, err error) {
+func (l *lender) lend(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
 	beside := make([]uint64, len(asked))
 	books := make([]*book, len(asked)) // nil: nothing is granted of the key
 	for k := range q.items {
@@ -181,15 +180,15 @@ func (l *lender) lend(g *group, q *question, asked []weir.Check, now int64) (a a
 				it.ask.Want = 0
 			}
 			books[k].Settle(l.lending(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
-				l.side.Use(of, it.key, at, n)
+				l.cfg.Engine.Use(of, it.key, at, n)
 			})
 		}
 		if books[k] != nil {
 			beside[k] = books[k].Out(now, terms)
 		}
 	}
-	a.Verdicts = make([]weir.Verdict, len(asked))
-	if a.Allowed, err = l.side.DecideBeside(asked, beside, a.Verdicts, q.take); err != nil || !q.take {
+	a.Verdicts = make([]engine.Verdict, len(asked))
+	if a.Allowed, _, err = l.cfg.Engine.DecideAll(asked, beside, a.Verdicts, q.take); err != nil || !q.take {
 		return a, false, err
 	}
 	a.grants = make([]grant.Answer, len(asked))
@@ -211,7 +210,7 @@ func (l *lender) lend(g *group, q *question, asked []weir.Check, now int64) (a a
 		a.grants[k] = b.Grant(l.lending(g, now, q.node, terms), &it.ask, d)
 		out := b.Own(now, terms)
 		if out > 0 || b.told > 0 {
-			if err := l.side.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), out); err != nil {
+			if err := l.cfg.Engine.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), out); err != nil {
 				return a, false, err
 			}
 		}
@@ -226,7 +225,7 @@ func (l *lender) lending(g *group, now int64, node string, terms grant.Terms) gr
 }
 
 // left is what the limit says after the needs were decided.
-func (l *lender) left(c weir.Check, out uint64) (d grant.Decided, err error) {
+func (l *lender) left(c engine.Check, out uint64) (d grant.Decided, err error) {
 	v, err := c.Limit.Peek(c.Key, 0)
 	if err != nil {
 		return d, err
@@ -263,7 +262,7 @@ type entryKey struct{ record, key string }
 type entry struct {
 	*grant.Credit
 	terms   grant.Terms
-	limit   weir.Limit
+	limit   engine.Limit
 	key     entryKey
 	wall    int64         // Unix ns: what the node has is over by the time of day, too
 	waiting uint64        // admissions that requests wait for, while one of them asks
@@ -275,8 +274,8 @@ func (l *Limits) shard(key string) *shard {
 }
 
 // entry finds or makes a key's entry; nil if there is no room. The caller holds sh.mu.
-func (l *Limits) entry(sh *shard, c *weir.Check, now int64) *entry {
-	key := entryKey{side.Record(c.Limit), c.Key}
+func (l *Limits) entry(sh *shard, c *engine.Check, now int64) *entry {
+	key := entryKey{c.Limit.Record(), c.Key}
 	if e := sh.keys[key]; e != nil {
 		return e
 	}
@@ -333,11 +332,11 @@ const (
 )
 
 // takeHere takes within what the node was lent.
-func (l *Limits) takeHere(c *weir.Check, v *weir.Verdict, now int64) outcome {
+func (l *Limits) takeHere(c *engine.Check, v *engine.Verdict, now int64) outcome {
 	sh := l.shard(c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e := sh.keys[entryKey{side.Record(c.Limit), c.Key}]
+	e := sh.keys[entryKey{c.Limit.Record(), c.Key}]
 	if e == nil {
 		return undecided
 	}
@@ -359,11 +358,11 @@ func (l *Limits) takeHere(c *weir.Check, v *weir.Verdict, now int64) outcome {
 }
 
 // peekHere says what is known here of a key, if anything is.
-func (l *Limits) peekHere(c *weir.Check, v *weir.Verdict, now int64) bool {
+func (l *Limits) peekHere(c *engine.Check, v *engine.Verdict, now int64) bool {
 	sh := l.shard(c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e := sh.keys[entryKey{side.Record(c.Limit), c.Key}]
+	e := sh.keys[entryKey{c.Limit.Record(), c.Key}]
 	if e == nil || e.Heard == 0 {
 		return false
 	}
@@ -372,7 +371,7 @@ func (l *Limits) peekHere(c *weir.Check, v *weir.Verdict, now int64) bool {
 }
 
 // undo gives back what takeHere took for a request that is denied, or decided otherwise.
-func (l *Limits) undo(asked []weir.Check, verdicts []weir.Verdict) {
+func (l *Limits) undo(asked []engine.Check, verdicts []engine.Verdict) {
 	for i := range asked {
 		if c := &asked[i]; verdicts[i].Allowed && c.N > 0 {
 			l.undoOne(c)
@@ -380,19 +379,19 @@ func (l *Limits) undo(asked []weir.Check, verdicts []weir.Verdict) {
 	}
 }
 
-func (l *Limits) undoOne(c *weir.Check) {
+func (l *Limits) undoOne(c *engine.Check) {
 	sh := l.shard(c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.keys[entryKey{side.Record(c.Limit), c.Key}]; e != nil {
+	if e := sh.keys[entryKey{c.Limit.Record(), c.Key}]; e != nil {
 		e.Undo(c.N)
 	}
 }
 
 // verdict is what the node can say of the limit: what it has, and what the holder had when it said so.
-func (e *entry) verdict(v *weir.Verdict, now int64, n uint64, allowed bool) {
+func (e *entry) verdict(v *engine.Verdict, now int64, n uint64, allowed bool) {
 	passed := time.Duration(now - e.Heard)
-	*v = weir.Verdict{Allowed: allowed, Remaining: min(e.limit.Burst, e.Left(now)+e.Said.Free)}
+	*v = engine.Verdict{Allowed: allowed, Remaining: min(e.limit.Burst, e.Left(now)+e.Said.Free)}
 	if e.limit.Algorithm == limit.Window && allowed {
 		v.Reset = e.terms.Interval
 	} else {

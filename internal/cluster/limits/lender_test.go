@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/cluster/kv"
-	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -17,7 +15,7 @@ import (
 // which something is out.
 func TestKeysOfALenderAreBounded(t *testing.T) {
 	t.Parallel()
-	e, err := weir.New(weir.Config{Partitions: 2 * kv.Groups, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: 2 * kv.Groups, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +23,14 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 	l := &newLimits(Config{Node: "a", Engine: e}).lends
 	l.most = 20
 	l.learn(0, 1)
-	of, err := side.Of(e).LimitIn("a", limit.WhereLeased, "x", weir.Limit{N: 1000, Per: time.Hour})
+	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g, asked := &l.groups[0], 0
 	ask := func(key string, want uint64) grant.Answer {
 		t.Helper()
-		a, _, _ := l.serve(0, 1, &question{node: "b", take: true, items: []item{{record: side.Record(of), key: key,
+		a, _, _ := l.serve(0, 1, &question{node: "b", take: true, items: []item{{record: of.Record(), key: key,
 			ask: grant.Ask{ID: grant.ID{Number: 1}, Need: 1, Want: want, Demand: want}}}})
 		if a.err != nil || !a.Allowed {
 			t.Fatalf("%s: %+v, %v", key, a, a.err)
@@ -45,7 +43,7 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 	lent := map[string]bool{}
 	for n := range 1600 {
 		key := fmt.Sprint("k", n)
-		if replication.Of(e).PartitionOf(key)%kv.Groups != 0 {
+		if e.PartitionOf(key)%kv.Groups != 0 {
 			continue
 		}
 		want := uint64(0)
@@ -59,7 +57,7 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 	if asked < 2*l.most || len(lent) != 5 {
 		t.Fatalf("%d keys asked for, of %d something was lent", asked, len(lent))
 	}
-	g.sweep(l.side.Now()+int64(sweepPause), l.most) // those that only know of what was asked make room
+	g.sweep(l.cfg.Engine.LimitClock()+int64(sweepPause), l.most) // those that only know of what was asked make room
 	if len(g.books) != len(lent) {
 		t.Errorf("%d books where %d keys have something out", len(g.books), len(lent))
 	}

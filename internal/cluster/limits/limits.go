@@ -16,17 +16,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/durable"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
 // Config sets up a Limits. Journal, Engine and Node must be given; zeros mean the defaults.
 type Config struct {
 	Journal *durable.Journal // of a clustered node
-	Engine  *weir.Engine     // that it keeps
+	Engine  *engine.Engine   // that it keeps
 	Node    string           // this one's name, another for each node, as durable.Origins has it
 
 	// Deadline is how long a question may wait for its answer. 0: DefaultDeadline.
@@ -41,7 +40,6 @@ type Config struct {
 type Limits struct {
 	lends  lender
 	cfg    Config
-	side   side.Lender
 	owners *owners
 
 	seed    maphash.Seed
@@ -89,8 +87,8 @@ func Open(cfg Config) (*Limits, error) {
 
 // newLimits returns one that asks nobody.
 func newLimits(cfg Config) *Limits {
-	l := &Limits{cfg: cfg, side: side.Lending(cfg.Engine), seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
-	l.lends = lender{of: l, cfg: cfg, side: l.side, most: maxBooks}
+	l := &Limits{cfg: cfg, seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
+	l.lends = lender{of: l, cfg: cfg, most: maxBooks}
 	for i := range l.shards {
 		l.shards[i].keys, l.shards[i].lent = map[entryKey]*entry{}, map[*entry]struct{}{}
 	}
@@ -117,7 +115,7 @@ func (l *Limits) OwnerStats() OwnerStats { return l.owners.figures() }
 // giveBack gives back what is granted of keys of some groups, and reports what was used of it.
 func (l *Limits) giveBack(of func(group int) bool) {
 	left := map[int][]*entry{}
-	now := l.side.Now()
+	now := l.cfg.Engine.LimitClock()
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
@@ -136,7 +134,7 @@ func (l *Limits) giveBack(of func(group int) bool) {
 	}
 	var reporting sync.WaitGroup
 	for group, entries := range left {
-		for part := range slices.Chunk(entries, weir.MaxChecks) {
+		for part := range slices.Chunk(entries, engine.MaxChecks) {
 			reporting.Go(func() { l.reportEntries(group, part) })
 		}
 	}
@@ -148,8 +146,8 @@ func (l *Limits) Group(key string) int { return l.owners.group(key) }
 
 // Take decides a request at this node, all limits or none, as far as what it was lent reaches. If it is
 // not decided nothing was taken, and Decide decides.
-func (l *Limits) Take(asked []weir.Check, verdicts []weir.Verdict) (allowed, decided bool) {
-	now := l.side.Now()
+func (l *Limits) Take(asked []engine.Check, verdicts []engine.Verdict) (allowed, decided bool) {
+	now := l.cfg.Engine.LimitClock()
 	for i := range asked {
 		c := &asked[i]
 		outcome := undecided
@@ -172,7 +170,7 @@ func (l *Limits) Take(asked []weir.Check, verdicts []weir.Verdict) (allowed, dec
 }
 
 // see fills in the verdicts of the other checks of a request that one denies.
-func (l *Limits) see(asked []weir.Check, verdicts []weir.Verdict, denies int, now int64) {
+func (l *Limits) see(asked []engine.Check, verdicts []engine.Verdict, denies int, now int64) {
 	for i := range asked {
 		if c := &asked[i]; i != denies && !l.peekHere(c, &verdicts[i], now) {
 			verdicts[i], _ = c.Limit.Peek(c.Key, c.N) // the key was checked: by what is known here
@@ -181,10 +179,10 @@ func (l *Limits) see(asked []weir.Check, verdicts []weir.Verdict, denies int, no
 }
 
 // Decide is of admit.Owners: it takes at this node what it can, and the rest at the owner of the keys' group. Peeks are the owner's.
-// The error is a *weir.Error of the owner's engine.
-func (l *Limits) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+// The error is a *engine.Error of the owner's engine.
+func (l *Limits) Decide(asked []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error) {
 	r := request{Limits: l, asked: asked, verdicts: verdicts}
-	if take && slices.ContainsFunc(asked, func(c weir.Check) bool { return c.N > 0 }) {
+	if take && slices.ContainsFunc(asked, func(c engine.Check) bool { return c.N > 0 }) {
 		return r.decide()
 	}
 	for i := range asked {
@@ -195,8 +193,8 @@ func (l *Limits) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 
 // Change is of admit.Owners: the owner makes it, once, when it knows what this node has used of the key: what is given back
 // may be of that. What is granted stays granted.
-func (l *Limits) Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error) {
-	if side.Where(of.Limit) != limit.WhereStrict {
+func (l *Limits) Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error) {
+	if of.Limit.Where() != limit.WhereStrict {
 		l.reportKey(&of)
 	}
 	q := changeOf(l.cfg.Node, c, of)
@@ -214,7 +212,7 @@ func (l *Limits) Change(c side.Change, of weir.Check) (made side.Changed, answer
 
 // reportKey reports what was used of a key under the name of a limit, if the owner may not know it. What is not answered is
 // reported later.
-func (l *Limits) reportKey(c *weir.Check) {
+func (l *Limits) reportKey(c *engine.Check) {
 	sh := l.shard(c.Key)
 	for until := time.Now().Add(patience); time.Now().Before(until); {
 		var report []*entry
@@ -225,7 +223,7 @@ func (l *Limits) reportKey(c *weir.Check) {
 			case !e.Untold():
 			case e.busy != nil:
 				busy = e.busy
-			case len(report) < weir.MaxChecks:
+			case len(report) < engine.MaxChecks:
 				e.busy = make(chan struct{})
 				report = append(report, e)
 			}
@@ -255,7 +253,7 @@ func (l *Limits) resume(name, key string) {
 // Stats returns the figures of leased limits.
 func (l *Limits) Stats() Stats {
 	s := Stats{Local: l.stats.local.Load(), Asked: l.stats.asked.Load(), Served: l.stats.served.Load(), Short: l.stats.short.Load()}
-	now := l.side.Now()
+	now := l.cfg.Engine.LimitClock()
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
@@ -288,7 +286,7 @@ func (l *Limits) tick(ctx context.Context) {
 		due, some := l.due()
 		for group, entries := range due {
 			for len(entries) > 0 {
-				part := entries[:min(len(entries), weir.MaxChecks)]
+				part := entries[:min(len(entries), engine.MaxChecks)]
 				entries = entries[len(part):]
 				l.running.Go(func() { l.report(group, part) })
 			}
@@ -311,7 +309,7 @@ func (l *Limits) tick(ctx context.Context) {
 // due are the entries of each group that are due, which are busy from now on; some tells whether there
 // are any that may be later. Of a group that is being asked none is.
 func (l *Limits) due() (due map[int][]*entry, some bool) {
-	now := l.side.Now()
+	now := l.cfg.Engine.LimitClock()
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
@@ -346,7 +344,7 @@ func (l *Limits) report(group int, entries []*entry) {
 
 func (l *Limits) reportEntries(group int, entries []*entry) {
 	// What is lost is said again: all that is told are totals.
-	_, _ = l.message(group, func(k int) (*weir.Check, *entry) { return nil, entries[k] }, make([]uint64, len(entries)), true)
+	_, _ = l.message(group, func(k int) (*engine.Check, *entry) { return nil, entries[k] }, make([]uint64, len(entries)), true)
 	for _, e := range entries {
 		l.release(e)
 	}

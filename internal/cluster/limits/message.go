@@ -6,19 +6,18 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/grant"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
 // question is what a node asks the owner of a group: to take, all or none, what the items need; only to look whether it can be
 // taken; or to make a change. It may be asked again.
 type question struct {
-	node   string      // that asks
-	take   bool        // else it takes nothing, and grants nothing
-	change side.Change // of the one item's limit and key, with its need; else NoChange
-	items  []item      // 1 to weir.MaxChecks, all of one group
+	node   string        // that asks
+	take   bool          // else it takes nothing, and grants nothing
+	change engine.Change // of the one item's limit and key, with its need; else NoChange
+	items  []item        // 1 to engine.MaxChecks, all of one group
 }
 
 // item is one key of one limit.
@@ -34,34 +33,34 @@ type item struct {
 func (it *item) leases() bool { return it.ask.ID.Number != 0 }
 
 // itemOf is an item without a credit.
-func itemOf(c *weir.Check, need uint64) item {
-	return item{record: side.Record(c.Limit), key: c.Key, shadow: c.Shadow, ask: grant.Ask{Need: need}}
+func itemOf(c *engine.Check, need uint64) item {
+	return item{record: c.Limit.Record(), key: c.Key, shadow: c.Shadow, ask: grant.Ask{Need: need}}
 }
 
 // changeOf makes the question of a change to a key of a limit. It is one change, whichever owner makes it, and however often
 // it is asked for.
-func changeOf(node string, c side.Change, of weir.Check) *question {
+func changeOf(node string, c engine.Change, of engine.Check) *question {
 	if c.ID == "" {
 		c.ID = rand.Text()
 	}
 	return &question{node: node, change: c, items: []item{itemOf(&of, of.N)}}
 }
 
-func (q *question) isChange() bool { return q.change.Kind != side.NoChange }
+func (q *question) isChange() bool { return q.change.Kind != engine.NoChange }
 
 // answer has for each item what the limit says of its need, and for an item with a credit the grant's answer.
 type answer struct {
-	Allowed  bool           // or of a change: there was something
-	Verdicts []weir.Verdict // as many as there are items
-	changed  side.Changed   // by a change; Was and After stand in Allowed and Verdicts
-	grants   []grant.Answer // as many as there are items; nil: of a question that takes nothing
-	err      error          // a *weir.Error; else all above
+	Allowed  bool             // or of a change: there was something
+	Verdicts []engine.Verdict // as many as there are items
+	changed  engine.Changed   // by a change; Was and After stand in Allowed and Verdicts
+	grants   []grant.Answer   // as many as there are items; nil: of a question that takes nothing
+	err      error            // a *engine.Error; else all above
 }
 
 // message asks the owner of a group for some keys, and takes in its answer. of is each check and its
 // entry, which is busy with this message, or nil; needs what requests need of it.
-func (l *Limits) message(group int, of func(k int) (*weir.Check, *entry), needs []uint64, take bool) (a answer, err error) {
-	sent, wall := l.side.Now(), time.Now().UnixNano() // before anything of the question is made: grants last from here
+func (l *Limits) message(group int, of func(k int) (*engine.Check, *entry), needs []uint64, take bool) (a answer, err error) {
+	sent, wall := l.cfg.Engine.LimitClock(), time.Now().UnixNano() // before anything of the question is made: grants last from here
 	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(needs))}
 	for k := range needs {
 		c, e := of(k)
@@ -80,7 +79,7 @@ func (l *Limits) message(group int, of func(k int) (*weir.Check, *entry), needs 
 	if a, err = l.owners.ask(group, q); err != nil || a.err != nil {
 		return a, err
 	}
-	now := l.side.Now()
+	now := l.cfg.Engine.LimitClock()
 	for k := range needs {
 		if _, e := of(k); e != nil {
 			sh := l.shard(e.key.key)
@@ -120,7 +119,7 @@ const wireVersion = 3
 //	token, used, returned, want, demand, uses: how many, then each: n, age in ns
 func (q *question) append(b []byte) []byte {
 	b = wire.AppendText(append(b, wireVersion), q.node)
-	if c := q.change; c.Kind == side.NoChange {
+	if c := q.change; c.Kind == engine.NoChange {
 		b = wire.AppendBool(b, q.take)
 	} else {
 		at := int64(0)
@@ -161,21 +160,21 @@ func readQuestion(b []byte) (*question, error) {
 	if r.Byte() != wireVersion {
 		return nil, errWire
 	}
-	q := &question{node: r.Text(weir.MaxLimitNameBytes)}
+	q := &question{node: r.Text(engine.MaxLimitNameBytes)}
 	switch what := r.Byte(); {
-	case what > byte(side.Kinds):
+	case what > byte(engine.ChangeKinds):
 		r.Fail()
 	case what > 1:
-		q.change = readChange(r, side.Kind(what-1))
+		q.change = readChange(r, engine.ChangeKind(what-1))
 	default:
 		q.take = what == 1
 	}
-	count := r.AtMost(weir.MaxChecks)
+	count := r.AtMost(engine.MaxChecks)
 	if count == 0 || q.node == "" || q.isChange() && count > 1 {
 		r.Fail()
 	}
 	for range count {
-		it := item{record: r.Text(r.Len()), key: r.Text(weir.MaxKeyBytes), shadow: r.Bool()}
+		it := item{record: r.Text(r.Len()), key: r.Text(engine.MaxKeyBytes), shadow: r.Bool()}
 		it.ask.Need, it.ask.ID.Number = r.Uvarint(), r.Uvarint()
 		if it.leases() {
 			it.ask.ID.Token, it.ask.Used, it.ask.Returned, it.ask.Want, it.ask.Demand = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
@@ -188,12 +187,12 @@ func readQuestion(b []byte) (*question, error) {
 	return q, done(r)
 }
 
-func readChange(r *wire.Reader, kind side.Kind) side.Change {
-	c := side.Change{Kind: kind}
+func readChange(r *wire.Reader, kind engine.ChangeKind) engine.Change {
+	c := engine.Change{Kind: kind}
 	if at := r.Varint(); at != 0 {
 		c.At = time.Unix(0, at)
 	}
-	c.ID, c.Ago, c.Flag = r.Text(weir.MaxReservationID), readDuration(r), r.Bool()
+	c.ID, c.Ago, c.Flag = r.Text(engine.MaxReservationID), readDuration(r), r.Bool()
 	if kind.HasContent() {
 		c.Content = r.Uvarint()
 	}
@@ -211,7 +210,7 @@ func readChange(r *wire.Reader, kind side.Kind) side.Change {
 func (a *answer) append(b []byte, q *question) []byte {
 	b = append(b, wireVersion)
 	if a.err != nil {
-		of := &weir.Error{Code: weir.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
+		of := &engine.Error{Code: engine.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
 		errors.As(a.err, &of)
 		b = wire.AppendText(append(b, 1), string(of.Code))
 		return wire.AppendText(wire.AppendText(b, of.Field), of.Message)
@@ -257,19 +256,19 @@ func readAnswer(b []byte, q *question) (a answer, err error) {
 		return a, errWire
 	}
 	if r.Bool() {
-		a.err = &weir.Error{Code: weir.Code(r.Text(len(b))), Field: r.Text(len(b)), Message: r.Text(len(b))}
+		a.err = &engine.Error{Code: engine.Code(r.Text(len(b))), Field: r.Text(len(b)), Message: r.Text(len(b))}
 		return a, done(r)
 	}
 	if a.Allowed = r.Bool(); q.isChange() {
-		a.changed = side.Changed{Freed: r.Uvarint(), Used: r.Uvarint(), Over: r.Uvarint(), Again: r.Bool()}
+		a.changed = engine.Changed{Freed: r.Uvarint(), Used: r.Uvarint(), Over: r.Uvarint(), Again: r.Bool()}
 	}
-	a.Verdicts = make([]weir.Verdict, len(q.items))
+	a.Verdicts = make([]engine.Verdict, len(q.items))
 	if q.take {
 		a.grants = make([]grant.Answer, len(q.items))
 	}
 	for i := range q.items {
 		bits := r.Byte()
-		a.Verdicts[i] = weir.Verdict{Allowed: bits&1 != 0, Never: bits&2 != 0, Remaining: r.Uvarint(), RetryAfter: readDuration(r), Reset: readDuration(r)}
+		a.Verdicts[i] = engine.Verdict{Allowed: bits&1 != 0, Never: bits&2 != 0, Remaining: r.Uvarint(), RetryAfter: readDuration(r), Reset: readDuration(r)}
 		if !q.take || !q.items[i].leases() {
 			continue
 		}

@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/grant"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 func TestMessages(t *testing.T) {
 	t.Parallel()
-	verdicts := []weir.Verdict{{Allowed: true, Remaining: 3, Reset: time.Second}, {RetryAfter: 5, Never: true}}
+	verdicts := []engine.Verdict{{Allowed: true, Remaining: 3, Reset: time.Second}, {RetryAfter: 5, Never: true}}
 	two := []item{
 		{record: "record", key: "k", shadow: true, ask: grant.Ask{
 			ID: grant.ID{Token: 3, Number: 4}, Used: 5, Returned: 6, Need: 7, Want: 8, Demand: 9,
@@ -20,7 +19,7 @@ func TestMessages(t *testing.T) {
 		}},
 		{record: "other", key: "l", ask: grant.Ask{Need: 1}},
 	}
-	failed := answer{err: &weir.Error{Code: weir.CodeOverloaded, Field: "limit", Message: "full"}}
+	failed := answer{err: &engine.Error{Code: engine.CodeOverloaded, Field: "limit", Message: "full"}}
 	for name, c := range map[string]struct {
 		q question
 		a answer
@@ -30,8 +29,8 @@ func TestMessages(t *testing.T) {
 		}, {}}}},
 		"peeks": {question{node: "n1", items: two}, answer{Verdicts: verdicts}},
 		"settles": {
-			question{node: "n1", change: side.Change{Kind: side.Settle, ID: "r", Ago: 5, Flag: true, At: time.Unix(9, 0)}, items: two[1:]},
-			answer{Allowed: true, Verdicts: verdicts[:1], changed: side.Changed{Freed: 1, Used: 2, Over: 3, Again: true}},
+			question{node: "n1", change: engine.Change{Kind: engine.ChangeSettle, ID: "r", Ago: 5, Flag: true, At: time.Unix(9, 0)}, items: two[1:]},
+			answer{Allowed: true, Verdicts: verdicts[:1], changed: engine.Changed{Freed: 1, Used: 2, Over: 3, Again: true}},
 		},
 		"fails": {question{node: "n1", take: true, items: two}, failed},
 	} {

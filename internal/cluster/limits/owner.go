@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -87,7 +87,7 @@ func (s *owners) announcement() []byte {
 
 func readAnnouncement(data []byte) (origin string, a announced, err error) {
 	r := wire.NewReader(data)
-	origin, a.node, a.leaves = r.Text(64), r.Text(weir.MaxLimitNameBytes), r.Bool()
+	origin, a.node, a.leaves = r.Text(64), r.Text(engine.MaxLimitNameBytes), r.Bool()
 	for i := range a.owns {
 		a.owns[i] = r.Uvarint()
 	}

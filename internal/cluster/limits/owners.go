@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/internal/cluster/kv"
-	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // This part is what a node does as the owner of groups of keys, and as one that asks owners.
@@ -123,7 +122,7 @@ func (s *owners) close(ctx context.Context) error {
 
 // group is the group of a key, 0 to kv.Groups-1.
 func (s *owners) group(key string) int {
-	return replication.Of(s.cfg.Engine).PartitionOf(key) % kv.Groups
+	return s.cfg.Engine.PartitionOf(key) % kv.Groups
 }
 
 // figures are those of OwnerStats.

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/grant"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -14,8 +13,8 @@ import (
 // for a key at a time; others wait for its answer, which may be enough for them too.
 type request struct {
 	*Limits
-	asked    []weir.Check
-	verdicts []weir.Verdict
+	asked    []engine.Check
+	verdicts []engine.Verdict
 	here     []bool    // by check: taken at this node
 	mine     []pending // the checks that this request asks the holder for
 }
@@ -33,7 +32,7 @@ func (q *request) decide() (allowed, answered bool, err error) {
 	until := time.Now().Add(patience)
 	q.here = make([]bool, len(q.asked))
 	for first := true; ; first = false {
-		now := q.side.Now()
+		now := q.cfg.Engine.LimitClock()
 		stop, at := q.gather(first, now)
 		switch {
 		case stop == denies:
@@ -76,7 +75,7 @@ func (q *request) gather(first bool, now int64) (why stop, at int) {
 
 func (q *request) gatherOne(i int, first bool, now int64) stop {
 	c := &q.asked[i]
-	if c.N == 0 || side.Where(c.Limit) == limit.WhereStrict {
+	if c.N == 0 || c.Limit.Where() == limit.WhereStrict {
 		q.mine = append(q.mine, pending{place: i})
 		return goesOn
 	}
@@ -147,10 +146,10 @@ func (l *Limits) release(e *entry) {
 }
 
 // wait waits until nobody asks for a check's key, but not for long.
-func (q *request) wait(c *weir.Check, until time.Time) bool {
+func (q *request) wait(c *engine.Check, until time.Time) bool {
 	sh := q.shard(c.Key)
 	sh.mu.Lock()
-	e := q.entry(sh, c, q.side.Now())
+	e := q.entry(sh, c, q.cfg.Engine.LimitClock())
 	if e == nil || e.busy == nil {
 		sh.mu.Unlock()
 		return time.Now().Before(until)
@@ -179,7 +178,7 @@ func (q *request) ask(take bool) (allowed, answered bool, err error) {
 		needs[k] = q.asked[p.place].N
 	}
 	i := q.Group(q.asked[q.mine[0].place].Key)
-	a, err := q.message(i, func(k int) (*weir.Check, *entry) { return &q.asked[q.mine[k].place], q.mine[k].entry }, needs, take)
+	a, err := q.message(i, func(k int) (*engine.Check, *entry) { return &q.asked[q.mine[k].place], q.mine[k].entry }, needs, take)
 	mine := slices.Clone(q.mine)
 	if err != nil || a.err != nil || !a.Allowed {
 		q.back()

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -32,7 +32,7 @@ type Clocks struct {
 	Log    *slog.Logger
 	Origin uint64 // this node's
 	Node   string // and its name
-	Clock  replication.Clock
+	Clock  *engine.Engine
 
 	Origins func() []replica.OriginStatus // the nodes that are known
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -13,12 +13,12 @@ import (
 // registered a day ago is known by its flushes, and a name may have a new directory.
 func TestRegisteredMemberIsExpected(t *testing.T) {
 	t.Parallel()
-	engine, err := weir.New(weir.Config{Partitions: testPartitions, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: testPartitions, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	r := replica.New(engine, 1, "n1", true)
+	defer e.Close()
+	r := replica.New(e, 1, "n1", true)
 	r.Begin(record.Incarnation{Origin: 1, Epoch: 1})
 	now := time.Now()
 	registry := &Registry{entries: map[string]PlacementEntry{

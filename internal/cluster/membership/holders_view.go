@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -30,7 +30,7 @@ type HoldersConfig struct {
 	Node      string        // this one's name
 	Replicas  int           // nodes that hold a partition; 0: all
 	MoveAfter time.Duration // after which what a node that is away should hold is given to others
-	Engine    *weir.Engine
+	Engine    *engine.Engine
 	Log       *slog.Logger
 	Origins   func() []replica.OriginStatus // the nodes that are known
 }
@@ -65,8 +65,8 @@ func OpenHolders(ctx context.Context, nats *transport.Node, cfg HoldersConfig) (
 	return v, nil
 }
 
-func (v *View) engine() replication.Engine { return replication.Of(v.cfg.Engine) }
-func (v *View) partitions() int            { return v.cfg.Engine.Config().Partitions }
+func (v *View) engine() *engine.Engine { return v.cfg.Engine }
+func (v *View) partitions() int        { return v.cfg.Engine.Config().Partitions }
 
 // prefers tells whether this node should hold a partition, if those given are there.
 func (v *View) prefers(nodes []string, partition int) bool {

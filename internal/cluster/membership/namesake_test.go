@@ -6,10 +6,9 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
@@ -32,13 +31,13 @@ func TestTwoOfOneName(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(conn.Close)
-		e, err := weir.New(weir.Config{})
+		e, err := engine.New(engine.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = e.Close() })
 		c := &membership.Clocks{
-			Conn: conn, Log: slog.New(slog.DiscardHandler), Origin: uint64(i + 1), Node: name, Clock: replication.Of(e),
+			Conn: conn, Log: slog.New(slog.DiscardHandler), Origin: uint64(i + 1), Node: name, Clock: e,
 			Origins: func() []replica.OriginStatus { return nil },
 		}
 		if err := c.Serve(); err != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -72,9 +72,9 @@ func (r *Router) start(q *question) (s started) {
 // holds tells whether all that a question is about is held here.
 func (r *Router) holds(q *question) bool {
 	if q.wide() {
-		return replication.Of(r.engine).HeldPartitions().Len() == r.partitions
+		return r.engine.HeldPartitions().Len() == r.partitions
 	}
-	return replication.Of(r.engine).Holds(replication.Of(r.engine).PartitionOf(q.keyed()))
+	return r.engine.Holds(r.engine.PartitionOf(q.keyed()))
 }
 
 // begin sends flights on their way: those of single keys together, each of all keys
@@ -107,7 +107,7 @@ func (r *Router) launch(flights []*flight, run func(ctx context.Context)) {
 	}
 }
 
-var errClosed = &weir.Error{Code: weir.CodeClosed, Message: "this node is stopping: ask another"}
+var errClosed = &engine.Error{Code: engine.CodeClosed, Message: "this node is stopping: ask another"}
 
 // pause is between two rounds in which nobody answered: partitions may be on their
 // way from one node to another.
@@ -145,7 +145,7 @@ func (r *Router) nextOf(flights []*flight) (to map[string][]*flight, stuck []*fl
 }
 
 func (r *Router) answersItself(f *flight) bool {
-	if !replication.Of(r.engine).Holds(replication.Of(r.engine).PartitionOf(f.q.keyed())) {
+	if !r.engine.Holds(r.engine.PartitionOf(f.q.keyed())) {
 		return false
 	}
 	fresh := r.own()
@@ -161,7 +161,7 @@ func (r *Router) answersItself(f *flight) bool {
 // there is no other.
 func (r *Router) next(f *flight) (string, bool) {
 	broken := ""
-	for _, node := range r.cfg.Holders(replication.Of(r.engine).PartitionOf(f.q.keyed())) {
+	for _, node := range r.cfg.Holders(r.engine.PartitionOf(f.q.keyed())) {
 		switch {
 		case node == r.cfg.Self || slices.Contains(f.asked, node):
 		case !r.peers.breakerOpen(node, f.q.class()):
@@ -215,7 +215,7 @@ func (r *Router) until(ctx context.Context) time.Time {
 
 // elsewhere tells whether another node should be asked.
 func (a *answer) elsewhere() bool {
-	return a.notHeld() || a.err != nil && (a.err.Code == weir.CodeClosed || a.err.Code == weir.CodeNotFresh)
+	return a.notHeld() || a.err != nil && (a.err.Code == engine.CodeClosed || a.err.Code == engine.CodeNotFresh)
 }
 
 // stuck waits a moment for flights that all holders failed, and begins their next
@@ -256,11 +256,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // giveUp ends flights that nobody answers.
 func (r *Router) giveUp(flights []*flight) {
 	for _, f := range flights {
-		r.abandon(f, f.trail.failed(replication.Of(r.engine).PartitionOf(f.q.keyed())))
+		r.abandon(f, f.trail.failed(r.engine.PartitionOf(f.q.keyed())))
 	}
 }
 
-func (r *Router) abandon(f *flight, err *weir.Error) {
+func (r *Router) abandon(f *flight, err *engine.Error) {
 	if r.ctx.Err() != nil {
 		err = errClosed
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // What a count costs: of the engine, of the router where the node holds the key,
@@ -45,7 +44,7 @@ func BenchmarkCount(b *testing.B) {
 	b.Run("routed, 1000 keys at once", func(b *testing.B) {
 		questions := make([]api.CountQuestion, 0, 1000)
 		for i := 0; len(questions) < cap(questions); i++ {
-			if key := fmt.Sprint("k", i); !replication.Of(n.engine).Holds(replication.Of(n.engine).PartitionOf(key)) {
+			if key := fmt.Sprint("k", i); !n.engine.Holds(n.engine.PartitionOf(key)) {
 				questions = append(questions, api.CountQuestion{Key: key, At: now, Window: time.Hour})
 			}
 		}

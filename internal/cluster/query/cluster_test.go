@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // Nodes that have a NATS server each, as in a cluster: one is gone with its server,
@@ -22,7 +21,7 @@ func TestCluster(t *testing.T) {
 		n := &node{id: fmt.Sprint("n", i), engine: newEngine(t), asOf: now}
 		for p := range parts {
 			if i == (p+2)%3 {
-				replication.Of(n.engine).Release(p)
+				n.engine.Release(p)
 			}
 		}
 		n.conn = c.Nodes[i].Conn()

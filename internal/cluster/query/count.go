@@ -8,23 +8,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
 // counted is a kind: the hits of a key in a window. counting is its result.
 type (
 	counted  api.CountQuestion
-	counting weir.Count
+	counting engine.Count
 )
 
-// Counts answers as weir.Engine.CountAt does, for keys of any node. Either all are
-// answered, or there is an error: a *weir.Error, or the error of ctx. The answers are appended to counts.
+// Counts answers as engine.Engine.CountAt does, for keys of any node. Either all are
+// answered, or there is an error: a *engine.Error, or the error of ctx. The answers are appended to counts.
 // Only nodes answer that have applied the journal up to the message upTo.
-func (r *Router) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) (_ []weir.Count, fresh api.Freshness, err error) {
+func (r *Router) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []engine.Count) (_ []engine.Count, fresh api.Freshness, err error) {
 	if len(questions) == 0 {
 		return counts, r.own(), nil
 	}
@@ -45,7 +44,7 @@ func (r *Router) Counts(ctx context.Context, upTo uint64, questions []api.CountQ
 // room for others.
 const maxTogether = maxAsking / 4
 
-func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) (fresh api.Freshness, err error) {
+func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []engine.Count) (fresh api.Freshness, err error) {
 	var flights, begun []*flight
 	var places []int // of flights in counts
 	for i, cq := range questions {
@@ -66,22 +65,22 @@ func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQ
 			flights, places = append(flights, s.flight), append(places, i)
 			continue
 		}
-		counts[i], fresh = weir.Count(s.answer.result.(counting)), joined(fresh, s.fresh)
+		counts[i], fresh = engine.Count(s.answer.result.(counting)), joined(fresh, s.fresh)
 	}
 	r.begin(begun)
 	for i, f := range flights {
 		if err := f.wait(ctx); err != nil {
 			return api.Freshness{}, err
 		}
-		counts[places[i]], fresh = weir.Count(f.answer.result.(counting)), joined(fresh, f.fresh)
+		counts[places[i]], fresh = engine.Count(f.answer.result.(counting)), joined(fresh, f.fresh)
 	}
 	return fresh, nil
 }
 
 // countHere answers about a key that is held here as start would, without a question to
 // allocate. Errors are start's.
-func (r *Router) countHere(q api.CountQuestion) (c weir.Count, fresh api.Freshness, ok bool) {
-	if q.Key == weir.AllKeys || !replication.Of(r.engine).HoldsKey(q.Key) {
+func (r *Router) countHere(q api.CountQuestion) (c engine.Count, fresh api.Freshness, ok bool) {
+	if q.Key == engine.AllKeys || !r.engine.HoldsKey(q.Key) {
 		return c, fresh, false
 	}
 	fresh = r.own() // before what it is said of
@@ -92,7 +91,7 @@ func (r *Router) countHere(q api.CountQuestion) (c weir.Count, fresh api.Freshne
 func (counted) number() byte    { return 1 }
 func (counted) class() class    { return quick }
 func (q counted) keyed() string { return q.Key }
-func (q counted) wide() bool    { return q.Key == weir.AllKeys }
+func (q counted) wide() bool    { return q.Key == engine.AllKeys }
 func (counted) counts() bool    { return true }
 func (q counted) exact() bool   { return whole(q.Window) }
 
@@ -105,13 +104,13 @@ func (q counted) append(b []byte) []byte {
 }
 
 func readCount(r *wire.Reader) kind {
-	key := r.Text(weir.MaxKeyBytes)
+	key := r.Text(engine.MaxKeyBytes)
 	at := time.Unix(r.Varint(), int64(r.AtMost(uint64(time.Second-1))))
 	return counted{key, at, readWindow(r)}
 }
 
-func (q counted) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
-	c, err := side.PartialOf(e).CountIn(in, q.At, q.Key, q.Window)
+func (q counted) answer(e *engine.Engine, in replication.PartitionSet) (result, error) {
+	c, err := e.CountIn(in, q.At, q.Key, q.Window)
 	return counting(c), err
 }
 
@@ -131,7 +130,7 @@ func readBounds(r *wire.Reader) counting {
 }
 
 func (c counting) merge(_ kind, more result) result {
-	return counting(weir.Count(c).Plus(weir.Count(more.(counting))))
+	return counting(engine.Count(c).Plus(engine.Count(more.(counting))))
 }
 
 func (counting) memory() int { return 24 }
@@ -143,7 +142,7 @@ func seconds(w time.Duration) uint64 { return uint64(w / time.Second) }
 
 // readWindow reads whole seconds, at least one.
 func readWindow(r *wire.Reader) time.Duration {
-	seconds := r.AtMost(uint64(weir.MaxWindow / time.Second))
+	seconds := r.AtMost(uint64(engine.MaxWindow / time.Second))
 	if seconds == 0 {
 		r.Fail()
 		return time.Second
@@ -159,19 +158,19 @@ type series struct {
 }
 
 // points is its result: a count for each step, the oldest first.
-type points []weir.Count
+type points []engine.Count
 
-// Series answers as weir.Engine.Series does, for a key of any node.
-func (r *Router) Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
+// Series answers as engine.Engine.Series does, for a key of any node.
+func (r *Router) Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error) {
 	q := series{key, from.Unix(), to.Unix(), step}
 	a, fresh, err := r.ask(ctx, &question{kind: q, upTo: upTo})
 	if err != nil {
 		return nil, api.Freshness{}, err
 	}
 	counts := a.result.(points)
-	list := make([]weir.Point, len(counts))
+	list := make([]engine.Point, len(counts))
 	for i, c := range counts {
-		list[i] = weir.Point{At: time.Unix(q.from+int64(i+1)*int64(seconds(step)), 0), Count: c}
+		list[i] = engine.Point{At: time.Unix(q.from+int64(i+1)*int64(seconds(step)), 0), Count: c}
 	}
 	return list, fresh, nil
 }
@@ -179,7 +178,7 @@ func (r *Router) Series(ctx context.Context, upTo uint64, key string, from, to t
 func (series) number() byte    { return 2 }
 func (series) class() class    { return scan }
 func (q series) keyed() string { return q.key }
-func (q series) wide() bool    { return q.key == weir.AllKeys }
+func (q series) wide() bool    { return q.key == engine.AllKeys }
 func (series) counts() bool    { return true }
 func (q series) exact() bool   { return whole(q.step) }
 func (q series) length() int64 { return (q.to - q.from) / int64(seconds(q.step)) }
@@ -193,16 +192,16 @@ func (q series) append(b []byte) []byte {
 }
 
 func readSeries(r *wire.Reader) kind {
-	q := series{key: r.Text(weir.MaxKeyBytes), from: r.Varint(), to: r.Varint()}
+	q := series{key: r.Text(engine.MaxKeyBytes), from: r.Varint(), to: r.Varint()}
 	q.step = readWindow(r)
-	if q.to-q.from < 0 || q.length() > weir.MaxPoints {
+	if q.to-q.from < 0 || q.length() > engine.MaxPoints {
 		r.Fail()
 	}
 	return q
 }
 
-func (q series) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
-	list, err := side.PartialOf(e).SeriesIn(in, q.key, time.Unix(q.from, 0), time.Unix(q.to, 0), q.step)
+func (q series) answer(e *engine.Engine, in replication.PartitionSet) (result, error) {
+	list, err := e.SeriesIn(in, q.key, time.Unix(q.from, 0), time.Unix(q.to, 0), q.step)
 	counts := make(points, len(list))
 	for i, p := range list {
 		counts[i] = p.Count
@@ -218,7 +217,7 @@ func (q series) read(r *wire.Reader) result {
 	}
 	counts := make(points, n)
 	for i := range counts {
-		counts[i] = weir.Count(readBounds(r))
+		counts[i] = engine.Count(readBounds(r))
 	}
 	return counts
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -21,7 +21,7 @@ type deletion struct {
 // deleted is its result: the key was there.
 type deleted bool
 
-// Delete deletes as weir.Engine.Delete does, at one holder, which journals it for the
+// Delete deletes as engine.Engine.Delete does, at one holder, which journals it for the
 // others: these give the old count until its flush. All hits that this node took
 // before go with it. When a holder did not answer in time and the next one is asked,
 // false may mean that the first one has deleted it.
@@ -31,7 +31,7 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 	case err == nil:
 		r.single.forget(key)
 		return was, nil
-	case asError(err).Code != weir.CodeNotHeld:
+	case asError(err).Code != engine.CodeNotHeld:
 		return false, err
 	}
 	if err := r.flush(ctx); err != nil {
@@ -62,7 +62,7 @@ func (r *Router) flush(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return &weir.Error{Code: weir.CodeOverloaded, Field: "key",
+	return &engine.Error{Code: engine.CodeOverloaded, Field: "key",
 		Message: "the key was not deleted: hits that are on their way to its holder could not be journaled before: " + err.Error() + "; retry in a second"}
 }
 
@@ -82,10 +82,10 @@ func (q *deletion) append(b []byte) []byte {
 }
 
 func readDeletion(r *wire.Reader) kind {
-	return &deletion{r.Text(weir.MaxKeyBytes), r.Varint()}
+	return &deletion{r.Text(engine.MaxKeyBytes), r.Varint()}
 }
 
-func (q *deletion) answer(e *weir.Engine, _ replication.PartitionSet) (result, error) {
+func (q *deletion) answer(e *engine.Engine, _ replication.PartitionSet) (result, error) {
 	was, err := e.Delete(q.key)
 	return deleted(was), err
 }
@@ -129,17 +129,17 @@ func (t *trail) out(node string) {
 }
 
 // failed is the error of a question that nobody answered.
-func (t trail) failed(partition int) *weir.Error {
+func (t trail) failed(partition int) *engine.Error {
 	what := fmt.Sprintf("partition %d is held by other nodes, and none of them answered", partition)
 	if len(t) == 0 {
-		return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no node that is up holds partition %d: retry in a second", partition)}
+		return &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no node that is up holds partition %d: retry in a second", partition)}
 	}
-	asked, code, field := make([]string, len(t)), weir.CodeNotHeld, "key"
+	asked, code, field := make([]string, len(t)), engine.CodeNotHeld, "key"
 	for i, s := range t {
 		asked[i] = s.node + " (" + s.why.Error() + ")"
-		if of, ok := errors.AsType[*weir.Error](s.why); ok && of.Code == weir.CodeNotFresh { // it answers, and is behind
+		if of, ok := errors.AsType[*engine.Error](s.why); ok && of.Code == engine.CodeNotFresh { // it answers, and is behind
 			code, field = of.Code, "fresh"
 		}
 	}
-	return &weir.Error{Code: code, Field: field, Message: what + ": asked " + strings.Join(asked, ", ") + "; retry in a second"}
+	return &engine.Error{Code: code, Field: field, Message: what + ": asked " + strings.Join(asked, ", ") + "; retry in a second"}
 }

@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
 )
 
 // soon is a deadline of tests in which somebody does not answer.
@@ -28,10 +27,10 @@ func TestAHolderFails(t *testing.T) {
 		"hangs":   func(f *fleet, n *node) { f.newGate(n) },
 		"let all go": func(_ *fleet, n *node) {
 			for p := range parts {
-				replication.Of(n.engine).Release(p)
+				n.engine.Release(p)
 			}
 		},
-		"let one go": func(_ *fleet, n *node) { replication.Of(n.engine).Release(1) },
+		"let one go": func(_ *fleet, n *node) { n.engine.Release(1) },
 		"is too old": func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x00\x00\x00") }) },
 		"is newer":   func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x02\x00\x00\x01") }) },
 		"refuses": func(f *fleet, n *node) {
@@ -108,7 +107,7 @@ func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, 2, func(cfg *Config) { soon(cfg); cfg.Deadline = time.Second })
 	f.nodes[1].Close()
-	replication.Of(f.nodes[2].engine).Release(1)
+	f.nodes[2].engine.Release(1)
 	n, key := f.nodes[0], f.keyOf(1, 0)
 	for name, ask := range map[string]func() error{
 		"count": func() error {
@@ -116,7 +115,7 @@ func TestNobodyAnswers(t *testing.T) {
 			return err
 		},
 		"all": func() error {
-			_, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: weir.AllKeys, At: now, Window: time.Hour}}, nil)
+			_, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: engine.AllKeys, At: now, Window: time.Hour}}, nil)
 			return err
 		},
 		"series": func() error {
@@ -124,15 +123,15 @@ func TestNobodyAnswers(t *testing.T) {
 			return err
 		},
 		"delete": func() (err error) {
-			for of := (*weir.Error)(nil); of == nil || of.Code == weir.CodeOverloaded; errors.As(err, &of) { // it came too late
+			for of := (*engine.Error)(nil); of == nil || of.Code == engine.CodeOverloaded; errors.As(err, &of) { // it came too late
 				_, err = n.Delete(t.Context(), key)
 			}
 			return err
 		},
 	} {
 		err := ask()
-		var of *weir.Error
-		if !errors.As(err, &of) || of.Code != weir.CodeNotHeld || !strings.Contains(of.Message, "partition 1 ") ||
+		var of *engine.Error
+		if !errors.As(err, &of) || of.Code != engine.CodeNotHeld || !strings.Contains(of.Message, "partition 1 ") ||
 			!strings.Contains(of.Message, "n1 (no ") || !strings.Contains(of.Message, "n2 (it does not hold") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -156,9 +155,9 @@ func TestPartitionsMove(t *testing.T) {
 	states := map[int][]byte{}
 	for p := range parts {
 		for _, n := range f.nodes {
-			if replication.Of(n.engine).Holds(p) {
+			if n.engine.Holds(p) {
 				var c replication.Cut
-				replication.Of(n.engine).Cut(p, &c, true)
+				n.engine.Cut(p, &c, true)
 				states[p] = c.State
 			}
 		}
@@ -177,7 +176,7 @@ func TestPartitionsMove(t *testing.T) {
 				if want, _ := f.model.CountAt(now, key, time.Hour); n.count(t, key) != want {
 					t.Errorf("%s: want %v", key, want)
 				}
-				if want, _ := side.PartialOf(f.model).CountIn(f.in, now, weir.AllKeys, time.Hour); n.count(t, weir.AllKeys) != want {
+				if want, _ := f.model.CountIn(f.in, now, engine.AllKeys, time.Hour); n.count(t, engine.AllKeys) != want {
 					t.Errorf("*: want %v", want)
 				}
 				select {
@@ -194,14 +193,14 @@ func TestPartitionsMove(t *testing.T) {
 		f.mu.Unlock()
 		from, to := f.nodes[int(held[0][1]-'0')], f.nodes[0]
 		for _, n := range f.nodes {
-			if !replication.Of(n.engine).Holds(p) {
+			if !n.engine.Holds(p) {
 				to = n
 			}
 		}
-		if err := replication.Of(to.engine).Hold(p, states[p], nil); err != nil {
+		if err := to.engine.Hold(p, states[p], nil); err != nil {
 			t.Fatal(err)
 		}
-		replication.Of(from.engine).Release(p) // and the others do not know yet
+		from.engine.Release(p) // and the others do not know yet
 		f.mu.Lock()
 		f.holders[p] = []string{held[1], to.id}
 		f.mu.Unlock()

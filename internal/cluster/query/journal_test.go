@@ -8,32 +8,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/durable"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // journaled is a node with a journal, which holds its share.
 type journaled struct {
-	engine  *weir.Engine
+	engine  *engine.Engine
 	journal *durable.Journal
 	*Router
 	crashed bool
 }
 
 func openJournaled(t testing.TB, cfg durable.Config) *journaled {
-	engine, err := weir.New(weir.Config{Partitions: 32, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: 32, Gather: true})
 	if err != nil {
 		t.Error(err)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Patience)
 	defer cancel()
-	n := &journaled{engine: engine}
-	if n.journal, err = durable.Open(ctx, engine, cfg, nil); err != nil {
+	n := &journaled{engine: e}
+	if n.journal, err = durable.Open(ctx, e, cfg, nil); err != nil {
 		t.Error(err)
 		return nil
 	}
@@ -44,7 +43,7 @@ func openJournaled(t testing.TB, cfg durable.Config) *journaled {
 		}
 	}
 	n.Router, err = Open(Config{
-		Engine: engine, Conn: n.journal.Joined().Conn(), Self: self, Holders: n.journal.WhomToAsk,
+		Engine: e, Conn: n.journal.Joined().Conn(), Self: self, Holders: n.journal.WhomToAsk,
 		Flush: n.journal.Sync, Followed: n.journal.Followed, FlushEvery: cfg.FlushEvery, Deadline: 3 * time.Second,
 		Freshness: n.journal.Freshness,
 	})
@@ -82,7 +81,7 @@ func openThree(t testing.TB, cfg durable.Config) []*journaled {
 	transporttest.Eventually(t, "each holds a share", func() bool {
 		held := 0
 		for _, n := range nodes {
-			held += replication.Of(n.engine).HeldPartitions().Len()
+			held += n.engine.HeldPartitions().Len()
 		}
 		return held == cfg.Replicas*32
 	})
@@ -120,7 +119,7 @@ func TestNodesWithAJournal(t *testing.T) {
 	complete := func(n *journaled, want uint64, list int) {
 		t.Helper()
 		transporttest.Eventually(t, fmt.Sprint(want, " hits"), func() bool {
-			c, fresh, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: weir.AllKeys, At: at, Window: time.Minute}}, nil)
+			c, fresh, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: engine.AllKeys, At: at, Window: time.Minute}}, nil)
 			if err != nil {
 				t.Log(err)
 				return false

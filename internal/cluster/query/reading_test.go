@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // A holder that has not applied the journal up to what an answer needs is passed over,
@@ -27,12 +27,12 @@ func TestHolderIsAsFreshAsWanted(t *testing.T) {
 			return err
 		},
 		"all": func(upTo uint64) error {
-			_, _, err := n.Counts(t.Context(), upTo, []api.CountQuestion{{Key: weir.AllKeys, At: now, Window: time.Hour}}, nil)
+			_, _, err := n.Counts(t.Context(), upTo, []api.CountQuestion{{Key: engine.AllKeys, At: now, Window: time.Hour}}, nil)
 			return err
 		},
 	}
 	for name, ask := range questions {
-		if err := ask(5); err == nil || asError(err).Code != weir.CodeNotFresh {
+		if err := ask(5); err == nil || asError(err).Code != engine.CodeNotFresh {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if err := ask(0); err != nil {
@@ -68,7 +68,7 @@ func TestFreshAcrossShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := now.Add(time.Second)
-		counts, _, err := to.Counts(t.Context(), upTo, []api.CountQuestion{{Key: key, At: at, Window: time.Hour}, {Key: weir.AllKeys, At: at, Window: time.Hour}}, nil)
+		counts, _, err := to.Counts(t.Context(), upTo, []api.CountQuestion{{Key: key, At: at, Window: time.Hour}, {Key: engine.AllKeys, At: at, Window: time.Hour}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

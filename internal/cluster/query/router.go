@@ -1,6 +1,6 @@
 // Package query answers questions whose keys other nodes hold.
 //
-// A node holds some of the partitions (replication.Engine.Holds). A question about what it
+// A node holds some of the partitions (engine.Engine.Holds). A question about what it
 // holds is answered by its own engine, without any message. Any other is asked of a
 // node that holds the key, by NATS request and reply:
 //
@@ -32,16 +32,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // Config sets up a Router. Engine, Conn, Self, Holders and Freshness must be given;
 // zeros of the others mean the defaults.
 type Config struct {
-	Engine *weir.Engine
+	Engine *engine.Engine
 	Conn   *nats.Conn
 
 	// Self is this node's id, and Holders says which other nodes that are up hold a
@@ -95,7 +95,7 @@ const (
 // one holds. It is safe for many goroutines. It owns some, until Close.
 type Router struct {
 	cfg        Config
-	engine     *weir.Engine
+	engine     *engine.Engine
 	log        *slog.Logger
 	partitions int
 
@@ -219,7 +219,7 @@ type subquery struct {
 // asked, nil is all that Holders says it has. What nobody has is left.
 func (r *Router) plan(rest replication.PartitionSet, of map[string]replication.PartitionSet) (subqueries []subquery, left replication.PartitionSet) {
 	left = slices.Clone(rest)
-	if own := both(left, replication.Of(r.engine).HeldPartitions()); own.Len() > 0 {
+	if own := both(left, r.engine.HeldPartitions()); own.Len() > 0 {
 		subqueries, left = append(subqueries, subquery{in: own}), without(left, own)
 	}
 	fit, broken := map[string]replication.PartitionSet{}, map[string]replication.PartitionSet{}

@@ -14,11 +14,10 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
 )
 
 const (
@@ -34,7 +33,7 @@ type fleet struct {
 	t      testing.TB
 	server *natsserver.Server
 	nodes  []*node
-	model  *weir.Engine
+	model  *engine.Engine
 	in     replication.PartitionSet // nil: all nodes hold all, and count * by itself
 
 	mu      sync.Mutex
@@ -43,7 +42,7 @@ type fleet struct {
 
 type node struct {
 	id     string
-	engine *weir.Engine
+	engine *engine.Engine
 	conn   *nats.Conn
 	*Router
 
@@ -78,7 +77,7 @@ func newFleet(t testing.TB, size, copies int, change func(cfg *Config)) *fleet {
 		n := &node{id: fmt.Sprint("n", i), engine: newEngine(t), asOf: now.Add(time.Duration(i) * time.Second)}
 		for p := range parts {
 			if !slices.Contains(f.holders[p], n.id) {
-				replication.Of(n.engine).Release(p)
+				n.engine.Release(p)
 			}
 		}
 		n.conn = f.connect()
@@ -88,8 +87,8 @@ func newFleet(t testing.TB, size, copies int, change func(cfg *Config)) *fleet {
 	return f
 }
 
-func newEngine(t testing.TB) *weir.Engine {
-	e, err := weir.New(weir.Config{Partitions: parts, Gather: true, Now: func() time.Time { return now }})
+func newEngine(t testing.TB) *engine.Engine {
+	e, err := engine.New(engine.Config{Partitions: parts, Gather: true, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +134,11 @@ func (f *fleet) open(n *node, change func(cfg *Config)) {
 
 // hit counts hits at all holders and the model.
 func (f *fleet) hit(key string, at int64, n uint64) {
-	partition, deltas := replication.Of(f.model).PartitionOf(key), []replication.Delta{{Key: key, At: at, N: n}}
-	replication.Of(f.model).Apply(partition, deltas, nil)
+	partition, deltas := f.model.PartitionOf(key), []replication.Delta{{Key: key, At: at, N: n}}
+	f.model.Apply(partition, deltas, nil)
 	for _, n := range f.nodes {
-		if replication.Of(n.engine).Holds(partition) {
-			replication.Of(n.engine).Apply(partition, deltas, nil)
+		if n.engine.Holds(partition) {
+			n.engine.Apply(partition, deltas, nil)
 		}
 	}
 }
@@ -157,7 +156,7 @@ func (f *fleet) fill(keys int) {
 // keyOf is a key of a partition, another for each i.
 func (f *fleet) keyOf(partition, i int) string {
 	for n := 0; ; n++ {
-		if key := fmt.Sprint("p", n); replication.Of(f.model).PartitionOf(key) == partition {
+		if key := fmt.Sprint("p", n); f.model.PartitionOf(key) == partition {
 			if i--; i < 0 {
 				return key
 			}
@@ -165,7 +164,7 @@ func (f *fleet) keyOf(partition, i int) string {
 	}
 }
 
-func (n *node) count(t testing.TB, key string) weir.Count {
+func (n *node) count(t testing.TB, key string) engine.Count {
 	t.Helper()
 	c, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: key, At: now, Window: time.Hour}}, nil)
 	if err != nil {
@@ -182,24 +181,24 @@ func (f *fleet) wantModel(n *node, keys int) {
 	for i := range keys + 3 { // some that were never hit
 		questions = append(questions, api.CountQuestion{Key: fmt.Sprint("k", i), At: now, Window: time.Hour}, api.CountQuestion{Key: fmt.Sprint("k", i), At: now.Add(-time.Second / 2), Window: 10 * time.Minute})
 	}
-	questions = append(questions, api.CountQuestion{Key: weir.AllKeys, At: now, Window: time.Hour}, questions[0], api.CountQuestion{Key: weir.AllKeys, At: now, Window: time.Minute})
+	questions = append(questions, api.CountQuestion{Key: engine.AllKeys, At: now, Window: time.Hour}, questions[0], api.CountQuestion{Key: engine.AllKeys, At: now, Window: time.Minute})
 	counts, _, err := n.Counts(ctx, 0, questions, nil)
 	if err != nil {
 		f.t.Fatalf("%s: %v", n.id, err)
 	}
 	for i, q := range questions {
-		if want, _ := side.PartialOf(f.model).CountIn(f.in, q.At, q.Key, q.Window); counts[i] != want {
+		if want, _ := f.model.CountIn(f.in, q.At, q.Key, q.Window); counts[i] != want {
 			f.t.Errorf("%s: %v is %v, want %v", n.id, q, counts[i], want)
 		}
 	}
-	for _, key := range []string{"k0", "k1", "k2", weir.AllKeys} {
+	for _, key := range []string{"k0", "k1", "k2", engine.AllKeys} {
 		got, _, err := n.Series(ctx, 0, key, now.Add(-time.Hour), now, 5*time.Minute)
-		want, _ := side.PartialOf(f.model).SeriesIn(f.in, key, now.Add(-time.Hour), now, 5*time.Minute)
+		want, _ := f.model.SeriesIn(f.in, key, now.Add(-time.Hour), now, 5*time.Minute)
 		if err != nil || !slices.Equal(got, want) {
 			f.t.Errorf("%s: series of %s: %v, %v, want %v", n.id, key, got, err, want)
 		}
 	}
-	for _, length := range []int{1, 7, keys, weir.MaxList} {
+	for _, length := range []int{1, 7, keys, engine.MaxList} {
 		for _, prefix := range []string{"", "k1", "none"} {
 			top, _, err := n.Top(ctx, 0, now, time.Hour, length, prefix)
 			want, _ := f.model.Top(now, time.Hour, length, prefix)
@@ -264,8 +263,8 @@ func TestWrongQuestionsAreNotSent(t *testing.T) {
 			return err, want
 		},
 		"window of all": func() (error, error) {
-			_, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: weir.AllKeys, At: now, Window: 0}}, nil)
-			_, want := f.model.CountAt(now, weir.AllKeys, 0)
+			_, _, err := n.Counts(ctx, 0, []api.CountQuestion{{Key: engine.AllKeys, At: now, Window: 0}}, nil)
+			_, want := f.model.CountAt(now, engine.AllKeys, 0)
 			return err, want
 		},
 		"empty key": func() (error, error) {
@@ -279,8 +278,8 @@ func TestWrongQuestionsAreNotSent(t *testing.T) {
 			return err, want
 		},
 		"long series of all": func() (error, error) {
-			_, _, err := n.Series(ctx, 0, weir.AllKeys, now.Add(-24*time.Hour), now, time.Second)
-			_, want := f.model.Series(weir.AllKeys, now.Add(-24*time.Hour), now, time.Second)
+			_, _, err := n.Series(ctx, 0, engine.AllKeys, now.Add(-24*time.Hour), now, time.Second)
+			_, want := f.model.Series(engine.AllKeys, now.Add(-24*time.Hour), now, time.Second)
 			return err, want
 		},
 		"top": func() (error, error) {
@@ -289,13 +288,13 @@ func TestWrongQuestionsAreNotSent(t *testing.T) {
 			return err, want
 		},
 		"keys": func() (error, error) {
-			_, _, err := n.Keys(ctx, 0, "", "", weir.MaxList+1)
-			_, want := f.model.Keys("", "", weir.MaxList+1)
+			_, _, err := n.Keys(ctx, 0, "", "", engine.MaxList+1)
+			_, want := f.model.Keys("", "", engine.MaxList+1)
 			return err, want
 		},
 		"delete *": func() (error, error) {
-			_, err := n.Delete(ctx, weir.AllKeys)
-			_, want := f.model.Delete(weir.AllKeys)
+			_, err := n.Delete(ctx, engine.AllKeys)
+			_, want := f.model.Delete(engine.AllKeys)
 			return err, want
 		},
 	} {
@@ -321,13 +320,13 @@ func TestWrongQuestionsAreNotSent(t *testing.T) {
 // Answers that are longer than a message may be come in parts.
 func TestLongAnswers(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
-	pad := string(make([]byte, weir.MaxKeyBytes-10))
+	pad := string(make([]byte, engine.MaxKeyBytes-10))
 	for i := range 8000 {
 		f.hit(fmt.Sprintf("%010d", i)+pad, epoch, uint64(1+i))
 	}
 	for _, n := range f.nodes {
-		top, _, err := n.Top(t.Context(), 0, now, 2*time.Hour, weir.MaxList, "")
-		want, _ := f.model.Top(now, 2*time.Hour, weir.MaxList, "")
+		top, _, err := n.Top(t.Context(), 0, now, 2*time.Hour, engine.MaxList, "")
+		want, _ := f.model.Top(now, 2*time.Hour, engine.MaxList, "")
 		if err != nil || len(want) != 8000 || !slices.Equal(top, want) {
 			t.Errorf("%d keys, %v", len(top), err)
 		}
@@ -379,7 +378,7 @@ func TestAnswersSayHowFreshTheyAre(t *testing.T) {
 		{[]string{third}, api.Freshness{AsOf: api.Time{Time: now.Add(2 * time.Second)}, Late: nil}},
 		{[]string{second}, api.Freshness{AsOf: api.Time{Time: now.Add(-time.Hour)}, Late: f.nodes[1].late}},
 		{[]string{own, second}, both},
-		{[]string{weir.AllKeys}, both},
+		{[]string{engine.AllKeys}, both},
 	} {
 		got := ask(c.keys...)
 		if !got.AsOf.Equal(c.want.AsOf.Time) || !slices.EqualFunc(got.Late, c.want.Late, func(a, b api.Late) bool { return a.Node == b.Node && a.Since.Equal(b.Since.Time) }) {
@@ -414,7 +413,7 @@ func TestDeleteAtAHolder(t *testing.T) {
 	if list, _, err := n.Keys(t.Context(), 0, "", "", 9); err != nil || len(list) != 0 {
 		t.Error(list, err)
 	}
-	if c := n.count(t, weir.AllKeys); c.Lower != 3 {
+	if c := n.count(t, engine.AllKeys); c.Lower != 3 {
 		t.Errorf("* counts %v", c)
 	}
 	if was, err := n.Delete(t.Context(), key); err != nil || was {
@@ -436,8 +435,8 @@ func TestDeletionComesAfterOwnHits(t *testing.T) {
 	f.hit(near, epoch+1, 1)
 	f.hit(far, epoch+1, 1)
 	failure = errors.New("no quorum")
-	var of *weir.Error
-	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &of) || of.Code != weir.CodeOverloaded || !strings.Contains(of.Message, "no quorum") {
+	var of *engine.Error
+	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &of) || of.Code != engine.CodeOverloaded || !strings.Contains(of.Message, "no quorum") {
 		t.Errorf("%v, %v", was, err)
 	}
 	if c := n.count(t, far); c.Lower != 1 {
@@ -465,7 +464,7 @@ func TestLateDeletionIsRefused(t *testing.T) {
 	key := f.keyOf(1, 0)
 	f.hit(key, epoch+1, 1)
 	each, ok := f.nodes[0].askNode(t.Context(), "n1", quick, []*question{{kind: &deletion{key, time.Now().UnixMilli() - 1}}})
-	if !ok || each[0].err != nil || each[0].answer.err == nil || each[0].answer.err.Code != weir.CodeOverloaded {
+	if !ok || each[0].err != nil || each[0].answer.err == nil || each[0].answer.err.Code != engine.CodeOverloaded {
 		t.Fatalf("%v %+v", ok, each)
 	}
 	if c := f.nodes[1].count(t, key); c.Lower != 1 {
@@ -477,8 +476,8 @@ func TestClosed(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
 	f.nodes[0].Close()
 	_, _, err := f.nodes[0].Counts(t.Context(), 0, []api.CountQuestion{{Key: f.keyOf(1, 0), At: now, Window: time.Minute}}, nil)
-	var of *weir.Error
-	if !errors.As(err, &of) || of.Code != weir.CodeClosed {
+	var of *engine.Error
+	if !errors.As(err, &of) || of.Code != engine.CodeClosed {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -188,7 +188,7 @@ func (s *singleflight) idOf(b []byte, q *question) []byte {
 	switch key := q.keyed(); key {
 	case "": // a list
 		b = binary.LittleEndian.AppendUint64(b, s.all.Load())
-	case weir.AllKeys: // deletions change nothing
+	case engine.AllKeys: // deletions change nothing
 		b = binary.LittleEndian.AppendUint64(b, 0)
 	default:
 		b = binary.LittleEndian.AppendUint64(b, s.deletionsOf(key).Load())
@@ -263,7 +263,7 @@ func (s *singleflight) alone(q question) (*flight, error) {
 	return &flight{q: q, done: make(chan struct{})}, nil
 }
 
-var errTooMany = &weir.Error{Code: weir.CodeOverloaded, Message: "too many questions wait for other nodes: retry in a second"}
+var errTooMany = &engine.Error{Code: engine.CodeOverloaded, Message: "too many questions wait for other nodes: retry in a second"}
 
 // finish tells everybody. The flight has its answer or its error.
 func (s *singleflight) finish(f *flight) {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 const (
@@ -154,11 +154,11 @@ func (s *serving) say(q *question) answer {
 
 // errBehind is of a node that has not followed the journal as far as a fresh answer
 // needs: another holder is asked, or this one again in a moment.
-var errBehind = &weir.Error{Code: weir.CodeNotFresh, Message: "it has not yet followed the journal up to the newest hits"}
+var errBehind = &engine.Error{Code: engine.CodeNotFresh, Message: "it has not yet followed the journal up to the newest hits"}
 
 // errDeleteLate refuses a deletion that was on its way for too long: who asked has
 // given up or asked another node, and what was hit since must stay.
-var errDeleteLate = &weir.Error{Code: weir.CodeOverloaded, Field: "key",
+var errDeleteLate = &engine.Error{Code: engine.CodeOverloaded, Field: "key",
 	Message: "the key was not deleted: the question came to its holder too late, or the clocks of the two nodes are too far apart; try again, and keep NTP running"}
 
 // send sends a text in as many parts as it needs.

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // gate is a node that answers nothing before it is opened: a holder in front of
@@ -87,7 +86,7 @@ func TestQuestionsAreBatched(t *testing.T) {
 	const callers = 1000
 	var asking sync.WaitGroup
 	for i, asked := 0, 0; asked < callers; i++ {
-		if key := fmt.Sprint("k", i); replication.Of(f.model).PartitionOf(key)%2 == 1 {
+		if key := fmt.Sprint("k", i); f.model.PartitionOf(key)%2 == 1 {
 			asking.Go(func() { n.count(t, key) })
 			asked++
 		}
@@ -116,7 +115,7 @@ func TestACallerMayGo(t *testing.T) {
 		gone <- err
 	}()
 	transporttest.Eventually(t, "it is asked", func() bool { return n.Stats().Requests == 1 })
-	stays := make(chan weir.Count)
+	stays := make(chan engine.Count)
 	go func() { stays <- n.count(t, far) }()
 	transporttest.Eventually(t, "another one asks", func() bool { return n.Stats().Joined == 1 })
 	cancel()
@@ -140,8 +139,8 @@ func TestTooManyQuestions(t *testing.T) {
 	}
 	transporttest.Eventually(t, "three ask", func() bool { return n.Stats().Asking == 3 })
 	_, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: f.keyOf(1, 3), At: now, Window: time.Hour}}, nil)
-	var of *weir.Error
-	if !errors.As(err, &of) || of.Code != weir.CodeOverloaded || n.Stats().Refused != 1 {
+	var of *engine.Error
+	if !errors.As(err, &of) || of.Code != engine.CodeOverloaded || n.Stats().Refused != 1 {
 		t.Errorf("%v, %+v", err, n.Stats())
 	}
 	g.open(t, f.nodes[1])

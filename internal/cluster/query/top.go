@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -23,10 +22,10 @@ type top struct {
 }
 
 // ranking is its result: the most first, of equal ones by key.
-type ranking []weir.KeyCount
+type ranking []engine.KeyCount
 
-// Top answers as weir.Engine.Top does, for the keys of all nodes.
-func (r *Router) Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
+// Top answers as engine.Engine.Top does, for the keys of all nodes.
+func (r *Router) Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error) {
 	a, fresh, err := r.ask(ctx, &question{kind: top{time.Unix(at.Unix(), 0), w, n, clip(prefix, maxFilter)}, upTo: upTo})
 	if err != nil {
 		return nil, api.Freshness{}, err
@@ -50,18 +49,18 @@ func (q top) append(b []byte) []byte {
 }
 
 func readTop(r *wire.Reader) kind {
-	return top{at: time.Unix(r.Varint(), 0), window: readWindow(r), n: int(r.AtMost(weir.MaxList)), prefix: r.Text(maxFilter)}
+	return top{at: time.Unix(r.Varint(), 0), window: readWindow(r), n: int(r.AtMost(engine.MaxList)), prefix: r.Text(maxFilter)}
 }
 
-func (q top) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
-	list, err := side.PartialOf(e).TopIn(in, q.at, q.window, q.n, q.prefix)
+func (q top) answer(e *engine.Engine, in replication.PartitionSet) (result, error) {
+	list, err := e.TopIn(in, q.at, q.window, q.n, q.prefix)
 	return ranking(list), err
 }
 
 func (q top) read(r *wire.Reader) result {
 	list := make(ranking, readLength(r, q.n))
 	for i := range list {
-		list[i] = weir.KeyCount{Key: r.Text(weir.MaxKeyBytes), Count: weir.Count(readBounds(r))}
+		list[i] = engine.KeyCount{Key: r.Text(engine.MaxKeyBytes), Count: engine.Count(readBounds(r))}
 	}
 	return list
 }
@@ -77,7 +76,7 @@ func (l ranking) append(b []byte) []byte {
 
 func (l ranking) merge(q kind, more result) result {
 	l = append(l, more.(ranking)...)
-	slices.SortFunc(l, func(a, b weir.KeyCount) int {
+	slices.SortFunc(l, func(a, b engine.KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
 	})
 	return l[:min(q.(top).n, len(l))]
@@ -109,7 +108,7 @@ type keys struct {
 // names is its result, sorted.
 type names []string
 
-// Keys answers as weir.Engine.Keys does, for the keys of all nodes.
+// Keys answers as engine.Engine.Keys does, for the keys of all nodes.
 func (r *Router) Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error) {
 	a, fresh, err := r.ask(ctx, &question{kind: keys{limit, clip(prefix, maxFilter), clip(after, maxFilter)}, upTo: upTo})
 	if err != nil {
@@ -133,18 +132,18 @@ func (q keys) append(b []byte) []byte {
 }
 
 func readKeys(r *wire.Reader) kind {
-	return keys{int(r.AtMost(weir.MaxList)), r.Text(maxFilter), r.Text(maxFilter)}
+	return keys{int(r.AtMost(engine.MaxList)), r.Text(maxFilter), r.Text(maxFilter)}
 }
 
-func (q keys) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
-	list, err := side.PartialOf(e).KeysIn(in, q.prefix, q.after, q.n)
+func (q keys) answer(e *engine.Engine, in replication.PartitionSet) (result, error) {
+	list, err := e.KeysIn(in, q.prefix, q.after, q.n)
 	return names(list), err
 }
 
 func (q keys) read(r *wire.Reader) result {
 	list := make(names, readLength(r, q.n))
 	for i := range list {
-		list[i] = r.Text(weir.MaxKeyBytes)
+		list[i] = r.Text(engine.MaxKeyBytes)
 	}
 	return list
 }

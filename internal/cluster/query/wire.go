@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -22,7 +22,7 @@ type kind interface {
 	// class says whom it may wait for.
 	class() class
 
-	// keyed is the key that is asked about; weir.AllKeys: the sum of all, "": many, as in a list.
+	// keyed is the key that is asked about; engine.AllKeys: the sum of all, "": many, as in a list.
 	keyed() string
 
 	// wide tells whether it is about the keys of all partitions. Such a question goes to as
@@ -41,7 +41,7 @@ type kind interface {
 	append(b []byte) []byte
 
 	// answer lets an engine answer, about a set of partitions if it is wide: nil is all.
-	answer(e *weir.Engine, in replication.PartitionSet) (result, error)
+	answer(e *engine.Engine, in replication.PartitionSet) (result, error)
 
 	// read reads a result from another node. What does not fit the question is refused.
 	read(r *wire.Reader) result
@@ -94,33 +94,33 @@ type question struct {
 // answer is what is said to a question: a result of its kind, or err.
 type answer struct {
 	result result
-	err    *weir.Error
+	err    *engine.Error
 	held   replication.PartitionSet // with CodeNotHeld: what the node holds, of a wide question
 }
 
-func (a *answer) notHeld() bool { return a.err != nil && a.err.Code == weir.CodeNotHeld }
+func (a *answer) notHeld() bool { return a.err != nil && a.err.Code == engine.CodeNotHeld }
 
 // answerOf lets an engine answer.
-func answerOf(e *weir.Engine, q *question) answer {
+func answerOf(e *engine.Engine, q *question) answer {
 	result, err := q.kind.answer(e, q.in)
 	if err == nil {
 		return answer{result: result}
 	}
 	a := answer{err: asError(err)}
 	if a.notHeld() && q.wide() {
-		a.held = replication.Of(e).HeldPartitions()
+		a.held = e.HeldPartitions()
 	}
 	return a
 }
 
-func asError(err error) *weir.Error {
-	var of *weir.Error
+func asError(err error) *engine.Error {
+	var of *engine.Error
 	if errors.As(err, &of) {
 		return of
 	}
 	// Engines have no other errors but of records of limits that they do not know, as a
 	// newer one may: another holder may.
-	return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: err.Error()}
+	return &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: err.Error()}
 }
 
 // A request, one message to weir.ask.<id>. Numbers are unsigned varints, signed ones
@@ -153,7 +153,7 @@ const (
 
 	// maxFilter is the longest prefix or after: of a longer one, no key can match or
 	// come between what is cut and the rest.
-	maxFilter = weir.MaxKeyBytes + 1
+	maxFilter = engine.MaxKeyBytes + 1
 )
 
 var (
@@ -386,7 +386,7 @@ func readAnswer(r *wire.Reader, q *question, partitions int) (a answer) {
 	case answerGiven:
 		a.result = q.read(r)
 	case answerError:
-		a.err = &weir.Error{Code: weir.Code(r.Text(maxWhy)), Field: r.Text(maxWhy), Message: r.Text(maxWhy)}
+		a.err = &engine.Error{Code: engine.Code(r.Text(maxWhy)), Field: r.Text(maxWhy), Message: r.Text(maxWhy)}
 		if a.notHeld() || a.err.Code == "" {
 			r.Fail()
 		}
@@ -402,7 +402,7 @@ func readAnswer(r *wire.Reader, q *question, partitions int) (a answer) {
 }
 
 // errMoved is of a node that was asked and does not hold the partition.
-var errMoved = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "it does not hold the partition"}
+var errMoved = &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: "it does not hold the partition"}
 
 // readAnswers reads the text of all parts, to these questions.
 func readAnswers(b []byte, questions []*question, partitions int) (answers []answer, f api.Freshness, err error) {

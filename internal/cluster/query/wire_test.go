@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -27,12 +27,12 @@ func sampleQuestions() [classes][]question {
 	return [classes][]question{
 		quick: {
 			{kind: counted{"url:/home", time.Unix(epoch, 5), time.Minute}, upTo: 1 << 40},
-			{kind: counted{weir.AllKeys, time.Unix(-5, 0), weir.MaxWindow}, in: someSet(), upTo: 9},
+			{kind: counted{engine.AllKeys, time.Unix(-5, 0), engine.MaxWindow}, in: someSet(), upTo: 9},
 			{kind: &deletion{"k", 1_700_000_000_000}},
 		},
 		scan: {
 			{kind: series{"k", epoch - 60, epoch, 10 * time.Second}},
-			{kind: series{weir.AllKeys, epoch - 2, epoch, time.Second}, in: someSet()},
+			{kind: series{engine.AllKeys, epoch - 2, epoch, time.Second}, in: someSet()},
 			{kind: top{time.Unix(epoch, 0), time.Hour, 3, "u"}, in: someSet()},
 			{kind: keys{3, "u", "ua"}, in: someSet()},
 		},
@@ -102,12 +102,12 @@ func TestALayoutHasItsVersion(t *testing.T) {
 }
 
 func sampleAnswers() ([]*question, []answer) {
-	c := weir.Count{Lower: 3, Estimate: 5, Upper: 5 << 60}
+	c := engine.Count{Lower: 3, Estimate: 5, Upper: 5 << 60}
 	quick, scan := sampleQuestions()[0], sampleQuestions()[1]
 	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2]}, []answer{
 		{result: counting(c)}, {result: counting{}}, {result: deleted(true)}, {result: points{c, c, c, c, c, {}}},
 		{result: ranking{{Key: "u1", Count: c}, {Key: "u2"}}}, {result: names{"ub", "uc"}},
-		{err: &weir.Error{Code: weir.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
+		{err: &engine.Error{Code: engine.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
 	}
 }
 
@@ -159,7 +159,7 @@ func FuzzRequest(f *testing.F) {
 		if same, err := readRequest(again, parts); err != nil || !reflect.DeepEqual(same, req) {
 			t.Errorf("%v: %+v is read back as %+v", err, req, same)
 		}
-		e, err := weir.New(weir.Config{Partitions: parts})
+		e, err := engine.New(engine.Config{Partitions: parts})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ type Request struct {
 // FewRequests is how many limits most requests have.
 const FewRequests = 4
 
-// DecideAll admits a request under several limits, all or none: see weir.Engine.TakeAll.
+// DecideAll admits a request under several limits, all or none: see engine.Engine.TakeAll.
 // verdicts has the length of asked; now is when it was decided, by Clock.
 func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool) (allowed bool, now int64, err error) {
 	now = ls.Clock.Now()
@@ -313,18 +313,9 @@ func (ls *Table) InlineNames(partition int, key string) (names []string) {
 	return names
 }
 
-// KeyUse is what one key has used of its limit.
-type KeyUse struct {
-	Key       string
-	Limit     limit.Limit // that the key was last asked by
-	Used      uint64
-	Remaining uint64
-	Reset     time.Duration // until the whole burst is there again
-}
-
 // Uses calls f with the keys of a partition that have used something of the limit of a name. f
 // runs under the partition's lock of limits.
-func (ls *Table) Uses(partition int, name *Name, f func(u KeyUse)) {
+func (ls *Table) Uses(partition int, name *Name, f func(u limit.KeyUse)) {
 	now := ls.Clock.Now()
 	s := &ls.shares[partition]
 	s.mu.Lock()
@@ -336,7 +327,7 @@ func (ls *Table) Uses(partition int, name *Name, f func(u KeyUse)) {
 		v := st.Value.plan.Peek(&st.Value.state, now, 0)
 		of := st.Value.plan.Limit()
 		if used := of.Burst - v.Remaining; used > 0 {
-			f(KeyUse{st.Key(), of, used, v.Remaining, v.Reset})
+			f(limit.KeyUse{Key: st.Key(), Limit: of, Used: used, Remaining: v.Remaining, Reset: v.Reset})
 		}
 	})
 }

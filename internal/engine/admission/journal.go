@@ -310,7 +310,7 @@ func (ls *Table) Recorded(record string) (*Plan, error) {
 	return plan, nil
 }
 
-// RefuseTakes is replication.Engine.RefuseTakes.
+// RefuseTakes is engine.Engine.RefuseTakes.
 func (ls *Table) RefuseTakes(why string) {
 	was := ls.taken.Load()
 	switch {
@@ -329,7 +329,7 @@ func (ls *Table) refusesTake(plan *Plan) error {
 	return nil
 }
 
-// Admissions are what keys of a content have used: see replication.Engine.Admissions.
+// Admissions are what keys of a content have used: see engine.Engine.Admissions.
 func (ls *Table) Admissions(states []replication.LimitState) (list []replication.Admission, err error) {
 	known, beside, err := ls.decodeStates(states)
 	if err != nil {

@@ -193,7 +193,7 @@ type Wall struct {
 	base   atomic.Pointer[wallBase]
 	sure   atomic.Int64 // the second that it is, for some time to come; 0: ask the system
 
-	correction atomic.Int64 // ns, added to what the clock says: see replication.Engine.CorrectClock
+	correction atomic.Int64 // ns, added to what the clock says: see engine.Engine.CorrectClock
 }
 
 const (

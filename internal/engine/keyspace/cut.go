@@ -9,7 +9,7 @@ import (
 )
 
 // Cut moves the partition's new hits into c, and its state, if it is asked for: see
-// replication.Engine.Cut. limits does the same for its limits, with the writer of the state,
+// engine.Engine.Cut. limits does the same for its limits, with the writer of the state,
 // or nil, before anybody else may change the partition.
 func (k *Keyspace) Cut(number int, c *replication.Cut, withState bool, limits func(w *replication.StateWriter)) {
 	p := &k.partitions[number]
@@ -120,7 +120,7 @@ func (p *partition) settleTotal(deltas []replication.Delta, limit int64) {
 	p.shared.bytes.Add(int64(p.total.Size() - before))
 }
 
-// Apply counts deltas that come from a journal: see replication.Engine.Apply.
+// Apply counts deltas that come from a journal: see engine.Engine.Apply.
 func (k *Keyspace) Apply(number int, deltas []replication.Delta, own func(key string) []replication.Delta) {
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -184,7 +184,7 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 	}
 }
 
-// Retract takes own hits of a cut back: see replication.Engine.Retract.
+// Retract takes own hits of a cut back: see engine.Engine.Retract.
 func (k *Keyspace) Retract(number int, deltas []replication.Delta) {
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -261,7 +261,7 @@ func (k *Keyspace) Confirm(number int, key string) {
 	}
 }
 
-// MergeWindows adds windows that come from a journal: see replication.Engine.MergeWindows.
+// MergeWindows adds windows that come from a journal: see engine.Engine.MergeWindows.
 func (k *Keyspace) MergeWindows(number int, list []replication.KeyWindow) error {
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -337,7 +337,7 @@ func (k *Keyspace) MergeEvicted(number int, list []replication.Evicted) {
 }
 
 // Clear forgets all hits of a partition at a place of a journal, and puts others in their place: see
-// replication.Engine.Clear.
+// engine.Engine.Clear.
 func (k *Keyspace) Clear(number int, own []replication.Delta, then []replication.Followed) error {
 	k.parted.Store(true) // allKeys' own counter has what is cleared
 	p := &k.partitions[number]

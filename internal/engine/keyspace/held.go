@@ -13,7 +13,7 @@ import (
 // Holds tells whether a partition is held. At first all are.
 func (k *Keyspace) Holds(partition int) bool { return !k.partitions[partition].away.Load() }
 
-// Release lets a partition go: see replication.Engine.Release.
+// Release lets a partition go: see engine.Engine.Release.
 func (k *Keyspace) Release(number int) {
 	k.parted.Store(true)
 	p := &k.partitions[number]

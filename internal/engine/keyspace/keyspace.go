@@ -121,8 +121,8 @@ func (k *Keyspace) Settled(number int, f func(key string, w *window.Window)) (ah
 }
 
 const (
-	allKeys        = "*"      // weir.AllKeys
-	separatePrefix = "limit:" // weir.SeparatePrefix
+	allKeys        = "*"      // engine.AllKeys
+	separatePrefix = "limit:" // engine.SeparatePrefix
 )
 
 // Separate tells whether a key is counted separately: allKeys has none of its hits.

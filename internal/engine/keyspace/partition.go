@@ -259,7 +259,7 @@ type waiting struct {
 	bound   atomic.Pointer[waitingBound]
 }
 
-// waitingBound is what replication.Engine.BoundWaiting said last.
+// waitingBound is what engine.Engine.BoundWaiting said last.
 type waitingBound struct {
 	bytes int64
 	why   string
@@ -277,7 +277,7 @@ func bytesOf(deltas []replication.Delta) (n int) {
 	return n
 }
 
-// BoundWaiting bounds what may wait, in bytes: see replication.Engine.BoundWaiting.
+// BoundWaiting bounds what may wait, in bytes: see engine.Engine.BoundWaiting.
 func (s *shared) BoundWaiting(bytes int64, why string) {
 	w := &s.waiting
 	if was := w.bound.Load(); was == nil || *was != (waitingBound{bytes, why}) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/internal/history/store"
 )
@@ -122,7 +122,7 @@ func testTop(t *testing.T, s *store.Store) {
 // checkTop compares with brute force; truth adds up the hits of each key in that time.
 func checkTop(t *testing.T, s *store.Store, of history.Ranking, truth func(map[string]uint64)) {
 	t.Helper()
-	var got []weir.KeyCount
+	var got []engine.KeyCount
 	if err := s.View(t.Context(), func(v *store.View) (err error) {
 		got, err = history.Top(t.Context(), v, of, nil, time.Now())
 		return err

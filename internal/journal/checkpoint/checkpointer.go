@@ -21,9 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/concurrency"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -32,7 +31,7 @@ import (
 // Config is what a Checkpointer works with; all of it is needed, but for what is said to be
 // of many nodes.
 type Config struct {
-	Engine  *weir.Engine
+	Engine  *engine.Engine
 	Replica *replica.Replica
 	Store   *stream.Store
 	Logger  *slog.Logger
@@ -154,7 +153,7 @@ func (c *Checkpointer) Run(ctx context.Context) {
 				c.cfg.Hurry() // a round of many flushes would take hours of them, and nothing is trimmed meanwhile
 			}
 		case <-time.After(min(c.cfg.FlushEvery, hurryBeyond)):
-			if c.cfg.FlushEvery > hurryBeyond && replication.Of(c.cfg.Engine).Crowded() {
+			if c.cfg.FlushEvery > hurryBeyond && c.cfg.Engine.Crowded() {
 				c.cfg.Hurry() // or they are refused until the interval is over
 			}
 			if c.cfg.Space.Room().EndsPin(c.cfg.Space.Retained()) {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -74,7 +74,7 @@ func sumLine(line []byte) string {
 }
 
 // NewManifest is that of a new directory for an engine: a random origin, in epoch 0.
-func NewManifest(cfg weir.Config) Manifest {
+func NewManifest(cfg engine.Config) Manifest {
 	return Manifest{
 		Format:     ManifestFormat,
 		Origin:     rand.Uint64(),
@@ -84,9 +84,9 @@ func NewManifest(cfg weir.Config) Manifest {
 	}
 }
 
-// Fits refuses an engine that the directory was not made for, with a *weir.Error
+// Fits refuses an engine that the directory was not made for, with a *engine.Error
 // that names the field. A node alone changes its directory instead (package offline).
-func (m Manifest) Fits(cfg weir.Config) error {
+func (m Manifest) Fits(cfg engine.Config) error {
 	const how = "they change at a restart of a node alone, not in a cluster: see \"Other settings\" in docs/cluster-operations.md"
 	if m.Partitions != cfg.Partitions {
 		return misfit("Partitions", "the data directory has %d partitions, not %d: %s", m.Partitions, cfg.Partitions, how)
@@ -98,7 +98,7 @@ func (m Manifest) Fits(cfg weir.Config) error {
 }
 
 func misfit(field, format string, args ...any) error {
-	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
+	return &engine.Error{Code: engine.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
 // RestoreStage is the folder in which a data directory grows until it is whole.

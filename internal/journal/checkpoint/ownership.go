@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -37,7 +36,7 @@ func (c *Checkpointer) toTake() (list []int) {
 	}
 	by := c.takenBy()
 	for partition := range all {
-		if replication.Of(c.cfg.Engine).Holds(partition) && (trims || c.takesFor(holders, by, partition)) {
+		if c.cfg.Engine.Holds(partition) && (trims || c.takesFor(holders, by, partition)) {
 			list = append(list, partition)
 		}
 	}

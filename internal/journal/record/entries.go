@@ -20,7 +20,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/window"
@@ -103,7 +103,7 @@ func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool)
 	for place := 0; place < len(b.Entries); {
 		head, place = wire.UvarintAt(b.Entries, place)
 		if length := head >> 1; length > 0 {
-			if length > weir.MaxKeyBytes {
+			if length > engine.MaxKeyBytes {
 				return false
 			}
 			from, to = place, place+int(length)
@@ -249,7 +249,7 @@ func OnlyWindows(list []replication.KeyWindow, keep func(key string) bool) (only
 	for _, one := range list {
 		if one.Key != "" && keep(one.Key) {
 			only = append(only, one)
-			if !strings.HasPrefix(one.Key, weir.SeparatePrefix) {
+			if !strings.HasPrefix(one.Key, engine.SeparatePrefix) {
 				only = append(only, replication.KeyWindow{Window: one.Window})
 			}
 		}

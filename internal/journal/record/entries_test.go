@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
@@ -30,7 +30,7 @@ func readPlainly(entries []byte) (list []replication.Delta, sound bool) {
 				return nil, false
 			}
 		}
-		if r.Failed() || key == "" || len(key) > weir.MaxKeyBytes {
+		if r.Failed() || key == "" || len(key) > engine.MaxKeyBytes {
 			return nil, false
 		}
 		list = append(list, d)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -122,7 +122,7 @@ func (r *reader) batch(life uint32, bits uint) Batch {
 }
 
 func (e *reader) checkKey(key []byte) {
-	if len(key) == 0 || len(key) > weir.MaxKeyBytes {
+	if len(key) == 0 || len(key) > engine.MaxKeyBytes {
 		e.Fail()
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -112,7 +112,7 @@ func FuzzDecodePart(f *testing.F) {
 		}
 		for _, b := range p.Batches {
 			for _, d := range b.Deltas() {
-				if d.Key == "" || len(d.Key) > weir.MaxKeyBytes || d.At < 0 {
+				if d.Key == "" || len(d.Key) > engine.MaxKeyBytes || d.At < 0 {
 					t.Fatalf("took %+v", d)
 				}
 			}

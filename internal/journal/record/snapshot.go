@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/window"
@@ -272,7 +272,7 @@ func (b *Batch) Windows() (list []replication.KeyWindow, sound bool) {
 		var one replication.KeyWindow
 		key := e.Bytes(e.Count())
 		err := one.Window.UnmarshalBinary(e.Bytes(e.Count()))
-		if e.Failed() || err != nil || len(key) > weir.MaxKeyBytes {
+		if e.Failed() || err != nil || len(key) > engine.MaxKeyBytes {
 			return nil, false
 		}
 		one.Key = string(key)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
@@ -70,7 +69,7 @@ func (r *Replica) NoteClockSet(after uint64) (by time.Duration, is bool) {
 
 // unnoted is by how much the time of day was set forward since Sets was noted; less than ClocksAgree is drift.
 func (r *Replica) unnoted() time.Duration {
-	return replication.Of(r.engine).LimitClockBehind() - r.behind
+	return r.engine.LimitClockBehind() - r.behind
 }
 
 // ClockSets returns Sets, a list that does not change.

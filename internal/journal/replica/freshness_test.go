@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // The short way to the freshness says what the list of origins does, whoever is late,
@@ -79,7 +79,7 @@ func BenchmarkFreshness(b *testing.B) {
 // interval.
 func manyOrigins(t testing.TB, nodes int, now time.Time) *Replica {
 	t.Helper()
-	e, err := weir.New(weir.Config{Partitions: 1, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: 1, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func (r *Replica) completeHandOff(partition int, c *arrival) {
 		return
 	}
 	r.holding.upTo[partition] = r.encoder.Seqs[partition]
-	c.held <- replication.Of(r.engine).Hold(partition, c.state, slices.Concat(c.before.followed(), c.then.followed()))
+	c.held <- r.engine.Hold(partition, c.state, slices.Concat(c.before.followed(), c.then.followed()))
 }
 
 // OwnAsOf is up to when this node's own flushes came back from the journal, by its clock.
@@ -193,7 +193,7 @@ func (r *Replica) OwnAsOf() time.Time {
 func (r *Replica) Release(partition int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	replication.Of(r.engine).Release(partition)
+	r.engine.Release(partition)
 }
 
 // Later are the partitions whose state was due and not taken, though they are held: their
@@ -201,7 +201,7 @@ func (r *Replica) Release(partition int) {
 func (r *Replica) Later(due map[int]bool, snaps []record.Snapshot) (list []int) {
 	for _, partition := range slices.Sorted(maps.Keys(due)) {
 		taken := slices.ContainsFunc(snaps, func(s record.Snapshot) bool { return s.Partition == partition })
-		if !taken && replication.Of(r.engine).Holds(partition) {
+		if !taken && r.engine.Holds(partition) {
 			list = append(list, partition)
 		}
 	}
@@ -211,5 +211,5 @@ func (r *Replica) Later(due map[int]bool, snaps []record.Snapshot) (list []int) 
 // stateReady tells whether a partition may be snapshotted: it is held, and its own hits
 // from before that have come back. The caller holds mu.
 func (r *Replica) stateReady(partition int) bool {
-	return replication.Of(r.engine).Holds(partition) && r.audit.progressOf(r.audit.Origin).positions[partition].Seq >= r.holding.upTo[partition]
+	return r.engine.Holds(partition) && r.audit.progressOf(r.audit.Origin).positions[partition].Seq >= r.holding.upTo[partition]
 }

@@ -5,9 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/limit"
 )
@@ -18,15 +16,15 @@ type taking struct {
 	log *soundLog
 	now time.Time     // goes on
 	set time.Duration // by how much the time of day was set
-	e   *weir.Engine
+	e   *engine.Engine
 	r   *Replica
 }
 
 func newTaking(t *testing.T, origin uint64, log *soundLog) *taking {
 	n := &taking{t: t, log: log, now: time.Unix(1_700_000_000, 0)}
 	begin := n.now
-	e, err := weir.New(weir.Config{
-		Partitions: 2, Clock: weir.EventClock, Gather: true,
+	e, err := engine.New(engine.Config{
+		Partitions: 2, Clock: engine.EventClock, Gather: true,
 		Now: func() time.Time { return n.now.Add(n.set) }, Elapsed: func() time.Duration { return n.now.Sub(begin) },
 	})
 	if err != nil {
@@ -34,7 +32,7 @@ func newTaking(t *testing.T, origin uint64, log *soundLog) *taking {
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	n.e, n.r = e, New(e, origin, "n", true)
-	n.r.Stamp = replication.Of(e).Wall
+	n.r.Stamp = e.Wall
 	n.r.Begin(record.Incarnation{Origin: origin, Epoch: 1})
 	n.log.add(n.r.Hello(n.now))
 	n.follow()
@@ -94,7 +92,7 @@ func TestPartitionIsDueAsItArrives(t *testing.T) {
 	held := n.take(partition, nil, func() {})
 	due := map[int]bool{partition: true}
 	f := n.flush(due)
-	if !replication.Of(n.e).Holds(partition) {
+	if !n.e.Holds(partition) {
 		t.Fatal("the flush did not take the partition")
 	}
 	n.must(<-held)
@@ -133,9 +131,9 @@ func TestTheClockIsSetAroundAHandOff(t *testing.T) {
 				n.follow()
 			}
 			const key = "k"
-			partition := replication.Of(n.e).PartitionOf(key)
-			limitOf := func(n *taking) *weir.KeyedLimit {
-				l, err := side.Of(n.e).LimitIn("n", limit.WhereLeased, "hourly", weir.Limit{N: 5, Per: time.Hour})
+			partition := n.e.PartitionOf(key)
+			limitOf := func(n *taking) *engine.KeyedLimit {
+				l, err := n.e.LimitIn("n", limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 				n.must(err)
 				return l
 			}

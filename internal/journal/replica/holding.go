@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
@@ -20,7 +20,7 @@ import (
 // passed over. Those that were cut before it was held went through the engine to the
 // journal alone, and count when they come back from there.
 type Holding struct {
-	engine   *weir.Engine
+	engine   *engine.Engine
 	upTo     []uint64 // by partition: own batches that were cut before it was held
 	arrivals map[int]*arrival
 	open     map[int]*openSnapshot
@@ -60,8 +60,8 @@ const maxThen = 1 << 18
 var ErrOverflow = fmt.Errorf("more than %d entries of it were followed while it was taken", maxThen)
 
 // NewHolding returns the sink of an engine that nobody else feeds.
-func NewHolding(engine *weir.Engine) *Holding {
-	return &Holding{maxThen: maxThen, engine: engine, upTo: make([]uint64, engine.Config().Partitions), arrivals: map[int]*arrival{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
+func NewHolding(e *engine.Engine) *Holding {
+	return &Holding{maxThen: maxThen, engine: e, upTo: make([]uint64, e.Config().Partitions), arrivals: map[int]*arrival{}, unsure: make([]atomic.Bool, e.Config().Partitions), open: map[int]*openSnapshot{}}
 }
 
 // Wants is true: every partition is audited, held or not.
@@ -76,7 +76,7 @@ func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 	case record.KindAdmissions:
 		err = h.admissions(b, own, deciding)
 	case record.KindPast:
-		replication.Of(h.engine).NotePast(b.CutAt)
+		h.engine.NotePast(b.CutAt)
 	default:
 		err = h.restored(b)
 	}
@@ -107,15 +107,15 @@ func (h *Holding) hits(b record.Batch, own bool) {
 	case h.countedBefore(b, own):
 		h.retract(b)
 		h.confirm(b)
-	case replication.Of(h.engine).Holds(b.Partition):
+	case h.engine.Holds(b.Partition):
 		h.apply(b, own)
 	}
 }
 
 // retract takes own hits back that another node counts: see requests.
 func (h *Holding) retract(b record.Batch) {
-	if len(b.Less) > 0 && replication.Of(h.engine).Holds(b.Partition) {
-		replication.Of(h.engine).Retract(b.Partition, b.Less)
+	if len(b.Less) > 0 && h.engine.Holds(b.Partition) {
+		h.engine.Retract(b.Partition, b.Less)
 	}
 }
 
@@ -127,9 +127,9 @@ func (h *Holding) apply(b record.Batch, own bool) {
 	list := deltas.Get().(*[]replication.Delta)
 	*list = b.AppendDeltas((*list)[:0])
 	if own {
-		replication.Of(h.engine).ApplyOwn(b.Partition, *list, since)
+		h.engine.ApplyOwn(b.Partition, *list, since)
 	} else {
-		replication.Of(h.engine).Apply(b.Partition, *list, since)
+		h.engine.Apply(b.Partition, *list, since)
 	}
 	clear(*list) // of keys
 	deltas.Put(list)
@@ -148,7 +148,7 @@ func (h *Holding) admissions(b record.Batch, own, deciding bool) error {
 	if own {
 		return nil
 	}
-	list, engine := b.Admissions(), replication.Of(h.engine)
+	list, engine := b.Admissions(), h.engine
 	if deciding {
 		restamp(list, b.CutAt, engine.Wall().UnixMilli())
 	} else {
@@ -191,7 +191,7 @@ func (h *Holding) confirm(b record.Batch) {
 	}
 	for _, d := range b.Deltas() {
 		if d.N == 0 {
-			replication.Of(h.engine).Confirm(b.Partition, d.Key)
+			h.engine.Confirm(b.Partition, d.Key)
 		}
 	}
 }
@@ -207,9 +207,9 @@ func (c *arrival) room(most int) bool {
 // Receipts loads them into the engine.
 func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 	if deciding {
-		return h.refuse(record.Batch{}, replication.Of(h.engine).FollowReceipts(list), true)
+		return h.refuse(record.Batch{}, h.engine.FollowReceipts(list), true)
 	}
-	return replication.Of(h.engine).LoadReceiptsSince(list, h.sinceSet(message))
+	return h.engine.LoadReceiptsSince(list, h.sinceSet(message))
 }
 
 // restored counts a batch of one of these kinds.
@@ -223,16 +223,16 @@ func (h *Holding) restored(b record.Batch) error {
 		}
 		return nil
 	}
-	if !replication.Of(h.engine).Holds(b.Partition) {
+	if !h.engine.Holds(b.Partition) {
 		return nil
 	}
 	switch b.Kind {
 	case record.KindWindows:
 		list, _ := b.Windows() // it was checked
-		return replication.Of(h.engine).MergeWindows(b.Partition, list)
+		return h.engine.MergeWindows(b.Partition, list)
 	case record.KindEvicted:
 		list, _ := b.Evicted()
-		replication.Of(h.engine).MergeEvicted(b.Partition, list)
+		h.engine.MergeEvicted(b.Partition, list)
 	case record.KindClear:
 		var own []replication.Delta
 		if h.ownAll != nil {
@@ -242,7 +242,7 @@ func (h *Holding) restored(b record.Batch) error {
 		for i := range b.Then {
 			then[i] = followed(&b.Then[i])
 		}
-		return replication.Of(h.engine).Clear(b.Partition, own, then)
+		return h.engine.Clear(b.Partition, own, then)
 	}
 	return nil
 }

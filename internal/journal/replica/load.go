@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/concurrency"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
@@ -21,12 +20,12 @@ func (r *Replica) LoadSnapshot(snap record.Snapshot) error {
 }
 
 // LoadInto is LoadSnapshot of any engine; sets are those of the directory that the snapshot is of.
-func LoadInto(engine *weir.Engine, snap record.Snapshot, sets record.ClockSets) error {
+func LoadInto(e *engine.Engine, snap record.Snapshot, sets record.ClockSets) error {
 	set := sets.Since(snap.From)
-	if err := replication.Of(engine).LoadReceiptsSince(snap.Receipts, set); err != nil {
+	if err := e.LoadReceiptsSince(snap.Receipts, set); err != nil {
 		return err
 	}
-	return replication.Of(engine).LoadStateSince(snap.Partition, snap.State, set)
+	return e.LoadStateSince(snap.Partition, snap.State, set)
 }
 
 // Resume goes on after the snapshots that were loaded, by partition, nil where
@@ -79,12 +78,12 @@ func (r *Replica) Replayed() (flushes, repeats, unfinished uint64) {
 // Rebased is a snapshot of a partition from a message on, of which nothing before is
 // needed: what was lost until then is gone for good. It belongs to a new life.
 func (r *Replica) Rebased(l record.Incarnation, partition int, from uint64) record.Snapshot {
-	replication.Of(r.engine).Cut(partition, &r.cut, true)
+	r.engine.Cut(partition, &r.cut, true)
 	at := &r.audit.progressOf(l.Origin).positions[partition]
 	at.Epoch, at.Lost = l.Epoch, 0
 	snap := record.Snapshot{Incarnation: l, Partition: partition, Positions: r.audit.positionsOf(partition, nil), From: from, State: r.cut.State}
 	if partition == 0 {
-		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(time.Time{})
+		snap.Receipts, snap.Requests = r.engine.Receipts(), r.audit.requests.list(time.Time{})
 	}
 	return snap
 }

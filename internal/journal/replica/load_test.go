@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
@@ -18,15 +18,15 @@ func TestReplayTogether(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	enc := record.NewEncoder(record.Incarnation{Origin: 1, Epoch: 1}, partitions)
 	enc.PartBytes = 200
-	begin := func() *weir.Engine {
-		engine, err := weir.New(weir.Config{Gather: true, Partitions: partitions})
+	begin := func() *engine.Engine {
+		e, err := engine.New(engine.Config{Gather: true, Partitions: partitions})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = engine.Close() })
-		return engine
+		t.Cleanup(func() { _ = e.Close() })
+		return e
 	}
-	parted := replication.Of(begin())
+	parted := begin()
 	var messages [][]byte
 	for flush := range 60 {
 		enc.Begin(now)
@@ -47,8 +47,8 @@ func TestReplayTogether(t *testing.T) {
 		messages = append(messages, enc.End(nil)...)
 	}
 	counts := func(replay func(r *Replica, sequence uint64, data []byte) error) (list []string) {
-		engine := begin()
-		r := New(engine, 1, "", false)
+		e := begin()
+		r := New(e, 1, "", false)
 		for i, data := range messages {
 			if err := replay(r, uint64(i+1), data); err != nil {
 				t.Fatal(err)
@@ -62,14 +62,14 @@ func TestReplayTogether(t *testing.T) {
 		for k := range 30 {
 			key := fmt.Sprintf("key:%d", k)
 			for _, window := range []time.Duration{10 * time.Second, 5 * time.Minute} {
-				c, err := engine.CountAt(now, key, window)
+				c, err := e.CountAt(now, key, window)
 				if err != nil {
 					t.Fatal(err)
 				}
 				list = append(list, fmt.Sprintf("%s in %v: %+v", key, window, c))
 			}
 		}
-		return append(list, fmt.Sprintf("%d keys", engine.Stats().Keys))
+		return append(list, fmt.Sprintf("%d keys", e.Stats().Keys))
 	}
 	one := counts(func(r *Replica, sequence uint64, data []byte) error { return r.audit.Apply(r.holding, sequence, data) })
 	many := counts(func(r *Replica, sequence uint64, data []byte) error { return r.Replay(sequence, data) })

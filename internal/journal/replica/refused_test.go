@@ -5,23 +5,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
 // What the engine does not take of a flush is named; the rest of the flush, and what comes after it, counts.
 func TestRefusedBatch(t *testing.T) {
-	engine, err := weir.New(weir.Config{Partitions: 4, Gather: true})
+	eng, err := engine.New(engine.Config{Partitions: 4, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	r := New(engine, 1, "n1", true)
+	defer eng.Close()
+	r := New(eng, 1, "n1", true)
 	r.Begin(record.Incarnation{Origin: 1, Epoch: 1})
 	e := record.NewEncoder(record.Incarnation{Origin: 2, Epoch: 1}, 4)
 	now := time.Now().Truncate(time.Second)
-	partition := replication.Of(engine).PartitionOf("k")
+	partition := eng.PartitionOf("k")
 	for sequence := uint64(1); sequence <= 2; sequence++ {
 		e.Begin(now)
 		if sequence == 1 {
@@ -34,7 +34,7 @@ func TestRefusedBatch(t *testing.T) {
 			}
 		}
 	}
-	if got, err := engine.CountAt(now, "k", time.Minute); err != nil || got.Lower != 6 || r.Next() != 3 {
+	if got, err := eng.CountAt(now, "k", time.Minute); err != nil || got.Lower != 6 || r.Next() != 3 {
 		t.Errorf("it counts %+v, %v, and goes on at message %d", got, err, r.Next())
 	}
 	found := r.NewFindings()

@@ -12,7 +12,7 @@ import (
 // own hits and removals. So
 //
 //   - an own removal that did not come back yet also takes what is applied meanwhile
-//     (weir.Replication.Apply, Confirm);
+//     (engine.Replication.Apply, Confirm);
 //   - a removal of another node leaves own hits that did not come back yet (ownSince);
 //   - a snapshot, whose state has own hits and removals ahead of the journal, is stored
 //     once they came back, unless a removal was among what came before them

@@ -4,20 +4,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
 // An origin that was removed is not waited for, unless something newer of it is here or
 // comes later.
 func TestARemovedOriginIsNotWaitedFor(t *testing.T) {
-	engine, err := weir.New(weir.Config{Partitions: 16, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: 16, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
+	defer e.Close()
 	now := time.Now()
-	r := New(engine, 1, "n1", true)
+	r := New(e, 1, "n1", true)
 	said := now.Add(-time.Minute)
 	hear := func(at time.Time) {
 		l := r.audit.progressOf(2)

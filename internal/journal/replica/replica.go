@@ -26,7 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
@@ -38,7 +38,7 @@ import (
 //
 // One goroutine cuts, another one follows; both may be the same.
 type Replica struct {
-	engine    *weir.Engine
+	engine    *engine.Engine
 	node      string // name of this node; empty: alone
 	clustered bool   // the journal has batches of other origins
 
@@ -75,16 +75,16 @@ type Replica struct {
 
 // New returns the replica of an engine that was made with Config.Gather. origin is that of
 // its data directory.
-func New(engine *weir.Engine, origin uint64, node string, clustered bool) *Replica {
-	r := &Replica{engine: engine, node: node, clustered: clustered, audit: NewAuditor(origin, engine.Config().Partitions), peers: map[uint64]*peer{}, claims: make([]atomic.Pointer[Claim], engine.Config().Partitions)}
-	r.audit.Alone, r.audit.AtOnce = !clustered, replication.Of(engine).AtOnce
-	r.holding = NewHolding(engine)
-	r.behind = replication.Of(engine).LimitClockBehind()
+func New(e *engine.Engine, origin uint64, node string, clustered bool) *Replica {
+	r := &Replica{engine: e, node: node, clustered: clustered, audit: NewAuditor(origin, e.Config().Partitions), peers: map[uint64]*peer{}, claims: make([]atomic.Pointer[Claim], e.Config().Partitions)}
+	r.audit.Alone, r.audit.AtOnce = !clustered, e.AtOnce
+	r.holding = NewHolding(e)
+	r.behind = e.LimitClockBehind()
 	r.holding.Set = r.sinceSet
 	r.holding.own, r.holding.ownAll = r.ownSince, r.ownAll
 	r.to = r.holding
 	if clustered {
-		replication.Of(engine).RecordRequests()
+		e.RecordRequests()
 	}
 	return r
 }
@@ -175,7 +175,7 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 	restate := r.clustered && !as.Quiet && now.Sub(r.audited) >= auditEvery
 	r.entries = 0
 	arriving := r.nextArrivals()
-	receipts, requests := replication.Of(r.engine).CutReceipts(func() {
+	receipts, requests := r.engine.CutReceipts(func() {
 		for partition := range r.audit.Partitions {
 			c := arriving[partition]
 			switch {
@@ -217,7 +217,7 @@ const auditEvery = 10 * time.Second
 // cutPartition puts a partition's new hits into the flush, or what they come to so
 // far if that is to be restated. It takes the partition's state if it is asked for.
 func (r *Replica) cutPartition(partition int, withState, restate bool) {
-	replication.Of(r.engine).Cut(partition, &r.cut, withState)
+	r.engine.Cut(partition, &r.cut, withState)
 	fresh := len(r.cut.PastRemoved) + len(r.cut.Deltas) + len(r.cut.Past) + len(r.cut.Admissions)
 	r.entries += fresh
 	r.encoder.AddPast(partition, r.cut.PastRemoved)
@@ -232,7 +232,7 @@ func (r *Replica) cutPartition(partition int, withState, restate bool) {
 	}
 	for _, d := range r.cut.Deltas {
 		if d.N == 0 { // nothing comes from others
-			replication.Of(r.engine).Confirm(partition, d.Key)
+			r.engine.Confirm(partition, d.Key)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (r *Replica) snapshotOf(now time.Time, partition int) record.Snapshot {
 		State:     append([]byte(nil), r.cut.State...),
 	}
 	if partition == 0 {
-		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(now)
+		snap.Receipts, snap.Requests = r.engine.Receipts(), r.audit.requests.list(now)
 	}
 	return snap
 }

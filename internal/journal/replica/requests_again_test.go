@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
@@ -33,16 +33,16 @@ func TestRequestsReadAgain(t *testing.T) {
 
 // A snapshot has own hits that another node turns out to count: it is not stored, also if its partition was released meanwhile (seed 93147).
 func TestSnapshotWithHitsOfAnotherNode(t *testing.T) {
-	engine, err := weir.New(weir.Config{Partitions: 16, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: 16, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
+	defer e.Close()
 	for _, released := range []bool{false, true} {
-		h := NewHolding(engine)
+		h := NewHolding(e)
 		h.open[1] = &openSnapshot{}
 		if released {
-			replication.Of(engine).Release(1)
+			e.Release(1)
 		}
 		if err := h.Count(record.Batch{Partition: 1, Seq: 1, Less: []replication.Delta{{Key: "k", At: 1, N: 1}}}, true, true); err != nil {
 			t.Fatal(err)

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // check is what must be true at the end.
@@ -16,7 +15,7 @@ func (c *simCluster) check() {
 	c.checkSlots()
 	truth := c.model.truth(c.nodes[0].partitionOf)
 	now := truth.newest()
-	keys := []string{weir.AllKeys}
+	keys := []string{engine.AllKeys}
 	for key := range truth.hits {
 		keys = append(keys, key)
 	}
@@ -42,7 +41,7 @@ func (c *simCluster) check() {
 		if c.holes == simBeyond && !n.e.Now().IsZero() { // the newest hit may be lost
 			now = n.e.Now().Unix()
 		}
-		n.checkTotal(truth, now, doubtful[weir.AllKeys])
+		n.checkTotal(truth, now, doubtful[engine.AllKeys])
 		for _, key := range keys {
 			above, below := n.passesOver(key, affected, disordered, named)
 			if above == "" {
@@ -52,7 +51,7 @@ func (c *simCluster) check() {
 			for _, w := range []int64{1, 7, 60, 300, 1800, 86400} {
 				want := truth.Count(key, now, w)
 				got, err := n.e.CountAt(time.Unix(now, 0), key, time.Duration(w)*time.Second)
-				inexact := got.Lower != got.Upper && w <= 300 && (!c.crowded || key == weir.AllKeys) && !(c.wild && c.holes == simBeyond) // the last: now is before what is ahead
+				inexact := got.Lower != got.Upper && w <= 300 && (!c.crowded || key == engine.AllKeys) && !(c.wild && c.holes == simBeyond) // the last: now is before what is ahead
 				if over && (err != nil || got.Lower > want) || under && (err != nil || got.Upper < want || inexact) {
 					c.failf("%s counts %+v of %s in %d s, want %d, %v; findings %v", n.name, got, strings.TrimSuffix(key, simLong), w, want, err, all)
 					break
@@ -97,7 +96,7 @@ func (n *simNode) passesOver(key string, affected, disordered map[string]bool, n
 // unsound tells whether a key may be wrong on all nodes: its partition had no sound
 // snapshot any more, the journal was trimmed, and who loaded it has said so.
 func (c *simCluster) unsound(n *simNode, key string) bool {
-	return c.unsure[replication.Of(n.e).PartitionOf(key)] || c.blind && len(c.spoiled) > 0 && (key == weir.AllKeys || c.spoiled[replication.Of(n.e).PartitionOf(key)])
+	return c.unsure[n.e.PartitionOf(key)] || c.blind && len(c.spoiled) > 0 && (key == engine.AllKeys || c.spoiled[n.e.PartitionOf(key)])
 }
 
 // affected are the keys that may be wrong on nodes that say nothing, as another
@@ -110,7 +109,7 @@ func (c *simCluster) affected() map[string]bool {
 			continue
 		}
 		for _, op := range f.ops {
-			keys[op.key], keys[weir.AllKeys] = true, true
+			keys[op.key], keys[engine.AllKeys] = true, true
 		}
 	}
 	return keys
@@ -179,7 +178,7 @@ func (c *simCluster) doubtful() map[string]string {
 	for _, f := range c.model.flushes {
 		for _, op := range f.ops {
 			if f.lost && (c.ringBytes > 0 || !c.resends(f)) && len(flushes[op.request]) > 1 {
-				keys[op.key], keys[weir.AllKeys] = simDoubtful, simDoubtful
+				keys[op.key], keys[engine.AllKeys] = simDoubtful, simDoubtful
 			}
 		}
 	}
@@ -197,11 +196,11 @@ func (n *simNode) findings() (named func(key string) bool, all []string) {
 			if !strings.HasPrefix(f, "origin ") || !ok {
 				continue
 			}
-			if key == weir.AllKeys {
+			if key == engine.AllKeys {
 				return true
 			}
 			rest, _, _ = strings.Cut(rest, ":")
-			if slices.Contains(strings.Fields(rest), fmt.Sprint(replication.Of(n.e).PartitionOf(key))) {
+			if slices.Contains(strings.Fields(rest), fmt.Sprint(n.e.PartitionOf(key))) {
 				return true
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
@@ -48,11 +48,11 @@ func TestCutBesideRemovals(t *testing.T) {
 	const nodes, cuts = 2, 200
 	log := &soundLog{}
 	now := time.Unix(1_700_000_000, 0)
-	var engines []*weir.Engine
+	var engines []*engine.Engine
 	var cutting, following sync.WaitGroup
 	done := make(chan struct{})
 	for i := range nodes {
-		e, err := weir.New(weir.Config{Partitions: 2, Clock: weir.EventClock, Gather: true, Now: func() time.Time { return now }})
+		e, err := engine.New(engine.Config{Partitions: 2, Clock: engine.EventClock, Gather: true, Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // act is one thing that somebody wants.
@@ -41,7 +39,7 @@ func (c *simCluster) act() {
 		if n.refused(err) {
 			return
 		}
-		if held := replication.Of(n.e).Holds(replication.Of(n.e).PartitionOf(key)); held != (err == nil) {
+		if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
 			c.failf("held: %v, %v", held, err)
 		} else if was {
 			n.ops = append(n.ops, simOp{kind: simDelete, key: key, wall: n.wall(), right: c.now().UnixMilli()})

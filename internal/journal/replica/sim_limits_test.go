@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -20,9 +19,9 @@ const (
 
 func (n *simNode) newLimits() {
 	var err error
-	n.limit, err = n.e.Limit("limit", weir.Limit{N: simLimit, Per: simLimitPer})
+	n.limit, err = n.e.Limit("limit", engine.Limit{N: simLimit, Per: simLimitPer})
 	n.c.must(err)
-	n.scarce, err = side.Of(n.e).LimitIn(n.name, limit.WhereLeased, "scarce", weir.Limit{N: simScarce, Per: simScarcePer})
+	n.scarce, err = n.e.LimitIn(n.name, limit.WhereLeased, "scarce", engine.Limit{N: simScarce, Per: simScarcePer})
 	n.c.must(err)
 }
 

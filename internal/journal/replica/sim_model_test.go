@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
@@ -186,7 +186,7 @@ func (m *simModel) truth(partitionOf func(key string) int) simTruth {
 	}
 	for _, of := range t.all {
 		for at, n := range of {
-			add(t.hits, weir.AllKeys, simOp{at: at, n: n})
+			add(t.hits, engine.AllKeys, simOp{at: at, n: n})
 		}
 	}
 	return t
@@ -203,7 +203,7 @@ func (t simTruth) Count(key string, now, w int64) (n uint64) {
 }
 
 func (t simTruth) newest() (now int64) {
-	for at := range t.hits[weir.AllKeys] {
+	for at := range t.hits[engine.AllKeys] {
 		now = max(now, at)
 	}
 	return now

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
@@ -34,9 +34,9 @@ type simNode struct {
 	ready   bool      // it takes hits
 	since   time.Time // when it became ready
 	leaving bool
-	e       *weir.Engine
-	limit   *weir.KeyedLimit
-	scarce  *weir.KeyedLimit
+	e       *engine.Engine
+	limit   *engine.KeyedLimit
+	scarce  *engine.KeyedLimit
 	r       *Replica
 
 	ops  []simOp // since the last cut
@@ -125,7 +125,7 @@ func (n *simNode) load() error {
 
 func (n *simNode) newEngine() {
 	n.close()
-	cfg := weir.Config{Partitions: simPartitions, Clock: weir.EventClock, Gather: true, Now: n.now, Elapsed: n.c.w.Now}
+	cfg := engine.Config{Partitions: simPartitions, Clock: engine.EventClock, Gather: true, Now: n.now, Elapsed: n.c.w.Now}
 	if n.c.wild {
 		cfg.Retention = simRetention
 	}
@@ -133,7 +133,7 @@ func (n *simNode) newEngine() {
 		cfg.Memory = simPartitions * simMemory
 	}
 	n.base, n.ages = n.clock, simAges{}
-	e, err := weir.New(cfg)
+	e, err := engine.New(cfg)
 	n.c.must(err)
 	n.e = e
 	n.newLimits()
@@ -142,7 +142,7 @@ func (n *simNode) newEngine() {
 	n.room = &Space{}
 	for p := range simPartitions {
 		if n.c.shares && n.c.w.Chance(.4) {
-			replication.Of(n.e).Release(p)
+			n.e.Release(p)
 		}
 	}
 	n.r.resends.most = n.c.ringBytes
@@ -442,7 +442,7 @@ func (n *simNode) tellFindings() {
 // request applies a request under an idempotency key: the first time it comes, with hits that are new.
 func (n *simNode) request(key string) {
 	must := n.mustKnow(key)
-	answer, repeated, err := replication.Of(n.e).RecordedOnce(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) (answer []byte) {
+	answer, repeated, err := n.e.RecordedOnce(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) (answer []byte) {
 		var ops [3]simOp
 		for i := range ops {
 			ops[i] = n.newHit(n.c.key())
@@ -455,7 +455,7 @@ func (n *simNode) request(key string) {
 		for _, op := range ops {
 			op.wall, op.right = n.wall(), n.c.now().UnixMilli()
 			outcome, err := n.e.HitAt(time.Unix(op.at, 0), op.key, op.n)
-			if err != nil || outcome == weir.TooLate {
+			if err != nil || outcome == engine.TooLate {
 				break // as a server does; the clock of a retry's node may be another
 			}
 			recorded.Add(op.at, op.key, op.n)
@@ -491,7 +491,7 @@ func (n *simNode) hit(key string) {
 		return
 	}
 	n.c.must(err)
-	if outcome == weir.Counted || outcome == weir.Late {
+	if outcome == engine.Counted || outcome == engine.Late {
 		n.ops = append(n.ops, op)
 	} else {
 		n.c.failf("a hit is %v", outcome)

@@ -107,7 +107,7 @@ func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (of
 	var keys []string
 	windows := map[string]*window.Window{"": {}}
 	for _, op := range ops {
-		if replication.Of(n.e).PartitionOf(op.key) != partition {
+		if n.e.PartitionOf(op.key) != partition {
 			continue
 		}
 		of = append(of, op)

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // bound gives the journal a size bound that a simulation comes to: the rest of it is for
@@ -40,8 +40,8 @@ func (n *simNode) lookForRoom() {
 
 // refused tells whether a node took nothing for want of room.
 func (n *simNode) refused(err error) bool {
-	var e *weir.Error
-	return n.c.max > 0 && errors.As(err, &e) && e.Code == weir.CodeOverloaded
+	var e *engine.Error
+	return n.c.max > 0 && errors.As(err, &e) && e.Code == engine.CodeOverloaded
 }
 
 // checkRoom checks that the journal has emptied itself, some time after the last fault.

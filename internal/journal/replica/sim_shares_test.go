@@ -6,16 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
 // release lets a partition go.
 func (n *simNode) release() {
 	p := n.c.w.IntN(simPartitions)
-	if replication.Of(n.e).Holds(p) {
+	if n.e.Holds(p) {
 		n.c.w.Logf("%s releases partition %d", n.name, p)
 		n.r.Release(p)
 	}
@@ -47,7 +45,7 @@ func (n *simNode) take(partitions []int) {
 
 // takenOtherwise tells whether a partition is held, or being taken.
 func (n *simNode) takenOtherwise(p int) bool {
-	return replication.Of(n.e).Holds(p) || n.r.holding.arrivals[p] != nil
+	return n.e.Holds(p) || n.r.holding.arrivals[p] != nil
 }
 
 // simTaking is the world around a take-over, as holders.taking is the real one.
@@ -183,11 +181,11 @@ func (n *simNode) checkTotal(truth simTruth, now int64, above string) {
 		ground = "a node said that something is missing"
 	}
 	over, under := n.c.tally.does("totals from above", above), n.c.tally.does("totals from below", ground)
-	held := replication.Of(n.e).HeldPartitions()
+	held := n.e.HeldPartitions()
 	for _, w := range []int64{60, 1800} {
 		var want uint64
 		for key := range truth.all {
-			if held.Has(replication.Of(n.e).PartitionOf(key)) {
+			if held.Has(n.e.PartitionOf(key)) {
 				for at, hits := range truth.all[key] {
 					if at > now-w && at <= now {
 						want += hits
@@ -195,7 +193,7 @@ func (n *simNode) checkTotal(truth simTruth, now int64, above string) {
 				}
 			}
 		}
-		got, err := side.PartialOf(n.e).CountIn(held, time.Unix(now, 0), weir.AllKeys, time.Duration(w)*time.Second)
+		got, err := n.e.CountIn(held, time.Unix(now, 0), engine.AllKeys, time.Duration(w)*time.Second)
 		if err != nil || over && got.Lower > want || under && got.Upper < want {
 			n.c.failf("%s counts %+v of all hits of %d partitions in %d s, want %d, %v", n.name, got, held.Len(), w, want, err)
 		}
@@ -203,12 +201,12 @@ func (n *simNode) checkTotal(truth simTruth, now int64, above string) {
 }
 
 // partitionOf is the same on all nodes.
-func (n *simNode) partitionOf(key string) int { return replication.Of(n.e).PartitionOf(key) }
+func (n *simNode) partitionOf(key string) int { return n.e.PartitionOf(key) }
 
 // answers tells whether a node can answer for a key.
 func (n *simNode) answers(key string) bool {
-	if key == weir.AllKeys {
-		return replication.Of(n.e).HeldPartitions().Len() == simPartitions
+	if key == engine.AllKeys {
+		return n.e.HeldPartitions().Len() == simPartitions
 	}
-	return replication.Of(n.e).Holds(replication.Of(n.e).PartitionOf(key))
+	return n.e.Holds(n.e.PartitionOf(key))
 }

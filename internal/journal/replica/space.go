@@ -4,8 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Space is what a node knows of how much room the journal takes (Room), and has its
@@ -97,7 +96,7 @@ func (s *Space) Flushing(last bool) (as Flushing) {
 }
 
 // Bound has the engine refuse what could not be kept, while so many bytes are on their way.
-func (s *Space) Bound(e *weir.Engine, underWay int) {
+func (s *Space) Bound(e *engine.Engine, underWay int) {
 	if s.max == 0 {
 		return
 	}
@@ -107,24 +106,24 @@ func (s *Space) Bound(e *weir.Engine, underWay int) {
 		why = fullMessage
 	}
 	s.full.Store(r.Full(retained))
-	replication.Of(e).BoundWaiting(bytes, why)
+	e.BoundWaiting(bytes, why)
 	if r.Admits(retained, int64(underWay)) {
-		replication.Of(e).RefuseTakes("")
+		e.RefuseTakes("")
 	} else {
-		replication.Of(e).RefuseTakes(noTakesMessage)
+		e.RefuseTakes(noTakesMessage)
 	}
 }
 
 // Refuse has the engine refuse hits and decisions that would admit, and say why.
-func (s *Space) Refuse(e *weir.Engine, why string) {
-	replication.Of(e).BoundWaiting(-1, why)
-	replication.Of(e).RefuseTakes(why)
+func (s *Space) Refuse(e *engine.Engine, why string) {
+	e.BoundWaiting(-1, why)
+	e.RefuseTakes(why)
 }
 
 // Fail has the engine of a node alone refuse what a flush that failed could not take: a
 // crash must not lose more than one flush interval. A clustered node goes on, for what
 // fails there may be an election, and says who does not store. why ends the sentence that whoever is refused reads.
-func (s *Space) Fail(e *weir.Engine, why string) {
+func (s *Space) Fail(e *engine.Engine, why string) {
 	if !s.clustered {
 		s.Refuse(e, failingMessage+why)
 	}
@@ -144,7 +143,7 @@ func (s *Space) Fail(e *weir.Engine, why string) {
 //
 // is a circle, for a state counts only with the own hits in it, which are in the
 // journal first. So it is cut where it does no harm, at its beginning: from full on,
-// hits are refused before they are counted (replication.Engine.BoundWaiting), and what was counted
+// hits are refused before they are counted (engine.Engine.BoundWaiting), and what was counted
 // until then is bounded so that it has room, on all nodes together. The flush that takes
 // a state is then small or empty, and nothing that frees room waits for any:
 //
@@ -152,7 +151,7 @@ func (s *Space) Fail(e *weir.Engine, why string) {
 //
 // Beside hits, what writes is: admissions, which no flush leaves in memory, or a crash
 // would give more of them back than those of one flush interval; so decisions that would
-// admit are refused (replication.Engine.RefuseTakes) from half way between full and spent on. When it
+// admit are refused (engine.Engine.RefuseTakes) from half way between full and spent on. When it
 // is spent, heartbeats and totals wait, and whoever waits for a flush is refused (errFull).
 // The store itself takes MaxBytes, which the rest never comes to (see MinDisk of package journal).
 type Room struct {

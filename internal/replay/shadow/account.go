@@ -5,7 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -15,7 +15,7 @@ type account struct {
 	policy policy.Policy
 	shadow bool // it denies nothing
 	rule   *rule
-	rules  map[weir.Limit]*rule // of all its keys
+	rules  map[engine.Limit]*rule // of all its keys
 
 	records map[string]*record
 	// dropped says that records were dropped, thinned that such had denials, and cut that
@@ -42,10 +42,10 @@ type account struct {
 	peakOf string
 }
 
-func newAccount(e *weir.Engine, p policy.Policy, asWritten bool) (*account, error) {
+func newAccount(e *engine.Engine, p policy.Policy, asWritten bool) (*account, error) {
 	a := &account{
 		policy: p, shadow: asWritten && p.Mode == policy.Shadow,
-		rules: map[weir.Limit]*rule{}, records: map[string]*record{},
+		rules: map[engine.Limit]*rule{}, records: map[string]*record{},
 	}
 	var err error
 	if a.rule, err = newRule(e, a, p.Limit, false); err != nil {
@@ -224,15 +224,15 @@ func (c *clerk) settle(q *question, a *asked) {
 
 // rule is a limit that keys have: that of a policy, or of one of its overrides.
 type rule struct {
-	limit    weir.Limit
-	keyed    *weir.KeyedLimit
+	limit    engine.Limit
+	keyed    *engine.KeyedLimit
 	account  *account
 	override bool
 	interval time.Duration // that has at most the burst
 	reach
 }
 
-func newRule(e *weir.Engine, a *account, l weir.Limit, override bool) (*rule, error) {
+func newRule(e *engine.Engine, a *account, l engine.Limit, override bool) (*rule, error) {
 	keyed, err := e.Limit(a.policy.Name, l)
 	if err != nil {
 		return nil, err

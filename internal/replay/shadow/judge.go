@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/policy"
 )
@@ -17,18 +16,18 @@ import (
 // judge decides the requests in the order of the log, and hands them to the clerk. It
 // belongs to one goroutine, but for now, which the engine reads, and what routers share.
 type judge struct {
-	engine   *weir.Engine
+	engine   *engine.Engine
 	now      atomic.Int64 // the time of the engine's limits, Unix s
 	begun    bool
-	live     *admit.Live  // tells routers the limits of a key, on an engine of its own where nothing is taken
-	resolver *weir.Engine // that engine
+	live     *admit.Live    // tells routers the limits of a key, on an engine of its own where nothing is taken
+	resolver *engine.Engine // that engine
 	byName   map[string]*account
 	parts    parts
 	clerk    *clerk
 	retries  bool // somebody wants to know when a denied request may come again
 
-	checks   []weir.Check
-	verdicts []weir.Verdict
+	checks   []engine.Check
+	verdicts []engine.Verdict
 }
 
 func newJudge(o *Options) (j *judge, err error) {
@@ -38,13 +37,13 @@ func newJudge(o *Options) (j *judge, err error) {
 			err = errors.Join(err, j.close())
 		}
 	}()
-	if j.resolver, err = weir.New(weir.Config{Partitions: 1, Memory: resolverMemory, LimitMemory: resolverMemory}); err != nil {
+	if j.resolver, err = engine.New(engine.Config{Partitions: 1, Memory: resolverMemory, LimitMemory: resolverMemory}); err != nil {
 		return j, err
 	}
 	if j.live, err = admit.NewClusterLive(j.resolver, o.Policies, admit.Cluster{Whole: true}); err != nil {
 		return j, err
 	}
-	j.engine, err = weir.New(weir.Config{
+	j.engine, err = engine.New(engine.Config{
 		LimitMemory: o.LimitMemory,
 		Now:         func() time.Time { return time.Unix(j.now.Load(), 0) },
 	})
@@ -68,7 +67,7 @@ func newJudge(o *Options) (j *judge, err error) {
 const resolverMemory = 64 << 10
 
 func (j *judge) close() (err error) {
-	for _, e := range []*weir.Engine{j.engine, j.resolver} {
+	for _, e := range []*engine.Engine{j.engine, j.resolver} {
 		if e != nil {
 			err = errors.Join(err, e.Close())
 		}
@@ -110,7 +109,7 @@ func (j *judge) line(p *part, a *asked, routes []*route) error {
 	if err == nil {
 		return nil
 	}
-	var refused *weir.Error
+	var refused *engine.Error
 	if !errors.As(err, &refused) {
 		return err
 	}
@@ -148,13 +147,13 @@ func (p *part) ask(c *check, from int) {
 
 // decideOrBan is decide, but for keys that a policy bans after they were over (deny_for): nothing is taken while one is.
 func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err error) {
-	side, banned := side.Of(j.engine), false
+	banned := false
 	for i := range asked {
 		q := &asked[i]
 		if !q.rule.account.bans() {
 			continue
 		}
-		if left := side.Banned(q.rule.account.policy.Name, q.key); left > 0 {
+		if left := j.engine.Banned(q.rule.account.policy.Name, q.key); left > 0 {
 			banned, q.denied, q.retry = true, n, left
 		}
 	}
@@ -170,7 +169,7 @@ func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err er
 			continue
 		}
 		p := &q.rule.account.policy
-		if err := side.Ban(p.Name, q.key, p.DenyFor); err != nil {
+		if err := j.engine.Ban(p.Name, q.key, p.DenyFor); err != nil {
 			return admitted, err
 		}
 		q.retry = max(q.retry, p.DenyFor)
@@ -257,8 +256,8 @@ func (j *judge) prepare(asked []question, need func(*question) uint64) {
 	j.checks, j.verdicts = j.checks[:0], j.verdicts[:0]
 	for i := range asked {
 		q := &asked[i]
-		j.checks = append(j.checks, weir.Check{Limit: q.rule.keyed, Key: q.key, N: need(q), Shadow: q.rule.account.shadow})
-		j.verdicts = append(j.verdicts, weir.Verdict{})
+		j.checks = append(j.checks, engine.Check{Limit: q.rule.keyed, Key: q.key, N: need(q), Shadow: q.rule.account.shadow})
+		j.verdicts = append(j.verdicts, engine.Verdict{})
 	}
 }
 

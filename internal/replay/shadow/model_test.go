@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -23,12 +23,12 @@ type ask struct {
 // modelLimit is a policy: for keys with a prefix, counted by themselves.
 type modelLimit struct {
 	name, prefix string
-	limit        weir.Limit // the burst filled in
-	overrides    map[string]weir.Limit
+	limit        engine.Limit // the burst filled in
+	overrides    map[string]engine.Limit
 	shadow       bool
 }
 
-func (m *modelLimit) of(key string) weir.Limit {
+func (m *modelLimit) of(key string) engine.Limit {
 	if l, ok := m.overrides[key]; ok {
 		return l
 	}
@@ -129,7 +129,7 @@ func (m *model) request(keys []string, denials map[[2]string]int) {
 }
 
 // admits is what each algorithm promises, in words of its documentation.
-func admits(l weir.Limit, admitted []int64, at int64) bool {
+func admits(l engine.Limit, admitted []int64, at int64) bool {
 	s := int64(time.Second)
 	interval := up(int64(l.Per)*int64(l.Burst), int64(l.N))
 	now := at * s
@@ -182,7 +182,7 @@ func (m *model) alone(l *modelLimit, n, burst uint64) (denied int) {
 }
 
 // peak is the most of the times that lie in an interval, and the first end of such a one.
-func peak(times []int64, l weir.Limit) (most int, at int64) {
+func peak(times []int64, l engine.Limit) (most int, at int64) {
 	interval := up(int64(l.Per)*int64(l.Burst), int64(l.N))
 	for _, end := range times {
 		n := 0
@@ -200,7 +200,7 @@ func peak(times []int64, l weir.Limit) (most int, at int64) {
 
 // stretch is the longest time of denials that are each within an interval of the one
 // before.
-func stretch(denied []int64, l weir.Limit) (longest int64) {
+func stretch(denied []int64, l engine.Limit) (longest int64) {
 	interval := up(int64(l.Per)*int64(l.Burst), int64(l.N)*int64(time.Second))
 	from := 0
 	for i := range denied {
@@ -215,7 +215,7 @@ func stretch(denied []int64, l weir.Limit) (longest int64) {
 // worstMinute is the most times in 60 seconds, and the first end of such.
 func worstMinute(times []int64) (most int, at int64) {
 	slices.Sort(times)
-	return peak(times, weir.Limit{N: 1, Per: time.Minute, Burst: 1})
+	return peak(times, engine.Limit{N: 1, Per: time.Minute, Burst: 1})
 }
 
 // mostDenied lists keys as the report does.

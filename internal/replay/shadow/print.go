@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -251,8 +251,8 @@ func (c *clerk) approximate(o *Options) (said []string) {
 	}
 	if c.undecided > 0 {
 		text := fmt.Sprintf("%s could not be decided, the first one because: %v", units.Plural(c.undecided, "request"), c.problem)
-		var refused *weir.Error
-		if errors.As(c.problem, &refused) && refused.Code == weir.CodeOverloaded {
+		var refused *engine.Error
+		if errors.As(c.problem, &refused) && refused.Code == engine.CodeOverloaded {
 			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
 				units.Plural(c.undecided, "request"), units.FormatSize(o.LimitMemory))
 		}

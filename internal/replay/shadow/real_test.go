@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Real logs against the model, where these are.
@@ -20,8 +20,8 @@ func TestTruthOfRealLogs(t *testing.T) {
 		return
 	}
 	limits := []modelLimit{
-		{name: "address", prefix: "ip:", limit: weir.Limit{N: 10, Per: time.Minute, Burst: 10}},
-		{name: "page", prefix: "url:", limit: weir.Limit{N: 250, Per: time.Hour, Burst: 250}},
+		{name: "address", prefix: "ip:", limit: engine.Limit{N: 10, Per: time.Minute, Burst: 10}},
+		{name: "page", prefix: "url:", limit: engine.Limit{N: 250, Per: time.Hour, Burst: 250}},
 	}
 	for _, file := range []string{"nasa_aug95_head.log.gz", "elastic_apache.log.gz"} {
 		t.Run(file, func(t *testing.T) {
@@ -60,7 +60,7 @@ func readLog(t *testing.T, name string) (log []ask) {
 		if end := strings.Index(request, `" `); end >= 0 { // the combined format goes on
 			request = request[:end]
 		}
-		if words := strings.Fields(request); len(words) > 1 && len("url:"+words[1]) <= weir.MaxKeyBytes {
+		if words := strings.Fields(request); len(words) > 1 && len("url:"+words[1]) <= engine.MaxKeyBytes {
 			a.keys = append(a.keys, "url:"+words[1])
 		}
 		log = append(log, a)

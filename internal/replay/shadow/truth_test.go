@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
@@ -48,22 +48,22 @@ func madeUp(seed uint64, lines int, weighted bool) (log []ask) {
 }
 
 var testLimits = map[string][]modelLimit{
-	"one": {{name: "ip", prefix: "ip:", limit: weir.Limit{N: 5, Per: time.Minute, Burst: 5}}},
+	"one": {{name: "ip", prefix: "ip:", limit: engine.Limit{N: 5, Per: time.Minute, Burst: 5}}},
 	"large window and override": {
-		{name: "ip", prefix: "ip:", limit: weir.Limit{N: 40, Per: time.Minute, Burst: 40}, overrides: map[string]weir.Limit{"ip:10.0.0.1": {N: 3, Per: time.Minute, Burst: 3}}},
+		{name: "ip", prefix: "ip:", limit: engine.Limit{N: 40, Per: time.Minute, Burst: 40}, overrides: map[string]engine.Limit{"ip:10.0.0.1": {N: 3, Per: time.Minute, Burst: 3}}},
 	},
-	"never reached": {{name: "ip", prefix: "ip:", limit: weir.Limit{N: 100_000, Per: time.Minute, Burst: 100_000}}},
-	"fixed":         {{name: "ip", prefix: "ip:", limit: weir.Limit{N: 12, Per: time.Minute, Burst: 12, Algorithm: limit.Fixed}}},
-	"gcra":          {{name: "ip", prefix: "ip:", limit: weir.Limit{N: 30, Per: time.Minute, Burst: 10, Algorithm: limit.GCRA}}},
-	"burst":         {{name: "ip", prefix: "ip:", limit: weir.Limit{N: 12, Per: time.Minute, Burst: 4}}},
+	"never reached": {{name: "ip", prefix: "ip:", limit: engine.Limit{N: 100_000, Per: time.Minute, Burst: 100_000}}},
+	"fixed":         {{name: "ip", prefix: "ip:", limit: engine.Limit{N: 12, Per: time.Minute, Burst: 12, Algorithm: limit.Fixed}}},
+	"gcra":          {{name: "ip", prefix: "ip:", limit: engine.Limit{N: 30, Per: time.Minute, Burst: 10, Algorithm: limit.GCRA}}},
+	"burst":         {{name: "ip", prefix: "ip:", limit: engine.Limit{N: 12, Per: time.Minute, Burst: 4}}},
 	"all or none": {
-		{name: "ip", prefix: "ip:", limit: weir.Limit{N: 25, Per: 90 * time.Second, Burst: 25}},
-		{name: "url", prefix: "url:", limit: weir.Limit{N: 30, Per: time.Minute, Burst: 30, Algorithm: limit.GCRA}},
-		{name: "url0", prefix: "url:/0", limit: weir.Limit{N: 10, Per: 30 * time.Second, Burst: 10}},
+		{name: "ip", prefix: "ip:", limit: engine.Limit{N: 25, Per: 90 * time.Second, Burst: 25}},
+		{name: "url", prefix: "url:", limit: engine.Limit{N: 30, Per: time.Minute, Burst: 30, Algorithm: limit.GCRA}},
+		{name: "url0", prefix: "url:/0", limit: engine.Limit{N: 10, Per: 30 * time.Second, Burst: 10}},
 	},
 	"shadow": {
-		{name: "ip", prefix: "ip:", limit: weir.Limit{N: 10, Per: time.Minute, Burst: 10}, shadow: true},
-		{name: "url", prefix: "url:", limit: weir.Limit{N: 30, Per: time.Minute, Burst: 30}},
+		{name: "ip", prefix: "ip:", limit: engine.Limit{N: 10, Per: time.Minute, Burst: 10}, shadow: true},
+		{name: "url", prefix: "url:", limit: engine.Limit{N: 30, Per: time.Minute, Burst: 30}},
 	},
 }
 

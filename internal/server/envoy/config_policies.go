@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
 	weirlimit "github.com/weir-counter/weir/limit"
@@ -212,18 +212,18 @@ func patternOf(domain string, path []ConfigStep) (keys, by string, ok bool) {
 // LimitKey is the key that is counted of a request's descriptor: DOMAIN:KEY=VALUE:KEY=VALUE. In its parts
 // the characters % : / are %25 %3A %2F, and = in a key is %3D, so that no two descriptors have one key, and a
 // {name} of a policy takes one value. An entry without a value is its key alone. A key that would be
-// longer than weir.MaxKeyBytes ends in %~ and a hash of the whole.
+// longer than engine.MaxKeyBytes ends in %~ and a hash of the whole.
 func LimitKey(domain string, entries []ConfigEntry) string {
 	size := len(domain)
 	for _, e := range entries {
 		size += 2 + len(e.Key) + len(e.Value)
 	}
-	b := make([]byte, 0, min(size+16, 4*weir.MaxKeyBytes))
+	b := make([]byte, 0, min(size+16, 4*engine.MaxKeyBytes))
 	b = appendEscaped(b, domain, false)
 	for _, e := range entries {
 		b = appendEntry(append(b, ':'), e.Key, e.Value)
 	}
-	return string(shorten(b, weir.MaxKeyBytes))
+	return string(shorten(b, engine.MaxKeyBytes))
 }
 
 func appendEntry(b []byte, key, value string) []byte {

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
@@ -293,7 +293,7 @@ func kindText(n *yaml.Node) string {
 func rlsconfigShort(s string) string { return units.Clip(s, 60) }
 
 // maxValuesBytes is the room for Values in a key that decisions are counted under: limit:NAME:shadow_denied:VALUES.
-const maxValuesBytes = weir.MaxKeyBytes - len(admit.HitPrefix) - maxNameBytes - len(":shadow_denied:")
+const maxValuesBytes = engine.MaxKeyBytes - len(admit.HitPrefix) - maxNameBytes - len(":shadow_denied:")
 
 // CountsValues tells whether decisions are counted by values too: Values says by which.
 func (l *ConfigLimit) CountsValues() bool {

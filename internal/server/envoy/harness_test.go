@@ -15,8 +15,8 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/policy"
@@ -33,7 +33,7 @@ var start = time.Unix(1_769_860_800, 0)
 type testServer struct {
 	testing.TB
 	*Server
-	engine *weir.Engine
+	engine *engine.Engine
 	now    *atomic.Int64  // nanoseconds after start, of limits too
 	dir    string         // of the limits
 	tokens *access.Tokens // of locked
@@ -57,7 +57,7 @@ func newTestServer(t testing.TB, o options) *testServer {
 	t.Helper()
 	s := &testServer{TB: t, now: new(atomic.Int64), dir: t.TempDir()}
 	var err error
-	s.engine, err = weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(s.now.Load())) }})
+	s.engine, err = engine.New(engine.Config{Now: func() time.Time { return start.Add(time.Duration(s.now.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}

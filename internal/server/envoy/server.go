@@ -69,7 +69,7 @@ const (
 	pingsApart = 5 * time.Second
 )
 
-// New returns a Server for of that does not listen yet, with its limits read. It fails with a *weir.Error of
+// New returns a Server for of that does not listen yet, with its limits read. It fails with a *engine.Error of
 // CodeInvalidConfig that names the field at fault, or with all that is wrong with the limits.
 func New(of *service.Service, cfg Config) (*Server, error) {
 	cfg = cfg.WithDefaults()
@@ -284,7 +284,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what
 // it may be. New does the same, and reads Limits.
 func (c Config) Validate() error {
 	c = c.WithDefaults()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 )
@@ -62,7 +62,7 @@ func naiveAllow(body []byte) (requests []admit.Request, peek bool, err error) {
 		return []admit.Request{one}, peek, err
 	}
 	var elements []json.RawMessage
-	if json.Unmarshal(checks, &elements) != nil || len(elements) < 1 || len(elements) > weir.MaxChecks || top["key"] != nil || top["limit"] != nil || top["n"] != nil || top["costs"] != nil {
+	if json.Unmarshal(checks, &elements) != nil || len(elements) < 1 || len(elements) > engine.MaxChecks || top["key"] != nil || top["limit"] != nil || top["n"] != nil || top["costs"] != nil {
 		return nil, false, errNaive
 	}
 	for _, element := range elements {
@@ -85,7 +85,7 @@ func naiveCheck(of map[string]json.RawMessage) (r admit.Request, err error) {
 		return r, errNaive
 	}
 	err = errors.Join(json.Unmarshal(of["key"], &r.Key), naiveNumber(of["n"], &r.N, 0))
-	if err != nil || r.Key == "" || len(r.Key) > weir.MaxKeyBytes {
+	if err != nil || r.Key == "" || len(r.Key) > engine.MaxKeyBytes {
 		return r, errNaive
 	}
 	if raw := of["costs"]; raw != nil {
@@ -126,8 +126,8 @@ func naiveCosts(raw json.RawMessage) ([]admit.Cost, error) {
 	return costs, nil
 }
 
-func naiveInline(raw json.RawMessage) (*weir.Limit, string, error) {
-	var l weir.Limit
+func naiveInline(raw json.RawMessage) (*engine.Limit, string, error) {
+	var l engine.Limit
 	var name string
 	of, err := naiveObject(raw, inlineMembers)
 	if err != nil || of["n"] == nil || string(of["n"]) == "null" || of["per"] == nil || string(of["burst"]) == "null" {

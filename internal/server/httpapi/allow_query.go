@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
@@ -97,7 +97,7 @@ func limitOf(q url.Values) ([]admit.Request, error) {
 	case len(keys) == 0:
 		return nil, NewProblem(api.CodeMissingKey, "key", "key is missing: name the key that is limited")
 	case len(keys) > maxQueryKeys:
-		return nil, NewProblem(api.CodeInvalidCount, "key", fmt.Sprintf("there are %d keys: at most %d in a URL, and %d by POST /v1/allow", len(keys), maxQueryKeys, weir.MaxChecks))
+		return nil, NewProblem(api.CodeInvalidCount, "key", fmt.Sprintf("there are %d keys: at most %d in a URL, and %d by POST /v1/allow", len(keys), maxQueryKeys, engine.MaxChecks))
 	}
 	one := admit.Request{N: 1, Limit: q.Get("limit")}
 	var err error
@@ -147,8 +147,8 @@ func costsOf(values []string) ([]admit.Cost, error) {
 }
 
 // inlineOf reads a limit that the request brings along.
-func inlineOf(q url.Values) (*weir.Limit, error) {
-	l := new(weir.Limit)
+func inlineOf(q url.Values) (*engine.Limit, error) {
+	l := new(engine.Limit)
 	var err error
 	if l.N, err = numberOf(q, "limit", 1); err != nil {
 		return nil, err

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // GET answers as POST does.
 func TestAllowQuery(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for _, test := range []struct{ query, body string }{
 		{"key=a&limit=2&per=1m", `{"key":"b","limit":{"n":2,"per":"1m"}}`},
 		{"key=a&limit=2&per=60", `{"key":"b","limit":{"n":2,"per":"1m"}}`},
@@ -50,7 +50,7 @@ func TestAllowQueryCosts(t *testing.T) {
 
 // A browser that does not say for which page it asks takes nothing.
 func TestAllowQueryAndPages(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
 	const door, browser = "GET /v1/allow?key=a&limit=1&per=1m&peek=true", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 	for name, headers := range map[string][]string{
 		"typed by the user": {"User-Agent", browser, "Sec-Fetch-Site", "none"},

@@ -18,9 +18,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
@@ -50,11 +50,11 @@ const testPolicies = `limits:
 func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.Duration)) {
 	t.Helper()
 	var after atomic.Int64 // ns since start
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(after.Load())) }})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return start.Add(time.Duration(after.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
+	t.Cleanup(func() { e.Close() })
 	path := filepath.Join(t.TempDir(), "policies.yaml")
 	if err := os.WriteFile(path, []byte(policies), 0o600); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := admit.NewLive(engine, set)
+	live, err := admit.NewLive(e, set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.D
 		cancel()
 		ended()
 	})
-	return serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, PolicyFile: file}}), func(d time.Duration) { after.Add(int64(d)) }
+	return serveTestAPI(t, e, options{Backend: service.Backend{Policies: live, PolicyFile: file}}), func(d time.Duration) { after.Add(int64(d)) }
 }
 
 func (a *testAPI) allow(body string) reply {
@@ -143,7 +143,7 @@ func TestAllow(t *testing.T) {
 // What is wrong with a request takes nothing, and says what to do.
 func TestAllowRefuses(t *testing.T) {
 	a, _ := newLimitAPI(t, testPolicies)
-	many := `{"key":"a"}` + strings.Repeat(`,{"key":"a"}`, weir.MaxChecks)
+	many := `{"key":"a"}` + strings.Repeat(`,{"key":"a"}`, engine.MaxChecks)
 	for _, test := range []struct {
 		body   string
 		status int
@@ -347,7 +347,7 @@ func TestLimits(t *testing.T) {
 
 // A full memory of limits refuses, and grants nobody a fresh allowance.
 func TestLimitMemory(t *testing.T) {
-	a := newTestAPI(t, weir.Config{LimitMemory: 64 << 10}, options{})
+	a := newTestAPI(t, engine.Config{LimitMemory: 64 << 10}, options{})
 	var full reply
 	for i := range 2000 {
 		full = a.allow(`{"key":"u` + strings.Repeat("x", 100) + string(rune('a'+i%26)) + time.Duration(i).String() + `","limit":{"n":1,"per":"1h"}}`)
@@ -364,12 +364,12 @@ func TestLimitMemory(t *testing.T) {
 // Decisions of many requests at once are never more than the burst.
 func TestAllowAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := weir.New(weir.Config{})
+		e, err := engine.New(engine.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer engine.Close()
-		s, err := newServer(engine, options{})
+		defer e.Close()
+		s, err := newServer(e, options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/query"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/policy"
 )
 
 // elsewhere answers for an engine of another node. fail is what it says instead.
 type elsewhere struct {
-	engine *weir.Engine
+	engine *engine.Engine
 	fail   error
 	asked  chan<- []api.CountQuestion
 	upTo   uint64 // of the last question
@@ -26,7 +26,7 @@ type elsewhere struct {
 
 var elsewhereFresh = api.Freshness{AsOf: api.Time{Time: time.Unix(1_700_000_000, 0)}, Late: []api.Late{{Node: "far", Since: api.Time{Time: time.Unix(1_600_000_000, 0)}}}}
 
-func (e *elsewhere) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) (_ []weir.Count, _ api.Freshness, _ error) {
+func (e *elsewhere) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []engine.Count) (_ []engine.Count, _ api.Freshness, _ error) {
 	e.upTo = upTo
 	if e.asked != nil {
 		e.asked <- questions
@@ -43,13 +43,13 @@ func (e *elsewhere) Counts(ctx context.Context, upTo uint64, questions []api.Cou
 	return counts, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Series(_ context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
+func (e *elsewhere) Series(_ context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error) {
 	e.upTo = upTo
 	points, _ := e.engine.Series(key, from, to, step)
 	return points, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Top(_ context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
+func (e *elsewhere) Top(_ context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error) {
 	e.upTo = upTo
 	keys, _ := e.engine.Top(at, w, n, prefix)
 	return keys, elsewhereFresh, e.fail
@@ -71,7 +71,7 @@ func (e *elsewhere) Delete(_ context.Context, key string) (bool, error) {
 // newElsewhereAPI is a server whose engine has nothing: another one has three hits
 // of a.
 func newElsewhereAPI(t *testing.T, cfg options) (*testAPI, *elsewhere) {
-	far, err := weir.New(weir.Config{Now: func() time.Time { return start }})
+	far, err := engine.New(engine.Config{Now: func() time.Time { return start }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func newElsewhereAPI(t *testing.T, cfg options) (*testAPI, *elsewhere) {
 	}
 	answers := &elsewhere{engine: far}
 	cfg.Backend.Answers, cfg.Backend.Cluster = answers, fixedCluster{now: start}
-	return newTestAPI(t, weir.Config{}, cfg), answers
+	return newTestAPI(t, engine.Config{}, cfg), answers
 }
 
 // Every question about keys is answered by Answers, with the freshness of the answer
@@ -125,12 +125,12 @@ func TestLimitsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return start }})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return start }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1"})
+	t.Cleanup(func() { e.Close() })
+	live, err := admit.NewClusterLive(e, set, admit.Cluster{Node: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestLimitsOfOthers(t *testing.T) {
 	if err := live.Take([]admit.Request{{Key: "k", N: 3}}, &d); err != nil {
 		t.Fatal(err)
 	}
-	answers.fail = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
+	answers.fail = &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
 	if r := a.get("/v1/limits/l/keys"); r.status != http.StatusOK || !strings.Contains(r.body, `"keys":[{"key":"k","used":3,"burst":9,`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -153,7 +153,7 @@ func TestLimitsOfOthers(t *testing.T) {
 
 func TestNobodyHoldsTheKey(t *testing.T) {
 	a, answers := newElsewhereAPI(t, options{})
-	answers.fail = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
+	answers.fail = &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
 	for _, path := range []string{"/v1/count?key=a", "/v1/rate?key=a", "/v1/series?key=a", "/v1/top", "/v1/keys", "DELETE"} {
 		method := http.MethodGet
 		if path == "DELETE" {

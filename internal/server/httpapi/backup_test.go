@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -43,11 +43,11 @@ func (half) Backup(_ context.Context, w io.Writer) error {
 }
 
 func TestBackupFails(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.wantProblem(a.get("/v1/backup"), api.CodeEphemeral, 409)
-	a = newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: stuck{}}})
+	a = newTestAPI(t, engine.Config{}, options{Backend: service.Backend{Journal: stuck{}}})
 	a.wantProblem(a.get("/v1/backup"), api.CodeStopping, 503)
-	a = newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: half{}}})
+	a = newTestAPI(t, engine.Config{}, options{Backend: service.Backend{Journal: half{}}})
 	resp, err := http.Get(a.url + "/v1/backup")
 	if err != nil {
 		t.Fatal(err)

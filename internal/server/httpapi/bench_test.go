@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/policy"
 )
@@ -20,13 +20,13 @@ const batchLines = 1000
 
 func benchServer(b *testing.B) *Server {
 	b.Helper()
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { engine.Close() })
+	b.Cleanup(func() { e.Close() })
 	quietly := slog.New(slog.DiscardHandler)
-	s, err := newServer(engine, options{Service: service.Config{Logger: quietly}, HTTP: Config{Addr: "127.0.0.1:0", Logger: quietly}})
+	s, err := newServer(e, options{Service: service.Config{Logger: quietly}, HTTP: Config{Addr: "127.0.0.1:0", Logger: quietly}})
 	if err != nil {
 		b.Fatal(err)
 	}

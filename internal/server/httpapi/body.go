@@ -14,8 +14,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -290,8 +290,8 @@ func ReadKey(values []string) (string, *api.Error) {
 		ok = false
 	}
 	control := func(r rune) bool { return r < ' ' || r > '~' }
-	if !ok || key == "" || len(key) > weir.MaxOnceKeyBytes || slices.ContainsFunc([]rune(key), control) {
-		return "", fail(api.CodeInvalidIdempotencyKey, IdempotencyKey, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
+	if !ok || key == "" || len(key) > engine.MaxOnceKeyBytes || slices.ContainsFunc([]rune(key), control) {
+		return "", fail(api.CodeInvalidIdempotencyKey, IdempotencyKey, "send one Idempotency-Key of 1 to "+strconv.Itoa(engine.MaxOnceKeyBytes)+
 			` ASCII characters, such as a UUID; one with a space or any of ",;\ stands in "quotes"`)
 	}
 	return key, nil

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
@@ -25,13 +25,13 @@ type AllowParser struct {
 	Requests []admit.Request // of the body that was read last
 	Peek     bool            // it asks only
 	costs    []admit.Cost    // those of Requests are parts of it
-	inline   []weir.Limit    // those of Requests point here: it is never grown
+	inline   []engine.Limit  // those of Requests point here: it is never grown
 	within   string          // of the element that is read, "checks[1].", for messages
 }
 
 // NewAllowParser returns one without a body.
 func NewAllowParser() AllowParser {
-	return AllowParser{inline: make([]weir.Limit, 0, weir.MaxChecks+1)}
+	return AllowParser{inline: make([]engine.Limit, 0, engine.MaxChecks+1)}
 }
 
 // The members of each object, in the order of what reads them.
@@ -102,8 +102,8 @@ func (p *AllowParser) checks() *api.Error {
 		if len(p.Requests) > 0 && !s.token(',') {
 			return p.notJSON()
 		}
-		if len(p.Requests) == weir.MaxChecks {
-			return fail(api.CodeInvalidCount, "checks", fmt.Sprintf("there are more than %d checks: ask for fewer at once", weir.MaxChecks))
+		if len(p.Requests) == engine.MaxChecks {
+			return fail(api.CodeInvalidCount, "checks", fmt.Sprintf("there are more than %d checks: ask for fewer at once", engine.MaxChecks))
 		}
 		p.within = "checks[" + strconv.Itoa(len(p.Requests)) + "]."
 		one := admit.Request{N: 1}
@@ -317,7 +317,7 @@ func (p *AllowParser) notJSON() *api.Error {
 
 // readInline reads a limit that the request brings along.
 func (p *AllowParser) readInline(r *admit.Request) *api.Error {
-	p.inline = append(p.inline, weir.Limit{})
+	p.inline = append(p.inline, engine.Limit{})
 	l := &p.inline[len(p.inline)-1]
 	outer := p.within
 	p.within += "limit."
@@ -344,7 +344,7 @@ func (p *AllowParser) readInline(r *admit.Request) *api.Error {
 }
 
 // readPer reads a duration, as text or in seconds.
-func (p *AllowParser) readPer(l *weir.Limit) (failure *api.Error) {
+func (p *AllowParser) readPer(l *engine.Limit) (failure *api.Error) {
 	text, ok := p.scanner.number()
 	if !ok {
 		text, ok = p.scanner.str(&p.scratch)
@@ -360,7 +360,7 @@ func (p *AllowParser) readPer(l *weir.Limit) (failure *api.Error) {
 	return nil
 }
 
-func (p *AllowParser) readAlgorithm(l *weir.Limit) *api.Error {
+func (p *AllowParser) readAlgorithm(l *engine.Limit) *api.Error {
 	word, ok := p.scanner.str(&p.scratch)
 	if !ok {
 		return p.wrong(api.CodeInvalidLimit, "algorithm", "it must be window, fixed or gcra")

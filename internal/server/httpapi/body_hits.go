@@ -9,8 +9,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -47,7 +47,7 @@ type reader struct {
 	now     time.Time // for hits of a block without a time; zero: there was none yet
 	records [block]record
 	keys    [block]string // of the records, "" of those that are no hit
-	hits    []weir.Expected
+	hits    []engine.Expected
 	used    int // of records, and so of keys, at most
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -37,7 +37,7 @@ func compress(t *testing.T, encoding string, plain []byte) string {
 }
 
 func TestCompressedBodies(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBodyBytes: 1 << 20}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{MaxBodyBytes: 1 << 20}})
 	// Twice each: the second goes through a decoder from the pool.
 	for _, encoding := range []string{"gzip", "zstd", "GZIP", "x-gzip", "zstd", "gzip"} {
 		body := compress(t, strings.ToLower(encoding), []byte(strings.Repeat("a 2\n", 10_000)))
@@ -58,7 +58,7 @@ func TestCompressedBodies(t *testing.T) {
 func TestBrokenCompression(t *testing.T) {
 	for _, encoding := range []string{"gzip", "zstd"} {
 		t.Run(encoding, func(t *testing.T) {
-			a := newTestAPI(t, weir.Config{}, options{})
+			a := newTestAPI(t, engine.Config{}, options{})
 			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "not compressed", "Content-Encoding", encoding), api.CodeBodyBroken, 400)
 			if r := a.do(http.MethodPost, "/v1/hits", "text/plain", "not compressed", "Content-Encoding", encoding); !strings.Contains(r.body, "the body is not "+encoding) {
 				t.Error(r.body)
@@ -74,7 +74,7 @@ func TestBrokenCompression(t *testing.T) {
 
 func TestBodyTooLarge(t *testing.T) {
 	const limit = 100_000
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBodyBytes: limit}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{MaxBodyBytes: limit}})
 	line := "a 1 1769860800\n"
 	fits, over := strings.Repeat(line, limit/len(line)), strings.Repeat(line, limit/len(line)+1)
 
@@ -107,7 +107,7 @@ func TestBodyTooLarge(t *testing.T) {
 }
 
 func TestBomb(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBodyBytes: 1 << 20}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{MaxBodyBytes: 1 << 20}})
 	bomb := bytes.Repeat([]byte{'x'}, 64<<20)
 	for _, encoding := range []string{"gzip", "zstd"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain", compress(t, encoding, bomb), "Content-Encoding", encoding)
@@ -116,7 +116,7 @@ func TestBomb(t *testing.T) {
 }
 
 func TestZstdWindow(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for window, want := range map[int]int{8 << 20: 200, 16 << 20: 413} {
 		var b bytes.Buffer
 		z, err := zstd.NewWriter(&b, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
@@ -138,7 +138,7 @@ func TestZstdWindow(t *testing.T) {
 
 // Of a body that is cut off nothing is counted, so that it can be sent again.
 func TestCutBody(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestCutBody(t *testing.T) {
 // A client that stops sending is answered, and nothing is counted.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", ReadTimeout: 2 * time.Second, ReadHeaderTimeout: 2 * time.Second}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", ReadTimeout: 2 * time.Second, ReadHeaderTimeout: 2 * time.Second}})
 	addr, _ := a.run()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 	_ "time/tzdata" // the zones, on machines without them
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -16,8 +16,8 @@ import (
 func TestCalendarAnswers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 27, 22, 30, 0, 0, time.UTC)
-	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return now }}, "limits:\n- {name: plan, keys: \"api:*\", limit: 2, per: month, anchor: 30, tz: Europe/Berlin}\n")
-	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live}})
+	e, live := policyEngine(t, engine.Config{Now: func() time.Time { return now }}, "limits:\n- {name: plan, keys: \"api:*\", limit: 2, per: month, anchor: 30, tz: Europe/Berlin}\n")
+	a := serveTestAPI(t, e, options{Backend: service.Backend{Policies: live}})
 	for range 2 {
 		r := a.allow(`{"key":"api:1"}`)
 		if r.status != http.StatusOK || !strings.Contains(r.body, `"calendar":"month from day 30, Europe/Berlin"`) || !strings.Contains(r.body, `"reset_s":1800}`) {

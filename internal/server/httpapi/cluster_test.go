@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/ingest"
 )
@@ -99,7 +99,7 @@ func (j stillJournal) Alarms() []api.Alarm {
 
 func newClusterAPI(t *testing.T, j stillJournal) *testAPI {
 	j.cluster = fixedCluster{now: time.Now()}
-	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{
+	return newTestAPI(t, engine.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{
 		Journal: j, Cluster: j.cluster, Figures: []func() any{func() any { return durable.Stats{Failing: j.failing, Revivals: 2, Retained: 5} }},
 	}})
 }
@@ -158,7 +158,7 @@ func TestClusterAnswer(t *testing.T) {
 	if n := got.Nodes[3]; n.SkewS == nil || *n.SkewS != 0.25 || n.LagS < 1 {
 		t.Errorf("n4: %+v", n)
 	}
-	alone := newTestAPI(t, weir.Config{}, options{})
+	alone := newTestAPI(t, engine.Config{}, options{})
 	if r := alone.get("/v1/cluster"); r.status != http.StatusOK || !strings.Contains(r.body, `"mode":"ephemeral"`) || !strings.Contains(r.body, `"nodes":[]`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -202,7 +202,7 @@ func TestRemoveNode(t *testing.T) {
 	a.wantProblem(remove("n4"), api.CodeNodeHere, http.StatusConflict)
 	a.wantProblem(remove("n5"), api.CodeNotRemoved, http.StatusServiceUnavailable)
 	a.wantProblem(remove("n6"), api.CodeUnknownNode, http.StatusNotFound)
-	alone := newTestAPI(t, weir.Config{}, options{})
+	alone := newTestAPI(t, engine.Config{}, options{})
 	alone.wantProblem(alone.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), api.CodeNoCluster, http.StatusConflict)
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/settings"
 )
@@ -90,7 +90,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field
 // outside what it may be, for a Server of a service with DurableTimeout durable. New does the
 // same: this is for code that opens other things before it.
 func (c Config) Validate(durable time.Duration) error {
@@ -129,8 +129,8 @@ func checkMetricsKeys(prefixes []string) error {
 		return settings.Invalid("MetricsKeys", fmt.Sprintf("%d prefixes: %d at most", len(prefixes), maxMetricsKeys))
 	}
 	for _, prefix := range prefixes {
-		if prefix == "" || len(prefix) > weir.MaxKeyBytes || !utf8.ValidString(prefix) {
-			return settings.Invalid("MetricsKeys", fmt.Sprintf("%q is no beginning of keys: write 1 to %d bytes of UTF-8, such as url:", request.Clip(prefix), weir.MaxKeyBytes))
+		if prefix == "" || len(prefix) > engine.MaxKeyBytes || !utf8.ValidString(prefix) {
+			return settings.Invalid("MetricsKeys", fmt.Sprintf("%q is no beginning of keys: write 1 to %d bytes of UTF-8, such as url:", request.Clip(prefix), engine.MaxKeyBytes))
 		}
 	}
 	return nil

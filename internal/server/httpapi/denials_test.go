@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/policy"
@@ -42,8 +42,8 @@ func answerOf[T any](t *testing.T, r reply) (answer T) {
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	now := start
-	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return now }}, "limits:\n  - {name: login, keys: \"login:{user}:*\", by: \"login:{user}\", limit: 2, per: 1m}\n")
-	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live}})
+	e, live := policyEngine(t, engine.Config{Now: func() time.Time { return now }}, "limits:\n  - {name: login, keys: \"login:{user}:*\", by: \"login:{user}\", limit: 2, per: 1m}\n")
+	a := serveTestAPI(t, e, options{Backend: service.Backend{Policies: live}})
 	for _, at := range []time.Duration{0, 10 * time.Second} {
 		now = start.Add(at)
 		if r := a.allow(`{"key":"login:bob:10.0.0.1"}`); r.status != 200 || r.header.Get("Weir-Denial") != "" || strings.Contains(r.body, "denial") {
@@ -89,7 +89,7 @@ func TestWhy(t *testing.T) {
 // An ID that newer denials pushed out is told apart from one that never was, and one key pushes out its own.
 func TestDenialsThatAreGone(t *testing.T) {
 	t.Parallel()
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	deny := func(key string) string {
 		body := `{"key":"` + key + `","limit":{"n":1,"per":"1m"}}`
 		a.allow(body)
@@ -131,7 +131,7 @@ func TestDenialsThatAreGone(t *testing.T) {
 // In a cluster an ID names the node that keeps it, and other nodes say so.
 func TestDenialsOfNodes(t *testing.T) {
 	t.Parallel()
-	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Node: "n-1"}})
+	a := newTestAPI(t, engine.Config{}, options{Backend: service.Backend{Node: "n-1"}})
 	a.allow(`{"key":"a","limit":{"n":1,"per":"1m"}}`)
 	id := a.allow(`{"key":"a","limit":{"n":1,"per":"1m"}}`).header.Get("Weir-Denial")
 	if why := answerOf[api.DenialAnswer](t, a.get("/v1/denials/"+id)); why.Node != "n-1" || !why.Limits[0].Inline || !strings.HasPrefix(id, "n-1-") {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	internalbackup "github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -23,22 +23,22 @@ import (
 // process does; it is called at the end of the test if not before.
 func newDurableAPI(t *testing.T, dir string) (a *testAPI, stop func()) {
 	t.Helper()
-	engineCfg := weir.Config{Gather: true, Partitions: 4, Now: func() time.Time { return start }}
-	engine, err := weir.New(engineCfg)
+	engineCfg := engine.Config{Gather: true, Partitions: 4, Now: func() time.Time { return start }}
+	e, err := engine.New(engineCfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A plain hit would wait for long: what is on disk soon was asked to be.
-	j, err := durable.Open(t.Context(), engine, durable.Config{Dir: dir, FlushEvery: time.Minute}, nil)
+	j, err := durable.Open(t.Context(), e, durable.Config{Dir: dir, FlushEvery: time.Minute}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = serveTestAPI(t, engine, options{Backend: service.Backend{Journal: j, Figures: []func() any{func() any { return j.Stats() }}}, Service: service.Config{DurableTimeout: 45 * time.Second}})
+	a = serveTestAPI(t, e, options{Backend: service.Backend{Journal: j, Figures: []func() any{func() any { return j.Stats() }}}, Service: service.Config{DurableTimeout: 45 * time.Second}})
 	stop = sync.OnceFunc(func() {
 		if err := j.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		engine.Close()
+		e.Close()
 	})
 	t.Cleanup(stop)
 	return a, stop
@@ -112,7 +112,7 @@ func TestDurableParameter(t *testing.T) {
 }
 
 func TestEphemeral(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), api.CodeEphemeral, 409)
 	a.wantCount("a", 0)
 	if r := a.get("/v1/stats"); !strings.Contains(r.body, `"durable":false`) || strings.Contains(r.body, "journal") {
@@ -162,7 +162,7 @@ func (s *failing) Alarms() []api.Alarm {
 // counted, nor who waits already.
 func TestDurableWhileTheJournalFails(t *testing.T) {
 	disk := &failing{}
-	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Hour}, HTTP: Config{WriteTimeout: 2 * time.Hour}})
+	a := newTestAPI(t, engine.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Hour}, HTTP: Config{WriteTimeout: 2 * time.Hour}})
 	const path = "/v1/hits?durable=true"
 	waiting := make(chan reply)
 	go func() { waiting <- a.do(http.MethodPost, path, "text/plain", "a 5") }()
@@ -186,7 +186,7 @@ func TestDurableWhileTheJournalFails(t *testing.T) {
 func TestDurableWhileNodesElect(t *testing.T) {
 	disk := &failing{}
 	disk.mode.Store(electing)
-	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Millisecond}})
+	a := newTestAPI(t, engine.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Millisecond}})
 	post := func(want api.Code) {
 		t.Helper()
 		a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), want, 503)
@@ -201,7 +201,7 @@ func TestDurableWhileNodesElect(t *testing.T) {
 
 func TestNotDurable(t *testing.T) {
 	disk := &failing{}
-	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk, Figures: []func() any{stuckFigures}}, Service: service.Config{DurableTimeout: time.Millisecond}})
+	a := newTestAPI(t, engine.Config{}, options{Backend: service.Backend{Journal: disk, Figures: []func() any{stuckFigures}}, Service: service.Config{DurableTimeout: time.Millisecond}})
 	for _, headers := range [][]string{nil, {IdempotencyKey, "k"}} {
 		r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 5", headers...)
 		a.wantProblem(r, api.CodeNotDurable, 503)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -17,10 +17,10 @@ import (
 // The fields are what a reader of structured fields takes them for.
 func TestRateLimitFields(t *testing.T) {
 	d := &admit.Decision{RetryAfter: 1500 * time.Millisecond, Results: []admit.Result{
-		{Name: "a.b_c/D-1", Key: "k", Limit: weir.Limit{N: 3, Per: time.Second, Burst: 1}, Verdict: weir.Verdict{Allowed: true, Remaining: 1, Reset: 1}},
-		{Name: "shadow", Key: "k", Mode: policy.Shadow, Limit: weir.Limit{N: 3, Per: time.Second, Burst: 1}},
-		{Name: "large", Key: "k\x00é", Limit: weir.Limit{N: 1, Per: time.Second, Burst: limit.MaxBurst / 20_000}, Verdict: weir.Verdict{Reset: 2 * time.Second, RetryAfter: 1500 * time.Millisecond}},
-		{Name: "large", Key: "other", Limit: weir.Limit{N: 1_000_000, Per: time.Second, Burst: limit.MaxBurst}, Verdict: weir.Verdict{Allowed: true, Remaining: limit.MaxBurst}},
+		{Name: "a.b_c/D-1", Key: "k", Limit: engine.Limit{N: 3, Per: time.Second, Burst: 1}, Verdict: engine.Verdict{Allowed: true, Remaining: 1, Reset: 1}},
+		{Name: "shadow", Key: "k", Mode: policy.Shadow, Limit: engine.Limit{N: 3, Per: time.Second, Burst: 1}},
+		{Name: "large", Key: "k\x00é", Limit: engine.Limit{N: 1, Per: time.Second, Burst: limit.MaxBurst / 20_000}, Verdict: engine.Verdict{Reset: 2 * time.Second, RetryAfter: 1500 * time.Millisecond}},
+		{Name: "large", Key: "other", Limit: engine.Limit{N: 1_000_000, Per: time.Second, Burst: limit.MaxBurst}, Verdict: engine.Verdict{Allowed: true, Remaining: limit.MaxBurst}},
 	}}
 	h := http.Header{}
 	var list ratelimitfields.List

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // ofProxy asks as a proxy does, for a client.
@@ -17,7 +17,7 @@ func (a *testAPI) ofProxy(method, query, client string, headers ...string) reply
 }
 
 func TestForwardAuth(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	const two = "key=ip:(client)&limit=2&per=1m"
 	for _, method := range []string{"GET", "HEAD"} {
 		r := a.ofProxy(method, two, "192.0.2.7")
@@ -50,7 +50,7 @@ func TestForwardAuth(t *testing.T) {
 
 // A body is not waited for, and the answer is there before it.
 func TestForwardAuthReadsNoBody(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	until := make(chan struct{})
 	defer close(until)
 	for _, path := range []string{"/v1/forward-auth?key=a&limit=1&per=1m", "/v1/allow?key=b&limit=1&per=1m"} {
@@ -81,7 +81,7 @@ func (b neverRead) Read([]byte) (int, error) {
 
 // What is wrong is a fault of the proxy's settings, and the client's browser is asked for nothing.
 func TestForwardAuthRefuses(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for query, code := range map[string]api.Code{
 		"":                                    api.CodeMissingKey,
 		"key=":                                api.CodeInvalidParameter,
@@ -135,7 +135,7 @@ func TestForwardAuthToken(t *testing.T) {
 // A proxy passes on what its client's browser says of the page that asks. A page can't pass for a proxy:
 // its browser asks before it sends the field, and what it may send by itself has not got it.
 func TestForwardAuthAndPages(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
 	const one = "key=ip:(client)&limit=100&per=1m"
 	for name, headers := range map[string][]string{
 		"another site's page": {"Origin", "https://app.example.com", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors"},

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
@@ -44,7 +44,7 @@ func TestNotFresh(t *testing.T) {
 func TestFreshAnswers(t *testing.T) {
 	began := time.Now()
 	answers := &elsewhere{}
-	a := newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: stillJournal{}, Cluster: fixedCluster{now: began, back: true}, Answers: answers}})
+	a := newTestAPI(t, engine.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: stillJournal{}, Cluster: fixedCluster{now: began, back: true}, Answers: answers}})
 	answers.engine = a.engine
 	a.post("a 3\nb")
 	for _, path := range freshQuestions {
@@ -66,7 +66,7 @@ func TestFreshAnswers(t *testing.T) {
 			t.Errorf("GET %s: at %d, the other node's hits come at %d", path, got.At, began.Unix()+2)
 		}
 	}
-	alone := newTestAPI(t, weir.Config{}, options{})
+	alone := newTestAPI(t, engine.Config{}, options{})
 	alone.post("a 3")
 	for _, path := range freshQuestions {
 		if r := alone.get(path + "fresh=1ms"); r.status != http.StatusOK {
@@ -77,7 +77,7 @@ func TestFreshAnswers(t *testing.T) {
 
 // Questions that wait for a node which is away are few: the others are answered.
 func TestFreshQuestionsAreBounded(t *testing.T) {
-	a := newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: stillJournal{}, Cluster: fixedCluster{now: time.Now(), back: true}}, Service: service.Config{MaxInFlight: 8}})
+	a := newTestAPI(t, engine.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: stillJournal{}, Cluster: fixedCluster{now: time.Now(), back: true}}, Service: service.Config{MaxInFlight: 8}})
 	a.server.service.Pools.Fresh.Enter(access.Caller{}, 2) // that wait already
 	a.wantProblem(a.get("/v1/count?key=a&fresh=1s"), api.CodeOverloaded, http.StatusServiceUnavailable)
 	if r := a.get("/v1/count?key=a"); r.status != http.StatusOK {

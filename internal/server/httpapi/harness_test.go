@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/policy"
 )
@@ -29,8 +29,8 @@ type options struct {
 }
 
 // newServer returns a server that answers for engine.
-func newServer(engine *weir.Engine, o options) (*Server, error) {
-	o.Backend.Engine = engine
+func newServer(e *engine.Engine, o options) (*Server, error) {
+	o.Backend.Engine = e
 	s, err := service.New(o.Backend, o.Service)
 	if err != nil {
 		return nil, err
@@ -46,53 +46,53 @@ func newServer(engine *weir.Engine, o options) (*Server, error) {
 type testAPI struct {
 	*testing.T
 	server *Server
-	engine *weir.Engine
+	engine *engine.Engine
 	url    string
 }
 
-func newTestAPI(t *testing.T, engineCfg weir.Config, cfg options) *testAPI {
+func newTestAPI(t *testing.T, engineCfg engine.Config, cfg options) *testAPI {
 	t.Helper()
 	if engineCfg.Now == nil {
 		engineCfg.Now = func() time.Time { return start }
 	}
-	engine, err := weir.New(engineCfg)
+	e, err := engine.New(engineCfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	return serveTestAPI(t, engine, cfg)
+	t.Cleanup(func() { e.Close() })
+	return serveTestAPI(t, e, cfg)
 }
 
 // policyEngine is an engine with the policies of a file.
-func policyEngine(t *testing.T, cfg weir.Config, policies string) (*weir.Engine, *admit.Live) {
+func policyEngine(t *testing.T, cfg engine.Config, policies string) (*engine.Engine, *admit.Live) {
 	t.Helper()
-	engine, err := weir.New(cfg)
+	e, err := engine.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
+	t.Cleanup(func() { e.Close() })
 	set, err := policy.Parse("policies", []byte(policies))
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := admit.NewLive(engine, set)
+	live, err := admit.NewLive(e, set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine, live
+	return e, live
 }
 
-func serveTestAPI(t *testing.T, engine *weir.Engine, cfg options) *testAPI {
+func serveTestAPI(t *testing.T, e *engine.Engine, cfg options) *testAPI {
 	t.Helper()
 	cfg.Service.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.HTTP.Logger = cfg.Service.Logger
-	s, err := newServer(engine, cfg)
+	s, err := newServer(e, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	hs := httptest.NewServer(s.Handler())
 	t.Cleanup(hs.Close)
-	return &testAPI{t, s, engine, hs.URL}
+	return &testAPI{t, s, e, hs.URL}
 }
 
 // reply is an answer with its body read.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
@@ -282,7 +282,7 @@ func (s *IngestRoutes) Register(doc *API, mux IngestMux) {
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		}, {
 			Name: IdempotencyKey, In: "header", Description: "A name for this request that no other has, such as a UUID, to send it again by.",
-			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(weir.MaxOnceKeyBytes)},
+			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(engine.MaxOnceKeyBytes)},
 		}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"text/plain":           {Schema: lines, Example: "url:/home\nurl:/about 3\nurl:/home 1 1769860800\n"},

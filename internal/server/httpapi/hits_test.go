@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -99,7 +99,7 @@ nonsense
 		{name: "broken type", contentType: "text/", body: "a", status: 415, code: "unsupported_type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newTestAPI(t, weir.Config{}, options{})
+			a := newTestAPI(t, engine.Config{}, options{})
 			r := a.do(http.MethodPost, "/v1/hits", c.contentType, c.body)
 			if c.code != "" {
 				a.wantProblem(r, c.code, c.status)
@@ -132,7 +132,7 @@ nonsense
 }
 
 func TestHitsListsTheFirstRejected(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a\n"+strings.Repeat("b 0\n", 100))
 	var got api.HitsAnswer
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
@@ -148,7 +148,7 @@ func TestHitsListsTheFirstRejected(t *testing.T) {
 
 // A body that was not compressed is not said to be so.
 func TestCutJSONSays(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for _, body := range []string{`{"key":`, `[{"key":"a"}`} {
 		r := a.do(http.MethodPost, "/v1/hits", "application/json", body)
 		if !strings.Contains(r.body, "in the middle of its JSON") || strings.Contains(r.body, "compress") {
@@ -158,7 +158,7 @@ func TestCutJSONSays(t *testing.T) {
 }
 
 func TestOneHitTooLate(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for body, want := range map[string]string{"a 1 1000": "the hit is older", "a 2 1000": "all 2 hits are older"} {
 		if r := a.do(http.MethodPost, "/v1/hits", "text/plain", body); !strings.Contains(r.body, want) {
 			t.Errorf("%s: %s", body, r.body)
@@ -167,7 +167,7 @@ func TestOneHitTooLate(t *testing.T) {
 }
 
 func TestHitsAnswerShape(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a")
 	if want := `{"counted":1,"late":0,"too_late":0,"rejected_lines":0,"rejected":[]}` + "\n"; r.body != want {
 		t.Errorf("got %s, want %s", r.body, want)
@@ -182,7 +182,7 @@ func TestHitsAnswerShape(t *testing.T) {
 
 // A body with too many lines is refused whole, and nothing of it counts.
 func TestHitsBeyondTheBatch(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBatch: 3}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{MaxBatch: 3}})
 	object, objects := `{"key":"%s"}`, func(n int) string { return strings.Repeat(",{\"key\":\"c\"}", n)[1:] }
 	for name, test := range map[string]struct{ contentType, fits, over string }{
 		"text":         {"text/plain", "a\na\na", "a\na\na\na"},
@@ -215,7 +215,7 @@ func TestHitsBeyondTheBatch(t *testing.T) {
 
 // JSON that was declared as text is told, and not counted as keys.
 func TestJSONDeclaredAsText(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for _, body := range []string{`{"key":"a"}`, "\n [{\"key\":\"a\"}]", "[\n{\"key\":\"a\"}\n]", "{\"key\":\"a\"}\n{\"key\":\"b\"}\n"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain;charset=UTF-8", body)
 		a.wantProblem(r, api.CodeUnsupportedType, 415)
@@ -238,14 +238,14 @@ func TestJSONDeclaredAsText(t *testing.T) {
 }
 
 func TestHitsOnAClosedEngine(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.engine.Close()
 	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "a"), api.CodeClosed, 503)
 }
 
 // The counts of limits are the limits' own: nobody else adds to them.
 func TestHitsOfLimitsAreRejected(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for contentType, body := range map[string]string{
 		"text/plain":           "limit:login:denied 9\nlimits\n",
 		"application/x-ndjson": "{\"key\":\"limit:login:denied\",\"n\":9}\n{\"key\":\"limits\"}\n",

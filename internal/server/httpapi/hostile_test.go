@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -21,13 +21,13 @@ import (
 // other doors answer meanwhile, and that one afterwards.
 
 // hostileAPI is a server as main starts it, on a real listener.
-func hostileAPI(t *testing.T, engineCfg weir.Config, cfg options) *testAPI {
+func hostileAPI(t *testing.T, engineCfg engine.Config, cfg options) *testAPI {
 	t.Helper()
 	t.Parallel() // most of it waits
-	engine, live := policyEngine(t, engineCfg, "limits: [{name: all, keys: \"user:*\", limit: 1000000, per: 1m}]")
+	e, live := policyEngine(t, engineCfg, "limits: [{name: all, keys: \"user:*\", limit: 1000000, per: 1m}]")
 	cfg.Backend.Policies = live
 	cfg.HTTP.Addr = "127.0.0.1:0"
-	a := serveTestAPI(t, engine, cfg)
+	a := serveTestAPI(t, e, cfg)
 	addr, _ := a.run()
 	a.url = "http://" + addr
 	return a
@@ -124,7 +124,7 @@ func (hostileBackup) Backup(ctx context.Context, _ io.Writer) error {
 }
 
 func TestHostileBackups(t *testing.T) {
-	a := hostileAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: hostileBackup{}}, Service: service.Config{MaxInFlight: hostileInFlight}})
+	a := hostileAPI(t, engine.Config{}, options{Backend: service.Backend{Journal: hostileBackup{}}, Service: service.Config{MaxInFlight: hostileInFlight}})
 	first := a.begin("127.0.0.1", "GET /v1/backup HTTP/1.1\r\nHost: weir\r\n\r\n")
 	a.until("a backup is taken", func() bool { return a.server.service.Pools.Backup.Stats().InUse == 1 })
 	var more []net.Conn
@@ -143,7 +143,7 @@ func TestHostileBackups(t *testing.T) {
 }
 
 func TestHostileSlowBodies(t *testing.T) {
-	a := hostileAPI(t, weir.Config{}, options{Service: service.Config{MaxInFlight: hostileInFlight}, HTTP: Config{ReadTimeout: 5 * time.Second}})
+	a := hostileAPI(t, engine.Config{}, options{Service: service.Config{MaxInFlight: hostileInFlight}, HTTP: Config{ReadTimeout: 5 * time.Second}})
 	var slow []net.Conn
 	for i := range 300 {
 		path := []string{"/v1/hits", "/v1/hits?durable=false", "/v1/allow"}[i%3]
@@ -176,7 +176,7 @@ func TestHostileSlowBodies(t *testing.T) {
 }
 
 func TestHostileDurableWaits(t *testing.T) {
-	a := hostileAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: stuck{}}, Service: service.Config{MaxInFlight: hostileInFlight, MaxDurable: hostileInFlight, DurableTimeout: 20 * time.Second}})
+	a := hostileAPI(t, engine.Config{}, options{Backend: service.Backend{Journal: stuck{}}, Service: service.Config{MaxInFlight: hostileInFlight, MaxDurable: hostileInFlight, DurableTimeout: 20 * time.Second}})
 	const request = "POST /v1/hits?durable=true HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\na\n"
 	var waiting []net.Conn
 	share := int(a.server.service.Pools.Durable.Stats().Share)
@@ -201,7 +201,7 @@ func TestHostileDurableWaits(t *testing.T) {
 }
 
 func TestHostileReaders(t *testing.T) {
-	a := hostileAPI(t, weir.Config{Memory: 64 << 20}, options{Service: service.Config{MaxInFlight: hostileInFlight, MaxAnswers: 100_000}, HTTP: Config{ReadTimeout: 5 * time.Second}})
+	a := hostileAPI(t, engine.Config{Memory: 64 << 20}, options{Service: service.Config{MaxInFlight: hostileInFlight, MaxAnswers: 100_000}, HTTP: Config{ReadTimeout: 5 * time.Second}})
 	var lines strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&lines, "%s%d\n", strings.Repeat("k", 450), i)
@@ -236,7 +236,7 @@ func TestHostileConnections(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 2*4100+200 {
 		bound = 200 // as many as there are files for, on both ends
 	}
-	a := hostileAPI(t, weir.Config{}, options{HTTP: Config{MaxConns: bound, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute}})
+	a := hostileAPI(t, engine.Config{}, options{HTTP: Config{MaxConns: bound, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute}})
 	friend := a.begin("127.0.0.2", "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
 	if got := status(friend); got != "HTTP/1.1 200 OK" {
 		t.Fatal(got)
@@ -262,7 +262,7 @@ func TestHostileConnections(t *testing.T) {
 // A client that uses up its share of the idempotency keys is told so, before and then; who
 // sends without keys, or from elsewhere, does not notice.
 func TestHostileIdempotencyKeys(t *testing.T) {
-	a := hostileAPI(t, weir.Config{OnceMemory: 64 << 10}, options{})
+	a := hostileAPI(t, engine.Config{OnceMemory: 64 << 10}, options{})
 	flood := func(send func(key string) string) (n int) {
 		for ; ; n++ {
 			if got := send(fmt.Sprint("k", n)); got != "HTTP/1.1 200 OK" {
@@ -303,7 +303,7 @@ func TestHostileIdempotencyKeys(t *testing.T) {
 // Limits that requests bring along fill their part of the memory of limits, and leave the
 // policies theirs.
 func TestHostileInlineLimits(t *testing.T) {
-	a := hostileAPI(t, weir.Config{Partitions: 4, LimitMemory: 256 << 10}, options{})
+	a := hostileAPI(t, engine.Config{Partitions: 4, LimitMemory: 256 << 10}, options{})
 	inline := func(key int) reply {
 		return a.do(http.MethodPost, "/v1/allow", "application/json", fmt.Sprintf(`{"key":"x%d","limit":{"name":"long","n":100,"per":"24h"}}`, key))
 	}

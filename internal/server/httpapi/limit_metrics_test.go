@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/limits"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/policy"
 )
@@ -16,15 +15,15 @@ import (
 // nobody decides strict and leased limits: the owners are unreachable.
 type nobody struct{}
 
-func (nobody) Take([]weir.Check, []weir.Verdict) (allowed, decided bool) { return false, false }
+func (nobody) Take([]engine.Check, []engine.Verdict) (allowed, decided bool) { return false, false }
 
 func (nobody) Group(string) int { return 0 }
 
-func (nobody) Decide([]weir.Check, []weir.Verdict, bool) (allowed, answered bool, err error) {
+func (nobody) Decide([]engine.Check, []engine.Verdict, bool) (allowed, answered bool, err error) {
 	return false, false, nil
 }
 
-func (nobody) Change(side.Change, weir.Check) (made side.Changed, answered bool, err error) {
+func (nobody) Change(engine.Change, engine.Check) (made engine.Changed, answered bool, err error) {
 	return made, false, nil
 }
 
@@ -39,16 +38,16 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := weir.New(weir.Config{Gather: true, Now: func() time.Time { return start }})
+	e, err := engine.New(engine.Config{Gather: true, Now: func() time.Time { return start }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Owners: nobody{}})
+	t.Cleanup(func() { e.Close() })
+	live, err := admit.NewClusterLive(e, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Owners: nobody{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Figures: []func() any{func() any {
+	a := serveTestAPI(t, e, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Figures: []func() any{func() any {
 		return limits.Stats{Local: 11, Asked: 12, Served: 13, Short: 14, Keys: 15, Lent: 16, Out: 17}
 	}, func() any {
 		return limits.OwnerStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}

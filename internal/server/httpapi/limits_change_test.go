@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -22,12 +22,12 @@ func support(t *testing.T) *testAPI {
 
 func supportWith(t *testing.T, o options) *testAPI {
 	t.Helper()
-	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return start }}, `limits:
+	e, live := policyEngine(t, engine.Config{Now: func() time.Time { return start }}, `limits:
   - {name: login, keys: "login:{user}:*", by: "login:{user}", limit: 5, per: 1h, overrides: [{key: "login:vip", limit: 50}]}
   - {name: a/keys/b, keys: "odd:*", limit: 5, per: 1h}
 `)
 	o.Backend.Policies = live
-	return serveTestAPI(t, engine, o)
+	return serveTestAPI(t, e, o)
 }
 
 // lines are what a log has, of several goroutines.
@@ -193,7 +193,7 @@ func TestGrantOfAKeyThatIsNeverCounted(t *testing.T) {
 
 // One reservation takes from every policy that counts one of its costs, all or none, and each is settled by its own.
 func TestReserveCosts(t *testing.T) {
-	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return start }}, `limits:
+	engine, live := policyEngine(t, engine.Config{Now: func() time.Time { return start }}, `limits:
 - {name: org, keys: "team:*", by: all, limit: 10, per: 1h}
 - {name: tokens, keys: "team:*", limit: 2000, per: 1h, cost: tokens}
 - {name: spend, keys: "team:*", limit: 5000, per: 1h, cost: microusd}

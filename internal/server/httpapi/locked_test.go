@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
@@ -38,15 +38,15 @@ const lockedPolicies = `limits:
 // newLockedAPI is a server with keys and policies of two tenants, whose prefixes are in: and out:.
 func newLockedAPI(t *testing.T, identities map[string]string, cfg options) *testAPI {
 	t.Helper()
-	engine, live := policyEngine(t, weir.Config{}, lockedPolicies)
+	e, live := policyEngine(t, engine.Config{}, lockedPolicies)
 	for _, key := range []string{"in:a", "in:b", "in:login:a", "out:a", "other"} {
-		if err := engine.Hit(key); err != nil {
+		if err := e.Hit(key); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cfg.Backend.Policies, cfg.Backend.Kept = live, keptPolicies(t, live, true)
 	cfg.Backend.Tokens = lockedBy(t, identities)
-	return serveTestAPI(t, engine, cfg)
+	return serveTestAPI(t, e, cfg)
 }
 
 // as asks as an identity; "": without a token.

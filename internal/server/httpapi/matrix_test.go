@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // ask is a request of the matrix, and for which role.
@@ -122,7 +122,7 @@ func TestMatrix(t *testing.T) {
 
 // No route is missing in the matrix: OpenAPI has all that answer with more than a page.
 func TestMatrixIsWhole(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	var document struct{ Paths map[string]map[string]any }
 	if err := json.Unmarshal([]byte(a.get("/openapi.json").body), &document); err != nil {
 		t.Fatal(err)

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 func TestMetrics(t *testing.T) {
-	a := newTestAPI(t, weir.Config{Memory: 1 << 26}, options{})
+	a := newTestAPI(t, engine.Config{Memory: 1 << 26}, options{})
 	if r := a.get("/metrics"); strings.Contains(r.body, "weir_http_request_duration_seconds_bucket") {
 		t.Error("a route has series before its first request")
 	}
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 
 // Two servers in one process keep their metrics apart.
 func TestTwoServers(t *testing.T) {
-	a, b := newTestAPI(t, weir.Config{}, options{}), newTestAPI(t, weir.Config{}, options{})
+	a, b := newTestAPI(t, engine.Config{}, options{}), newTestAPI(t, engine.Config{}, options{})
 	a.post("a")
 	if !strings.Contains(a.get("/metrics").body, "weir_hits_total 1\n") || !strings.Contains(b.get("/metrics").body, "weir_hits_total 0\n") {
 		t.Error("the servers share their metrics")

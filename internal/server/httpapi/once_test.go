@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
@@ -30,7 +30,7 @@ func (a *testAPI) wantReplay(first, again reply) {
 }
 
 func TestIdempotencyKey(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	first := a.hitOnce("k1", "a 2\n<b> 0\nb")
 	a.wantReplay(first, a.hitOnce("k1", "a 2\n<b> 0\nb"))
 	a.wantReplay(first, a.hitOnce(`"k1"`, "a 2\n<b> 0\nb"))
@@ -48,7 +48,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 // A request of which nothing was counted may be corrected and sent again.
 func TestIdempotencyKeyOfNothing(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for _, body := range []string{"", "a 0", "a 1 1000"} {
 		if r := a.hitOnce("k", body); r.status < 400 {
 			t.Fatalf("%q: %d %s", body, r.status, r.body)
@@ -61,7 +61,7 @@ func TestIdempotencyKeyOfNothing(t *testing.T) {
 
 // A body that breaks off after hits were counted is remembered as that failure.
 func TestIdempotentFailure(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	post := func() reply {
 		return a.do(http.MethodPost, "/v1/hits", "application/json", `[{"key":"a"},{"key":"b"`, IdempotencyKey, "k")
 	}
@@ -90,7 +90,7 @@ func TestIdempotencyKeyAcrossRestart(t *testing.T) {
 
 // Repeats that race with the first all get its answer.
 func TestIdempotencyKeyAtOnce(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	lines := strings.Repeat("a\n", 1000)
 	var wg sync.WaitGroup
 	for range 20 {
@@ -105,13 +105,13 @@ func TestIdempotencyKeyAtOnce(t *testing.T) {
 }
 
 func TestIdempotencyKeySyntax(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.wantProblem(a.hitOnce("a b", "a"), api.CodeInvalidIdempotencyKey, 400)
 }
 
 // The answer that is kept is small, whatever was rejected.
 func TestReceiptIsBounded(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	lines := "{\"key\":\"a\"}\n" + strings.Repeat("{\""+strings.Repeat(`\u0001`, 200)+"\":1}\n", 30)
 	post := func() reply {
 		return a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", lines, IdempotencyKey, "k")
@@ -128,7 +128,7 @@ func TestReceiptIsBounded(t *testing.T) {
 // Large bodies with a key share a bounded memory, of which one client has three quarters,
 // and give it back. Small ones need none of it.
 func TestBufferedBytes(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBodyBytes: 32 << 10, MaxBufferedBytes: 128 << 10}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{MaxBodyBytes: 32 << 10, MaxBufferedBytes: 128 << 10}})
 	large := strings.Repeat("a\n", 10<<10) // takes 32 KiB
 	if r := a.hitOnce("k1", large); r.status != 200 {
 		t.Fatalf("got %d %s", r.status, r.body)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // This part describes the HTTP API: the OpenAPI document, the page that shows it, and
@@ -199,7 +199,7 @@ func checkParams(ctx huma.Context, next func(huma.Context)) {
 }
 
 func emptyKey() *Problem {
-	return NewProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", weir.MaxKeyBytes))
+	return NewProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", engine.MaxKeyBytes))
 }
 
 // EventStream is the media type of server-sent events.

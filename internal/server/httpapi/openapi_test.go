@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -37,7 +37,7 @@ type openAPI struct {
 }
 
 func TestOpenAPI(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{Version: "v9"}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{Version: "v9"}})
 	r := a.get("/openapi.json")
 	var doc openAPI
 	if err := json.Unmarshal([]byte(r.body), &doc); err != nil {
@@ -89,7 +89,7 @@ func TestOpenAPI(t *testing.T) {
 
 // The documented fields are those that answers have.
 func TestSchemasMatchAnswers(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	var doc openAPI
 	a.getInto("/openapi.json", &doc)
 	a.post("a\nb")
@@ -137,7 +137,7 @@ func TestSchemasMatchAnswers(t *testing.T) {
 
 // The page loads nothing from anywhere else.
 func TestDocsPage(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	for path, contentType := range map[string]string{"/docs": "text/html; charset=utf-8", "/docs/page.js": "text/javascript; charset=utf-8", "/docs/page.css": "text/css; charset=utf-8", "/": "text/html; charset=utf-8", "/docs/": "text/html; charset=utf-8"} {
 		r := a.get(path)
 		if r.status != 200 || r.header.Get("Content-Type") != contentType || !strings.HasPrefix(r.header.Get("Content-Security-Policy"), "default-src 'self';") {

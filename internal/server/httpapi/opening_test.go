@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // From the start the address answers: first that the server is not there yet, and
@@ -21,7 +21,7 @@ func TestOpening(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	a := newTestAPI(t, weir.Config{}, options{HTTP: cfg, opening: o})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: cfg, opening: o})
 	a.url = "http://" + o.Addr()
 	if r := a.get("/healthz"); r.status != http.StatusOK || strings.TrimSpace(r.body) != `{"detail":"#","status":"loading"}` {
 		t.Errorf("/healthz: %d %s", r.status, r.body)

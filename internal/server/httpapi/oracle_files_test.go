@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 const trafficFolder = "../../../../shared/data"
@@ -103,7 +103,7 @@ func accessLine(t *testing.T, line string) event {
 	_, request, _ := strings.Cut(rest, `"`)
 	fields := strings.Fields(request)
 	e := event{at.UnixMilli(), 1, []string{"all", "host:" + host}}
-	if url := "url:" + strings.TrimSuffix(fields[1], `"`); len(url) <= weir.MaxKeyBytes {
+	if url := "url:" + strings.TrimSuffix(fields[1], `"`); len(url) <= engine.MaxKeyBytes {
 		e.keys = append(e.keys, url)
 	}
 	return e

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -103,7 +103,7 @@ func checkOracle(t *testing.T, events []event, questions []question) {
 	for i := len(events) - 1; i >= 0; i-- {
 		earliest[i] = min(earliest[i+1], events[i].at)
 	}
-	a := newTestAPI(t, weir.Config{Clock: weir.EventClock, Now: time.Now}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
+	a := newTestAPI(t, engine.Config{Clock: engine.EventClock, Now: time.Now}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
 	addr, _ := a.run()
 	a.url = "http://" + addr
 

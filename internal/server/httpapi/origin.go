@@ -214,7 +214,7 @@ func hostOf(host string) string {
 	return host
 }
 
-// Validate returns a *weir.Error that names the setting, AllowHosts or AllowOrigins of the server,
+// Validate returns a *engine.Error that names the setting, AllowHosts or AllowOrigins of the server,
 // that no browser would match.
 func (c GuardConfig) Validate() error {
 	for _, host := range c.Hosts {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // doors are a request of every route.
@@ -43,7 +43,7 @@ func (a *testAPI) from(door, host string, headers ...string) reply {
 // What a browser adds to what a page of another site sends is refused on every route,
 // and so is every name that such a page could have resolve to this machine.
 func TestForeignPagesAreRefused(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "weir.example.com:8080", AllowHosts: []string{"*.corp.example.com", "Other.example.org"}, AllowOrigins: []string{"http://localhost:3000"}}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "weir.example.com:8080", AllowHosts: []string{"*.corp.example.com", "Other.example.org"}, AllowOrigins: []string{"http://localhost:3000"}}})
 	a.post("a 3")
 	for _, door := range doors {
 		for name, try := range map[string]struct {
@@ -100,7 +100,7 @@ func TestForeignPagesAreRefused(t *testing.T) {
 
 // A page of an allowed origin may ask, and read the answer.
 func TestAllowedOrigin(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
 	from := []string{"Origin", "https://dash.example.com", "Sec-Fetch-Site", "cross-site"}
 	for _, door := range doors {
 		if r := a.from(door, "", from...); r.status == http.StatusForbidden || r.header.Get("Access-Control-Allow-Origin") != from[1] || r.header.Get("Vary") != "Origin" {
@@ -121,7 +121,7 @@ func TestOpeningRefusesForeignPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.url = "http://" + o.Addr()
 	a.wantProblem(a.from("GET /healthz", "evil.example"), api.CodeForbiddenOrigin, http.StatusForbidden)
 }
@@ -129,7 +129,7 @@ func TestOpeningRefusesForeignPages(t *testing.T) {
 // A page can't make a browser ask a limit: a form and a text need no leave of the
 // server, JSON does.
 func TestAllowTakesJSONAlone(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	const body = `{"key":"a","limit":{"n":1,"per":"1m"}}`
 	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", "multipart/form-data"} {
 		r := a.do(http.MethodPost, "/v1/allow", contentType, body)

@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // newSlowAPI is a server whose journal is behind after a few hits; catchUp does
 // what a flush does.
 func newSlowAPI(t *testing.T) (a *testAPI, catchUp func()) {
-	a = newTestAPI(t, weir.Config{Gather: true, Partitions: 1, MaxWaiting: 2}, options{})
-	return a, func() { replication.Of(a.engine).Cut(0, new(replication.Cut), false) }
+	a = newTestAPI(t, engine.Config{Gather: true, Partitions: 1, MaxWaiting: 2}, options{})
+	return a, func() { a.engine.Cut(0, new(replication.Cut), false) }
 }
 
 // lateLines are n lines of hits that wait for the journal at once, each as one.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -43,13 +43,13 @@ func naiveTextHit(line string) (h hit, blank, ok bool) {
 		return h, true, false
 	}
 	h = hit{key: fields[0], n: 1}
-	if len(fields) > 3 || h.key[0] == '{' || h.key[0] == '[' || !utf8.ValidString(h.key) || len(h.key) > weir.MaxKeyBytes ||
+	if len(fields) > 3 || h.key[0] == '{' || h.key[0] == '[' || !utf8.ValidString(h.key) || len(h.key) > engine.MaxKeyBytes ||
 		strings.ContainsFunc(h.key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return h, false, false
 	}
 	if len(fields) > 1 {
 		n, isNumber := new(big.Int).SetString(fields[1], 10)
-		if !isNumber || !n.IsUint64() || n.Sign() == 0 || n.Uint64() > weir.MaxHits || strings.ContainsAny(fields[1], "+-_") {
+		if !isNumber || !n.IsUint64() || n.Sign() == 0 || n.Uint64() > engine.MaxHits || strings.ContainsAny(fields[1], "+-_") {
 			return h, false, false
 		}
 		h.n = n.Uint64()
@@ -123,7 +123,7 @@ func naiveJSONHit(record []byte) (hit, error) {
 	if _, err := d.Token(); err != nil && !errors.Is(err, io.EOF) {
 		return h, err
 	}
-	if !seen["key"] || h.key == "" || len(h.key) > weir.MaxKeyBytes || !utf8.Valid(record) || loneSurrogate(record) {
+	if !seen["key"] || h.key == "" || len(h.key) > engine.MaxKeyBytes || !utf8.Valid(record) || loneSurrogate(record) {
 		return h, errors.New("key")
 	}
 	return h, nil
@@ -140,7 +140,7 @@ func naiveField(h *hit, name string, raw json.RawMessage) (err error) {
 	case name == "n" && text == "null", name == "at" && text == "null":
 		return nil
 	case name == "n":
-		if h.n, err = strconv.ParseUint(text, 10, 64); err == nil && (h.n == 0 || h.n > weir.MaxHits) {
+		if h.n, err = strconv.ParseUint(text, 10, 64); err == nil && (h.n == 0 || h.n > engine.MaxHits) {
 			err = errors.New("none or too many")
 		}
 		return err

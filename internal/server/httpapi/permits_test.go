@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -36,8 +36,8 @@ func asking(t *testing.T, h http.Handler, method, path string) reply {
 
 func TestPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, live := policyEngine(t, weir.Config{}, "limits:\n- {name: jobs, keys: \"job:{customer}:*\", by: \"job:{customer}\", max: 2, ttl: 10s}\n")
-		s, err := newServer(engine, options{Backend: service.Backend{Policies: live}})
+		e, live := policyEngine(t, engine.Config{}, "limits:\n- {name: jobs, keys: \"job:{customer}:*\", by: \"job:{customer}\", max: 2, ttl: 10s}\n")
+		s, err := newServer(e, options{Backend: service.Backend{Policies: live}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestPermits(t *testing.T) {
 				t.Errorf("%s: %d %s", path, r.status, r.body)
 			}
 		}
-		if n, err := engine.Count("limit:jobs:denied", time.Minute); err != nil || n.Estimate != 3 {
+		if n, err := e.Count("limit:jobs:denied", time.Minute); err != nil || n.Estimate != 3 {
 			t.Errorf("%+v, %v", n, err)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
@@ -31,9 +31,9 @@ const filePolicies = "limits:\n  - {name: file, keys: \"file:*\", limit: 2, per:
 
 func newPoliciesAPI(t *testing.T, apiWins bool, cfg options) *testAPI {
 	t.Helper()
-	engine, live := policyEngine(t, weir.Config{}, filePolicies)
+	e, live := policyEngine(t, engine.Config{}, filePolicies)
 	cfg.Backend.Policies, cfg.Backend.Kept = live, keptPolicies(t, live, apiWins)
-	return serveTestAPI(t, engine, cfg)
+	return serveTestAPI(t, e, cfg)
 }
 
 func (a *testAPI) putPolicy(name, policy string, headers ...string) reply {
@@ -107,8 +107,8 @@ func TestFileOrAPI(t *testing.T) {
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"limit":7`) || strings.Contains(r.body, `"limit":2,`) {
 		t.Errorf("%s", r.body)
 	}
-	engine, live := policyEngine(t, weir.Config{}, filePolicies)
-	off := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live}})
+	e, live := policyEngine(t, engine.Config{}, filePolicies)
+	off := serveTestAPI(t, e, options{Backend: service.Backend{Policies: live}})
 	for _, ask := range []string{"GET /v1/policies", "GET /v1/policies/file", "PUT /v1/policies/file", "DELETE /v1/policies/file"} {
 		method, path, _ := strings.Cut(ask, " ")
 		off.wantProblem(off.do(method, path, "application/yaml", "x"), "policies_api_off", http.StatusConflict)

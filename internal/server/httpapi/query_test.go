@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
 func TestCount(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	now := start.Unix()
 	a.post(fmt.Sprintf("url:/home 3\nurl:/home 2 %d\nuser:1 1 %d\n", now-10, now-300))
 	for path, want := range map[string]string{
@@ -45,7 +45,7 @@ func TestCount(t *testing.T) {
 // At a fraction of a second the bounds leave room for the seconds that the
 // window cuts.
 func TestCountAtFraction(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	now := start.Unix()
 	a.post(fmt.Sprintf("k 1 %d.25\nk 1 %d.75\nk 1 %d", now, now, now-5))
 	var got api.CountAnswer
@@ -56,7 +56,7 @@ func TestCountAtFraction(t *testing.T) {
 }
 
 func TestEventClock(t *testing.T) {
-	a := newTestAPI(t, weir.Config{Clock: weir.EventClock, Now: time.Now}, options{})
+	a := newTestAPI(t, engine.Config{Clock: engine.EventClock, Now: time.Now}, options{})
 	var c api.Bounds
 	a.getInto("/v1/count?key=k", &c) // no hit yet: there is no time to ask at
 	a.post("k 1 807249600\nk\n")
@@ -67,7 +67,7 @@ func TestEventClock(t *testing.T) {
 }
 
 func TestSeries(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	now := start.Unix()
 	a.post(fmt.Sprintf("k 3\nk 2 %d\nk 1 %d", now-60, now-119))
 	r := a.get(fmt.Sprintf("/v1/series?key=k&from=%d&to=%d&step=1m", now-120, now))
@@ -87,7 +87,7 @@ func TestSeries(t *testing.T) {
 
 // When step does not divide the span the points end at to.
 func TestSeriesEndsAtTo(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	now := start.Unix()
 	a.post("k 3\n")
 	r := a.get(fmt.Sprintf("/v1/series?key=k&from=%d&to=%d.5&step=1m", now-150, now))
@@ -99,7 +99,7 @@ func TestSeriesEndsAtTo(t *testing.T) {
 }
 
 func TestTop(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	now := start.Unix()
 	a.post(fmt.Sprintf("url:/a 3\nurl:/b 5\nuser:1 9\nurl:/old 99 %d", now-600))
 	for path, want := range map[string]string{
@@ -116,7 +116,7 @@ func TestTop(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.post("b\na/1\na/2\na/3\n")
 	for path, want := range map[string]string{
 		"/v1/keys":                               `{"keys":["a/1","a/2","a/3","b"]}`,
@@ -142,7 +142,7 @@ func TestDeleteKey(t *testing.T) {
 			if path == "" {
 				continue
 			}
-			a := newTestAPI(t, weir.Config{}, options{})
+			a := newTestAPI(t, engine.Config{}, options{})
 			if err := a.engine.Hit(key); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func (a *testAPI) rawDelete(path string) reply {
 }
 
 func TestStats(t *testing.T) {
-	a := newTestAPI(t, weir.Config{Memory: 1 << 26}, options{Service: service.Config{Version: "v1"}})
+	a := newTestAPI(t, engine.Config{Memory: 1 << 26}, options{Service: service.Config{Version: "v1"}})
 	var got map[string]any
 	a.getInto("/v1/stats", &got)
 	if _, has := got["newest"]; has {
@@ -186,7 +186,7 @@ func TestStats(t *testing.T) {
 }
 
 func TestQuestionsThatFail(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxAnswers: 4}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{MaxAnswers: 4}})
 	for _, c := range []struct {
 		method, path string
 		code         api.Code
@@ -250,7 +250,7 @@ func TestQuestionsThatFail(t *testing.T) {
 }
 
 func TestQuestionsToAClosedEngine(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.post("a")
 	a.engine.Close()
 	for _, path := range []string{"/v1/count?key=a", "/v1/series?key=a", "/v1/top", "/v1/keys", "/v1/stats"} {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
@@ -70,7 +70,7 @@ func beginPost(t *testing.T, addr string) (finish func() string) {
 }
 
 func TestGracefulStop(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
 	addr, stop := a.run()
 	finish := beginPost(t, addr)
 
@@ -99,7 +99,7 @@ func TestGracefulStop(t *testing.T) {
 }
 
 func TestStopIsBounded(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", StopTimeout: 20 * time.Millisecond}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", StopTimeout: 20 * time.Millisecond}})
 	addr, stop := a.run()
 	beginPost(t, addr) // and never finish
 	if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
@@ -109,7 +109,7 @@ func TestStopIsBounded(t *testing.T) {
 
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", DrainDelay: 5 * time.Second}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", DrainDelay: 5 * time.Second}})
 	addr, stop := a.run()
 	a.url = "http://" + addr
 	if r := a.get("/readyz"); r.status != 200 {
@@ -130,7 +130,7 @@ func TestDrainDelay(t *testing.T) {
 }
 
 func TestListenTwice(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
 	if got := a.server.Addr(); got != "" {
 		t.Errorf("Addr before Listen: %q", got)
 	}
@@ -138,18 +138,18 @@ func TestListenTwice(t *testing.T) {
 	if err := a.server.Listen(); err != nil || a.server.Addr() != addr {
 		t.Errorf("a second Listen: %v, address %s, want %s", err, a.server.Addr(), addr)
 	}
-	b := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: addr}})
+	b := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: addr}})
 	if err := b.server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), addr) {
 		t.Errorf("Run on an address in use: %v", err)
 	}
 }
 
 func TestConfig(t *testing.T) {
-	engine, err := weir.New(weir.Config{})
+	eng, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
+	defer eng.Close()
 	for field, cfg := range map[string]options{
 		"Addr":              {HTTP: Config{Addr: "localhost"}},
 		"MaxBodyBytes":      {Service: service.Config{MaxBodyBytes: 1}},
@@ -170,9 +170,9 @@ func TestConfig(t *testing.T) {
 		"DrainDelay":        {HTTP: Config{DrainDelay: -1}},
 		"StopTimeout":       {HTTP: Config{StopTimeout: -1}},
 	} {
-		_, err := newServer(engine, cfg)
-		var e *weir.Error
-		if !errors.As(err, &e) || e.Code != weir.CodeInvalidConfig || e.Field != field || !strings.HasPrefix(e.Message, field+" ") && field != "Addr" {
+		_, err := newServer(eng, cfg)
+		var e *engine.Error
+		if !errors.As(err, &e) || e.Code != engine.CodeInvalidConfig || e.Field != field || !strings.HasPrefix(e.Message, field+" ") && field != "Addr" {
 			t.Errorf("%s: got %v", field, err)
 		}
 	}

@@ -61,7 +61,7 @@ type Server struct {
 }
 
 // New returns a Server for of that does not listen yet. It fails with a
-// *weir.Error of CodeInvalidConfig that names the field at fault.
+// *engine.Error of CodeInvalidConfig that names the field at fault.
 //
 // New hooks huma.NewErrorWithContext once per process, for its own operations
 // only: an API of the caller's that uses huma keeps its errors.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -118,7 +118,7 @@ func FuzzKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, uri, host, user, method string) {
 		key, err := template.Key(of(1, ForwardedMark, uri, "X-Forwarded-Host", host, "X-User", user, "X-Forwarded-Method", method))
-		if err != nil || request.ParseKey(key) != nil || len(key) > weir.MaxKeyBytes || strings.Contains(key, ":") || !utf8.ValidString(key) {
+		if err != nil || request.ParseKey(key) != nil || len(key) > engine.MaxKeyBytes || strings.Contains(key, ":") || !utf8.ValidString(key) {
 			t.Errorf("%q: %v", key, err)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/dashboard"
 )
@@ -54,7 +54,7 @@ func (a *testAPI) events(path string, headers ...string) (next func() (event, da
 
 // A view is one answer, or for a caller that asks for events the same again and again.
 func TestViews(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{})
+	a := newTestAPI(t, engine.Config{}, options{})
 	a.post("a 3\nb 1")
 	var once api.OverviewAnswer
 	a.getInto("/v1/views/overview", &once)
@@ -211,7 +211,7 @@ func TestLiveLogOfSomeKeys(t *testing.T) {
 
 // A client that opens many views leaves some for others.
 func TestViewsOfOneClient(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxInFlight: 2 * dashboard.MaxTopics}})
+	a := newTestAPI(t, engine.Config{}, options{Service: service.Config{MaxInFlight: 2 * dashboard.MaxTopics}})
 	for n := range dashboard.MaxOwn {
 		_, leave := a.events(fmt.Sprintf("/v1/views/key?key=k%d", n))
 		defer leave()
@@ -222,7 +222,7 @@ func TestViewsOfOneClient(t *testing.T) {
 
 // A server that stops ends its streams, and says so.
 func TestStreamsEndWithTheServer(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
+	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
 	if err := a.server.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 // Browsers get the dashboard, with or without a token; others what they always got.
 func TestDashboardIsForBrowsers(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
-	for _, a := range []*testAPI{newTestAPI(t, weir.Config{}, options{}), newLockedAPI(t, map[string]string{"root": "permissions: [{role: read}]"}, options{})} {
+	for _, a := range []*testAPI{newTestAPI(t, engine.Config{}, options{}), newLockedAPI(t, map[string]string{"root": "permissions: [{role: read}]"}, options{})} {
 		page := a.do(http.MethodGet, "/", "", "", "Accept", browser)
 		if page.status != http.StatusOK || !strings.Contains(page.body, "web/app.js") || page.header.Get("Vary") == "" {
 			t.Errorf("%d %s", page.status, page.body)

@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
 // A client that hangs up while its request waits leaves the line.
 func TestHangUpWhileWaiting(t *testing.T) {
 	t.Parallel()
-	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return start }}, "limits:\n- {name: api, keys: \"api:*\", limit: 1, per: 5s, wait: 10s}\n")
-	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live}})
+	e, live := policyEngine(t, engine.Config{Now: func() time.Time { return start }}, "limits:\n- {name: api, keys: \"api:*\", limit: 1, per: 5s, wait: 10s}\n")
+	a := serveTestAPI(t, e, options{Backend: service.Backend{Policies: live}})
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		path, body := "/v1/allow", `{"key":"api:POST"}`
 		if method == http.MethodGet {

@@ -9,12 +9,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
-// engineMetrics are those of weir.Stats, by the names of its fields.
+// engineMetrics are those of engine.Stats, by the names of its fields.
 var engineMetrics = []struct{ name, field, help string }{
 	{"weir_hits_total", "Hits", "Hits counted, late ones included, and decisions of limits not."},
 	{"weir_late_hits_total", "Late", "Hits counted that were older than the newest of their key."},
@@ -44,7 +44,7 @@ var engineMetrics = []struct{ name, field, help string }{
 	{"weir_idempotency_dropped_total", "OnceDropped", "Idempotency-Keys of other nodes, or earlier lives, that were forgotten before ten minutes."},
 }
 
-func newEngineCollector(stats func() weir.Stats) *collector {
+func newEngineCollector(stats func() engine.Stats) *collector {
 	metrics := make([]metric, len(engineMetrics))
 	for i, m := range engineMetrics {
 		metrics[i] = metric{m.name, m.help, ""}

@@ -11,22 +11,22 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 )
 
-func newService(t *testing.T, now func() time.Time) (*weir.Engine, *service.Service) {
+func newService(t *testing.T, now func() time.Time) (*engine.Engine, *service.Service) {
 	t.Helper()
-	engine, err := weir.New(weir.Config{Now: now})
+	e, err := engine.New(engine.Config{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	s, err := service.New(service.Backend{Engine: engine}, service.Config{})
+	t.Cleanup(func() { e.Close() })
+	s, err := service.New(service.Backend{Engine: e}, service.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine, s
+	return e, s
 }
 
 // Keys that begin with a prefix have their hits of 5 minutes and their rate, others have not.

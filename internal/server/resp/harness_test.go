@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/policy"
@@ -28,7 +28,7 @@ var start = time.Unix(1_769_860_800, 0)
 type testServer struct {
 	testing.TB
 	*Server
-	engine *weir.Engine
+	engine *engine.Engine
 	now    *atomic.Int64 // milliseconds, of counters
 	passed *atomic.Int64 // of the engine's clock since start
 	stop   func() error
@@ -48,19 +48,19 @@ func newLockedServer(t testing.TB, cfg Config, policies string, tokens *access.T
 func newServerAmong(t testing.TB, cfg Config, policies string, tokens *access.Tokens, among admit.Cluster) *testServer {
 	t.Helper()
 	passed := new(atomic.Int64)
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
+	t.Cleanup(func() { e.Close() })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	backend := service.Backend{Engine: engine, Tokens: tokens}
+	backend := service.Backend{Engine: e, Tokens: tokens}
 	if policies != "" {
 		set, err := policy.Parse("policies.yaml", []byte(policies))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if backend.Policies, err = admit.NewClusterLive(engine, set, among); err != nil {
+		if backend.Policies, err = admit.NewClusterLive(e, set, among); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +82,7 @@ func newServerAmong(t testing.TB, cfg Config, policies string, tokens *access.To
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	ts := &testServer{TB: t, Server: s, engine: engine, now: now, passed: passed}
+	ts := &testServer{TB: t, Server: s, engine: e, now: now, passed: passed}
 	ts.stop = func() error {
 		cancel()
 		err := <-ended

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -92,7 +92,7 @@ func (s *session) mhit(args [][]byte) error {
 	if err := s.server.service.Ingest(s.caller, t); err != nil {
 		return err
 	}
-	var expected [block]weir.Expected
+	var expected [block]engine.Expected
 	for i := 0; i < len(pairs); i += 2 {
 		if i%(2*block) == 0 {
 			s.expect(expected[:0], pairs[i:min(len(pairs), i+2*block)])
@@ -126,7 +126,7 @@ func (s *session) mhit(args [][]byte) error {
 const block = 64
 
 // expect has the engine look for the keys of up to block pairs, for which expected has room.
-func (s *session) expect(expected []weir.Expected, pairs [][]byte) {
+func (s *session) expect(expected []engine.Expected, pairs [][]byte) {
 	var keys [block]string
 	for i := 0; i < len(pairs); i += 2 {
 		keys[i/2] = ArgumentView(pairs[i])

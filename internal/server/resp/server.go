@@ -51,7 +51,7 @@ type Server struct {
 	running  sync.WaitGroup // of them
 }
 
-// New returns a Server for of that does not listen yet. It fails with a *weir.Error of
+// New returns a Server for of that does not listen yet. It fails with a *engine.Error of
 // CodeInvalidConfig that names the field at fault.
 func New(of *service.Service, cfg Config) (*Server, error) {
 	cfg = cfg.WithDefaults()
@@ -223,7 +223,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what
 // it may be. New does the same.
 func (c Config) Validate() error {
 	c = c.WithDefaults()

@@ -5,15 +5,15 @@ package servertest
 import (
 	"net/http"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/service"
 )
 
 // Handler answers for an engine, with default settings. policies may be nil.
-func Handler(engine *weir.Engine, policies *admit.Live) (http.Handler, error) {
-	of, err := service.New(service.Backend{Engine: engine, Policies: policies}, service.Config{})
+func Handler(e *engine.Engine, policies *admit.Live) (http.Handler, error) {
+	of, err := service.New(service.Backend{Engine: e, Policies: policies}, service.Config{})
 	if err != nil {
 		return nil, err
 	}

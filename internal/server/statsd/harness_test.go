@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
@@ -22,7 +22,7 @@ var start = time.Unix(1_769_860_800, 0)
 type testServer struct {
 	testing.TB
 	*Server
-	engine *weir.Engine
+	engine *engine.Engine
 	log    *strings.Builder
 	stop   func() error
 }
@@ -36,14 +36,14 @@ func newTestServer(t testing.TB, cfg Config, tokens string) *testServer {
 // newTestServerAt starts one that takes over an address, if there is one.
 func newTestServerAt(t testing.TB, cfg Config, tokens string, opening *Opening) *testServer {
 	t.Helper()
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return start }, Retention: 24 * time.Hour})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return start }, Retention: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
+	t.Cleanup(func() { e.Close() })
 	var out strings.Builder // slog writes a record at a time
 	log := slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &out), nil))
-	backend := service.Backend{Engine: engine}
+	backend := service.Backend{Engine: e}
 	if tokens != "" {
 		set, err := auth.Parse("tokens", []byte(tokens))
 		if err != nil {
@@ -72,7 +72,7 @@ func newTestServerAt(t testing.TB, cfg Config, tokens string, opening *Opening) 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	ts := &testServer{TB: t, Server: s, engine: engine, log: &out}
+	ts := &testServer{TB: t, Server: s, engine: e, log: &out}
 	ts.stop = func() error {
 		cancel()
 		err := <-ended
@@ -103,7 +103,7 @@ func (s *testServer) send(network, text string) {
 // wantCount waits until a key has as many hits.
 func (s *testServer) wantCount(key string, want uint64) {
 	s.Helper()
-	var got weir.Count
+	var got engine.Count
 	eventually(s.TB, "hits are counted", func() bool {
 		var err error
 		if got, err = s.engine.Count(key, 12*time.Hour); err != nil {

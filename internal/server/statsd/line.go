@@ -10,8 +10,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -255,8 +255,8 @@ type counting struct {
 }
 
 func newCounting(of *Server) *counting {
-	stream := of.streams.Add(1)                                                                                                // receivers with one seed round in different ways
-	return &counting{server: of, random: rand.New(rand.NewPCG(of.cfg.Seed, stream)), key: make([]byte, 0, weir.MaxKeyBytes+1)} //nolint:gosec // it rounds, and hides nothing
+	stream := of.streams.Add(1)                                                                                                  // receivers with one seed round in different ways
+	return &counting{server: of, random: rand.New(rand.NewPCG(of.cfg.Seed, stream)), key: make([]byte, 0, engine.MaxKeyBytes+1)} //nolint:gosec // it rounds, and hides nothing
 }
 
 // count counts the lines of text, which came together.
@@ -334,7 +334,7 @@ func (c *counting) read(text []byte) (n uint64, why reason) {
 	if n, why = c.hits(); why != counted {
 		return 0, why
 	}
-	if c.key, why = c.server.template.appendKey(c.key[:0], &c.line, weir.MaxKeyBytes); why != counted {
+	if c.key, why = c.server.template.appendKey(c.key[:0], &c.line, engine.MaxKeyBytes); why != counted {
 		return 0, why
 	}
 	if bad := request.ParseHitKey(view(c.key)); bad != nil {
@@ -362,7 +362,7 @@ func (c *counting) hits() (uint64, reason) {
 		rest = after
 	}
 	sum /= c.line.rate
-	if sum > weir.MaxHits {
+	if sum > engine.MaxHits {
 		return 0, tooLarge
 	}
 	whole := math.Floor(sum)

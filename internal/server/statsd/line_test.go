@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -47,7 +47,7 @@ func TestLines(t *testing.T) {
 		{line: "a:1|c|#canary,env:,env:dev", template: "{name}:{tag:canary}:{tag:env}", key: "a:-:dev", n: 1},
 		{line: "a:1|c", template: "{tags}{name}", key: "-a", n: 1},
 		{line: "a:1|c|#z:1,,b,a:2", template: "{name}#{tags}", key: "a#a:2,b,z:1", n: 1},
-		{line: "a:1099511627776|c", key: "a", n: weir.MaxHits},
+		{line: "a:1099511627776|c", key: "a", n: engine.MaxHits},
 
 		{line: "a:1099511627777|c", why: tooLarge},
 		{line: "a:1|c|@0.0000000000001", why: tooLarge},
@@ -146,10 +146,10 @@ func FuzzLine(f *testing.F) {
 		switch {
 		case why < counted || why >= reasons || why != counted && words[why].name == "":
 			t.Errorf("%q: reason %d", text, why)
-		case why == counted && (n > weir.MaxHits || request.ParseHitKey(string(c.key)) != nil || !strings.HasPrefix(string(c.key), "p:")):
+		case why == counted && (n > engine.MaxHits || request.ParseHitKey(string(c.key)) != nil || !strings.HasPrefix(string(c.key), "p:")):
 			t.Errorf("%q: %q %d", text, c.key, n)
 		}
-		if cap(c.key) > 4*(weir.MaxKeyBytes+longest) {
+		if cap(c.key) > 4*(engine.MaxKeyBytes+longest) {
 			t.Errorf("%d bytes for a key", cap(c.key))
 		}
 	})

@@ -26,8 +26,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -57,7 +57,7 @@ type Server struct {
 	running  sync.WaitGroup // of connections
 }
 
-// New returns a Server for of that does not listen yet. It fails with a *weir.Error of CodeInvalidConfig that names
+// New returns a Server for of that does not listen yet. It fails with a *engine.Error of CodeInvalidConfig that names
 // the field at fault, or with a *service.Error when the tokens file has no such identity.
 func New(of *service.Service, cfg Config) (*Server, error) {
 	cfg = cfg.WithDefaults()
@@ -225,7 +225,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what it may be. New
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what it may be. New
 // does the same.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
@@ -238,7 +238,7 @@ func (c Config) Validate() error {
 	if bad := request.ParseHitKey(c.Key); bad != nil && bad.Code == api.CodeReservedKey {
 		return settings.Invalid("Key", fmt.Sprintf("the template of keys %q: no key begins with limit: but those that limits count, so no line would be counted: write another", c.Key))
 	}
-	if len(c.Key) > weir.MaxKeyBytes {
+	if len(c.Key) > engine.MaxKeyBytes {
 		return settings.Invalid("Key", "the template of keys is longer than a key may be")
 	}
 	if err := settings.CheckNumbers(

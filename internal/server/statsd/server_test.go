@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -146,12 +146,12 @@ func TestUnknownIdentity(t *testing.T) {
 // Datagrams that the kernel drops are counted.
 func TestDrops(t *testing.T) {
 	t.Parallel()
-	engine, err := weir.New(weir.Config{})
+	e, err := engine.New(engine.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	of, err := service.New(service.Backend{Engine: engine}, service.Config{})
+	defer e.Close()
+	of, err := service.New(service.Backend{Engine: e}, service.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -307,7 +307,7 @@ func (k *KeptPolicies) parse(name, text string, version uint64) (*policy.Set, er
 // ErrInFile is for a policy that the file has too, which goes first.
 var ErrInFile = errors.New("the policy file has it")
 
-// Check fails for a policy that can't be put: policy.Faults, ErrInFile, or a *weir.Error of what this node can't do. The set has it alone.
+// Check fails for a policy that can't be put: policy.Faults, ErrInFile, or a *engine.Error of what this node can't do. The set has it alone.
 func (k *KeptPolicies) Check(name, text string) (*policy.Set, error) {
 	set, err := k.parse(name, text, 0)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -28,12 +28,12 @@ func newAsker(t testing.TB) *asker {
 	a.ring = NewDenials("", func() (Moment, api.DenialKnowledge) {
 		return Moment{a.now, a.now}, api.DenialKnowledge{AsOf: api.Time{Time: a.now}}
 	})
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return a.now }})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return a.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { engine.Close() })
-	if a.live, err = admit.NewLive(engine, nil); err != nil {
+	t.Cleanup(func() { e.Close() })
+	if a.live, err = admit.NewLive(e, nil); err != nil {
 		t.Fatal(err)
 	}
 	return a

@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -20,7 +20,7 @@ import (
 
 // Parts are what a Service works with. All but History, Regions and Cluster must be given.
 type Parts struct {
-	Engine  *weir.Engine
+	Engine  *engine.Engine
 	Gate    *access.Gate
 	Sources *queries.Sources
 	Storage ingest.Storage

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -18,7 +18,7 @@ import (
 
 // HealthParts are the sources of alarms. Engine, Sources, Storage, Pools and Doors must be given.
 type HealthParts struct {
-	Engine     *weir.Engine
+	Engine     *engine.Engine
 	Sources    *queries.Sources
 	Storage    ingest.Storage
 	Pools      *access.Pools
@@ -82,7 +82,7 @@ func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
 
 // MemoryAlarms tell of memory that is full, or will be soon, and of what is refused then.
 // They refuse no plain hits.
-func MemoryAlarms(st weir.Stats) (list []api.Alarm) {
+func MemoryAlarms(st engine.Stats) (list []api.Alarm) {
 	for _, b := range []budget{
 		{
 			code: "idempotency", used: st.OnceBytes, of: st.OnceBudget, refused: st.OnceRefused,

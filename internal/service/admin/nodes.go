@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -22,7 +21,7 @@ func (s *Service) Nodes(ctx context.Context, c access.Caller) (api.ClusterAnswer
 		Partitions: s.parts.Engine.Config().Partitions,
 		Nodes:      []api.ClusterNode{}, Servers: []api.ClusterServer{}, Routes: []api.ClusterRoute{}, Problems: []string{}, Alarms: s.parts.Health.Alarms(),
 	}
-	a.Correction, a.LimitBehind = replication.Of(s.parts.Engine).ClockCorrection().Seconds(), replication.Of(s.parts.Engine).LimitClockBehind().Seconds()
+	a.Correction, a.LimitBehind = s.parts.Engine.ClockCorrection().Seconds(), s.parts.Engine.LimitClockBehind().Seconds()
 	s.parts.Storage.AddNodes(ctx, &a)
 	a.Now, a.Freshness = api.Millis(s.parts.Sources.Wall()), s.parts.Sources.Freshness() // answers took their time
 	return a, nil

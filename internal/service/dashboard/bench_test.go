@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
@@ -15,17 +15,17 @@ import (
 func BenchmarkOverview(b *testing.B) {
 	for _, keys := range []int{1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
-			engine, err := weir.New(weir.Config{Memory: 1 << 30})
+			e, err := engine.New(engine.Config{Memory: 1 << 30})
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer engine.Close()
+			defer e.Close()
 			for i := range keys {
-				if err := engine.Hit(fmt.Sprintf("url:/products/%d", i)); err != nil {
+				if err := e.Hit(fmt.Sprintf("url:/products/%d", i)); err != nil {
 					b.Fatal(err)
 				}
 			}
-			s, err := service.New(service.Backend{Engine: engine}, service.Config{})
+			s, err := service.New(service.Backend{Engine: e}, service.Config{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
@@ -32,17 +32,17 @@ func TestParts(t *testing.T) {
 // Every part of a busy key is exact, whatever its age.
 func TestLinesAreExact(t *testing.T) {
 	end := time.Unix(1_769_860_800, 0)
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return end }})
+	e, err := engine.New(engine.Config{Now: func() time.Time { return end }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	s, err := service.New(service.Backend{Engine: engine}, service.Config{})
+	defer e.Close()
+	s, err := service.New(service.Backend{Engine: e}, service.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for back := int64(14 * 24 * 3600); back >= 0; back -= 37 {
-		if _, err := engine.HitAt(end.Add(-time.Duration(back)*time.Second), "busy", uint64(1+back%5)); err != nil {
+		if _, err := e.HitAt(end.Add(-time.Duration(back)*time.Second), "busy", uint64(1+back%5)); err != nil {
 			t.Fatal(err)
 		}
 	}

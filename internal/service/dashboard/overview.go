@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -67,8 +67,8 @@ func (q OverviewQuery) of(ctx context.Context, s *service.Service, c access.Call
 	all := s.ReadsAll(c)
 	if all {
 		questions = divided.append([]api.CountQuestion{
-			{Key: weir.AllKeys, At: end, Window: now}, {Key: weir.AllKeys, At: end, Window: q.Window}, {Key: weir.AllKeys, At: end.Add(-q.Window), Window: q.Window},
-		}, weir.AllKeys, 0)
+			{Key: engine.AllKeys, At: end, Window: now}, {Key: engine.AllKeys, At: end, Window: q.Window}, {Key: engine.AllKeys, At: end.Add(-q.Window), Window: q.Window},
+		}, engine.AllKeys, 0)
 	}
 	for _, key := range keys {
 		questions = divided.append(append(questions, api.CountQuestion{Key: key, At: end, Window: q.Window}, api.CountQuestion{Key: key, At: end.Add(-q.Window), Window: q.Window}), key, 0)

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
@@ -50,12 +50,12 @@ func (s *Service) Hit(t *Tally, at time.Time, key string, n uint64) error {
 
 // Expect appends to expected the keys that HitExpected will count next, and returns it: with some dozens of them, each
 // costs less. It counts nothing.
-func (s *Service) Expect(expected []weir.Expected, keys []string) []weir.Expected {
+func (s *Service) Expect(expected []engine.Expected, keys []string) []engine.Expected {
 	return s.parts.Engine.Expect(expected, keys)
 }
 
 // HitExpected is Hit of a key that is expected.
-func (s *Service) HitExpected(t *Tally, at time.Time, key weir.Expected, n uint64) error {
+func (s *Service) HitExpected(t *Tally, at time.Time, key engine.Expected, n uint64) error {
 	if !t.Admits(s.parts.Engine, key.Key()) {
 		return nil
 	}
@@ -64,8 +64,8 @@ func (s *Service) HitExpected(t *Tally, at time.Time, key weir.Expected, n uint6
 }
 
 // took notes what the engine did with hits.
-func (s *Service) took(t *Tally, at time.Time, key string, n uint64, outcome weir.Outcome, err error) error {
-	if err == nil && outcome != weir.TooLate {
+func (s *Service) took(t *Tally, at time.Time, key string, n uint64, outcome engine.Outcome, err error) error {
+	if err == nil && outcome != engine.TooLate {
 		s.parts.Live.Hit(at, key, n)
 		if t.recorded != nil {
 			t.recorded.Add(at.Unix(), key, n)
@@ -115,7 +115,7 @@ func (s *Service) Requests() RequestStats {
 // remembered. The journal waits while count runs, so that it must not wait for anybody: a
 // door reads the request as a whole before.
 func (s *Service) Once(ctx context.Context, client access.Caller, key string, fingerprint uint64, t *Tally, count func() error) (repeated bool, err error) {
-	stored, repeated, refused := replication.Of(s.parts.Engine).RecordedOnce(ctx, client.String(), client.Own(key), fingerprint, func(recorded *replication.RequestRecorder) []byte {
+	stored, repeated, refused := s.parts.Engine.RecordedOnce(ctx, client.String(), client.Own(key), fingerprint, func(recorded *replication.RequestRecorder) []byte {
 		t.recorded = recorded
 		defer func() { t.recorded = nil }()
 		if err = count(); t.Counted == 0 {
@@ -150,7 +150,7 @@ func Fingerprint(kind byte, content []byte) uint64 {
 
 // Parts are what a Service works with. All must be given.
 type Parts struct {
-	Engine  *weir.Engine
+	Engine  *engine.Engine
 	Gate    *access.Gate
 	Storage Storage
 	Pools   *access.Pools

@@ -7,8 +7,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -80,13 +80,13 @@ func (t *Tally) Refuses() bool {
 
 // Took notes what the engine did with the hit of Line. It returns an error when
 // no further hit can be counted.
-func (t *Tally) Took(n uint64, outcome weir.Outcome, err error) error {
+func (t *Tally) Took(n uint64, outcome engine.Outcome, err error) error {
 	if err != nil {
-		var e *weir.Error
-		if !errors.As(err, &e) || e.Code == weir.CodeClosed {
+		var e *engine.Error
+		if !errors.As(err, &e) || e.Code == engine.CodeClosed {
 			return err
 		}
-		if e.Code == weir.CodeOverloaded {
+		if e.Code == engine.CodeOverloaded {
 			t.RetryFrom, t.stopped = t.Line, request.Reject(api.CodeOverloaded, e.Message)
 			t.Overloaded++
 		}
@@ -94,12 +94,12 @@ func (t *Tally) Took(n uint64, outcome weir.Outcome, err error) error {
 		return nil
 	}
 	switch outcome {
-	case weir.TooLate:
+	case engine.TooLate:
 		t.TooLate = add(t.TooLate, n)
-	case weir.ForHistory:
+	case engine.ForHistory:
 		t.History = add(t.History, n)
 		t.Counted = add(t.Counted, n)
-	case weir.Late:
+	case engine.Late:
 		t.Late = add(t.Late, n)
 		t.Counted = add(t.Counted, n)
 	default:
@@ -120,7 +120,7 @@ var rejectForbidden = request.Reject(api.CodeForbidden, "role ingest of this ide
 
 // Admits tells whether the caller may count a hit of a key, and notes why not. A ceiling of hits
 // ends the request; one of new keys refuses those alone.
-func (t *Tally) Admits(engine *weir.Engine, key string) bool {
+func (t *Tally) Admits(e *engine.Engine, key string) bool {
 	of := t.may.Account
 	if !t.may.Key(key) {
 		t.forbidden++
@@ -138,7 +138,7 @@ func (t *Tally) Admits(engine *weir.Engine, key string) bool {
 		t.reached(wait, t.stopped)
 		return false
 	}
-	if of.BoundsNewKeys() && !engine.Has(key) {
+	if of.BoundsNewKeys() && !e.Has(key) {
 		if wait, ok := of.TakeNewKey(); !ok {
 			t.reached(wait, request.Reject(api.CodeCeiling, "identity "+of.Name()+" has reached its new_keys_per_minute, and this key is new"))
 			return false

@@ -11,11 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -197,7 +196,7 @@ func (s *Service) UseUp(c access.Caller, requests []admit.Request, d *admit.Deci
 
 // Parts are what a Service works with. All but PolicyFile, Kept, Node and Warnings must be given.
 type Parts struct {
-	Engine     *weir.Engine
+	Engine     *engine.Engine
 	Gate       *access.Gate
 	Sources    *queries.Sources
 	Pools      *access.Pools
@@ -226,7 +225,7 @@ type Service struct {
 // New is a Service of parts.
 func New(p Parts) *Service {
 	s := &Service{
-		parts: p, decisions: activity.NewOutcomes(p.Policies), permits: NewPermits(), begun: side.Lending(p.Engine).Now(),
+		parts: p, decisions: activity.NewOutcomes(p.Policies), permits: NewPermits(), begun: p.Engine.LimitClock(),
 	}
 	s.denials = activity.NewDenials(p.Node, s.clockOfDenials)
 	return s

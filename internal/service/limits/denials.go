@@ -9,7 +9,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -29,7 +28,7 @@ func (s *Service) NoteDenial(requests []admit.Request, d *admit.Decision) {
 
 // clockOfDenials is a activity.Clock.
 func (s *Service) clockOfDenials() (activity.Moment, api.DenialKnowledge) {
-	clock := replication.Of(s.parts.Engine)
+	clock := s.parts.Engine
 	raw := clock.UncorrectedWall()
 	now := activity.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
 	return now, s.parts.Sources.AboutDenial(now.Wall)

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -97,11 +96,11 @@ func (s *Service) LimitKeys(_ context.Context, c access.Caller, name string, n i
 	if !may.All() {
 		looked = max(n, mostLimitKeys)
 	}
-	uses := slices.DeleteFunc(l.Keys(looked), func(u weir.KeyUse) bool { return !may.Holds(u.Key) })
+	uses := slices.DeleteFunc(l.Keys(looked), func(u engine.KeyUse) bool { return !may.Holds(u.Key) })
 	uses = uses[:min(n, len(uses))]
 	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
 	for i, u := range uses {
-		banned := side.Of(s.parts.Engine).Banned(name, u.Key)
+		banned := s.parts.Engine.Banned(name, u.Key)
 		answer.Keys[i] = api.LimitKey{
 			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
 			Share: u.Share(), ResetSeconds: Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
@@ -180,8 +179,8 @@ func (s *Service) unknownLimit(may access.Rights, name string) error {
 		return noLimit(name)
 	}
 	err := s.parts.Policies.Peek([]admit.Request{{Key: "?", Limit: name}}, new(admit.Decision))
-	var unknown *weir.Error
-	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
+	var unknown *engine.Error
+	if errors.As(err, &unknown) && unknown.Code == engine.CodeInvalidLimit {
 		return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
 	}
 	return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}
@@ -199,7 +198,7 @@ func (s *Service) ForgetInline(ctx context.Context, c access.Caller, name string
 	if _, err := s.parts.Gate.EnterAll(c, auth.Admin); err != nil {
 		return api.ForgetAnswer{}, err
 	}
-	n, err := side.Of(s.parts.Engine).ForgetInline(name)
+	n, err := s.parts.Engine.ForgetInline(name)
 	if err != nil {
 		return api.ForgetAnswer{}, request.As(err)
 	}
@@ -224,8 +223,8 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 	if err != nil {
 		return api.BanAnswer{}, err
 	}
-	if err := may.Room(access.Bans, weir.MaxBans, func() (n int) {
-		for _, b := range s.parts.Policies.Bans(weir.MaxBans) {
+	if err := may.Room(access.Bans, engine.MaxBans, func() (n int) {
+		for _, b := range s.parts.Policies.Bans(engine.MaxBans) {
 			n += ones(may.Holds(b.Key))
 		}
 		return n
@@ -233,11 +232,11 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 		return api.BanAnswer{}, err
 	}
 	if err := s.parts.Policies.Ban(name, key, length); err != nil {
-		of, ok := errors.AsType[*weir.Error](err)
-		if ok && of.Code != weir.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
+		of, ok := errors.AsType[*engine.Error](err)
+		if ok && of.Code != engine.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
 			return api.BanAnswer{}, noLimit(name)
 		}
-		if ok && of.Code == weir.CodeInvalidLimit {
+		if ok && of.Code == engine.CodeInvalidLimit {
 			return api.BanAnswer{}, &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
 		}
 		return api.BanAnswer{}, request.As(err)
@@ -276,7 +275,7 @@ func (s *Service) Bans(c access.Caller, n int) (api.BansAnswer, error) {
 		return api.BansAnswer{}, err
 	}
 	answer := api.BansAnswer{Bans: []api.BanAnswer{}}
-	for _, b := range s.parts.Policies.Bans(weir.MaxBans) {
+	for _, b := range s.parts.Policies.Bans(engine.MaxBans) {
 		if len(answer.Bans) == n {
 			break
 		}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -79,7 +79,7 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 		err = s.mayChange(may, name, key)
 	}
 	if err == nil && n > 0 {
-		err = may.Room(access.Grants, weir.MaxGrants, func() (all int) {
+		err = may.Room(access.Grants, engine.MaxGrants, func() (all int) {
 			s.parts.Policies.Grants(func(_, key string) { all += ones(may.Holds(key)) })
 			return all
 		})
@@ -121,7 +121,7 @@ func (s *Service) mayChange(may access.Rights, name, key string) error {
 
 // Refund gives back what Allow took for the same requests, all at one time: admit.Live.Refund. The
 // zero time stands for what was taken last. Who may take may give back: role decide. With an idempotency key, 1 to
-// weir.MaxOnceKeyBytes bytes, one that comes again within ten minutes gives nothing back anew and has the first answer; with
+// engine.MaxOnceKeyBytes bytes, one that comes again within ten minutes gives nothing back anew and has the first answer; with
 // another content it is refused (CodeKeyReused).
 func (s *Service) Refund(ctx context.Context, c access.Caller, requests []admit.Request, taken time.Time, key string) (_ []admit.Changed, err error) {
 	defer func() {

@@ -15,7 +15,6 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/engine/admission"
-	"github.com/weir-counter/weir/internal/engine/side"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
@@ -49,7 +48,7 @@ func permitOfID(id string) (p permitOf, err error) {
 
 // age is for how long the service has answered, by the clock that limits are kept by.
 func (s *Service) age() time.Duration {
-	return time.Duration(side.Lending(s.parts.Engine).Now() - s.begun)
+	return time.Duration(s.parts.Engine.LimitClock() - s.begun)
 }
 
 // unlimitedTTL is told where no limit is for a key.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/policy"
@@ -183,7 +183,7 @@ func notPut(err error) error {
 	if faults, is := errors.AsType[policy.Faults](err); is {
 		return &api.Error{Code: api.CodeInvalidPolicy, Message: faults.Error()}
 	}
-	if of, is := errors.AsType[*weir.Error](err); is {
+	if of, is := errors.AsType[*engine.Error](err); is {
 		return &api.Error{Code: api.CodeInvalidPolicy, Field: of.Field, Message: of.Message}
 	}
 	for of, code := range map[error]api.Code{admit.ErrPolicyVersion: api.CodeVersionMismatch, admit.ErrUnknown: api.CodeUnknownLimit, admit.ErrFull: api.CodePoliciesFull} {

@@ -7,10 +7,10 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/wire"
@@ -64,7 +64,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	d.Tenant = may.Tenant()
-	err = s.parts.Policies.Reserve(requests, weir.Reservation{ID: own, Until: until, GiveBack: r.GiveBack, Content: content}, d)
+	err = s.parts.Policies.Reserve(requests, engine.Reservation{ID: own, Until: until, GiveBack: r.GiveBack, Content: content}, d)
 	switch {
 	case err != nil:
 		return "", false, s.undecided(may, err)
@@ -113,9 +113,9 @@ func (s *Service) reservedUntil(r *Reservation) (time.Time, error) {
 		r.TTL = defaultReservation
 	}
 	switch {
-	case r.TTL < 0 || r.TTL > weir.MaxReservation:
+	case r.TTL < 0 || r.TTL > engine.MaxReservation:
 		return time.Time{}, &api.Error{Code: api.CodeInvalidWindow, Field: "ttl", Message: "ttl of " + r.TTL.String() + ": must be more than 0, and at most 24h"}
-	case len(r.ID) > weir.MaxReservationID:
+	case len(r.ID) > engine.MaxReservationID:
 		return time.Time{}, &api.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "the id of a reservation must have 1 to 64 bytes"}
 	case r.ID == "":
 		r.ID = rand.Text()

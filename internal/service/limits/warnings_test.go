@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -81,8 +81,8 @@ func closeIt(t *testing.T, tell *Warnings) {
 // warned is a decision that warns of a key.
 func warned(key string) *admit.Decision {
 	return &admit.Decision{Allowed: true, Results: []admit.Result{{
-		Name: "login", Key: key, Limit: weir.Limit{N: 10, Per: time.Minute, Burst: 10}, N: 1, Warning: true,
-		Verdict: weir.Verdict{Allowed: true, Remaining: 2, Reset: time.Minute},
+		Name: "login", Key: key, Limit: engine.Limit{N: 10, Per: time.Minute, Burst: 10}, N: 1, Warning: true,
+		Verdict: engine.Verdict{Allowed: true, Remaining: 2, Reset: time.Minute},
 	}}}
 }
 
@@ -262,16 +262,16 @@ func TestTold(t *testing.T) {
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		limit     weir.Limit
+		limit     engine.Limit
 		at, other time.Duration
 		reset     time.Duration
 		until     time.Duration
 	}{
-		{weir.Limit{N: 10, Per: time.Hour, Burst: 10}, 10 * time.Minute, 50 * time.Minute, time.Hour, 70 * time.Minute},
-		{weir.Limit{N: 10, Per: time.Second, Burst: 10}, 10 * time.Second, 50 * time.Second, time.Second, 70 * time.Second},
-		{weir.Limit{N: 10, Per: 24 * time.Hour, Burst: 10, Calendar: limit.Calendar{Unit: limit.Day}}, time.Hour, time.Hour + 200*time.Millisecond, 11 * time.Hour, 12 * time.Hour},
+		{engine.Limit{N: 10, Per: time.Hour, Burst: 10}, 10 * time.Minute, 50 * time.Minute, time.Hour, 70 * time.Minute},
+		{engine.Limit{N: 10, Per: time.Second, Burst: 10}, 10 * time.Second, 50 * time.Second, time.Second, 70 * time.Second},
+		{engine.Limit{N: 10, Per: 24 * time.Hour, Burst: 10, Calendar: limit.Calendar{Unit: limit.Day}}, time.Hour, time.Hour + 200*time.Millisecond, 11 * time.Hour, 12 * time.Hour},
 	} {
-		r := admit.Result{Name: "l", Key: "k", Limit: test.limit, Verdict: weir.Verdict{Reset: test.reset}}
+		r := admit.Result{Name: "l", Key: "k", Limit: test.limit, Verdict: engine.Verdict{Reset: test.reset}}
 		one, until := windowOf(&r, start.Add(test.at))
 		two, _ := windowOf(&r, start.Add(test.other))
 		three, _ := windowOf(&r, until)

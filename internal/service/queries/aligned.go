@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -102,11 +102,11 @@ func (q *AlignedQuery) bounds(now time.Time) ([]int64, error) {
 			from = q.Unit.Start(from.Add(-time.Second))
 		}
 	}
-	return calendar.Bounds(q.Unit, from, to, q.Zone, weir.MaxPoints)
+	return calendar.Bounds(q.Unit, from, to, q.Zone, engine.MaxPoints)
 }
 
 // history asks history; totals are nil where it can't answer.
-func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (totals []weir.Count, asOf time.Time, err error) {
+func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (totals []engine.Count, asOf time.Time, err error) {
 	h := s.parts.History
 	if h == nil {
 		return nil, asOf, nil
@@ -144,7 +144,7 @@ func (s *Service) awaitFresh(ctx context.Context, fresh time.Duration) error {
 }
 
 // fill puts totals into points, and returns which of them have no upper bound.
-func fill(points []api.Point, totals []weir.Count) (open []int) {
+func fill(points []api.Point, totals []engine.Count) (open []int) {
 	for i := range points {
 		if totals == nil || !totals[i].HasUpper() {
 			open = append(open, i)
@@ -167,7 +167,7 @@ func (s *Service) fillFromWindows(ctx context.Context, asked Asked, key string, 
 			asking = append(asking, i)
 		}
 	}
-	counts, fresh, err := asked.Answers.Counts(ctx, asked.upTo, questions, make([]weir.Count, 0, len(questions)))
+	counts, fresh, err := asked.Answers.Counts(ctx, asked.upTo, questions, make([]engine.Count, 0, len(questions)))
 	if err != nil {
 		return request.As(err)
 	}

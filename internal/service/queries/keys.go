@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -119,7 +119,7 @@ func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.Top
 }
 
 // topOf merges the lists of several prefixes, of which none is within another.
-func topOf(ctx context.Context, asked *Asked, at time.Time, q TopQuery, prefixes []string) (all []weir.KeyCount, fresh api.Freshness, err error) {
+func topOf(ctx context.Context, asked *Asked, at time.Time, q TopQuery, prefixes []string) (all []engine.KeyCount, fresh api.Freshness, err error) {
 	for i, prefix := range prefixes {
 		keys, of, err := asked.Answers.Top(ctx, asked.upTo, at, q.Window, q.N, prefix)
 		if err != nil {
@@ -134,7 +134,7 @@ func topOf(ctx context.Context, asked *Asked, at time.Time, q TopQuery, prefixes
 		fresh.Late = lateInAny(fresh.Late, of.Late)
 		all = append(all, keys...)
 	}
-	slices.SortFunc(all, func(a, b weir.KeyCount) int {
+	slices.SortFunc(all, func(a, b engine.KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
 	})
 	return all[:min(len(all), q.N)], fresh, nil

@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -44,7 +44,7 @@ type Counting struct {
 	Answers []api.CountAnswer // of the last call
 
 	questions []api.CountQuestion
-	counts    []weir.Count
+	counts    []engine.Count
 }
 
 // Room is for how many answers there is memory: who keeps a Counting bounds it.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -128,7 +128,7 @@ func (s *Service) awaitHistory(ctx context.Context, within time.Duration) bool {
 
 // closer tells whether the bounds of history are closer than those of an answer. Bounds that exclude
 // each other say that history does not have what came since, a late hit or a deletion.
-func closer(t weir.Count, a *api.CountAnswer) bool {
+func closer(t engine.Count, a *api.CountAnswer) bool {
 	switch {
 	case !t.HasUpper() || t.Upper < a.Lower:
 		return false

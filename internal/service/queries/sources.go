@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -40,7 +39,7 @@ type Regions interface {
 	// Region is the name of this one.
 	Region() string
 	// Read calls f with the engine of each other region that has one here, by name, until f fails. f keeps no engine.
-	Read(f func(region string, e *weir.Engine) error) error
+	Read(f func(region string, e *engine.Engine) error) error
 	// Regions are all that are known, this one included, by name, and Status is what is known of them, their links and
 	// this node's part. Both wait for nobody.
 	Regions() []api.Region
@@ -60,10 +59,10 @@ type Regions interface {
 type History interface {
 	// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all
 	// hits that were taken until asOf.
-	Totals(ctx context.Context, key string, bounds []int64) (totals []weir.Count, asOf time.Time, err error)
+	Totals(ctx context.Context, key string, bounds []int64) (totals []engine.Count, asOf time.Time, err error)
 	// Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, most first, of all hits
 	// that were taken until asOf.
-	Top(ctx context.Context, prefix string, from, to int64, n int) (keys []weir.KeyCount, asOf time.Time, err error)
+	Top(ctx context.Context, prefix string, from, to int64, n int) (keys []engine.KeyCount, asOf time.Time, err error)
 	// Await returns when all hits that were counted before the call are in.
 	Await(ctx context.Context) error
 	// Forget deletes what is kept of keys, and tells whether there was any.
@@ -84,7 +83,7 @@ const HistoryTimeout = 5 * time.Second
 
 // Sources are all who answer. They may be used by many goroutines.
 type Sources struct {
-	engine  *weir.Engine
+	engine  *engine.Engine
 	own     Answers
 	peers   peers
 	regions Regions // nil: the server counts for none
@@ -93,8 +92,8 @@ type Sources struct {
 
 // NewSources answers from an engine, or if own is not nil from that, which asks other nodes; and of a cluster and of
 // regions, each nil if there is none.
-func NewSources(engine *weir.Engine, own Answers, cluster Cluster, regions Regions, places *access.Pools) *Sources {
-	s := &Sources{engine: engine, own: own, regions: regions, pools: places}
+func NewSources(e *engine.Engine, own Answers, cluster Cluster, regions Regions, places *access.Pools) *Sources {
+	s := &Sources{engine: e, own: own, regions: regions, pools: places}
 	if s.own == nil {
 		s.own = held{s}
 	}
@@ -121,7 +120,7 @@ func (s *Sources) Now() time.Time {
 }
 
 // Wall is the engine's time of day, also where it counts by event time.
-func (s *Sources) Wall() time.Time { return replication.Of(s.engine).Wall() }
+func (s *Sources) Wall() time.Time { return s.engine.Wall() }
 
 // Freshness is that of this node.
 func (s *Sources) Freshness() api.Freshness { return s.peers.fresh() }
@@ -145,7 +144,7 @@ func (s *Sources) Batch(ctx context.Context, questions []api.CountQuestion) ([]a
 
 // BoundsOf counts for this region.
 func (s *Sources) BoundsOf(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
-	counts, fresh, err := s.own.Counts(ctx, 0, questions, make([]weir.Count, 0, len(questions)))
+	counts, fresh, err := s.own.Counts(ctx, 0, questions, make([]engine.Count, 0, len(questions)))
 	if err != nil {
 		return nil, api.Freshness{}, request.As(err)
 	}
@@ -157,15 +156,15 @@ func (s *Sources) BoundsOf(ctx context.Context, questions []api.CountQuestion) (
 }
 
 // Answers answers questions about keys: an engine, or where nodes hold a share of the keys each, the router of a cluster,
-// which asks the others too. Errors are *weir.Error, or the error of ctx; answers are whole and are not changed. upTo is a
+// which asks the others too. Errors are *engine.Error, or the error of ctx; answers are whole and are not changed. upTo is a
 // message of the journal (Cluster.Fresh) that this node has applied, and up to which answers must have all; where no node
 // that is asked has it in time, the error is api.CodeNotFresh.
 type Answers interface {
 	// Counts appends to counts an answer for each question. Keys of questions are the caller's, who may change
 	// them afterwards: an implementation copies what it keeps longer.
-	Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) ([]weir.Count, api.Freshness, error)
-	Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error)
-	Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error)
+	Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []engine.Count) ([]engine.Count, api.Freshness, error)
+	Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error)
+	Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error)
 	Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error)
 	Delete(ctx context.Context, key string) (bool, error)
 }
@@ -173,7 +172,7 @@ type Answers interface {
 // held answers from the engine, which holds all keys and has applied all that is asked for.
 type held struct{ s *Sources }
 
-func (h held) Counts(_ context.Context, _ uint64, questions []api.CountQuestion, counts []weir.Count) ([]weir.Count, api.Freshness, error) {
+func (h held) Counts(_ context.Context, _ uint64, questions []api.CountQuestion, counts []engine.Count) ([]engine.Count, api.Freshness, error) {
 	fresh := h.s.peers.fresh()
 	for i := range questions {
 		q := &questions[i]
@@ -186,13 +185,13 @@ func (h held) Counts(_ context.Context, _ uint64, questions []api.CountQuestion,
 	return counts, fresh, nil
 }
 
-func (h held) Series(_ context.Context, _ uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
+func (h held) Series(_ context.Context, _ uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error) {
 	fresh := h.s.peers.fresh()
 	points, err := h.s.engine.Series(key, from, to, step)
 	return points, fresh, err
 }
 
-func (h held) Top(_ context.Context, _ uint64, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
+func (h held) Top(_ context.Context, _ uint64, at time.Time, w time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error) {
 	fresh := h.s.peers.fresh()
 	keys, err := h.s.engine.Top(at, w, n, prefix)
 	return keys, fresh, err
@@ -210,7 +209,7 @@ func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.e
 // nobody knows.
 //
 // The upper one is that of c, which must stay as it is.
-func SourceBounds(c *weir.Count, fresh *api.Freshness) api.Bounds {
+func SourceBounds(c *engine.Count, fresh *api.Freshness) api.Bounds {
 	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
 	if len(fresh.Late) == 0 && len(fresh.Untold) == 0 && c.HasUpper() {
 		b.Upper, b.Exact = &c.Upper, c.Exact()

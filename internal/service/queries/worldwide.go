@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Worldwide answers for all regions: each answer is that of this one and, of the others, what their engines here have.
@@ -26,7 +26,7 @@ type Worldwide struct {
 // regionPart is the part of one region in a count.
 type regionPart struct {
 	region string
-	count  weir.Count
+	count  engine.Count
 	fresh  api.Freshness
 }
 
@@ -80,7 +80,7 @@ func (w *Worldwide) ownFresh(own api.Freshness) api.Freshness {
 	return own
 }
 
-func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []weir.Count) ([]weir.Count, api.Freshness, error) {
+func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []engine.Count) ([]engine.Count, api.Freshness, error) {
 	others, first := w.others(), len(counts)
 	counts, fresh, err := w.own.Counts(ctx, upTo, questions, counts)
 	if err != nil {
@@ -92,7 +92,7 @@ func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.Cou
 			w.parts[i] = append(w.parts[i], regionPart{w.s.regions.Region(), counts[first+i], w.ownFresh(fresh)})
 		}
 	}
-	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+	err = w.s.regions.Read(func(region string, e *engine.Engine) error {
 		of, known := others[region]
 		if !known {
 			return nil // it came a moment ago
@@ -132,14 +132,14 @@ func (w *Worldwide) addUnknown(others map[string]api.Region) {
 	}
 }
 
-func (w *Worldwide) Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]weir.Point, api.Freshness, error) {
+func (w *Worldwide) Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error) {
 	others := w.others()
 	points, fresh, err := w.own.Series(ctx, upTo, key, from, to, step)
 	if err != nil {
 		return points, fresh, err
 	}
 	points = slices.Clone(points)
-	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+	err = w.s.regions.Read(func(region string, e *engine.Engine) error {
 		if _, known := others[region]; !known {
 			return nil
 		}
@@ -162,7 +162,7 @@ func (w *Worldwide) Keys(ctx context.Context, upTo uint64, prefix, after string,
 		return nil, fresh, err
 	}
 	keys = slices.Clone(keys)
-	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+	err = w.s.regions.Read(func(region string, e *engine.Engine) error {
 		if _, known := others[region]; !known {
 			return nil
 		}
@@ -192,21 +192,21 @@ func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
 
 // Top asks each region for its own list, adds up the keys of all lists, and asks for longer ones until no key that is in
 // none of them could be among the first n.
-func (w *Worldwide) Top(ctx context.Context, upTo uint64, at time.Time, window time.Duration, n int, prefix string) ([]weir.KeyCount, api.Freshness, error) {
+func (w *Worldwide) Top(ctx context.Context, upTo uint64, at time.Time, window time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error) {
 	others := w.others()
-	for length := n; ; length = min(4*length, weir.MaxList) {
+	for length := n; ; length = min(4*length, engine.MaxList) {
 		list, fresh, err := w.own.Top(ctx, upTo, at, window, length, prefix)
 		if err != nil {
 			return nil, fresh, err
 		}
 		candidates, unseen := map[string]bool{}, most(list, length)
-		note := func(list []weir.KeyCount) {
+		note := func(list []engine.KeyCount) {
 			for _, kc := range list {
 				candidates[kc.Key] = true
 			}
 		}
 		note(list)
-		err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+		err = w.s.regions.Read(func(region string, e *engine.Engine) error {
 			if _, known := others[region]; !known {
 				return nil
 			}
@@ -222,14 +222,14 @@ func (w *Worldwide) Top(ctx context.Context, upTo uint64, at time.Time, window t
 		if err != nil {
 			return nil, fresh, err
 		}
-		if unseen == 0 || len(all) >= n && all[n-1].Estimate >= unseen || length == weir.MaxList {
+		if unseen == 0 || len(all) >= n && all[n-1].Estimate >= unseen || length == engine.MaxList {
 			return all[:min(n, len(all))], w.with(fresh, others), nil
 		}
 	}
 }
 
 // most is how many hits a key may have at most that is not in a list of so many keys.
-func most(list []weir.KeyCount, length int) uint64 {
+func most(list []engine.KeyCount, length int) uint64 {
 	if len(list) < length {
 		return 0
 	}
@@ -237,17 +237,17 @@ func most(list []weir.KeyCount, length int) uint64 {
 }
 
 // sums are the counts of keys, most hits first.
-func (w *Worldwide) sums(ctx context.Context, upTo uint64, keys map[string]bool, at time.Time, window time.Duration) ([]weir.KeyCount, error) {
+func (w *Worldwide) sums(ctx context.Context, upTo uint64, keys map[string]bool, at time.Time, window time.Duration) ([]engine.KeyCount, error) {
 	questions := make([]api.CountQuestion, 0, len(keys))
 	for key := range keys {
 		questions = append(questions, api.CountQuestion{Key: key, At: at.Truncate(time.Second), Window: window})
 	}
 	counts, _, err := w.Counts(ctx, upTo, questions, nil)
-	all := make([]weir.KeyCount, len(counts))
+	all := make([]engine.KeyCount, len(counts))
 	for i, c := range counts {
-		all[i] = weir.KeyCount{Key: questions[i].Key, Count: c}
+		all[i] = engine.KeyCount{Key: questions[i].Key, Count: c}
 	}
-	slices.SortFunc(all, func(a, b weir.KeyCount) int {
+	slices.SortFunc(all, func(a, b engine.KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
 	})
 	return all, err

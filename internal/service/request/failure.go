@@ -9,8 +9,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -26,7 +26,7 @@ func As(err error) *api.Error {
 		whole.Message = err.Error()
 		return &whole
 	}
-	var e *weir.Error
+	var e *engine.Error
 	if errors.As(err, &e) {
 		return &api.Error{Code: api.Code(e.Code), Field: e.Field, Message: e.Message}
 	}

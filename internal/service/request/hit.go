@@ -5,9 +5,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -34,7 +34,7 @@ func ParseKey(key string) *Rejection {
 	switch {
 	case len(key) == 0:
 		return rejectEmptyKey
-	case len(key) > weir.MaxKeyBytes:
+	case len(key) > engine.MaxKeyBytes:
 		return rejectLongKey
 	case !utf8.ValidString(key):
 		return rejectKeyUTF8
@@ -51,7 +51,7 @@ func ParseHitKey(key string) *Rejection {
 	return ParseKey(key)
 }
 
-// ParseCount reads how many hits: digits only, 1 to weir.MaxHits.
+// ParseCount reads how many hits: digits only, 1 to engine.MaxHits.
 func ParseCount(text string) (uint64, *Rejection) {
 	var n uint64
 	for i := range len(text) {
@@ -59,7 +59,7 @@ func ParseCount(text string) (uint64, *Rejection) {
 		if digit > 9 {
 			return 0, rejectCount
 		}
-		if n = n*10 + digit; n > weir.MaxHits {
+		if n = n*10 + digit; n > engine.MaxHits {
 			return 0, rejectCount
 		}
 	}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// ChangeKind is what somebody does to what a key has used of a limit, beside requests.
+type ChangeKind byte
+
+const (
+	NoChange            ChangeKind = iota
+	ChangeRefund                   // KeyedLimit.Refund
+	ChangeReset                    // KeyedLimit.Reset
+	ChangeGrant                    // KeyedLimit.Grant
+	ChangeReserve                  // NoteReserved
+	ChangeSettle                   // KeyedLimit.Settle
+	ChangeTakePermit               // Permit, of a new holder
+	ChangeRenewPermit              // Permit, a heartbeat
+	ChangeReleasePermit            // Permit, given back
+	ChangeKinds                    // how many there are
+)
+
+// Change is one change to a key of a limit.
+type Change struct {
+	Kind ChangeKind
+	At   time.Time // of Refund: taken; of Grant and Reserve: until
+
+	ID      string        // of Reserve and Settle: that of the reservation; of the others that of the change, which is asked again by it
+	Ago     time.Duration // of Reserve
+	Content uint64        // of Reserve: Reservation.Content; of permits: the number of the holder
+	Flag    bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
+}
+
+// Changed is what came of a Change.
+type Changed struct {
+	Was   bool    // Reset: there was something; Settle: it is known; of permits: it is held, or for ReleasePermit it was
+	Again bool    // Settle: it had been settled before
+	Freed uint64  // by how many more are free for it
+	Used  uint64  // Settle: that count as used; of permits: how many are held
+	Over  uint64  // Settle: that were used beyond the reservation, and denied
+	After Verdict // what the limit says then; of permits: RetryAfter alone, until the first is free
+}
+
+// OfPermit tells whether a change is about a permit. Then the limit is a Concurrency of package policy: max is its N, and ttl its Per.
+func (k ChangeKind) OfPermit() bool { return k >= ChangeTakePermit && k <= ChangeReleasePermit }
+
+// HasContent tells whether a change has Content.
+func (k ChangeKind) HasContent() bool { return k == ChangeReserve || k.OfPermit() }
+
+// Make makes the change to a key, with the n of the method that it stands for; of Settle that is what was used.
+func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err error) {
+	if c.Kind.OfPermit() {
+		return c.makePermit(l, key)
+	}
+	switch c.Kind {
+	case ChangeRefund:
+		made.Freed, err = l.Refund(key, n, c.At)
+	case ChangeReset:
+		made.Was, err = l.Reset(key)
+	case ChangeGrant:
+		err = l.Grant(key, n, c.At)
+	case ChangeReserve:
+		err = l.NoteReserved(key, n, Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag, Content: c.Content}, c.Ago, false)
+	case ChangeSettle:
+		var done Settled
+		done, err = l.Settle(key, c.ID, n, c.Flag)
+		made = Changed{Was: done.Known, Again: done.Again, Freed: done.Freed, Used: done.Used, Over: done.Over}
+	}
+	if err == nil {
+		made.After, err = l.Peek(key, 0)
+	}
+	return made, err
+}
+
+func (c Change) makePermit(l *KeyedLimit, key string) (made Changed, err error) {
+	var p admission.Permitted
+	switch c.Kind {
+	case ChangeTakePermit:
+		p, err = l.TakePermit(key, c.Content)
+	case ChangeRenewPermit:
+		p, err = l.RenewPermit(key, c.Content)
+	case ChangeReleasePermit:
+		p, err = l.ReleasePermit(key, c.Content)
+	}
+	return Changed{Was: p.OK, Used: uint64(p.Held), After: Verdict{RetryAfter: p.Wait}}, err
+}
+
+// changesClient is the client that changes have among those that have receipts of an engine.
+const changesClient = "changes"
+
+// MakeOnce is Make, unless the engine knows that the change of this ID was made within ten minutes: then it says again
+// what came of it. A Change without an ID is made in any case; what is reserved and settled is known by its own ID, and a permit by its holder, as
+// long as they can be. The error is CodeKeyReused for another change under the ID, and CodeOverloaded where no
+// more IDs can be known.
+func (c Change) MakeOnce(e *Engine, l *KeyedLimit, key string, n uint64) (made Changed, err error) {
+	if c.ID == "" || c.Kind == ChangeSettle || c.Kind.HasContent() {
+		return c.Make(l, key, n)
+	}
+	said, again, failure := e.OnceFrom(context.Background(), changesClient, "change "+c.ID, c.content(l, key, n), func() []byte {
+		if made, err = c.Make(l, key, n); err != nil {
+			return nil // nothing was changed
+		}
+		return made.append(nil)
+	})
+	switch {
+	case failure != nil:
+		return Changed{}, full(failure)
+	case again:
+		return readChanged(said)
+	}
+	return made, err
+}
+
+// content tells changes of one ID apart. It is kept on disk.
+func (c Change) content(l *KeyedLimit, key string, n uint64) uint64 {
+	at := int64(0)
+	if !c.At.IsZero() {
+		at = c.At.UnixNano()
+	}
+	b := binary.AppendVarint([]byte{byte(c.Kind)}, at)
+	h := fnv.New64a()
+	_, _ = h.Write(binary.AppendUvarint(wire.AppendText(wire.AppendText(b, l.Name()), key), n)) // a hash takes everything
+	return h.Sum64()
+}
+
+// append appends the bytes of a receipt: 1 if there was something, how many were freed, 1 for allowed + 2 for never,
+// what remains, retry after and reset in ns, as unsigned varints.
+func (c Changed) append(b []byte) []byte {
+	b = binary.AppendUvarint(wire.AppendBool(b, c.Was), c.Freed)
+	b = wire.AppendBool(wire.AppendBool(b, c.After.Allowed), c.After.Never)
+	for _, v := range []uint64{c.After.Remaining, uint64(c.After.RetryAfter), uint64(c.After.Reset)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return b
+}
+
+func readChanged(b []byte) (c Changed, err error) {
+	r := wire.NewReader(b)
+	c.Was, c.Freed = r.Bool(), r.Uvarint()
+	c.After = Verdict{Allowed: r.Bool(), Never: r.Bool(), Remaining: r.Uvarint(), RetryAfter: time.Duration(r.Uvarint()), Reset: time.Duration(r.Uvarint())}
+	if !r.Done() {
+		return Changed{}, &Error{Code: CodeInvalidCount, Field: "id", Message: "the change was made before, but what came of it can't be read"}
+	}
+	return c, nil
+}
+
+// full says what it means for a change that no more receipts can be kept.
+func full(failure error) error {
+	if of, ok := errors.AsType[*Error](failure); ok && of.Code == CodeOnceFull {
+		return &Error{Code: CodeOverloaded, Field: of.Field,
+			Message: "the node that decides has made more changes in the last ten minutes than it can know again: this one was not made; try again later, or raise OnceMemory (weir serve --idempotency-memory)"}
+	}
+	return failure
+}

@@ -1,0 +1,233 @@
+// Package engine keeps keys, their windows and what they have used of limits in memory.
+// Package weir shows library users the part that a program needs; a server also journals,
+// replicates and shares what is here.
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/window"
+)
+
+const (
+	// AllKeys is the reserved key under which every hit of an engine is
+	// counted too, but those of keys that begin with SeparatePrefix. It can be
+	// read, but neither hit nor deleted.
+	AllKeys = "*"
+
+	// MaxKeyBytes is the longest key, in bytes.
+	MaxKeyBytes = 512
+
+	// MaxHits is the largest n of one hit, some 10^12, so that no few hits can
+	// fill a counter for good: counts saturate at 2^64-1.
+	MaxHits = 1 << 40
+
+	// MaxWindow is the longest window and the longest retention: a billion
+	// seconds, 31.7 years.
+	MaxWindow = window.MaxSeconds * time.Second
+)
+
+// SeparatePrefix begins the keys that are counted separately: AllKeys has none of their
+// hits, nor have Stats, and Top and Keys list them only where the prefix that is
+// asked for begins with it. Package policy counts its decisions under such keys,
+// and a decision is no hit of anybody's.
+//
+// It depends on the key alone, so that all nodes, snapshots and restarts agree.
+// In all else they are keys as any others: they are journaled, audited, evicted.
+const SeparatePrefix = "limit:"
+
+// The answers and limits of packages window and limit.
+type (
+	Count    = window.Count
+	Rate     = window.Rate
+	Point    = window.Point
+	KeyCount = window.KeyCount
+	Limit    = limit.Limit
+	Verdict  = limit.Verdict
+	KeyUse   = limit.KeyUse
+)
+
+// Outcome says what became of a hit.
+type Outcome = window.Outcome
+
+// The outcomes of a hit.
+const (
+	Refused = window.Refused // not counted: the error says why; nothing changed
+	Counted = window.Counted // in its slot
+	Late    = window.Late    // in its slot, but its key has seen a newer second
+	TooLate = window.TooLate // refused: older than the retention; nothing changed
+	// ForHistory: older than the retention, and taken for the history of the server that the
+	// engine is of. No window changed.
+	ForHistory = window.ForHistory
+)
+
+// wholeSeconds turns the length of a window into seconds.
+func wholeSeconds(field string, w time.Duration) (int64, error) {
+	if seconds := w / time.Second; seconds*time.Second == w && 1 <= seconds && seconds <= window.MaxSeconds {
+		return int64(seconds), nil
+	}
+	return 0, windowError(field, w)
+}
+
+func windowError(field string, w time.Duration) error {
+	return &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s (31.7 years)"}
+}
+
+// checkHit refuses what no counter takes.
+func checkHit(second int64, n uint64) error {
+	if n-1 < MaxHits && uint64(second) <= window.MaxTime { // n = 0 and times before 1970 wrap around
+		return nil
+	}
+	return hitError(second, n)
+}
+
+func hitError(second int64, n uint64) error {
+	if n-1 >= MaxHits {
+		return &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d: must be 1 to %d", n, uint64(MaxHits))}
+	}
+	return &Error{CodeInvalidTime, "at", "at is before 1970 or after 2514: check its unit, Unix times are in seconds"}
+}
+
+// Config sets up an Engine. engine.Config has the same fields, and describes them.
+type Config struct {
+	Partitions  int
+	Retention   time.Duration
+	Memory      int64
+	LimitMemory int64
+	OnceMemory  int64 // for receipts of Once that this engine gives within OnceSeconds: 160 bytes for each, its key and its answer
+	Clock       Clock
+	MaxAhead    time.Duration
+	Gather      bool  // every new hit is kept for a journal, which takes it by Cut
+	MaxWaiting  int64 // how many deltas and filled live cells may wait for Cut, one for each key and second that was hit
+	Now         func() time.Time
+	Elapsed     func() time.Duration
+}
+
+// Clock says what an engine means by "now".
+type Clock uint8
+
+const (
+	// WallClock: now is the time of day.
+	WallClock Clock = iota
+	// EventClock: now is the second of the newest hit, for replaying logs and
+	// for tests.
+	EventClock
+)
+
+const (
+	defaultPartitions = 256
+	maxPartitions     = 1 << 16
+	defaultMemory     = 1 << 30
+	partitionMemory   = 64 << 10 // of the budget, at least
+	defaultLimitBytes = 256 << 20
+	minLimitBytes     = 64 << 10
+	defaultOnceBytes  = 64 << 20
+	defaultMaxAhead   = 5 * time.Second
+	defaultMaxWaiting = 4 << 20
+)
+
+// Validate returns an *Error of CodeInvalidConfig that names the first field outside what
+// it may be. New does the same: this is for code that opens other things before it.
+func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
+
+func (cfg Config) withDefaults() Config {
+	if cfg.Partitions == 0 {
+		cfg.Partitions = defaultPartitions
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = window.DefaultRetention * time.Second
+	}
+	if cfg.Retention > 0 && cfg.Retention < window.MinRetention*time.Second && cfg.Retention%time.Second == 0 {
+		cfg.Retention = window.MinRetention * time.Second
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = defaultMemory
+	}
+	if cfg.LimitMemory == 0 {
+		cfg.LimitMemory = defaultLimitBytes
+	}
+	if cfg.OnceMemory == 0 {
+		cfg.OnceMemory = defaultOnceBytes
+	}
+	if cfg.MaxWaiting == 0 {
+		cfg.MaxWaiting = defaultMaxWaiting
+	}
+	if cfg.MaxAhead == 0 {
+		cfg.MaxAhead = defaultMaxAhead
+	}
+	return cfg
+}
+
+func (cfg Config) validate() error {
+	bad := func(field string, value any, must string) error {
+		return &Error{CodeInvalidConfig, field, fmt.Sprintf("%s of %v: must be %s", field, value, must)}
+	}
+	if _, err := wholeSeconds("Retention", cfg.Retention); err != nil {
+		return bad("Retention", cfg.Retention, "whole seconds from 1s to 1000000000s (31.7 years)")
+	}
+	switch p := cfg.Partitions; {
+	case p < 1 || p > maxPartitions || p&(p-1) != 0:
+		return bad("Partitions", p, "a power of two from 1 to 65536")
+	case cfg.Memory < int64(cfg.Partitions)*partitionMemory:
+		return bad("Memory", units.FormatSize(cfg.Memory), fmt.Sprintf("at least %s (64KiB for each partition)", units.FormatSize(int64(cfg.Partitions)*partitionMemory)))
+	case cfg.LimitMemory < minLimitBytes:
+		return bad("LimitMemory", units.FormatSize(cfg.LimitMemory), "at least 64KiB")
+	case cfg.OnceMemory < minLimitBytes:
+		return bad("OnceMemory", units.FormatSize(cfg.OnceMemory), "at least 64KiB")
+	case cfg.Clock > EventClock:
+		return bad("Clock", cfg.Clock, "WallClock or EventClock")
+	case cfg.MaxWaiting < 1:
+		return bad("MaxWaiting", cfg.MaxWaiting, "at least 1 delta")
+	case cfg.MaxAhead < 0 || cfg.MaxAhead >= cfg.Retention:
+		return bad("MaxAhead", cfg.MaxAhead, "from 0s to less than the retention")
+	}
+	return nil
+}
+
+// Code names one kind of failure. Codes are stable: clients may branch on
+// them, and every protocol maps each code exactly once.
+type Code string
+
+// The codes that the engine and the counter give.
+const (
+	CodeInvalidKey    Code = "invalid_key"      // a key that is empty or longer than MaxKeyBytes
+	CodeReservedKey   Code = "reserved_key"     // a hit or a delete on AllKeys
+	CodeInvalidCount  Code = "invalid_count"    // a hit of n = 0
+	CodeInvalidTime   Code = "invalid_time"     // a time before 1970 or after window.MaxTime
+	CodeTooLate       Code = "too_late"         // a hit now, by a clock that has run back for longer than the retention
+	CodeTooFarAhead   Code = "too_far_ahead"    // a hit beyond the engine's clock plus MaxAhead
+	CodeInvalidWindow Code = "invalid_window"   // a window that is not whole seconds within 1 s to 1e9 s
+	CodeInvalidRange  Code = "invalid_range"    // a series or page with impossible limits
+	CodeInvalidLimit  Code = "invalid_limit"    // a limit outside what it may be
+	CodeInvalidConfig Code = "invalid_config"   // a Config field outside what it may be
+	CodeOverloaded    Code = "overloaded"       // hits wait for the journal and MaxWaiting is reached: retry later
+	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory has room for
+	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
+	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
+	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time
+	CodeClosed        Code = "closed"           // the engine was closed
+)
+
+// Error is the one error type of this package: what went wrong (Code), where
+// (Field, the name of the argument or setting, may be empty) and what to do
+// about it (Message).
+type Error struct {
+	Code    Code
+	Field   string
+	Message string
+}
+
+var errNotHeld = &Error{CodeNotHeld, "key", "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
+
+// ifHeld is errNotHeld for an answer about partitions that are not held.
+func ifHeld(held bool) error {
+	if !held {
+		return errNotHeld
+	}
+	return nil
+}
+
+func (e *Error) Error() string { return e.Message }

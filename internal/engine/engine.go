@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/window"
+)
+
+// Engine counts hits per key, within a memory budget. It is safe for many
+// goroutines, and must be closed.
+type Engine struct {
+	cfg      Config
+	clock    *keyspace.Clock
+	keys     *keyspace.Keyspace
+	total    Counter // AllKeys
+	evicted  evictedOfAll
+	receipts *keyspace.Receipts
+	limits   *admission.Table
+
+	refused refusals
+	past    atomic.Pointer[func(key string, second int64) bool] // what history keeps of hits that are too late; nil: nothing
+
+	closed  atomic.Bool
+	stop    context.CancelFunc
+	janitor sync.WaitGroup
+}
+
+// refusals count hits, weighted, that were late or not counted.
+type refusals struct{ late, tooLate, forHistory, tooFarAhead atomic.Uint64 }
+
+// New returns an Engine, or an Error with CodeInvalidConfig that names the
+// field. It starts one goroutine, the janitor, which Close ends.
+func New(cfg Config) (*Engine, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	empty, err := window.New(int64(cfg.Retention / time.Second))
+	if err != nil {
+		return nil, err
+	}
+	c := keyspace.NewClock(cfg.Clock == EventClock, cfg.Now, int64((cfg.MaxAhead+time.Second-1)/time.Second), int64(cfg.Retention/time.Second))
+	e := &Engine{
+		cfg:   cfg,
+		clock: c,
+		keys:  keyspace.New(keyspace.Config{Partitions: cfg.Partitions, Memory: cfg.Memory, Gather: cfg.Gather, MaxWaiting: cfg.MaxWaiting, Clock: c, Empty: empty}),
+		total: Counter{window: empty, clock: c},
+	}
+	e.limits = admission.New(cfg.Partitions, cfg.LimitMemory, cfg.Gather, keyspace.NewClockLimits(cfg.Now, cfg.Elapsed, &c.Wall))
+	e.receipts = keyspace.NewReceipts(cfg.OnceMemory, cfg.Gather, &e.limits.Clock)
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	e.janitor.Go(func() { e.keepHouse(ctx) })
+	return e, nil
+}
+
+// Close ends the janitor. Later hits are refused with CodeClosed; reads go on.
+func (e *Engine) Close() error {
+	e.closed.Store(true)
+	e.stop()
+	e.janitor.Wait()
+	return nil
+}
+
+// Config is what the engine was made with, defaults filled in.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Now is the engine's clock, in whole seconds: the time of day, or with
+// EventClock the second of the newest hit, the zero Time before the first.
+func (e *Engine) Now() time.Time {
+	if second := e.clock.Now(); second >= 0 {
+		return time.Unix(second, 0)
+	}
+	return time.Time{}
+}
+
+// sweepPeriod is how long one round of the janitor takes: a tenth of the
+// retention, within ten seconds and ten minutes, so that sweeping ten million
+// keys stays far below one per cent of a core.
+func (e *Engine) sweepPeriod() time.Duration {
+	return min(max(e.cfg.Retention/10, 10*time.Second), 10*time.Minute)
+}
+
+// keepHouse lets keys go whose retention is over and limits that are not in use,
+// and cools hot keys, until ctx is done. It looks at a few partitions a second.
+func (e *Engine) keepHouse(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var due float64 // partitions
+	perTick := float64(e.cfg.Partitions) / e.sweepPeriod().Seconds()
+	for next, tick := 0, 0; ; tick++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for due += perTick; due >= 1; due-- {
+			e.keys.Expire(next)
+			e.limits.Expire(next)
+			next = (next + 1) % e.cfg.Partitions
+		}
+		e.limits.Lapse()
+		if tick%10 == 9 {
+			e.keys.CoolDown()
+			e.lookAhead()
+		}
+	}
+}
+
+// lookAhead looks after what is ahead of the clock, which may have been set.
+func (e *Engine) lookAhead() {
+	e.keys.LookAhead()
+	e.total.keep()
+}
+
+// horizon is the second at which the retention begins: hits at it or before are
+// refused as too late, so that of a window which reaches back beyond it nobody
+// knows how many hits it should have.
+type horizon struct {
+	second, retention int64
+	slack             int64 // seconds by which the clocks of the node that asks and the one that answers may differ
+}
+
+// horizon is that of all keys, now.
+func (e *Engine) horizon() horizon {
+	return horizon{e.clock.Now() - e.clock.Retention, e.clock.Retention, e.clock.Ahead}
+}
+
+// limits the count of the window (at-seconds, at] to what is known. A window that
+// is not longer than the retention may begin a little before it: the second may
+// have changed since it was asked for, and of the hits that were taken it has all.
+func (h horizon) limits(c Count, at, seconds int64) Count {
+	from := max(at-seconds, -1) // nothing is before 1970
+	if from < h.second && (seconds > h.retention || from < h.second-h.slack) {
+		return c.AtLeast()
+	}
+	return c
+}
+
+// Stats are an engine's figures since it was made. Hits are weighted by their n, and exclude those
+// of SeparatePrefix.
+type Stats struct {
+	Figures
+
+	ForHistory  uint64 // older than the retention, and taken for a history: not among Hits
+	Quarantined uint64 // brought by others, or by what was stored, minutes beyond MaxAhead: they count when their second comes
+
+	NewestQuarantined time.Time // when, by the wall clock, the newest of Quarantined was brought; zero: none
+
+	HotKeys      int   // keys with stripes, because several cores hit them at once
+	InlineBytes  int64 // of LimitBytes: of limits that requests bring along
+	InlineBudget int64 // of these
+
+	OnceKeys        int    // receipts of Once that are kept, of all nodes
+	OnceBytes       int64  // of those that this engine gave
+	OnceBudget      int64  // of these
+	OnceOthersBytes int64  // of the others; twice OnceBudget at most
+	OnceRefused     uint64 // new keys that found no memory
+	OnceDropped     uint64 // receipts of others that left before their time
+	OnceDropping    bool   // some of these would still be there
+
+	ClockCorrection  time.Duration // what a node of a cluster adds to its wall clock, as others say that it is wrong
+	LimitClockBehind time.Duration // by how much the time of day was set, corrected or stood still since the engine was made; limits are not wrong by it
+
+	Waiting      int64 // deltas and filled live cells that wait for the journal
+	WaitingBytes int64 // what they take there, at most, and keys of the last cut if they are hit again
+}
+
+// Figures are the part of Stats that library users see: engine.Stats has these fields, and describes them.
+type Figures struct {
+	Hits, Late, TooLate, TooFarAhead uint64
+
+	Keys                                  int
+	EvictedKeys, EvictedHits, ExpiredKeys uint64
+
+	LimitStates             int
+	LimitBytes, LimitBudget int64
+	LimitRefused            uint64
+
+	Bytes, MemoryBudget int64
+	Partitions          int
+	Newest              time.Time
+}
+
+// Stats returns the figures; each is exact, but they are not taken at one instant.
+func (e *Engine) Stats() Stats {
+	k, l := e.keys.Stats(), e.limits.Stats()
+	s := Stats{
+		Figures: Figures{
+			Hits: e.total.total(), Late: e.refused.late.Load(), TooLate: e.refused.tooLate.Load(), TooFarAhead: e.refused.tooFarAhead.Load(),
+			Keys: k.Keys, EvictedKeys: k.EvictedKeys, EvictedHits: k.EvictedHits, ExpiredKeys: k.ExpiredKeys,
+			LimitStates: l.States, LimitBytes: l.Bytes, LimitBudget: l.Budget, LimitRefused: l.Refused,
+			Bytes: k.Bytes, MemoryBudget: e.cfg.Memory, Partitions: e.cfg.Partitions,
+		},
+		ForHistory: e.refused.forHistory.Load(), HotKeys: k.HotKeys, Waiting: k.Waiting, WaitingBytes: k.WaitingBytes,
+		InlineBytes: l.Inline, InlineBudget: l.InlineBudget,
+	}
+	s.ClockCorrection, s.LimitClockBehind = e.ClockCorrection(), e.LimitClockBehind()
+	if hits, at := e.clock.Noted(); hits > 0 {
+		s.Quarantined, s.NewestQuarantined = hits, time.Unix(at, 0)
+	}
+	once := e.receipts.Stats()
+	s.OnceKeys, s.OnceBytes, s.OnceBudget, s.OnceOthersBytes = once.Keys, once.Own, once.Budget, once.Others
+	s.OnceRefused, s.OnceDropped, s.OnceDropping = once.Refused, once.Dropped, once.Dropping
+	if s.Hits > 0 {
+		s.Newest = time.Unix(e.total.newest(), 0)
+	}
+	return s
+}

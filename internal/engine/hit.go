@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/engine/replication"
+)
+
+// Hit counts one hit of the key now. With EventClock now is the newest hit, or
+// the wall clock before the first.
+func (e *Engine) Hit(key string) error { return e.HitN(key, 1) }
+
+// HitN counts n >= 1 hits of the key now.
+func (e *Engine) HitN(key string, n uint64) error {
+	if err := e.check(key, n); err != nil {
+		return err
+	}
+	second := e.clock.Now()
+	if second < 0 { // an event clock before the first hit, or a clock that is not set
+		second = e.clock.Wall.Second()
+	}
+	if err := checkHit(second, n); err != nil {
+		return err
+	}
+	e.clock.Advance(second)
+	if e.hit(second, e.keys.Find(key), n) == TooLate {
+		return &Error{CodeTooLate, "", "the clock is more than the retention behind the hits counted so far: check it"}
+	}
+	return nil
+}
+
+// HitAt counts n >= 1 hits of the key at any time, in any order of times.
+// TooLate and ForHistory are outcomes, not errors; a time more than MaxAhead after the wall
+// clock is an error, CodeTooFarAhead, and changes nothing. HitAt does not keep
+// the key's bytes.
+//
+// Cost: a look-up and two atomic operations for a hit in the key's newest
+// second; else a lock on the key's partition and amortised O(1).
+func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
+	return e.HitExpected(at, e.keys.Find(key), n)
+}
+
+// Expected is a key whose hits come next: Expect makes it, for HitExpected of the same engine.
+type Expected = keyspace.Expected
+
+// Expect appends to expected the keys whose hits come next, and returns it: who has some dozens, of an engine with many
+// keys, pays less for each. It looks for all of them at once, so that the
+// processor waits for memory once and not key by key. It counts nothing, and keeps the keys' bytes in expected
+// alone.
+func (e *Engine) Expect(expected []Expected, keys []string) []Expected {
+	return e.keys.Expect(expected, keys)
+}
+
+// HitExpected is HitAt of a key that Expect has looked for, however long ago.
+func (e *Engine) HitExpected(at time.Time, key Expected, n uint64) (Outcome, error) {
+	if err := e.check(key.Key(), n); err != nil {
+		return Refused, err
+	}
+	second := at.Unix()
+	if err := checkHit(second, n); err != nil {
+		return Refused, err
+	}
+	switch outcome, after := e.clock.Judge(second); outcome {
+	case Refused:
+		e.refused.tooFarAhead.Add(n)
+		return Refused, tooFarAhead(after, e.clock.Ahead)
+	case TooLate:
+		return e.hitPast(second, key.Key(), n), nil
+	}
+	return e.hit(second, key, n), nil
+}
+
+// hitPast takes a hit that is older than the retention for history, where that keeps it.
+func (e *Engine) hitPast(second int64, key string, n uint64) Outcome {
+	if keeps := e.past.Load(); keeps != nil && (*keeps)(key, second) {
+		e.keys.HitPast(second, key, n)
+		e.refused.forHistory.Add(n)
+		return ForHistory
+	}
+	e.refused.tooLate.Add(n)
+	return TooLate
+}
+
+func (e *Engine) check(key string, n uint64) error {
+	switch {
+	case n == 0:
+		return checkHit(0, n)
+	case e.closed.Load():
+		return &Error{CodeClosed, "", "the engine is closed"}
+	case e.keys.Crowded():
+		return e.crowded()
+	case key == AllKeys:
+		return &Error{CodeReservedKey, "key", "key * is reserved: it counts all hits by itself"}
+	}
+	return checkKey(key)
+}
+
+// crowded is why hits are refused while too much waits for the journal.
+func (e *Engine) crowded() error {
+	why := cmp.Or(e.keys.WhyCrowded(), "the journal is behind and its buffer is full: retry in a second; if it lasts, look at the disk")
+	return &Error{CodeOverloaded, "", why}
+}
+
+func checkKey(key string) error {
+	if len(key) < 1 || len(key) > MaxKeyBytes {
+		return &Error{CodeInvalidKey, "key", fmt.Sprintf("key of %d bytes: must have 1 to %d", len(key), MaxKeyBytes)}
+	}
+	return nil
+}
+
+func tooFarAhead(by, most int64) error {
+	return &Error{CodeTooFarAhead, "at", fmt.Sprintf(
+		"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", by, most)}
+}
+
+// hit counts a hit that was checked.
+func (e *Engine) hit(second int64, key Expected, n uint64) Outcome {
+	// The total first: its newest second is that of all keys, so what is not
+	// too late for it is not too late for the key.
+	if !keyspace.Separate(key.Key()) && e.total.hit(second, n) == TooLate {
+		e.refused.tooLate.Add(n)
+		return TooLate
+	}
+	outcome := e.keys.Hit(second, key, n)
+	switch outcome {
+	case Late:
+		e.refused.late.Add(n)
+	case TooLate: // for the key alone: it is counted apart
+		e.refused.tooLate.Add(n)
+	}
+	return outcome
+}
+
+const (
+	// OnceSeconds is how long a receipt is kept: a repeat within that time
+	// counts nothing.
+	OnceSeconds = 600
+
+	// MaxOnceKeyBytes is the longest idempotency key, in bytes.
+	MaxOnceKeyBytes = 255
+)
+
+// Once applies a request that may be sent again under the same key, 1 to
+// MaxOnceKeyBytes long, and returns its answer. Within OnceSeconds a repeat with
+// the same fingerprint of its content applies nothing and gets the first answer,
+// also across a restart if a journal runs; with another fingerprint it is
+// refused with CodeKeyReused. A repeat that comes while the first is being
+// applied waits for it.
+//
+// apply must not wait for anybody else: cuts wait for it. A nil answer is not
+// remembered: the request counted nothing and may be sent again.
+//
+// When Config.OnceMemory is full, a new key is refused with CodeOnceFull, and nothing is
+// applied.
+func (e *Engine) Once(ctx context.Context, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
+	return e.OnceFrom(ctx, "", key, fingerprint, apply)
+}
+
+// OnceFrom is Once for one of many clients, of any name: each may take three quarters of
+// Config.OnceMemory at most.
+func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
+	return e.RecordedOnce(ctx, client, key, fingerprint, func(*replication.RequestRecorder) []byte { return apply() })
+}
+
+// RecordedOnce is Engine.OnceFrom with a recorder, which apply adds all hits to that it counts.
+// It is nil before RecordRequests.
+func (e *Engine) RecordedOnce(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *replication.RequestRecorder) []byte) (answer []byte, repeated bool, err error) {
+	if len(key) < 1 || len(key) > MaxOnceKeyBytes {
+		return nil, false, &Error{CodeInvalidKey, "idempotency key", fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
+	}
+	answer, repeated, err = e.receipts.Once(ctx, client, key, fingerprint, apply)
+	return answer, repeated, onceError(err)
+}
+
+func onceError(err error) error {
+	if errors.Is(err, keyspace.ErrReceiptReused) {
+		return &Error{CodeKeyReused, "idempotency key", "this idempotency key came with another content before: use a new key for each request"}
+	}
+	if full, ok := errors.AsType[*keyspace.ReceiptsFullError](err); ok {
+		who := "all clients"
+		if full.OneClient {
+			who = "this client address"
+		}
+		return &Error{CodeOnceFull, "idempotency key", fmt.Sprintf("the idempotency keys of %s in the last ten minutes take %d MiB here, and more are not remembered: nothing was counted; send larger batches, use other nodes too, or raise OnceMemory (weir serve --idempotency-memory)", who, full.Bytes>>20)}
+	}
+	return err
+}
+
+// CutReceipts runs cut, which calls Cut for the partitions, while no request of
+// Once is being applied, and returns the receipts since the call before: those
+// of requests whose hits are in these cuts or earlier ones. It also returns those requests,
+// if RecordRequests was called before they were applied.
+func (e *Engine) CutReceipts(cut func()) ([][]byte, []replication.Request) {
+	return e.receipts.Cut(cut)
+}
+
+// RecordRequests has the hits of requests recorded from now on. It is for an engine whose journal other
+// nodes write too.
+func (e *Engine) RecordRequests() { e.receipts.Share() }
+
+// Receipts returns all receipts, for a snapshot.
+func (e *Engine) Receipts() (all [][]byte) { return e.receipts.All() }
+
+// LoadReceipts takes receipts back from a journal or a snapshot. Those that are
+// too old or known are left out, and the oldest when they are more than twice
+// Config.OnceMemory; one that can't be read is an error.
+func (e *Engine) LoadReceipts(encoded [][]byte) error { return e.LoadReceiptsSince(encoded, 0) }
+
+// LoadReceiptsSince is LoadReceipts of receipts since which the time of day was set forward,
+// by set.
+func (e *Engine) LoadReceiptsSince(encoded [][]byte, set time.Duration) error {
+	return e.receipts.Load(encoded, false, set)
+}
+
+// FollowReceipts is LoadReceipts for those that another node gave a moment ago: they are
+// as of now, whatever its clock says.
+func (e *Engine) FollowReceipts(encoded [][]byte) error {
+	return e.receipts.Load(encoded, true, 0)
+}

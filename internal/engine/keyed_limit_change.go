@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/limit"
+)
+
+// Refund gives back up to n admissions that the key took, all at one time, and returns by
+// how many more are free for it: fewer than n where some have left the window, or the
+// bucket has filled since. taken is by the time of day; the zero Time stands for the
+// newest admissions. The limit holds for what was really used, if taken is right.
+//
+// A change to what a key has used is journaled as its admissions are. The error is an
+// Error as of Take.
+func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64, err error) {
+	if err := checkKey(key); err != nil {
+		return 0, err
+	}
+	limits := l.engine.limits
+	at := int64(admission.Newest)
+	if !taken.IsZero() {
+		if at, err = unixNano("taken", taken); err != nil {
+			return 0, err
+		}
+		at -= limits.Clock.Ahead()
+	}
+	free, err = limits.Refund(l.plan.Load(), l.engine.keys.PartitionOf(key), key, at, n)
+	return free, limitError(err)
+}
+
+// Reset forgets what the key has used of all limits of the name, those that nodes of a
+// cluster count apart too, and its grant: it has its whole burst again. It tells whether
+// there was something.
+func (l *KeyedLimit) Reset(key string) (was bool, err error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	was, err = l.engine.limits.Reset(l.name, l.engine.keys.PartitionOf(key), key)
+	return was, limitError(err)
+}
+
+// MaxGrants is how many grants an engine makes that are not over.
+const MaxGrants = admission.MaxGrants
+
+// Grant gives the key n admissions more than the limit, 1 to limit.MaxBurst, to be used until
+// a time of day: a request that the limit would deny uses what is left of the limit, and the
+// rest of the grant. It stands in place of an earlier grant of the key, so that it may be
+// sent again; n of 0 takes that back. All limits of the name have one together.
+func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if n > limit.MaxBurst {
+		return &Error{CodeInvalidCount, "n", fmt.Sprintf("a grant of %d: at most %d", n, uint64(limit.MaxBurst))}
+	}
+	var at int64
+	if n > 0 {
+		var err error
+		if at, err = unixNano("until", until); err != nil {
+			return err
+		}
+		if now := l.engine.clock.Wall.Time(); !until.After(now) {
+			return &Error{CodeInvalidTime, "until", fmt.Sprintf("%s is over: it is %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+		}
+	}
+	return limitError(l.engine.limits.Grant(l.name, l.engine.keys.PartitionOf(key), key, n, at/int64(time.Millisecond)))
+}
+
+// unixNano is a time that an int64 has.
+func unixNano(field string, t time.Time) (int64, error) {
+	if s := t.Unix(); s < 0 || s > 9_000_000_000 {
+		return 0, &Error{CodeInvalidTime, field, fmt.Sprintf("%s: must be 1970 to 2255", t.UTC().Format(time.RFC3339))}
+	}
+	return t.UnixNano(), nil
+}
+
+const (
+	// MaxBan is how long a ban is at most.
+	MaxBan = 366 * 24 * time.Hour
+
+	// MaxBans is how many bans an engine makes that are not over.
+	MaxBans = admission.MaxBans
+)
+
+// KeyBan is a ban: the key is denied under the limit of the name, until a time of day.
+type KeyBan struct {
+	Name, Key string
+	Until     time.Time
+}
+
+// Ban has a key of the limit of a name denied for a time from now, 1 ms to MaxBan, whatever it has used, in place of an earlier ban;
+// 0 lifts it. With a journal, other nodes know when they follow the next flush, and a restart keeps it. It is
+// CodeOverloaded where there is no room for one more. A ban denies nothing by itself: who decides asks for it.
+func (e *Engine) Ban(name, key string, length time.Duration) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if length < 0 || length > MaxBan {
+		return &Error{CodeInvalidTime, "for", fmt.Sprintf("a ban for %s: must be more than 0, and at most 366 days", length)}
+	}
+	until := int64(0)
+	if length > 0 {
+		limits := e.limits
+		until = (limits.Clock.Now() + limits.Clock.Ahead() + int64(length)) / int64(time.Millisecond)
+	}
+	return limitError(e.limits.Ban(name, e.keys.PartitionOf(key), key, until))
+}
+
+// Banned is for how long a key is banned under the limit of a name; 0: it is not.
+func (e *Engine) Banned(name, key string) time.Duration {
+	if !e.limits.AnyBanned() {
+		return 0
+	}
+	until, now := e.limits.Banned(name, e.keys.PartitionOf(key), key)
+	return time.Duration(max(0, until-now)) * time.Millisecond
+}
+
+// Bans lists the bans that are not over, at most n, those that end last first.
+//
+// Cost: O(bans).
+func (e *Engine) Bans(n int) (list []KeyBan) {
+	for _, b := range e.limits.Bans(n) {
+		list = append(list, KeyBan{b.Name, b.Key, time.UnixMilli(b.Until)})
+	}
+	return list
+}
+
+// newKeyedLimit makes one without a plan, by the name that its states are kept by and the one that it was given.
+func (e *Engine) newKeyedLimit(name *admission.Name, shown string) *KeyedLimit {
+	return &KeyedLimit{engine: e, name: name, shown: shown}
+}
+
+// Where is the argument of LimitIn; of a limit that Engine.Limit made, leased.
+func (l *KeyedLimit) Where() limit.Where {
+	switch {
+	case l.strict && !l.leased:
+		return limit.WhereStrict
+	case strings.IndexByte(l.name.Name, admission.NodeMark) >= 0:
+		return limit.WhereNode
+	}
+	return limit.WhereLeased
+}
+
+// LimitIn is Engine.Limit for the node of that name in a cluster. Every node must
+// have another name, of 1 to MaxLimitNameBytes letters, digits or any of ._-, and the
+// same one for ever.
+//
+// The admissions of a leased or strict limit are journaled whatever its period,
+// those of a node's limit as Limit has it. What a key has used is kept separately for
+// each node whose alone the limit is; leased and strict limits of one name are one.
+func (e *Engine) LimitIn(node string, where limit.Where, name string, l Limit) (*KeyedLimit, error) {
+	if err := checkLimitName(name); err != nil {
+		return nil, err
+	}
+	if !admission.IsNodeName(node) {
+		return nil, &Error{CodeInvalidLimit, "node", fmt.Sprintf("the name %.80q of a node: must be 1 to %d letters, digits or any of ._-", node, MaxLimitNameBytes)}
+	}
+	kept := name
+	switch where {
+	case limit.WhereNode:
+		kept = admission.OfNode(name, node)
+	case limit.WhereStrict, limit.WhereLeased:
+	default:
+		return nil, &Error{CodeInvalidLimit, "where", fmt.Sprintf("%v: must be leased, node or strict", where)}
+	}
+	return e.keyedLimit(kept, name, l, func(made *KeyedLimit) {
+		made.journaled, made.leased = where != limit.WhereNode, where == limit.WhereLeased
+		made.strict = made.leased || where == limit.WhereStrict
+	})
+}
+
+// Record is the limit in bytes: LimitOfRecord of another node's engine makes it again.
+func (l *KeyedLimit) Record() string { return l.plan.Load().Record }
+
+// LimitOfRecord is the limit that a Record tells of, to decide what another node
+// asks. The error wraps replication.ErrDamagedState for a record that is none.
+func (e *Engine) LimitOfRecord(record string) (*KeyedLimit, error) {
+	plan, err := e.limits.Recorded(record)
+	if err != nil {
+		return nil, err
+	}
+	kl := e.newKeyedLimit(plan.Name, plan.Name.Name)
+	kl.journaled, kl.strict, kl.inline = true, plan.Strict, plan.Inline
+	kl.plan.Store(plan)
+	return kl, nil
+}
+
+// Inline makes l a limit that requests bring along, as it is from now on: see
+// Engine.ForgetInline. It is for a limit that nothing was asked of yet.
+func (l *KeyedLimit) Inline() error {
+	l.inline = true
+	return l.SetLimit(l.Limit())
+}
+
+// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of
+// all: each has its whole burst again. It returns how many states there were here. With
+// a journal, other nodes forget too when they follow the next flush, and a restart
+// brings nothing back; what another node admits meanwhile may stay.
+//
+// Cost: O(keys with limits in use), a partition at a time.
+func (e *Engine) ForgetInline(name string) (states int, err error) {
+	all := name == ""
+	if all {
+		name = "inline"
+	}
+	if err := checkLimitName(name); err != nil {
+		return 0, err
+	}
+	return e.limits.ForgetInlineOf(name, all)
+}
+
+// ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans: KeyedLimit.Reset of
+// all of them. It returns of how many keys there was something here, each counted for each limit. With a journal, other nodes forget too
+// when they follow the next flush, and a restart brings nothing back; what another node admits meanwhile may stay. The error is
+// CodeInvalidKey for a prefix that is empty or longer than a key, and CodeOverloaded while the journal can take no more.
+//
+// Cost: O(keys with limits in use), a partition at a time.
+func (e *Engine) ForgetKeys(prefix string) (keys int, err error) {
+	if err := checkKey(prefix); err != nil {
+		return 0, err
+	}
+	keys, err = e.limits.ForgetKeys(prefix)
+	return keys, limitError(err)
+}
+
+// InlineNames are the names of the inline limits of which a key has used something, as far as it is known here.
+//
+// Cost: O(keys with limits in use) of one partition.
+func (e *Engine) InlineNames(key string) []string {
+	if checkKey(key) != nil {
+		return nil // which has used nothing
+	}
+	return e.limits.InlineNames(e.keys.PartitionOf(key), key)
+}
+
+// LimitClock is the clock that limits are kept by: monotonic, in ns.
+func (e *Engine) LimitClock() int64 { return e.limits.Clock.Now() }
+
+// Use counts n admissions of a key that were made at the time at, by Now, without asking.
+func (e *Engine) Use(l *KeyedLimit, key string, at int64, n uint64) {
+	e.limits.Use(l.plan.Load(), e.keys.PartitionOf(key), key, at, n)
+}
+
+// SetOut notes how much of a key's limit is out, lent by a node, for held from now on: instead of
+// what it said before of that key and node. It goes to the journal with the next flush, after
+func (e *Engine) SetOut(l *KeyedLimit, holder, key string, held time.Duration, out uint64) error {
+	return e.limits.SetOut(l.plan.Load(), holder, e.keys.PartitionOf(key), key, held, out)
+}
+
+// Outs calls f with all that is out of keys in some partitions. f must not call the engine.
+func (e *Engine) Outs(of func(partition int) bool, f func(admission.Out)) {
+	e.limits.Outs(of, f)
+}

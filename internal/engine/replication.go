@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/window"
+)
+
+// PartitionOf is the number of the key's partition. It depends on the key and the number
+// of partitions alone: nodes must agree on it.
+func (e *Engine) PartitionOf(key string) int { return e.keys.PartitionOf(key) }
+
+// Holds tells whether the engine holds a partition. A new engine holds all.
+func (e *Engine) Holds(partition int) bool { return e.keys.Holds(partition) }
+
+// HoldsKey tells whether the engine holds the key's partition. Cost: a load where it
+// never released one.
+func (e *Engine) HoldsKey(key string) bool { return e.keys.HoldsKey(key) }
+
+// HeldPartitions is the set of those that the engine holds now.
+func (e *Engine) HeldPartitions() replication.PartitionSet {
+	k := e.keys
+	s := replication.NewPartitionSet(e.cfg.Partitions)
+	for i := range e.cfg.Partitions {
+		if k.Holds(i) {
+			s.Add(i)
+		}
+	}
+	return s
+}
+
+// Wall is the time of day by the engine's wall clock, corrected, whatever its Clock.
+func (e *Engine) Wall() time.Time { return e.clock.Wall.Time() }
+
+// UncorrectedWall is Wall without what CorrectClock adds.
+func (e *Engine) UncorrectedWall() time.Time { return e.clock.Wall.Raw() }
+
+// CorrectClock adds by to what the wall clock says, from now on: who knows that the clock
+// of this machine is wrong, and by how much, need not wait until it is set.
+func (e *Engine) CorrectClock(by time.Duration) { e.clock.Wall.Correct(by) }
+
+// ClockCorrection is what CorrectClock was told last.
+func (e *Engine) ClockCorrection() time.Duration {
+	return e.clock.Wall.Corrected()
+}
+
+// LimitClockBehind is how far the time of day is ahead of the clock by which this process
+// keeps what keys have used: by how much it was set, corrected, or stood still, since the
+// engine was made. Limits are not wrong by it: see docs/limits-cluster.md.
+func (e *Engine) LimitClockBehind() time.Duration {
+	return time.Duration(e.limits.Clock.Ahead())
+}
+
+// Cut moves the partition's new hits and admissions into c, whose memory is used again. With
+// Config.Gather, every hit is in exactly one cut: a hit that returned before Cut
+// was called is in this one or an earlier one. With withState, c.State is the
+// partition as it is after exactly the hits of all cuts so far, and of all
+// Apply calls; it must be held.
+//
+// It holds the partition's lock for O(deltas), with withState O(keys); nothing
+// else of the engine waits.
+func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
+	e.keys.Cut(partition, c, withState, func(w *replication.StateWriter) {
+		c.Admissions = e.limits.Cut(partition, c.Admissions[:0], w)
+	})
+}
+
+// Confirm tells that an own removal of a key, of a cut, came back from the journal, or
+// that nothing will be applied that is before it.
+func (e *Engine) Confirm(partition int, key string) { e.keys.Confirm(partition, key) }
+
+// BoundWaiting bounds what may wait for Cut, in bytes of batches, beside
+// Config.MaxWaiting: when there is more, hits and removals are refused with
+// CodeOverloaded, and why. Below 0 all are. It may be changed at any time; until the
+// first call there is no such bound.
+//
+// It is how a journal has hits refused that it could not keep, before they are counted.
+func (e *Engine) BoundWaiting(bytes int64, why string) { e.keys.BoundWaiting(bytes, why) }
+
+// TakePast has hits that are older than the retention taken for history, and no window, where
+// keeps says that it keeps the day of such a second for a key. They are in Cut.Past.
+func (e *Engine) TakePast(keeps func(key string, second int64) bool) { e.past.Store(&keeps) }
+
+// NotePast says that a node took such hits until a time, Unix ms: states tell it (State.Past).
+func (e *Engine) NotePast(until int64) { e.keys.NotePast(until) }
+
+// PastUntil is until when such hits were taken, Unix ms; 0: never.
+func (e *Engine) PastUntil() int64 { return e.keys.PastUntil() }
+
+// Crowded tells whether hits are refused as too much waits for Cut.
+func (e *Engine) Crowded() bool { return e.keys.Crowded() }
+
+// RefuseTakes has takes that would be admitted under a limit that is journaled refused
+// with CodeOverloaded, and why; "" ends that. What is denied is denied all the same, and
+// Peek and limits that are not journaled decide as ever.
+//
+// It is for a journal that takes no admissions: what it does not have, a crash gives back
+// to be admitted once more.
+func (e *Engine) RefuseTakes(why string) { e.limits.RefuseTakes(why) }
+
+// An engine may hold some of its partitions only, while others are held by the
+// engines of other nodes. What is kept of limits where one is not, internal/engine/admission says.
+
+// Release lets a partition go: its windows are forgotten, and of its hits only those
+// are kept that no cut has yet. Only for an engine with Config.Gather, whose journal
+// has the others. O(keys), under the partition's lock.
+func (e *Engine) Release(partition int) {
+	if e.Holds(partition) {
+		e.release(partition)
+	}
+}
+
+func (e *Engine) release(partition int) {
+	e.keys.Release(partition)
+}
+
+// Hold takes a partition back that was released: a state that Cut made, nil where
+// there is none, and what the journal has after it, in order. Hits that no cut has yet are
+// kept too. What keys have used of limits is kept whether their partition is held or not. Questions are answered
+// once all is there. It must not run at the same time as Cut. A state that LoadState would refuse is
+// refused, and so are windows that can't be merged; the partition stays released.
+func (e *Engine) Hold(partition int, state []byte, then []replication.Followed) error {
+	if e.Holds(partition) {
+		return fmt.Errorf("partition %d is held already", partition)
+	}
+	s := replication.State{Total: e.keys.EmptyWindow()} // a zero one has another retention
+	if state != nil {
+		var err error
+		if s, err = e.decodeState(partition, state); err != nil {
+			return err
+		}
+	}
+	err := e.keys.Hold(partition, s, then)
+	if err != nil {
+		e.release(partition)
+	}
+	return err
+}
+
+// Admissions are what keys of a content have used of limits that survive a restart, as
+// ApplyAdmissions takes them: each at the latest time at which it may have been.
+func (e *Engine) Admissions(c replication.Content) (list []replication.Admission, err error) {
+	return e.limits.Admissions(c.Limits)
+}
+
+// ApplyAdmissions counts admissions that come from a journal. They are not
+// gathered again. Bytes that are no limit's are an error.
+func (e *Engine) ApplyAdmissions(partition int, list []replication.Admission) error {
+	return e.limits.ApplyAll(partition, list)
+}
+
+// LoadState puts a state that Cut made into a partition that has had no hits, or
+// into one that was released, which takes what keys have used of limits alone. A
+// state that is damaged, or of an engine with other partitions or another
+// retention, is refused, and the partition stays empty.
+func (e *Engine) LoadState(partition int, state []byte) error {
+	return e.LoadStateSince(partition, state, 0)
+}
+
+// LoadStateSince is LoadState of a state since whose cut the time of day was set forward, by
+// set: what keys have used of their limits was used as much later.
+func (e *Engine) LoadStateSince(partition int, state []byte, set time.Duration) error {
+	s, err := e.decodeState(partition, state)
+	if err != nil {
+		return err
+	}
+	s.SetForward(set)
+	return e.install(partition, s)
+}
+
+// LoadHits is LoadState without what keys have used of their limits: for an engine that shows what
+// another counts, and decides nothing.
+func (e *Engine) LoadHits(partition int, state []byte) error {
+	s, err := e.decodeState(partition, state)
+	if err != nil {
+		return err
+	}
+	s.Limits = nil
+	return e.install(partition, s)
+}
+
+// install puts a state into a partition that has had no hits.
+func (e *Engine) install(partition int, s replication.State) error {
+	if !e.Holds(partition) {
+		return e.limits.Restore(partition, s.Limits)
+	}
+	if e.keys.HasKeys(partition) {
+		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
+	}
+	if err := e.limits.Restore(partition, s.Limits); err != nil {
+		return err
+	}
+	// before the windows are the partition's, and change
+	for i := range s.Quarantined {
+		if s.Quarantined[i].Key == AllKeys {
+			if err := e.total.merge(&s.Quarantined[i].Window); err != nil {
+				return err
+			}
+		}
+	}
+	if err := e.total.merge(&s.Total); err != nil {
+		return err
+	}
+	e.evicted.merge(s.Evicted)
+	return e.keys.Install(partition, s)
+}
+
+// decodeState reads a state, and checks that it is one of this engine's partition.
+func (e *Engine) decodeState(partition int, state []byte) (s replication.State, err error) {
+	s, err = replication.ReadState(state)
+	switch {
+	case err != nil:
+	case s.Partitions != uint64(e.cfg.Partitions):
+		err = fmt.Errorf("the state is of an engine with %d partitions, this one has %d: their number can't be changed", s.Partitions, e.cfg.Partitions)
+	case s.Partition != uint64(partition):
+		err = fmt.Errorf("%w: of partition %d in place of %d", replication.ErrDamagedState, s.Partition, partition)
+	case s.Retention != uint64(e.clock.Retention):
+		err = fmt.Errorf("the state was kept with a retention of %v, not %v: the retention of existing data can't be changed",
+			time.Duration(s.Retention)*time.Second, e.cfg.Retention)
+	}
+	return s, err
+}
+
+// MergeWindows adds windows that come from a journal to those of a partition that is
+// held. They are not gathered. As with Apply, those of a key with an own removal on its
+// way count for AllKeys alone.
+func (e *Engine) MergeWindows(partition int, list []replication.KeyWindow) error {
+	errs := []error{e.keys.MergeWindows(partition, list)}
+	for i := range list {
+		if list[i].Key == "" {
+			errs = append(errs, e.mergeTotal(&list[i].Window))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mergeTotal merges a window of all keys into AllKeys' own counter.
+func (e *Engine) mergeTotal(w *window.Window) error {
+	w, err := e.keys.KeptWindow(w)
+	if err != nil {
+		return err
+	}
+	return e.total.merge(w)
+}
+
+// MergeEvicted adds hits of evicted keys that come from a journal.
+func (e *Engine) MergeEvicted(partition int, list []replication.Evicted) {
+	e.evicted.merge(list)
+	e.keys.MergeEvicted(partition, list)
+}
+
+// Clear forgets all hits of a partition that is held, at a place of a journal: those that
+// no cut has stay, and own, the own hits and removals that were cut and come after that
+// place, in order. What keys have used of their limits stays. Windows and hits of evicted keys of then
+// take the place of what is forgotten: no answer about the partition is of a moment between.
+func (e *Engine) Clear(partition int, own []replication.Delta, then []replication.Followed) error {
+	return e.keys.Clear(partition, own, then)
+}
+
+// AtOnce runs a change of several partitions, made with the other methods: an answer about several partitions is of before
+// the change or of after it, and waits meanwhile.
+func (e *Engine) AtOnce(change func()) { e.keys.AtOnce(change) }
+
+// Apply counts deltas that come from a journal: from an earlier life of this
+// process or from another node. They are not gathered again. Those of a second that
+// has not come, by the wall clock and MaxAhead, count where they belong and change
+// nothing else: see Stats.Ahead.
+//
+// The order of a journal is that of all nodes, and own hits and removals are here
+// before they are in it. So a hit that is applied while an own removal of its key is on
+// its way there (Confirm) was before that, and counts for AllKeys alone. A removal that
+// is applied does not take own hits that are on their way: own gives those of a key that
+// were cut, with the removals between them, in order; nil: there are none.
+func (e *Engine) Apply(partition int, deltas []replication.Delta, own func(key string) []replication.Delta) {
+	e.ApplyOwn(partition, deltas, own)
+	keyspace.EachSecond(deltas, e.total.settle)
+}
+
+// ApplyOwn is Apply of own hits that were cut while their partition was not held: they
+// are in Stats already.
+func (e *Engine) ApplyOwn(partition int, deltas []replication.Delta, own func(key string) []replication.Delta) {
+	e.keys.Apply(partition, deltas, own)
+}
+
+// Retract takes own hits of a batch back: the journal has them of another node already. deltas are these hits and all
+// removals of the batch, in order. Hits before an own removal of their key count for AllKeys alone: this one may be in
+// deltas, in a later batch, or not cut yet. Retract comes before Confirm of the removals in deltas.
+func (e *Engine) Retract(partition int, deltas []replication.Delta) {
+	e.keys.Retract(partition, deltas)
+	keyspace.EachSecond(deltas, e.total.retract)
+}
+
+// evictedOfAll are the hits that AllKeys lacks, of all partitions that were loaded or merged:
+// of use while all are held.
+type evictedOfAll struct {
+	mu  sync.Mutex // of the goroutines that add
+	all replication.SketchHits
+}
+
+func (s *evictedOfAll) merge(list []replication.Evicted) {
+	for _, f := range list {
+		if f.Place == replication.EvictedOfAll {
+			s.mu.Lock()
+			s.all.Add(f.Hits, f.Newest)
+			s.mu.Unlock()
+		}
+	}
+}

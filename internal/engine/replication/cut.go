@@ -1,0 +1,71 @@
+// Package replication has the data that a journal and a cluster read and write of an engine: what
+// was counted here and is not stored yet (Cut), and what was stored or counted elsewhere. The types
+// know no engine, clock or lock; package engine applies them.
+//
+// A partition is a fixed share of the key space. All its hits go through cuts, each in one of
+// them, in the order of the journal; so nodes that apply the same cuts have the same counts.
+package replication
+
+import "math/bits"
+
+// Delta is what one key adds to a batch: N hits in the second At, or with N = 0
+// the key's removal from memory on request.
+type Delta struct {
+	Key string
+	At  int64 // Unix seconds
+	N   uint64
+}
+
+// Admission is what a batch has of a limit that survives a restart, or that other
+// nodes count too: N admissions of a key, none later than At. Limit is the limit
+// itself, in bytes that only an engine reads: a restart counts admissions before
+// anybody has said what the limits are now.
+type Admission struct {
+	Limit string
+	Key   string
+	At    int64 // Unix ms, by the clock of the node that admitted
+	N     uint64
+}
+
+// Cut is what a partition gathered since the cut before.
+type Cut struct {
+	Deltas      []Delta     // in the order in which they settled; a key and second may repeat
+	Past        []Delta     // hits for history alone (Cuts.TakePast), after the removals of Deltas
+	PastRemoved []Delta     // and those before them, of keys that were removed since
+	Admissions  []Admission // of limits that survive a restart
+	State       []byte      // the partition after all these, if asked for: see Engine.LoadState
+}
+
+// Followed is what a journal has of a partition at one place. Only one field is set.
+type Followed struct {
+	Deltas  []Delta     // as of Engine.Apply
+	Windows []KeyWindow // as of Engine.MergeWindows
+	Evicted []Evicted   // as of Engine.MergeEvicted
+	Clear   bool        // all hits before it are gone
+}
+
+// PartitionSet is some of an engine's partitions, a bit for each; nil is all of
+// them.
+type PartitionSet []uint64
+
+// NewPartitionSet returns an empty set, for an engine of so many partitions.
+func NewPartitionSet(partitions int) PartitionSet { return make(PartitionSet, (partitions+63)/64) }
+
+// Add puts a partition into the set, which was made for as many.
+func (s PartitionSet) Add(partition int) { s[partition/64] |= 1 << (partition % 64) }
+
+// Remove takes a partition out.
+func (s PartitionSet) Remove(partition int) { s[partition/64] &^= 1 << (partition % 64) }
+
+// Has tells whether a partition is in the set.
+func (s PartitionSet) Has(partition int) bool {
+	return s == nil || partition/64 < len(s) && s[partition/64]>>(partition%64)&1 != 0
+}
+
+// Len is how many partitions are in the set; of nil it is 0.
+func (s PartitionSet) Len() (n int) {
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
