@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/proc"
 	internalhistory "github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/internal/history/store"
@@ -96,7 +97,7 @@ func year(ctx context.Context, cfg settings, keys, active int) error {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 500 {
 		began := time.Now()
-		var totals []internalhistory.Total
+		var totals []weir.Count
 		if err := s.View(ctx, func(v *store.View) (err error) {
 			totals, err = internalhistory.Totals(ctx, v, name(rnd.IntN(keys)), bounds, nil, time.Now())
 			return err

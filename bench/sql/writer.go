@@ -42,7 +42,7 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, j.Close(ctx)) }()
-	h, err := internalhistory.Open(internalhistory.Config{URL: url, Every: historyEvery}, dir, j.Messages(), j.Origin(), e.Config().Retention, nil)
+	h, err := internalhistory.Open(internalhistory.Config{URL: url, Every: historyEvery, Sync: j.Sync}, dir, j.Messages(), j.Origin(), e.Config().Retention, nil)
 	if err != nil {
 		return r, err
 	}
@@ -51,11 +51,7 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 	written := func() error { // all that was counted before
 		ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("it takes too long"))
 		defer cancel()
-		if err := j.Sync(ctx); err != nil {
-			return err
-		}
-		message, _ := j.Messages().Written()
-		return h.Await(ctx, message)
+		return h.Await(ctx)
 	}
 	if err := written(); err != nil { // the tables are there
 		return r, err
