@@ -25,25 +25,21 @@ Every limiter is set to N = 1000 per period P = 1 s, with a burst of 1000. How m
 interval (t-P, t] if the caller does its worst? The search tries the schedules below and 1000 random ones (seeds 0 to 999), and
 examines every interval that ends at an admission. *Just before* and *just after* are one nanosecond.
 
-*Greedy* asks every P/N for all that it can get, for 100 periods. A limiter that admits exactly 1000 in every period has a total
-of 100,000. Token buckets add the burst that they begin with.
+*Greedy* asks every P/N for all that it can get, for 100 periods. Token buckets add the burst that they begin with.
 
 | limiter | version | most in any P | worst schedule found | greedy, 100 P |
 | --- | --- | --- | --- | --- |
 {{range .Results}}| {{.Limiter}} | {{or .Version "-"}} | {{.Most}} | {{.Schedule}} | {{thousands .Total}} |
 {{end}}
-Where several schedules admit the same, the table names the first that was tried. *Steady* is one request every P/N.
-
 ## Why
 
-- **Weir, ` + "`window`" + `** and the exact log never admit more than N. The log stores 1000 times per key. Up to a burst of 256 Weir is
-  that log. For a larger burst it stores at most 200 times, each with a count, and admits at least 99 % of what the log admits.
+- **Weir, ` + "`window`" + `** and the exact log never admit more than N. Up to a burst of 256 Weir is that log. For a larger burst it stores at
+  most 200 times, each with a count, and admits at least 99 % of what the log admits.
 - **Token buckets and GCRA** (Weir ` + "`gcra`" + `, x/time/rate, throttled) admit the burst and what is filled meanwhile: 2N-1. x/time/rate
   rounds waits down to whole nanoseconds, which makes 2N.
 - **Fixed windows** (Weir ` + "`fixed`" + `, go-limiter) admit N on either side of an edge. ulule/limiter opens a window with the first
   request, which is always outside the worst interval.
-- **slidingwindow** assumes that the requests of the last window were spread evenly. A burst at its very end is forgotten just
-  under P later.
+- **slidingwindow** assumes that the requests of the last window were spread evenly.
 
 ## How
 
@@ -53,7 +49,7 @@ testing/synctest (ulule/limiter).{{range .Results}}{{if .RealTime}}
 {{.Limiter}} takes the time from the runtime past testing/synctest. It runs in real time, with P = 20 ms and *just* = 2.5 ms, without
 random schedules, until a round finds 2N or 20 have not. Its greedy caller asks every P/20.{{end}}{{end}}
 
-The libraries keep their state in memory here, not in Redis. gubernator is left out: its module was not available.
+The libraries keep their state in memory here, not in Redis.
 `
 
 // write writes the page.

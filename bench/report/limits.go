@@ -8,8 +8,8 @@ import (
 // keyedLimits are the limits of BenchmarkKeyedAllow.
 var keyedLimits = []int{10, 1000}
 
-// memoryLimits are those of the command memory.
-var memoryLimits = []int{1, 3, 10}
+// memoryLimits are the limits of the command memory that the page shows.
+var memoryLimits = []int{1, 10}
 
 const xTimeRate = "xsync.Map+x-time-rate"
 
@@ -24,28 +24,17 @@ func limitMemory(r *results, requests int, design string) sample {
 func writeAllow(w io.Writer, r *results) {
 	cells := []string{"limiter"}
 	for _, requests := range keyedLimits {
-		cells = append(cells, fmt.Sprintf("%d/s, 1 goroutine, ns", requests), fmt.Sprintf("%d/s, 2 goroutines, ns", requests))
+		cells = append(cells, fmt.Sprintf("%d/s, ns", requests))
+	}
+	for _, requests := range memoryLimits {
+		cells = append(cells, fmt.Sprintf("%d/s, bytes", requests))
 	}
 	header(w, cells...)
 	for _, design := range r.designs("KeyedAllow/", "design") {
 		cells := []string{title(design)}
 		for _, requests := range keyedLimits {
-			for goroutines := 1; goroutines <= 2; goroutines++ {
-				cells = append(cells, keyedAllow(r, requests, goroutines, design).String())
-			}
+			cells = append(cells, keyedAllow(r, requests, 2, design).String())
 		}
-		row(w, cells...)
-	}
-}
-
-func writeLimitMemory(w io.Writer, r *results) {
-	cells := []string{"limiter"}
-	for _, requests := range memoryLimits {
-		cells = append(cells, fmt.Sprintf("%d/s, bytes a key", requests))
-	}
-	header(w, cells...)
-	for _, design := range r.designs("LimitMemory/", "design") {
-		cells := []string{title(design)}
 		for _, requests := range memoryLimits {
 			cells = append(cells, limitMemory(r, requests, design).String())
 		}

@@ -89,7 +89,7 @@ func TestPage(t *testing.T) {
 		"1 goroutine, to an atomic add | 2.60\u00a0±15% | ≤ 2.00 |",
 		"goaccess to `weir replay` | — | ≥ 10.0 |",
 		"decision over HTTP, named, to an empty handler | 2.00 | ≤ 1.50 |",
-		"| **weir**, gcra | — | 100 | — | — |",
+		"| **weir**, gcra | 100 | — |",
 		"7 of 34 reached; not these:",
 		"2.00 GiB resident at the peak, 1.50 GiB at the end, of which the engine counts 1.00 GiB. A hit takes 250 ns",
 		"| **weir** | 12 |",
