@@ -24,7 +24,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-listeners bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ docs: build need-docs need-curl ## Build the site of the documentation in bin/si
 docs-serve: need-docs ## Show the site on http://127.0.0.1:5173 and reload it on changes
 	cd docs/.vitepress && npx vitepress dev .. --host 127.0.0.1
 
-web: need-node need-web ## Build the dashboard: web/dist from web/src, to be committed
+web: need-npm need-web ## Build the dashboard: web/dist from web/src, to be committed
 	cd web && npm run --silent build
 
 web-test: need-go need-chromium need-web ## Run every test of the dashboard in Chromium
@@ -125,7 +125,7 @@ sim-leased: need-go ## Simulate the grants of leased limits in a world that fail
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./internal/cluster/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
 suites: need-go need-redis-server need-npm ## Run the tests of other projects' limiters on Weir and on Redis, for the table of docs/resp.md
-	cd bench && $(GO) test -run 'TestSuites$$' -count 1 -v ./doors -args -suites
+	cd bench && $(GO) test -run 'TestSuites$$' -count 1 -v ./listeners -args -suites
 
 soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults; ROUNDS (50) scales all but memory
 	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
@@ -171,8 +171,8 @@ bench: build need-redis-server ## Measure Weir beside the textbook designs, othe
 bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
 	cd bench && $(GO) run ./journal -weir ../$(BIN)/weir -page ../docs/benchmarks-journal.md
 
-bench-doors: build need-redis-server ## Measure the RESP door beside redis-server, and Envoy's beside grpc-go; writes docs/benchmarks-doors.md
-	cd bench && $(GO) run ./doors -weir ../$(BIN)/weir -page ../docs/benchmarks-doors.md
+bench-listeners: build need-redis-server ## Measure the RESP listener beside redis-server, and Envoy's beside grpc-go; writes docs/benchmarks-listeners.md
+	cd bench && $(GO) run ./listeners -weir ../$(BIN)/weir -page ../docs/benchmarks-listeners.md
 
 bench-sql: build need-postgres need-mariadb ## Count in SQL as textbooks do and as Weir does, on Postgres, MariaDB and SQLite, within 10 minutes; writes docs/benchmarks-sql.md
 	cd bench && $(GO) run ./sql -weir ../$(BIN)/weir -page ../docs/benchmarks-sql.md

@@ -6,7 +6,7 @@ import (
 )
 
 // LimitsAnswer is the policies of a server, in order of application, then the limits of
-// its doors, and how they decided in (At-Window, At].
+// its listeners, and how they decided in (At-Window, At].
 type LimitsAnswer struct {
 	WindowSeconds int64            `json:"window_s" doc:"The window of allowed and denied, in seconds."`
 	At            Time             `json:"at" doc:"The end of the window."`
@@ -23,12 +23,12 @@ type PolicyFileState struct {
 	ErrorAt  *Time  `json:"error_at,omitempty"`
 }
 
-// LimitPolicy is one policy, or limit of a door, and how it decided lately.
+// LimitPolicy is one policy, or limit of a listener, and how it decided lately.
 type LimitPolicy struct {
 	Name           string       `json:"name" example:"login"`
 	Keys           string       `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
 	By             string       `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
-	Door           string       `json:"door,omitempty" doc:"The listener that defines the limit; absent for a policy." example:"rls"`
+	Listener       string       `json:"listener,omitempty" doc:"The listener that defines the limit; absent for a policy." example:"rls"`
 	Version        uint64       `json:"version,omitempty" doc:"Version of a policy that was put by API (/v1/policies); absent for a policy of the file or a limit of a listener." example:"7"`
 	Limit          uint64       `json:"limit" doc:"How many per per_s; 0 lets none pass."`
 	PerSeconds     float64      `json:"per_s" doc:"The period in seconds."`

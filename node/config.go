@@ -60,32 +60,32 @@ type Config struct {
 	// Warnings say whom to call when a key is near its limit.
 	Warnings Warnings
 
-	// Tokens say who may do what. Without them, and without TLS, doors listen on loopback alone, unless
+	// Tokens say who may do what. Without them, and without TLS, listeners listen on loopback alone, unless
 	// Insecure.
 	Tokens Tokens
 	TLS    TLS
-	// Insecure lets other machines reach doors that have no lock.
+	// Insecure lets other machines reach listeners that have no lock.
 	Insecure bool
 	// AuditLog is the file that the audit log is appended to, one record of JSON a line, opened
 	// again at Reload. "": it goes to Logger.
 	AuditLog string
 
-	// Service is the ceilings that hold for all doors together. Logger and Audit are set by Start.
+	// Service is the ceilings that hold for all listeners together. Logger and Audit are set by Start.
 	Service service.Config
 
-	// HTTP is the HTTP door. Logger and TLS are set by Start.
+	// HTTP is the HTTP listener. Logger and TLS are set by Start.
 	HTTP httpapi.Config
 
-	// RESP is the door for clients of Redis, which there is if its Addr is given. MaxConns,
+	// RESP is the listener for clients of Redis, which there is if its Addr is given. MaxConns,
 	// RequestTimeout, DrainDelay and StopTimeout that are zero are those of HTTP (RequestTimeout its
 	// ReadTimeout). Logger and TLS are set by Start.
 	RESP resp.Config
 
-	// RLS is the door for Envoy, its rate limit service, which there is if its Addr is given. The fields named
+	// RLS is the listener for Envoy, its rate limit service, which there is if its Addr is given. The fields named
 	// for RESP are those of HTTP when they are zero here too. Logger and TLS are set by Start.
 	RLS envoy.Config
 
-	// StatsD is the door for StatsD, which there is if its Addr is given. It has no TLS, and no tokens: with Tokens,
+	// StatsD is the listener for StatsD, which there is if its Addr is given. It has no TLS, and no tokens: with Tokens,
 	// its Identity must be given. Logger is set by Start.
 	StatsD statsd.Config
 
@@ -165,7 +165,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// setRESP gives the RESP door what it has in common with HTTP. Without an address it stays without one.
+// setRESP gives the RESP listener what it has in common with HTTP. Without an address it stays without one.
 func (cfg *Config) setRESP() {
 	r, h := &cfg.RESP, &cfg.HTTP
 	r.Logger = cfg.Logger
@@ -178,7 +178,7 @@ func (cfg *Config) setRESP() {
 	r.Addr = addr
 }
 
-// setRLS is setRESP for the door for Envoy.
+// setRLS is setRESP for the listener for Envoy.
 func (cfg *Config) setRLS() {
 	r, h := &cfg.RLS, &cfg.HTTP
 	r.Logger = cfg.Logger
@@ -191,7 +191,7 @@ func (cfg *Config) setRLS() {
 	r.Addr = addr
 }
 
-// setStatsD fills in the StatsD door. Without an address it stays without one.
+// setStatsD fills in the StatsD listener. Without an address it stays without one.
 func (cfg *Config) setStatsD() {
 	addr := cfg.StatsD.Addr
 	cfg.StatsD.Logger = cfg.Logger

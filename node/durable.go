@@ -32,7 +32,7 @@ func (m *durable) err() error { return m.journal.Err() }
 // open listens before it opens the data directory, which may take long: until then the
 // address says so.
 func (m *durable) open(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
-	if err := sockets.doors.listen(m.phase.now, parts); err != nil {
+	if err := sockets.listeners.listen(m.phase.now, parts); err != nil {
 		return err
 	}
 	if err := m.openJournal(ctx, e); err != nil {

@@ -96,9 +96,9 @@ func TestHistoryOfThePast(t *testing.T) {
 	}
 }
 
-// The door says what became of hits: history keeps some that windows do not, as long as the days of
+// The listener says what became of hits: history keeps some that windows do not, as long as the days of
 // their keys, and a deletion takes those that history alone knows.
-func TestHitsOfThePastByTheDoor(t *testing.T) {
+func TestHitsOfThePastByTheListener(t *testing.T) {
 	t.Parallel()
 	n := historical(t, filepath.Join(t.TempDir(), "data"), func(cfg *node.Config) {
 		cfg.History.Keep = []store.Keep{{Slots: 400 * 24 * time.Hour, Days: 1000 * 24 * time.Hour}, {Prefix: "user:", Slots: 24 * time.Hour, Days: 50 * 24 * time.Hour}}

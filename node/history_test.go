@@ -140,7 +140,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Counts of whole hours and days are exact, over each door, where windows know them within bounds.
+// Counts of whole hours and days are exact, over each listener, where windows know them within bounds.
 func TestCountFromHistory(t *testing.T) {
 	t.Parallel()
 	n := historical(t, filepath.Join(t.TempDir(), "data"), func(cfg *node.Config) { cfg.RESP.Addr = "127.0.0.1:0" })

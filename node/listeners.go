@@ -23,8 +23,8 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// doors are how clients reach a node, each by one protocol: HTTP, and RESP, gRPC for Envoy and StatsD where they are wanted.
-type doors struct {
+// listeners are how clients reach a node, each by one protocol: HTTP, and RESP, gRPC for Envoy and StatsD where they are wanted.
+type listeners struct {
 	cfg       httpapi.Config
 	respCfg   resp.Config
 	rlsCfg    envoy.Config
@@ -32,19 +32,19 @@ type doors struct {
 	opening   *httpapi.Opening // nil: nobody listens before the node is ready
 	http      *httpapi.Server
 
-	// nil as opening is, or the door is not wanted
+	// nil as opening is, or the listener is not wanted
 	respOpening   *resp.Opening
 	rlsOpening    *envoy.Opening
 	statsdOpening *statsd.Opening
-	// nil: the door is not wanted
+	// nil: the listener is not wanted
 	resp   *resp.Server
 	rls    *envoy.Server
 	statsd *statsd.Server
 }
 
-// listen has the doors listen, and say phase until they are open, as far as their protocols can. It comes before the data
+// listen has the listeners listen, and say phase until they are open, as far as their protocols can. It comes before the data
 // directory is opened: a start that fails for an address has changed nothing there.
-func (d *doors) listen(phase func() httpapi.Phase, parts *parts) error {
+func (d *listeners) listen(phase func() httpapi.Phase, parts *parts) error {
 	opening, err := httpapi.Open(d.cfg, phase)
 	if err != nil {
 		return addressHint(err, "http")
@@ -69,7 +69,7 @@ func (d *doors) listen(phase func() httpapi.Phase, parts *parts) error {
 	return nil
 }
 
-func (d *doors) listenRESP(phase func() httpapi.Phase, parts *parts) (err error) {
+func (d *listeners) listenRESP(phase func() httpapi.Phase, parts *parts) (err error) {
 	if d.respCfg.Addr == "" {
 		return nil
 	}
@@ -84,8 +84,8 @@ func (d *doors) listenRESP(phase func() httpapi.Phase, parts *parts) (err error)
 	return nil
 }
 
-// open has the doors answer for s.
-func (d *doors) open(s *service.Service, parts *parts) (err error) {
+// open has the listeners answer for s.
+func (d *listeners) open(s *service.Service, parts *parts) (err error) {
 	if d.http, err = httpapi.New(s, d.cfg); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (d *doors) open(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.http.Serve(), "http")
 }
 
-// openRESP has the RESP door answer where it listens, or listen: clients that connect wait for run.
-func (d *doors) openRESP(s *service.Service, parts *parts) (err error) {
+// openRESP has the RESP listener answer where it listens, or listen: clients that connect wait for run.
+func (d *listeners) openRESP(s *service.Service, parts *parts) (err error) {
 	if d.respCfg.Addr == "" {
 		return nil
 	}
@@ -118,8 +118,8 @@ func (d *doors) openRESP(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.resp.Listen(), "resp")
 }
 
-// openRLS reads its limits, and has its door answer where it listens, or listen: clients that connect wait for run.
-func (d *doors) openRLS(s *service.Service, parts *parts) (err error) {
+// openRLS reads its limits, and has its listener answer where it listens, or listen: clients that connect wait for run.
+func (d *listeners) openRLS(s *service.Service, parts *parts) (err error) {
 	if d.rlsCfg.Addr == "" {
 		return nil
 	}
@@ -134,8 +134,8 @@ func (d *doors) openRLS(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.rls.Listen(), "rls")
 }
 
-// openStatsD has the StatsD door count what comes where it listens, or listen: what is sent waits for run.
-func (d *doors) openStatsD(s *service.Service, parts *parts) (err error) {
+// openStatsD has the StatsD listener count what comes where it listens, or listen: what is sent waits for run.
+func (d *listeners) openStatsD(s *service.Service, parts *parts) (err error) {
 	if d.statsdCfg.Addr == "" {
 		return nil
 	}
@@ -150,8 +150,8 @@ func (d *doors) openStatsD(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.statsd.Listen(), "statsd")
 }
 
-// run answers until ctx ends, or a door fails, and then lets requests in flight finish.
-func (d *doors) run(ctx context.Context) error {
+// run answers until ctx ends, or a listener fails, and then lets requests in flight finish.
+func (d *listeners) run(ctx context.Context) error {
 	all := []func(context.Context) error{d.http.Run}
 	if d.resp != nil {
 		all = append(all, d.resp.Run)
@@ -165,10 +165,10 @@ func (d *doors) run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	ended := make(chan error, len(all))
-	for _, door := range all {
+	for _, listener := range all {
 		go func() {
 			defer end()
-			ended <- door(ctx)
+			ended <- listener(ctx)
 		}()
 	}
 	var err error
@@ -178,37 +178,37 @@ func (d *doors) run(ctx context.Context) error {
 	return err
 }
 
-func (d *doors) rlsAddr() string {
+func (d *listeners) rlsAddr() string {
 	if d.rls == nil {
 		return ""
 	}
 	return d.rls.Addr()
 }
 
-// reload reads files of doors again.
-func (d *doors) reload() {
+// reload reads files of listeners again.
+func (d *listeners) reload() {
 	if d.rls != nil {
 		d.rls.Reload()
 	}
 }
 
-func (d *doors) statsdAddr() string {
+func (d *listeners) statsdAddr() string {
 	if d.statsd == nil {
 		return ""
 	}
 	return d.statsd.Addr()
 }
 
-func (d *doors) respAddr() string {
+func (d *listeners) respAddr() string {
 	if d.resp == nil {
 		return ""
 	}
 	return d.resp.Addr()
 }
 
-func (d *doors) addr() string { return d.http.Addr() }
+func (d *listeners) addr() string { return d.http.Addr() }
 
-func (d *doors) handler() http.Handler { return d.http.Handler() }
+func (d *listeners) handler() http.Handler { return d.http.Handler() }
 
 // addressHint says which setting chooses another address.
 func addressHint(err error, flag string) error {
@@ -223,10 +223,10 @@ func addressHint(err error, flag string) error {
 	return err
 }
 
-// TLS is the certificates of all doors, in files of PEM that are read again when they are
+// TLS is the certificates of all listeners, in files of PEM that are read again when they are
 // renewed.
 type TLS struct {
-	Cert string // the server's; "": doors speak without TLS
+	Cert string // the server's; "": listeners speak without TLS
 	Key  string
 	// ClientCA is the authorities of clients' certificates, whose names the tokens file has. "":
 	// clients prove by tokens alone who they are.
@@ -237,14 +237,14 @@ type TLS struct {
 // Tokens say who may do what.
 type Tokens struct {
 	// File is the tokens file, read at the start, again when it changes, and at Reload. "": there
-	// is none, and who reaches a door may do everything.
+	// is none, and who reaches a listener may do everything.
 	File string
 }
 
-// locks are what keeps strangers out of the doors.
+// locks are what keeps strangers out of the listeners.
 type locks struct {
 	tokens *access.Tokens  // nil: everybody may do everything
-	certs  *auth.CertStore // nil: doors speak without TLS
+	certs  *auth.CertStore // nil: listeners speak without TLS
 	reload chan struct{}   // of certs; holds one
 }
 
@@ -367,10 +367,10 @@ func (cfg *Config) validateLocks() error {
 	case cfg.Tokens.File != "":
 		missing = "no --tls-cert: tokens would travel in the clear"
 	}
-	for _, door := range []struct{ flag, field, addr string }{{"http", "HTTP.Addr", cfg.HTTP.Addr}, {"resp", "RESP.Addr", cfg.RESP.Addr}, {"rls", "RLS.Addr", cfg.RLS.Addr}} {
-		if door.addr != "" && beyondLoopback(door.addr) {
-			return settings.Invalid(door.field, fmt.Sprintf("other machines can reach --%s %s, and there is %s. Give both ('weir token create NAME --role ROLE --tokens FILE' makes a tokens file, see docs/security.md), listen on 127.0.0.1, or say --insecure where a proxy or the network keeps strangers out",
-				door.flag, door.addr, missing))
+	for _, listener := range []struct{ flag, field, addr string }{{"http", "HTTP.Addr", cfg.HTTP.Addr}, {"resp", "RESP.Addr", cfg.RESP.Addr}, {"rls", "RLS.Addr", cfg.RLS.Addr}} {
+		if listener.addr != "" && beyondLoopback(listener.addr) {
+			return settings.Invalid(listener.field, fmt.Sprintf("other machines can reach --%s %s, and there is %s. Give both ('weir token create NAME --role ROLE --tokens FILE' makes a tokens file, see docs/security.md), listen on 127.0.0.1, or say --insecure where a proxy or the network keeps strangers out",
+				listener.flag, listener.addr, missing))
 		}
 	}
 	return nil

@@ -59,7 +59,7 @@ func TestNothingIsOpenByMistake(t *testing.T) {
 	}
 }
 
-// Tokens and certificates open both doors, over TLS; what a deed of admin was is in the audit
+// Tokens and certificates open both listeners, over TLS; what a deed of admin was is in the audit
 // log.
 func TestLockedNode(t *testing.T) {
 	t.Parallel()

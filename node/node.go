@@ -1,6 +1,6 @@
 // Package node is a whole Weir in one type: the engine that counts, the journal that keeps
 // its hits, the other nodes of a cluster, the policies of limits, the service that answers,
-// and the doors that clients reach it by. Start starts them in order, Close stops them in the opposite one: what was opened
+// and the listeners that clients reach it by. Start starts them in order, Close stops them in the opposite one: what was opened
 // first is closed last, so that every hit that was answered is in the journal.
 //
 // The command weir serve is flags around it; tests, examples and programs that embed a Weir
@@ -41,7 +41,7 @@ type Node struct {
 	policyFile *access.PolicyFile // nil: there is none
 	locks      locks
 	auditFile  *auditFile // nil: the audit log goes to log
-	doors      doors
+	listeners  listeners
 	parts      parts
 
 	run     context.Context // ends when the node does, with the cause
@@ -85,7 +85,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, doors: doors{cfg: cfg.HTTP, respCfg: cfg.RESP, rlsCfg: cfg.RLS, statsdCfg: cfg.StatsD}}
+	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, listeners: listeners{cfg: cfg.HTTP, respCfg: cfg.RESP, rlsCfg: cfg.RLS, statsdCfg: cfg.StatsD}}
 	if err := n.start(ctx, set, secret); err != nil {
 		return nil, n.undo(ctx, err)
 	}
@@ -97,7 +97,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 
 // start opens the parts, each before those that need it. set is the policies, nil without any; secret that of warnings.
 func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err error) {
-	sockets := &sockets{doors: &n.doors, memory: &memoryNeeds{cfg: &n.cfg}}
+	sockets := &sockets{listeners: &n.listeners, memory: &memoryNeeds{cfg: &n.cfg}}
 	sockets.memory.setRegions(0)
 	if n.engine, err = engine.New(engine.Config(n.cfg.Engine)); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err e
 	if err != nil {
 		return err
 	}
-	return n.doors.open(s, &n.parts)
+	return n.listeners.open(s, &n.parts)
 }
 
 // undo closes what was opened before a start failed.
@@ -144,7 +144,7 @@ func (n *Node) undo(ctx context.Context, failure error) error {
 
 // serve answers until the node ends, or ends it.
 func (n *Node) serve() {
-	err := n.doors.run(n.run)
+	err := n.listeners.run(n.run)
 	if n.run.Err() != nil {
 		n.cut = err
 		return
@@ -162,20 +162,20 @@ func (n *Node) watch() {
 }
 
 // Addr is the address that the server listens on, host:port.
-func (n *Node) Addr() string { return n.doors.addr() }
+func (n *Node) Addr() string { return n.listeners.addr() }
 
 // StatsDAddr is the address that StatsD is sent to, host:port; "" without Config.StatsD.
-func (n *Node) StatsDAddr() string { return n.doors.statsdAddr() }
+func (n *Node) StatsDAddr() string { return n.listeners.statsdAddr() }
 
 // RLSAddr is the address that Envoy reaches, host:port; "" without Config.RLS.
-func (n *Node) RLSAddr() string { return n.doors.rlsAddr() }
+func (n *Node) RLSAddr() string { return n.listeners.rlsAddr() }
 
 // RESPAddr is the address that clients of Redis reach, host:port; "" without Config.RESP.
-func (n *Node) RESPAddr() string { return n.doors.respAddr() }
+func (n *Node) RESPAddr() string { return n.listeners.respAddr() }
 
 // Handler is the whole HTTP API, for a server of the caller's own or to ask it within the process.
 // It knows no limits on connections and slow clients: these are of the address.
-func (n *Node) Handler() http.Handler { return n.doors.handler() }
+func (n *Node) Handler() http.Handler { return n.listeners.handler() }
 
 // Engine is what counts: a program that embeds the node hits it directly. Of a cluster's
 // nodes, each counts its own hits there and has those of others a moment later; a key that
@@ -186,7 +186,7 @@ func (n *Node) Engine() *weir.Engine { return (*weir.Engine)(n.engine) }
 // audit log again; the log says what became of it. What there is none of stays so.
 func (n *Node) Reload() {
 	n.policyFile.Reload()
-	n.doors.reload()
+	n.listeners.reload()
 	n.locks.reloadAll()
 	n.reopenAudit()
 }
@@ -277,7 +277,7 @@ type mode interface {
 type sockets struct {
 	service.Backend               // its Journal, Cluster, Answers, Route, Strict
 	policy          admit.Cluster // zero: this node decides alone
-	doors           *doors
+	listeners       *listeners
 	document        access.Document // where policies that are put by API are kept; nil: in memory
 	memory          *memoryNeeds
 	settings        *membership.Settings // of a cluster's node: openSettings starts it

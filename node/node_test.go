@@ -60,7 +60,7 @@ func count(t *testing.T, n *node.Node, key string) uint64 {
 	return counts[0].Estimate
 }
 
-// What was hit is there after a stop and another start, by whichever door it came.
+// What was hit is there after a stop and another start, by whichever listener it came.
 func TestANodeStartsAgainWithItsCounts(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, t.TempDir())

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-counter/weir/node/nodetest"
 )
 
-// Hits by RESP and by HTTP are the same hits; figures of the RESP door are among the metrics; a stop
+// Hits by RESP and by HTTP are the same hits; figures of the RESP listener are among the metrics; a stop
 // ends its connections.
 func TestANodeWithRESP(t *testing.T) {
 	t.Parallel()
@@ -47,8 +47,8 @@ func TestANodeWithRESP(t *testing.T) {
 	answer := httptest.NewRecorder()
 	n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
 	for _, want := range []string{
-		`weir_door_connections{door="resp"} 1`, `weir_door_requests_total{command="hit",door="resp"} 1`, `weir_door_requests_total{command="unknown",door="resp"} 1`,
-		`weir_door_requests_failed_total{door="resp"} 1`, `weir_door_connections_bound{door="resp"} 4096`,
+		`weir_listener_connections{listener="resp"} 1`, `weir_listener_requests_total{command="hit",listener="resp"} 1`, `weir_listener_requests_total{command="unknown",listener="resp"} 1`,
+		`weir_listener_requests_failed_total{listener="resp"} 1`, `weir_listener_connections_bound{listener="resp"} 4096`,
 	} {
 		if !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("the metrics have no %s", want)

@@ -50,7 +50,7 @@ func rlsLimits(t *testing.T) string {
 	return path
 }
 
-// Envoy's door decides, its figures are among the metrics, what was used outlives a restart.
+// Envoy's listener decides, its figures are among the metrics, what was used outlives a restart.
 func TestANodeWithRLS(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, t.TempDir())
@@ -67,8 +67,8 @@ func TestANodeWithRLS(t *testing.T) {
 	answer := httptest.NewRecorder()
 	n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
 	for _, want := range []string{
-		`weir_door_requests_total{command="should_rate_limit",door="rls"} 4`, `weir_door_requests_failed_total{door="rls"} 0`,
-		`weir_door_connections_bound{door="rls"} 4096`, `weir_limit_decisions_total{limit="rls/edge/ip",outcome="allowed"} 3`,
+		`weir_listener_requests_total{command="should_rate_limit",listener="rls"} 4`, `weir_listener_requests_failed_total{listener="rls"} 0`,
+		`weir_listener_connections_bound{listener="rls"} 4096`, `weir_limit_decisions_total{limit="rls/edge/ip",outcome="allowed"} 3`,
 	} {
 		if !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("the metrics have no %s", want)
@@ -84,7 +84,7 @@ func TestANodeWithRLS(t *testing.T) {
 	}
 }
 
-// Tokens and certificates open Envoy's door, over TLS.
+// Tokens and certificates open Envoy's listener, over TLS.
 func TestALockedNodeWithRLS(t *testing.T) {
 	t.Parallel()
 	ca, dir := certstest.New(t), t.TempDir()

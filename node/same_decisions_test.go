@@ -32,7 +32,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// sameLimits has a policy of each kind, for keys as Envoy's door makes them: d:KIND=a.
+// sameLimits has a policy of each kind, for keys as Envoy's listener makes them: d:KIND=a.
 const sameLimits = `limits:
 - {name: ring,     keys: "d:ring=*",     limit: 5,  per: 1m}
 - {name: slots,    keys: "d:slots=*",    limit: 40, per: 1m}
@@ -53,7 +53,7 @@ type sameStep struct {
 	of int // settle, heartbeat, release: the step that reserved, or acquired
 }
 
-// sameOutcome is what a door says of a step; what it has no words for is -1.
+// sameOutcome is what a listener says of a step; what it has no words for is -1.
 type sameOutcome struct {
 	ok   bool
 	left int64 // what is left, or was freed by a refund or settling
@@ -63,22 +63,22 @@ type sameOutcome struct {
 	waited bool // for its turn
 }
 
-// sameDoor is one way to ask for decisions about keys of one kind.
-type sameDoor interface {
+// sameListener is one way to ask for decisions about keys of one kind.
+type sameListener interface {
 	do(t *testing.T, at int, s sameStep) sameOutcome
 }
 
-// The same worst-case schedule gives the same decisions through every door and the library, of every kind of limit, by a clock
+// The same worst-case schedule gives the same decisions through every listener and the library, of every kind of limit, by a clock
 // that the test sets; and the worst case of each kind is reached, and never passed.
 func TestSameDecisions(t *testing.T) {
 	t.Parallel()
 	const minute = time.Minute
 	for _, kind := range []struct {
-		name  string
-		steps []sameStep
-		in    time.Duration // an interval,
-		most  uint64        // and the most that are admitted in any of its length
-		doors string
+		name      string
+		steps     []sameStep
+		in        time.Duration // an interval,
+		most      uint64        // and the most that are admitted in any of its length
+		listeners string
 	}{
 		{"ring", greedy(5, minute, true), minute, 5, "library http resp grpc"},
 		{"slots", greedy(40, minute, true), minute, 40, "library http resp grpc"},
@@ -92,7 +92,7 @@ func TestSameDecisions(t *testing.T) {
 			t.Parallel()
 			var want []sameOutcome
 			var first string
-			for name := range strings.FieldsSeq(kind.doors) {
+			for name := range strings.FieldsSeq(kind.listeners) {
 				got := sameRun(t, name, kind.name, kind.steps)
 				if want == nil {
 					want, first = got, name
@@ -201,31 +201,31 @@ func permitting() []sameStep {
 	}
 }
 
-// sameRun asks one door, of a node of its own, for all steps.
+// sameRun asks one listener, of a node of its own, for all steps.
 func sameRun(t *testing.T, name, kind string, steps []sameStep) (got []sameOutcome) {
 	t.Helper()
 	start := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	var passed atomic.Int64
 	clock := func() time.Time { return start.Add(time.Duration(passed.Load())) }
-	door, _ := newSameDoor(t, name, kind, clock)
+	listener, _ := newSameListener(t, name, kind, clock)
 	for i, s := range steps {
 		passed.Store(int64(s.at))
-		got = append(got, door.do(t, i, s))
+		got = append(got, listener.do(t, i, s))
 	}
 	return got
 }
 
-// A policy with wait has a request wait through every door until the limit lets it pass, and the answer says that it did.
-func TestWaitThroughDoors(t *testing.T) {
+// A policy with wait has a request wait through every listener until the limit lets it pass, and the answer says that it did.
+func TestWaitThroughListeners(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"http", "resp", "grpc"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var passed atomic.Int64
 			begun := time.Now()
-			door, n := newSameDoor(t, name, "waits", func() time.Time { return begun.Add(time.Duration(passed.Load())) })
+			listener, n := newSameListener(t, name, "waits", func() time.Time { return begun.Add(time.Duration(passed.Load())) })
 			take := sameStep{op: "take", n: 1}
-			if first := door.do(t, 0, take); !first.ok || first.waited {
+			if first := listener.do(t, 0, take); !first.ok || first.waited {
 				t.Fatalf("%+v", first)
 			}
 			passes := make(chan struct{})
@@ -238,7 +238,7 @@ func TestWaitThroughDoors(t *testing.T) {
 				})
 				passed.Store(int64(20 * time.Millisecond))
 			}()
-			if second := door.do(t, 1, take); !second.ok || !second.waited {
+			if second := listener.do(t, 1, take); !second.ok || !second.waited {
 				t.Errorf("%+v", second)
 			}
 			<-passes
@@ -246,11 +246,11 @@ func TestWaitThroughDoors(t *testing.T) {
 	}
 }
 
-// What a request says that it costs is what a policy with that cost takes, through the doors that have a place for it.
-func TestCostsThroughDoors(t *testing.T) {
+// What a request says that it costs is what a policy with that cost takes, through the listeners that have a place for it.
+func TestCostsThroughListeners(t *testing.T) {
 	t.Parallel()
-	door, n := newSameDoor(t, "http", "costs", time.Now)
-	c := door.(*byHTTP).c
+	listener, n := newSameListener(t, "http", "costs", time.Now)
+	c := listener.(*byHTTP).c
 	d, err := c.Allow(t.Context(), client.Check{Key: "d:costs=a", Costs: map[string]uint64{"tokens": 70, "images": 1}})
 	if err != nil || !d.Allowed || d.Limits[0].N != 70 || d.Limits[0].Remaining != 30 {
 		t.Errorf("%+v, %v", d, err)
@@ -274,7 +274,7 @@ func TestCostsThroughDoors(t *testing.T) {
 	}
 }
 
-func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) (sameDoor, *node.Node) {
+func newSameListener(t *testing.T, name, kind string, clock func() time.Time) (sameListener, *node.Node) {
 	t.Helper()
 	set, err := policy.Parse("policies.yaml", []byte(sameLimits))
 	if err != nil {

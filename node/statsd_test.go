@@ -32,8 +32,8 @@ func TestANodeWithStatsD(t *testing.T) {
 	answer := httptest.NewRecorder()
 	n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
 	for _, want := range []string{
-		`weir_door_datagrams_total{door="statsd"} 1`, `weir_door_datagrams_dropped_total{door="statsd"} 0`, `weir_door_requests_total{command="counter",door="statsd"} 1`,
-		`weir_door_rejected_total{door="statsd",reason="unsupported_timer"} 1`, `weir_door_requests_failed_total{door="statsd"} 1`, `weir_door_connections_bound{door="statsd"} 1024`,
+		`weir_listener_datagrams_total{listener="statsd"} 1`, `weir_listener_datagrams_dropped_total{listener="statsd"} 0`, `weir_listener_requests_total{command="counter",listener="statsd"} 1`,
+		`weir_listener_rejected_total{listener="statsd",reason="unsupported_timer"} 1`, `weir_listener_requests_failed_total{listener="statsd"} 1`, `weir_listener_connections_bound{listener="statsd"} 1024`,
 	} {
 		if !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("the metrics have no %s", want)

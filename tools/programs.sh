@@ -17,7 +17,7 @@ statsd|python:statsd|python3-statsd|the StatsD listener with python-statsd
 curl|curl|curl|commands of the documentation
 python|python3|python3|the client for Python
 npm|node npm|nodejs npm|clients and limiters for Node.js
-doors|npm:bench/doors/npm|npm|limiters for Node.js on the RESP listener
+listeners|npm:bench/listeners/npm|npm|limiters for Node.js on the RESP listener
 tsc|npm:clients/typescript|npm|the client for TypeScript
 web|npm:web|npm|the source of the dashboard
 docs|npm:docs/.vitepress|npm|the site of the documentation
@@ -31,7 +31,7 @@ root|-||full and read-only disks, on file systems of their own
 iproute2|ip tc|iproute2|clusters in network namespaces
 gcc|gcc|gcc libc6-dev|the race detector
 '
-tests='redis redis-server proxies statsd curl python npm doors tsc web chromium tmux promtool postgres mariadb'
+tests='redis redis-server proxies statsd curl python npm listeners tsc web chromium tmux promtool postgres mariadb'
 
 row() { echo "$table" | grep "^$1|"; }
 field() { row "$1" | cut -d '|' -f "$2"; }

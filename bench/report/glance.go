@@ -14,8 +14,8 @@ type compared struct {
 func glanceRows(r *results) []compared {
 	hot := func(design string) sample { return r.get("Hot/design="+design+"/goroutines=2", "ns/op") }
 	count := func(design string) sample { return r.get("Read/window=week/design="+design+"/case=hit", "ns/op") }
-	door := func(task, server, command string) sample {
-		return r.get("Doors/task="+task+"/server="+server+"/command="+command+"/pipeline=16", "cpu-us/command")
+	listener := func(task, server, command string) sample {
+		return r.get("Listeners/task="+task+"/server="+server+"/command="+command+"/pipeline=16", "cpu-us/command")
 	}
 	const (
 		sum   = "ask-for-the-last-5-minutes"
@@ -25,8 +25,8 @@ func glanceRows(r *results) []compared {
 		{"a hit on one hot key, 2 goroutines", "ns", "textbook: ring of seconds", hot("weir.Counter.HitAt"), hot("ring")},
 		{"a hit, then a count of a week", "ns", "textbook: ring of seconds", count("weir.Counter"), count("ring")},
 		{"a request under a limit, a million keys, 2 goroutines", "ns", "x/time/rate in a concurrent map", keyedAllow(r, 10, 2, "weir-gcra"), keyedAllow(r, 10, 2, xTimeRate)},
-		{"a request under a limit, over RESP: CPU", "µs", "Redis: script on a sorted set", door(limit, "weir", "CL.THROTTLE-99-100-60"), door(limit, "redis", "EVAL:-log-in-a-sorted-set")},
-		{"a count of 5 minutes, over RESP: CPU", "µs", "Redis: script on a hash of seconds", door(sum, "weir", "COUNT-5m"), door(sum, "redis", "EVAL:-sum-of-a-hash-of-300-seconds")},
+		{"a request under a limit, over RESP: CPU", "µs", "Redis: script on a sorted set", listener(limit, "weir", "CL.THROTTLE-99-100-60"), listener(limit, "redis", "EVAL:-log-in-a-sorted-set")},
+		{"a count of 5 minutes, over RESP: CPU", "µs", "Redis: script on a hash of seconds", listener(sum, "weir", "COUNT-5m"), listener(sum, "redis", "EVAL:-sum-of-a-hash-of-300-seconds")},
 	}
 }
 

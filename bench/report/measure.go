@@ -37,7 +37,7 @@ func measure(ctx context.Context, lines io.Writer, weir string, rounds int) (err
 	if err := execute(ctx, lines, "go", "test", "-c", "-o", built("accuracy"), "./accuracy"); err != nil {
 		return err
 	}
-	for _, command := range []string{"memory", "sparse", "http", "replaylog", "doors"} {
+	for _, command := range []string{"memory", "sparse", "http", "replaylog", "listeners"} {
 		if err := execute(ctx, lines, "go", "build", "-o", built(command), "./"+command); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func measure(ctx context.Context, lines io.Writer, weir string, rounds int) (err
 	if err := executeIn(ctx, "accuracy", lines, built("accuracy"), "-test.run=TestError|TestWeirBounds", "-test.v", "-designs"); err != nil {
 		return err
 	}
-	for _, command := range [][]string{{"memory"}, {"sparse"}, {"http", "-weir", weir}, {"replaylog", "-weir", weir}, {"doors", "-weir", weir, "-lines", "-task", "minute", "-commands", "300000"}} {
+	for _, command := range [][]string{{"memory"}, {"sparse"}, {"http", "-weir", weir}, {"replaylog", "-weir", weir}, {"listeners", "-weir", weir, "-lines", "-task", "minute", "-commands", "300000"}} {
 		if err := execute(ctx, lines, built(command[0]), command[1:]...); err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 func TestPicture(t *testing.T) {
 	r, err := parse(strings.NewReader(`BenchmarkHot/design=weir.Counter.HitAt/goroutines=2-2 1 10 ns/op
 BenchmarkHot/design=ring/goroutines=2-2 1 20 ns/op
-BenchmarkDoors/task=ask-for-the-last-5-minutes/server=weir/command=COUNT-5m/pipeline=16 1 1 cpu-us/command
-BenchmarkDoors/task=ask-for-the-last-5-minutes/server=redis/command=EVAL:-sum-of-a-hash-of-300-seconds/pipeline=16 1 1234 cpu-us/command
+BenchmarkListeners/task=ask-for-the-last-5-minutes/server=weir/command=COUNT-5m/pipeline=16 1 1 cpu-us/command
+BenchmarkListeners/task=ask-for-the-last-5-minutes/server=redis/command=EVAL:-sum-of-a-hash-of-300-seconds/pipeline=16 1 1234 cpu-us/command
 `))
 	if err != nil {
 		t.Fatal(err)

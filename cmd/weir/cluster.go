@@ -177,15 +177,15 @@ func (f *serveFlags) checkEphemeral(from cli.Sources) error {
 	return nil
 }
 
-// checkDoors refuses settings of a door that is not opened: they would do nothing, and who gives them relies on them.
-func checkDoors(flags *pflag.FlagSet, from cli.Sources) (err error) {
-	for _, door := range []string{"resp", "rls", "statsd"} {
-		if flags.Lookup(door).Value.String() != "" {
+// checkListeners refuses settings of a listener that is not opened: they would do nothing, and who gives them relies on them.
+func checkListeners(flags *pflag.FlagSet, from cli.Sources) (err error) {
+	for _, listener := range []string{"resp", "rls", "statsd"} {
+		if flags.Lookup(listener).Value.String() != "" {
 			continue
 		}
 		flags.VisitAll(func(f *pflag.Flag) {
-			if where := from[f.Name]; where != "" && err == nil && strings.HasPrefix(f.Name, door+"-") {
-				err = cli.Usage(fmt.Errorf("%s: it does nothing without --%s: give --%s ADDRESS too, or leave it out", where, door, door))
+			if where := from[f.Name]; where != "" && err == nil && strings.HasPrefix(f.Name, listener+"-") {
+				err = cli.Usage(fmt.Errorf("%s: it does nothing without --%s: give --%s ADDRESS too, or leave it out", where, listener, listener))
 			}
 		})
 	}

@@ -37,15 +37,15 @@ func demoPolicies() *policy.Set {
 
 // demoTraffic is that of one server.
 type demoTraffic struct {
-	engine *weir.Engine
-	door   http.Handler // of the server, for hits and decisions of now
-	random *rand.Rand
-	lines  bytes.Buffer // hits of now, a line each
+	engine   *weir.Engine
+	listener http.Handler // of the server, for hits and decisions of now
+	random   *rand.Rand
+	lines    bytes.Buffer // hits of now, a line each
 }
 
 // newTraffic returns the Traffic of a server, the same for each seed.
-func newTraffic(engine *weir.Engine, door http.Handler, seed uint64) *demoTraffic {
-	return &demoTraffic{engine: engine, door: door, random: rand.New(rand.NewPCG(seed, seed))}
+func newTraffic(engine *weir.Engine, listener http.Handler, seed uint64) *demoTraffic {
+	return &demoTraffic{engine: engine, listener: listener, random: rand.New(rand.NewPCG(seed, seed))}
 }
 
 // ages are how finely the past is made: what is older than one is made in steps of so many seconds.
@@ -184,7 +184,7 @@ func (t *demoTraffic) send(ctx context.Context, path, contentType string, body i
 		return err
 	}
 	r.Header.Set("Content-Type", contentType)
-	t.door.ServeHTTP(&nobody{header: http.Header{}}, r)
+	t.listener.ServeHTTP(&nobody{header: http.Header{}}, r)
 	return nil
 }
 

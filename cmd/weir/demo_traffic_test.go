@@ -31,11 +31,11 @@ func TestTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := servertest.Handler((*engine.Engine)(e), policies)
+	listener, err := servertest.Handler((*engine.Engine)(e), policies)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := newTraffic(e, door, 1)
+	made := newTraffic(e, listener, 1)
 	if err := made.Past(now); err != nil {
 		t.Fatal(err)
 	}

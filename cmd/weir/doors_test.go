@@ -23,7 +23,7 @@ func TestFilesThatAreNotThere(t *testing.T) {
 }
 
 // A start is refused that would leave out what somebody relies on, by the name of the flag that is at fault.
-func TestDoorsThatWouldDoNothing(t *testing.T) {
+func TestListenersThatWouldDoNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tokens, config := filepath.Join(dir, "tokens.yaml"), filepath.Join(dir, "weir.yaml")

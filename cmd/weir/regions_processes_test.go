@@ -61,24 +61,24 @@ func (s *regionSender) before(at time.Time) uint64 {
 func TestRegionsOfProcesses(t *testing.T) {
 	t.Parallel()
 	ports := transporttest.Addrs(t, 5)
-	doors := map[string][]string{"eu": ports[:3], "us": ports[3:4], "ap": ports[4:]}
+	listeners := map[string][]string{"eu": ports[:3], "us": ports[3:4], "ap": ports[4:]}
 	between := newWAN(t, 80*time.Millisecond, 1<<20)
 	flags := func(region string) (list []string) {
 		list = []string{"--region", region}
 		for _, to := range []string{"eu", "us", "ap"} {
 			if to != region {
-				list = append(list, "--link", to+"=http://"+between.link(region, to, doors[to]))
+				list = append(list, "--link", to+"=http://"+between.link(region, to, listeners[to]))
 			}
 		}
 		return list
 	}
 	eu := newProcesses(t, flags("eu")...)
 	for i := range clusterSize {
-		eu.own[i] = []string{"--http", doors["eu"][i]}
+		eu.own[i] = []string{"--http", listeners["eu"][i]}
 	}
 	eu.start(0, 1, 2)
-	us := startProcess(t, t.TempDir(), append(flags("us"), "--http", doors["us"][0])...)
-	ap := startProcess(t, t.TempDir(), append(flags("ap"), "--http", doors["ap"][0])...)
+	us := startProcess(t, t.TempDir(), append(flags("us"), "--http", listeners["us"][0])...)
+	ap := startProcess(t, t.TempDir(), append(flags("ap"), "--http", listeners["ap"][0])...)
 	running := func() (list []*process) {
 		for i := range clusterSize {
 			if p := eu.nodes[i].Load(); p != nil {

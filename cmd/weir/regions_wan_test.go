@@ -50,7 +50,7 @@ func (w *wan) pass(a, b string) bool {
 	}
 }
 
-// link is an address at which a region reaches another, whose doors are targets: the first that answers.
+// link is an address at which a region reaches another, whose listeners are targets: the first that answers.
 func (w *wan) link(from, to string, targets []string) (addr string) {
 	w.t.Helper()
 	l, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")

@@ -85,7 +85,7 @@ has begun, writes all hits to disk, and exits with code 0.`,
 			if err := f.checkEphemeral(from); err != nil {
 				return err
 			}
-			if err := checkDoors(cmd.Flags(), from); err != nil {
+			if err := checkListeners(cmd.Flags(), from); err != nil {
 				return err
 			}
 			f.combine(from)

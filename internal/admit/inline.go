@@ -212,7 +212,7 @@ func (l *Live) decided(d *Decision) {
 }
 
 // countHits counts what was decided. A hit that the engine refuses changes no decision:
-// a counter that is behind must not shut the door, nor open it.
+// a counter that is behind must not shut the listener, nor open it.
 //
 // What can never pass is a mistake of the caller: it is no decision. Nor is what could not be decided.
 func (l *Live) countHits(d *Decision) {

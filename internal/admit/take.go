@@ -178,7 +178,7 @@ func (d *Decision) note(limit boundLimit, mode policy.Mode, key string, n uint64
 	return nil
 }
 
-// Prepared is a limit that whoever asks keeps ready, beside the policies of the file: a door that has
+// Prepared is a limit that whoever asks keeps ready, beside the policies of the file: a listener that has
 // limits in a format of its own. A Request has it in place of policies.
 type Prepared struct {
 	boundLimit

@@ -53,12 +53,12 @@ func namesOf(of *x509.Certificate) (names []string) {
 	return names
 }
 
-// This part is the TLS of all doors of a server: a certificate, its key and the authorities of
+// This part is the TLS of all listeners of a server: a certificate, its key and the authorities of
 // clients' certificates, from files that are read again when they are renewed.
 //
 // Invariants. A connection begins with the newest files that were good; files that are wrong
 // change nothing. Connections that are open keep what they began with. HTTP/2 is not
-// offered: the bounds of doors are per connection.
+// offered: the bounds of listeners are per connection.
 
 // CertFiles are where certificates are, in PEM.
 type CertFiles struct {

@@ -26,7 +26,7 @@
 // that expired, are refused on connections that stay open too. The file has bounds: MaxFileBytes, MaxIdentities,
 // MaxTokens, MaxPrefixes, MaxLimits, MaxCertificates.
 //
-// Neighbours: package service asks what a caller may do, and doors hand it what clients
+// Neighbours: package service asks what a caller may do, and listeners hand it what clients
 // send. No protocol, key or limit is known here.
 package auth
 

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// This part is how digests travel between regions: a GET of another region's HTTP door, whose answer lasts. The
+// This part is how digests travel between regions: a GET of another region's HTTP listener, whose answer lasts. The
 // request says what the one who asks has, by region; the answer is frames, each a message of package digest, or empty
 // while there is nothing to say. TCP's window, not the round trip, bounds what comes.
 //
 // Invariant: an answer that ends or is silent is an error within SilentAfter: then there is a new request.
 
 const (
-	// LinkPath is where a door answers.
+	// LinkPath is where a listener answers.
 	LinkPath = "/v1/regions/feed"
 
 	// RegionHeader has the name of the region that answers.
@@ -47,7 +47,7 @@ const (
 
 // LinkRequest asks for everything that is newer than what one has.
 type LinkRequest struct {
-	URL   string // of the door, without a path
+	URL   string // of the listener, without a path
 	Token string // "": none
 	As    string // who asks
 	Have  map[string]ID

@@ -240,7 +240,7 @@ type Config struct {
 // Link is a region that this one pulls digests from.
 type Link struct {
 	Region string
-	URL    string                 // of any door of the region: http[s]://host:port, without a path
+	URL    string                 // of any listener of the region: http[s]://host:port, without a path
 	Token  func() (string, error) // for each connection; nil: none
 }
 

@@ -25,11 +25,11 @@ func serve(t *testing.T, c engine.Config, wrap func(http.Handler) http.Handler) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	door, err := servertest.Handler(e, nil)
+	listener, err := servertest.Handler(e, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(wrap(door))
+	h := httptest.NewServer(wrap(listener))
 	t.Cleanup(h.Close)
 	to, err := client.New(h.URL, client.Options{Compression: client.Zstd, MinPause: time.Millisecond})
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// door is the least of one: its requests are texts of hits, key and number in turn.
-type door struct {
+// listener is the least of one: its requests are texts of hits, key and number in turn.
+type listener struct {
 	*testing.T
 	service *service.Service
 	caller  access.Caller
 }
 
-func newDoor(t *testing.T, b service.Backend, cfg service.Config) *door {
+func newListener(t *testing.T, b service.Backend, cfg service.Config) *listener {
 	t.Helper()
 	e, err := engine.New(engine.Config{})
 	if err != nil {
@@ -37,11 +37,11 @@ func newDoor(t *testing.T, b service.Backend, cfg service.Config) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &door{t, s, access.CallerAt("192.0.2.1:1234")}
+	return &listener{t, s, access.CallerAt("192.0.2.1:1234")}
 }
 
 // hit takes a request as docs/extend.md says.
-func (d *door) hit(key, text string, durable bool) (t ingest.Tally, repeated bool, err error) {
+func (d *listener) hit(key, text string, durable bool) (t ingest.Tally, repeated bool, err error) {
 	if err := d.service.Ingest(d.caller, &t); err != nil {
 		return t, false, err
 	}
@@ -93,7 +93,7 @@ func (d *door) hit(key, text string, durable bool) (t ingest.Tally, repeated boo
 	return t, repeated, err
 }
 
-func (d *door) wantCode(err error, code api.Code) *api.Error {
+func (d *listener) wantCode(err error, code api.Code) *api.Error {
 	d.Helper()
 	e := request.As(err)
 	if err == nil || e.Code != code {
@@ -102,7 +102,7 @@ func (d *door) wantCode(err error, code api.Code) *api.Error {
 	return e
 }
 
-func (d *door) wantCount(key string, want uint64) {
+func (d *listener) wantCount(key string, want uint64) {
 	d.Helper()
 	answers, err := d.service.Count(d.Context(), d.caller, queries.CountQuery{Keys: []string{key}})
 	if err != nil || answers[0].Estimate != want {
@@ -110,9 +110,9 @@ func (d *door) wantCount(key string, want uint64) {
 	}
 }
 
-// A door has the verdict on its hits from the service.
+// A listener has the verdict on its hits from the service.
 func TestVerdict(t *testing.T) {
-	d := newDoor(t, service.Backend{}, service.Config{MaxBatch: 3})
+	d := newListener(t, service.Backend{}, service.Config{MaxBatch: 3})
 	tally, _, err := d.hit("", "a 2 b x limit:c 1", false)
 	if err != nil || tally.Counted != 2 || tally.RejectedLines != 2 || tally.Rejected[0].Line != 2 || tally.Rejected[1].Code != api.CodeReservedKey {
 		t.Errorf("%+v, %v", tally, err)
@@ -137,9 +137,9 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A repeated request counts once at any door, and has the first answer, also that of a failure.
+// A repeated request counts once at any listener, and has the first answer, also that of a failure.
 func TestOnce(t *testing.T) {
-	d := newDoor(t, service.Backend{}, service.Config{})
+	d := newListener(t, service.Backend{}, service.Config{})
 	for i := range 3 {
 		tally, repeated, err := d.hit("k1", "a 2 b x", false)
 		if err != nil || repeated != (i > 0) || tally.Counted != 2 || len(tally.Rejected) != 1 {
@@ -161,7 +161,7 @@ func TestOnce(t *testing.T) {
 
 // An ephemeral server says so to all that wants something kept.
 func TestEphemeral(t *testing.T) {
-	d := newDoor(t, service.Backend{}, service.Config{})
+	d := newListener(t, service.Backend{}, service.Config{})
 	_, _, err := d.hit("", "a 1", true)
 	d.wantCode(err, api.CodeEphemeral)
 	d.wantCount("a", 0)
@@ -203,10 +203,10 @@ func (j slowJournal) Restore(context.Context, io.Reader, api.RestoreMode) (api.R
 	return api.Restored{}, j.err
 }
 
-// There is one backup at a time, whichever doors ask, and a restore meanwhile.
+// There is one backup at a time, whichever listeners ask, and a restore meanwhile.
 func TestOneBackupAtATime(t *testing.T) {
 	j := slowJournal{began: make(chan struct{}), release: make(chan struct{}), err: fmt.Errorf("%w of n1", &api.Error{Code: api.CodeCountedTwice, Message: "twice"})}
-	d := newDoor(t, service.Backend{Journal: j}, service.Config{})
+	d := newListener(t, service.Backend{Journal: j}, service.Config{})
 	var file bytes.Buffer
 	first := make(chan error, 1)
 	go func() { first <- d.service.Backup(context.Background(), d.caller, &file) }()
@@ -226,9 +226,9 @@ func TestOneBackupAtATime(t *testing.T) {
 	}
 }
 
-// A door decides with package internal/admit alone.
+// A listener decides with package internal/admit alone.
 func TestDecisions(t *testing.T) {
-	d := newDoor(t, service.Backend{}, service.Config{})
+	d := newListener(t, service.Backend{}, service.Config{})
 	limit := engine.Limit{N: 1, Per: 60e9}
 	var decision admit.Decision
 	for i := range 2 {

@@ -29,18 +29,18 @@ func tokensFile(id, fields string) string {
 	return fmt.Sprintf("identities: [{name: shop, %s, tokens: [{id: %s, sha256: %x}]}]", fields, id, sha256.Sum256([]byte("weir_"+id+"_secret")))
 }
 
-func lockedDoor(t *testing.T, fields string, cfg service.Config) *door {
+func lockedListener(t *testing.T, fields string, cfg service.Config) *listener {
 	t.Helper()
 	set, err := auth.Parse("tokens", []byte(tokensFile("a", fields)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, service.Backend{Tokens: access.NewTokens(set)}, cfg)
+	d := newListener(t, service.Backend{Tokens: access.NewTokens(set)}, cfg)
 	d.login("weir_a_secret")
 	return d
 }
 
-func (d *door) login(token string) {
+func (d *listener) login(token string) {
 	d.Helper()
 	var err error
 	if d.caller, err = d.service.WithToken(d.caller, token); err != nil {
@@ -50,7 +50,7 @@ func (d *door) login(token string) {
 
 // Hits of others' keys are refused, one by one; the zero caller may nothing.
 func TestIngestOfSomeKeys(t *testing.T) {
-	d := lockedDoor(t, `permissions: [{role: ingest, keys: ["in:"]}]`, service.Config{})
+	d := lockedListener(t, `permissions: [{role: ingest, keys: ["in:"]}]`, service.Config{})
 	tally, _, err := d.hit("", "in:a 1 out:a 1 in:a 1", false)
 	if err != nil || tally.Counted != 2 || len(tally.Rejected) != 1 || tally.Rejected[0].Code != api.CodeForbidden {
 		t.Errorf("%+v, %v", tally, err)
@@ -81,7 +81,7 @@ func TestIdempotencyKeysAreOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, service.Backend{Tokens: access.NewTokens(set)}, service.Config{})
+	d := newListener(t, service.Backend{Tokens: access.NewTokens(set)}, service.Config{})
 	for i, token := range []string{"weir_a_secret", "weir_b_secret", "weir_a_secret"} {
 		d.login(token)
 		if _, repeated, err := d.hit("k", "x 1", false); err != nil || repeated != (i == 2) {
@@ -115,7 +115,7 @@ func TestReservationsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
+	d := newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
 	var said admit.Decision
 	reserve := func(key string) (known bool, err error) {
 		_, known, err = d.service.Reserve(d.caller, []admit.Request{{Key: key, N: 1}}, limits.Reservation{ID: "x"}, &said)
@@ -138,7 +138,7 @@ func TestReservationsOfOthers(t *testing.T) {
 // Ceilings hold, say when there is room again, and leave the keys that are there alone.
 func TestCeilings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := lockedDoor(t, "permissions: [{role: ingest}], ceilings: {requests_per_second: 5, hits_per_second: 4, new_keys_per_minute: 2}", service.Config{})
+		d := lockedListener(t, "permissions: [{role: ingest}], ceilings: {requests_per_second: 5, hits_per_second: 4, new_keys_per_minute: 2}", service.Config{})
 		tally, _, err := d.hit("", "a 9 b 1 c 1 a 1", false)
 		if err != nil || tally.Counted != 11 || tally.RejectedLines != 1 || tally.Rejected[0].Code != api.CodeCeiling || tally.RetryFrom != 0 {
 			t.Errorf("new keys: %+v, %v", tally, err)
@@ -172,7 +172,7 @@ func TestCeilings(t *testing.T) {
 // Each action of role admin is noted: who, what, how it ended; refused ones too.
 func TestAudit(t *testing.T) {
 	var log bytes.Buffer
-	d := lockedDoor(t, `permissions: [{role: admin, keys: ["in:"]}]`, service.Config{Audit: slog.New(slog.NewTextHandler(&log, nil))})
+	d := lockedListener(t, `permissions: [{role: admin, keys: ["in:"]}]`, service.Config{Audit: slog.New(slog.NewTextHandler(&log, nil))})
 	d.wantCode(d.service.Delete(t.Context(), d.caller, "in:a"), api.CodeUnknownKey)
 	d.wantCode(d.service.Delete(t.Context(), d.caller, "out:a"), api.CodeForbidden)
 	d.wantCode(d.service.Backup(t.Context(), access.CallerAt("192.0.2.7:1"), &log), api.CodeUnauthorized)
@@ -208,7 +208,7 @@ func TestTokensFile(t *testing.T) {
 	defer ended()
 	defer cancel()
 	<-noted
-	d := newDoor(t, service.Backend{Tokens: tokens}, service.Config{})
+	d := newListener(t, service.Backend{Tokens: tokens}, service.Config{})
 	d.login("weir_a_secret")
 	d.wantCount("x", 0)
 	write("identities: {")
@@ -258,7 +258,7 @@ func TestPoliciesOfOthersAreNotTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDoor(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
+		d := newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
 		d.login("weir_a_secret")
 		for name := range strings.FieldsSeq(names) {
 			err := d.service.Allow(d.caller, []admit.Request{{Key: "shop:x", N: 1, Limit: name}}, true, new(admit.Decision))

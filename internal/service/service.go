@@ -64,13 +64,13 @@ type Service struct {
 	*Watching
 	*Health
 
-	// Pools are the ceilings, for doors to take places of.
+	// Pools are the ceilings, for listeners to take places of.
 	Pools *access.Pools
 
-	backend Backend
-	cfg     Config // defaults applied, valid
-	sources *queries.Sources
-	doors   *access.ListenerList
+	backend   Backend
+	cfg       Config // defaults applied, valid
+	sources   *queries.Sources
+	listeners *access.ListenerList
 }
 
 // New returns a Service that answers from b. It fails with a *engine.Error of
@@ -92,7 +92,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 	from := queries.NewSources(b.Engine, b.Answers, b.Cluster, b.Regions, places)
 	log := activity.NewLog(from.Wall)
 	wrong := admin.NewHealth(admin.HealthParts{
-		Engine: b.Engine, Sources: from, Storage: kept, Pools: places, Doors: attached,
+		Engine: b.Engine, Sources: from, Storage: kept, Pools: places, Listeners: attached,
 		History: b.History, Regions: b.Regions, Tokens: b.Tokens, PolicyFile: b.PolicyFile, Kept: b.Kept, More: b.Alarms,
 	})
 	return &Service{
@@ -106,7 +106,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 			MaxAnswers: cfg.MaxAnswers,
 		}),
 		Deciding: limits.New(limits.Parts{
-			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Doors: attached,
+			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Listeners: attached,
 			PolicyFile: b.PolicyFile, Kept: b.Kept, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log, Warnings: b.Warnings,
 		}),
 		Administration: admin.New(admin.Parts{
@@ -115,21 +115,21 @@ func New(b Backend, cfg Config) (*Service, error) {
 		}),
 		Watching: activity.NewLive(gate, log, b.Node),
 		Health:   wrong,
-		Pools:    places, backend: b, cfg: cfg, sources: from, doors: attached,
+		Pools:    places, backend: b, cfg: cfg, sources: from, listeners: attached,
 	}, nil
 }
 
 // Config is the settings of s, with their defaults.
 func (s *Service) Config() Config { return s.cfg }
 
-// Backend is what s answers from, for metrics: a door that serves clients asks s itself.
+// Backend is what s answers from, for metrics: a listener that serves clients asks s itself.
 func (s *Service) Backend() Backend { return s.backend }
 
-// Attach adds a door. It is for whoever puts a node together, before the doors answer.
-func (s *Service) Attach(d access.Listener) { s.doors.Attach(d) }
+// Attach adds a listener. It is for whoever puts a node together, before the listeners answer.
+func (s *Service) Attach(d access.Listener) { s.listeners.Attach(d) }
 
-// Doors are the figures of those that are attached.
-func (s *Service) Doors() []access.ListenerFigures { return s.doors.Figures() }
+// Listeners are the figures of those that are attached.
+func (s *Service) Listeners() []access.ListenerFigures { return s.listeners.Figures() }
 
 // Now is the second that questions without a time are asked at: queries.Sources.Now.
 func (s *Service) Now() time.Time { return s.sources.Now() }
@@ -162,7 +162,7 @@ type Backend struct {
 	Figures []func() any
 }
 
-// Config is the ceilings and times of a Service, which hold for all its doors together.
+// Config is the ceilings and times of a Service, which hold for all its listeners together.
 // The zero value of each field stands for its default.
 type Config struct {
 	// MaxBodyBytes bounds one body of hits, before and after it is

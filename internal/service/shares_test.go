@@ -49,7 +49,7 @@ func TestShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDoor(t, service.Backend{Tokens: access.NewTokens(set), Policies: live, Kept: kept}, service.Config{Logger: slog.New(slog.DiscardHandler)})
+		d := newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live, Kept: kept}, service.Config{Logger: slog.New(slog.DiscardHandler)})
 		as := map[string]access.Caller{}
 		for _, name := range []string{"a", "b", "root"} {
 			d.caller = access.CallerAt("192.0.2.1:1234")

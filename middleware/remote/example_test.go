@@ -66,11 +66,11 @@ func serveWeir() (addr string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	door, err := servertest.Handler(e, nil)
+	listener, err := servertest.Handler(e, nil)
 	if err != nil {
 		panic(err)
 	}
-	s := httptest.NewServer(door)
+	s := httptest.NewServer(listener)
 	return s.URL, func() {
 		s.Close()
 		e.Close()

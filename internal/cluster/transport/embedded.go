@@ -117,9 +117,9 @@ func (n *Node) startServer(ctx context.Context) error {
 			return err
 		}
 	}
-	door, clients := &door{secret: n.cfg.Secret, log: n.cfg.Logger}, new(inProcess)
+	listener, clients := &listener{secret: n.cfg.Secret, log: n.cfg.Logger}, new(inProcess)
 	if n.cfg.Cluster != "" {
-		options.CustomRouterAuthentication, options.CustomClientAuthentication = door, clients
+		options.CustomRouterAuthentication, options.CustomClientAuthentication = listener, clients
 	}
 	server, err := natsserver.NewServer(options)
 	if err != nil {
@@ -127,7 +127,7 @@ func (n *Node) startServer(ctx context.Context) error {
 	}
 	log := &serverLog{logger: n.cfg.Logger}
 	server.SetLoggerV2(log, false, false, false)
-	door.server.Store(server)
+	listener.server.Store(server)
 	clients.server.Store(server)
 	n.server.Store(server)
 	server.Start()

@@ -211,14 +211,14 @@ func (n *Node) lookAtOthers(ctx context.Context) (here, needed int, err error) {
 		return 0, 0, err
 	}
 	options.JetStream, options.StoreDir = false, ""
-	door, clients := &door{secret: n.cfg.Secret, log: n.cfg.Logger}, new(inProcess)
-	options.CustomRouterAuthentication, options.CustomClientAuthentication = door, clients
+	listener, clients := &listener{secret: n.cfg.Secret, log: n.cfg.Logger}, new(inProcess)
+	options.CustomRouterAuthentication, options.CustomClientAuthentication = listener, clients
 	server, err := natsserver.NewServer(options)
 	if err != nil {
 		return 0, 0, err
 	}
 	server.SetLoggerV2(&serverLog{logger: n.cfg.Logger}, false, false, false)
-	door.server.Store(server)
+	listener.server.Store(server)
 	clients.server.Store(server)
 	server.Start()
 	defer func() {

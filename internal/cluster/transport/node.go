@@ -178,13 +178,13 @@ func (n *Node) Close() {
 	n.Stop()
 }
 
-// door decides which nodes may connect to the cluster port: those that know the
+// listener decides which nodes may connect to the cluster port: those that know the
 // secret, and of each name one. Two nodes of one name would be one voter that
 // votes twice; the server itself only notices when the two meet each other.
 //
 // A node says its name as the user name of its routes. One that comes back after
 // its machine lost power waits until its old route is found dead, some 15 s.
-type door struct {
+type listener struct {
 	secret string
 	log    *slog.Logger
 	server atomic.Pointer[natsserver.Server]
@@ -196,7 +196,7 @@ type door struct {
 const sayEvery = 10 * time.Second
 
 // Check implements natsserver.Authentication.
-func (d *door) Check(c natsserver.ClientAuthentication) bool {
+func (d *listener) Check(c natsserver.ClientAuthentication) bool {
 	node := c.GetOpts()
 	given, want := sha256.Sum256([]byte(node.Password)), sha256.Sum256([]byte(d.secret))
 	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
@@ -218,7 +218,7 @@ func (d *door) Check(c natsserver.ClientAuthentication) bool {
 	return !taken
 }
 
-func (d *door) say(what string, c natsserver.ClientAuthentication) {
+func (d *listener) say(what string, c natsserver.ClientAuthentication) {
 	last, now := d.said.Load(), time.Now().UnixNano()
 	if now-last < int64(sayEvery) || !d.said.CompareAndSwap(last, now) {
 		return

@@ -99,7 +99,7 @@ func TestWhoMayJoin(t *testing.T) {
 			t.Error("it joined")
 		}
 	})
-	// Door logs once in ten seconds, and the secret was named just now: the name
+	// Listener logs once in ten seconds, and the secret was named just now: the name
 	// has a test of its own.
 	makeStream(t, c.Nodes[2])
 	publish(t, c.Nodes[0], "a")

@@ -111,7 +111,7 @@ func (a *ask) read(req *pb.RateLimitRequest, l *limits) error {
 	return nil
 }
 
-// find is the limit of a descriptor, and the key that it counts. Without limits of its own the door asks the
+// find is the limit of a descriptor, and the key that it counts. Without limits of its own the listener asks the
 // policies that are for the key.
 func (a *ask) find(p *part, domain string, d *ratelimit.RateLimitDescriptor, l *limits) error {
 	a.entries = a.entries[:0]

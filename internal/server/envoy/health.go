@@ -213,7 +213,7 @@ var statuses = map[api.Code]codes.Code{
 	api.CodeCeiling:      codes.ResourceExhausted,
 }
 
-// failed is an error as gRPC has it: the text begins with the code of it, as at other doors.
+// failed is an error as gRPC has it: the text begins with the code of it, as at other listeners.
 func failed(err error) error {
 	if _, is := status.FromError(err); is {
 		return err

@@ -219,7 +219,7 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 }
 
-// A ceiling of an identity holds at this door too.
+// A ceiling of an identity holds at this listener too.
 func TestCeiling(t *testing.T) {
 	t.Parallel()
 	s := locked(t, options{limits: matrixFiles()}, map[string]string{"shop": "permissions: [{role: decide}], ceilings: {requests_per_second: 2}"})

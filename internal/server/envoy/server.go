@@ -1,4 +1,4 @@
-// Package rls is the door for Envoy: its rate limit service v3 by gRPC, with the configuration of
+// Package rls is the listener for Envoy: its rate limit service v3 by gRPC, with the configuration of
 // envoyproxy/ratelimit (internal/server/envoy), and the same service as Kuadrant calls it.
 //
 // Invariants. All descriptors of a request are decided by one call of service.Allow, all or none: one that
@@ -34,7 +34,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Server is the door for Envoy of a service. Create it with New; a Server runs once.
+// Server is the listener for Envoy of a service. Create it with New; a Server runs once.
 type Server struct {
 	service *service.Service
 	cfg     Config // defaults applied, valid
@@ -263,7 +263,7 @@ type Config struct {
 
 // What Config.Headers may be.
 const (
-	HeadersDraft = "draft" // RateLimit-Policy, RateLimit and Retry-After, as the HTTP door writes them
+	HeadersDraft = "draft" // RateLimit-Policy, RateLimit and Retry-After, as the HTTP listener writes them
 	HeadersPlain = "plain" // RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, as envoyproxy/ratelimit can
 	HeadersNone  = "none"
 )
@@ -338,7 +338,7 @@ func Open(cfg Config) (*Opening, error) {
 // TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
 func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
 
-// Figures implements service.Door.
+// Figures implements service.Listener.
 func (s *Server) Figures() access.ListenerFigures {
 	f := access.ListenerFigures{Name: "rls", Failed: s.failed.Load()}
 	for i := range s.calls {
@@ -351,7 +351,7 @@ func (s *Server) Figures() access.ListenerFigures {
 	return f
 }
 
-// Alarms implements service.Door.
+// Alarms implements service.Listener.
 func (s *Server) Alarms() (list []api.Alarm) {
 	if s.live.trouble.Load() {
 		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of --rls-config are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})

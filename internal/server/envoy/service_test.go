@@ -245,7 +245,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Without limits of its own the door asks the policies, by the key of the descriptor.
+// Without limits of its own the listener asks the policies, by the key of the descriptor.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, options{policies: `

@@ -115,7 +115,7 @@ func TestMetadataSharedByRegions(t *testing.T) {
 	}
 }
 
-// A reader learns of the limits of this door as of policies: what it may, by name and keys.
+// A reader learns of the limits of this listener as of policies: what it may, by name and keys.
 func TestLimitsAreListed(t *testing.T) {
 	t.Parallel()
 	s := locked(t, options{limits: valuesLimits + "- {key: free, rate_limit: {unlimited: true}}\n- {key: none, shadow_mode: true, rate_limit: {unit: second, requests_per_unit: 0}}\n"}, map[string]string{
@@ -131,8 +131,8 @@ func TestLimitsAreListed(t *testing.T) {
 		}
 		for i, l := range answer.Limits {
 			text := l.Name + " " + fmt.Sprintf("%d/%v", l.Limit, l.Per()) + " " + l.Keys + " " + l.Mode
-			if text != want[i] || l.Door != "rls" {
-				t.Errorf("%s: %s of door %q, want %s", name, text, l.Door, want[i])
+			if text != want[i] || l.Listener != "rls" {
+				t.Errorf("%s: %s of listener %q, want %s", name, text, l.Listener, want[i])
 			}
 		}
 	}

@@ -51,19 +51,19 @@ func TestAllowQueryCosts(t *testing.T) {
 // A browser that does not say for which page it asks takes nothing.
 func TestAllowQueryAndPages(t *testing.T) {
 	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
-	const door, browser = "GET /v1/allow?key=a&limit=1&per=1m&peek=true", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	const listener, browser = "GET /v1/allow?key=a&limit=1&per=1m&peek=true", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 	for name, headers := range map[string][]string{
 		"typed by the user": {"User-Agent", browser, "Sec-Fetch-Site", "none"},
 		"its own page":      {"User-Agent", browser, "Sec-Fetch-Site", "same-origin"},
 		"a page that may":   {"User-Agent", browser, "Origin", "https://dash.example.com"},
 		"curl":              {"User-Agent", "curl/8.0"},
 	} {
-		if r := a.from(door, "", headers...); r.status != http.StatusOK {
+		if r := a.from(listener, "", headers...); r.status != http.StatusOK {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
-	a.wantProblem(a.from(door, "", "User-Agent", browser), api.CodeForbiddenOrigin, http.StatusForbidden)
-	a.wantProblem(a.from(door, "", "User-Agent", browser, "Referer", "http://evil.example/"), api.CodeForbiddenOrigin, http.StatusForbidden)
+	a.wantProblem(a.from(listener, "", "User-Agent", browser), api.CodeForbiddenOrigin, http.StatusForbidden)
+	a.wantProblem(a.from(listener, "", "User-Agent", browser, "Referer", "http://evil.example/"), api.CodeForbiddenOrigin, http.StatusForbidden)
 	if r := a.from("GET /v1/count?key=a", "", "User-Agent", browser); r.status != http.StatusOK {
 		t.Errorf("a question: %d %s", r.status, r.body)
 	}

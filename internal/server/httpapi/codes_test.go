@@ -16,9 +16,9 @@ import (
 // package api ends a request with a status, or is that of a line.
 func TestCodes(t *testing.T) {
 	all := codesOf(t, "../../../api/codes.go")
-	for name, code := range codesOf(t, "../../../config.go") {
+	for name, code := range codesOf(t, "../../engine/config.go") {
 		if all[name] != code {
-			t.Errorf("weir.%s is %q, api.%s %q", name, code, name, all[name])
+			t.Errorf("engine.%s is %q, api.%s %q", name, code, name, all[name])
 		}
 	}
 	lines := []api.Code{api.CodeInvalidLine, api.CodeLineTooLong}

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// Config is what a Server is told of HTTP; what holds for all doors is the
+// Config is what a Server is told of HTTP; what holds for all listeners is the
 // service.Config. The zero value of each field stands for its default.
 type Config struct {
 	// Addr is the TCP address to listen on, host:port; port 0 picks a free one.

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-counter/weir/internal/service"
 )
 
-// Each test here has a client that does its worst at one door, and asserts that the
-// other doors answer meanwhile, and that one afterwards.
+// Each test here has a client that does its worst at one listener, and asserts that the
+// other listeners answer meanwhile, and that one afterwards.
 
 // hostileAPI is a server as main starts it, on a real listener.
 func hostileAPI(t *testing.T, engineCfg engine.Config, cfg options) *testAPI {
@@ -33,38 +33,38 @@ func hostileAPI(t *testing.T, engineCfg engine.Config, cfg options) *testAPI {
 	return a
 }
 
-// others asserts that the doors answer that are not in without, over a connection of their own.
+// others asserts that the listeners answer that are not in without, over a connection of their own.
 func (a *testAPI) others(without ...string) {
 	a.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	skip := strings.Join(without, " ")
-	for _, door := range []struct{ name, method, path, contentType, body string }{
+	for _, listener := range []struct{ name, method, path, contentType, body string }{
 		{"health", "GET", "/healthz", "", ""}, {"health", "GET", "/readyz", "", ""}, {"health", "GET", "/metrics", "", ""},
 		{"hits", "POST", "/v1/hits", "text/plain", "friend"}, {"hits", "POST", "/v1/hits", "application/json", `{"key":"friend"}`},
 		{"decisions", "POST", "/v1/allow", "application/json", `{"key":"user:1"}`},
 		{"questions", "GET", "/v1/count?key=friend", "", ""}, {"questions", "GET", "/v1/top", "", ""}, {"questions", "GET", "/v1/limits", "", ""},
 		{"admin", "GET", "/v1/stats", "", ""}, {"docs", "GET", "/docs", "", ""},
 	} {
-		if strings.Contains(skip, door.name) {
+		if strings.Contains(skip, listener.name) {
 			continue
 		}
-		req, err := http.NewRequest(door.method, a.url+door.path, strings.NewReader(door.body))
+		req, err := http.NewRequest(listener.method, a.url+listener.path, strings.NewReader(listener.body))
 		if err != nil {
 			a.Fatal(err)
 		}
-		if door.contentType != "" {
-			req.Header.Set("Content-Type", door.contentType)
+		if listener.contentType != "" {
+			req.Header.Set("Content-Type", listener.contentType)
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			a.Errorf("%s %s: %v", door.method, door.path, err)
+			a.Errorf("%s %s: %v", listener.method, listener.path, err)
 			continue
 		}
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK || err != nil {
-			a.Errorf("%s %s: %d %s, %v", door.method, door.path, resp.StatusCode, text, err)
+			a.Errorf("%s %s: %d %s, %v", listener.method, listener.path, resp.StatusCode, text, err)
 		}
 	}
 }

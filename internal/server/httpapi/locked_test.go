@@ -85,22 +85,22 @@ func TestUnauthorized(t *testing.T) {
 		"another's name":  {"Authorization", basic("somebody", tokenOf("root"))},
 		"a wrong one too": {"Authorization", basic("root", "x")},
 	} {
-		for _, door := range doors {
-			method, path, _ := strings.Cut(door, " ")
+		for _, listener := range listeners {
+			method, path, _ := strings.Cut(listener, " ")
 			r := a.do(method, path, "", "", headers...)
 			if path == "/healthz" || path == "/readyz" || path == "/web/app.js" {
 				if r.status != http.StatusOK {
-					t.Errorf("%s: %s: %d", name, door, r.status)
+					t.Errorf("%s: %s: %d", name, listener, r.status)
 				}
 				continue
 			}
 			a.wantProblem(r, "unauthorized", toProxy(path, http.StatusUnauthorized))
 			if fields := r.header.Values("WWW-Authenticate"); strings.HasPrefix(path, ForwardAuthPath) {
 				if len(fields) > 0 { // a browser would ask its user for this server's token
-					t.Errorf("%s: %s: WWW-Authenticate %q", name, door, fields)
+					t.Errorf("%s: %s: WWW-Authenticate %q", name, listener, fields)
 				}
 			} else if len(fields) != 2 || !strings.HasPrefix(fields[0], "Bearer ") {
-				t.Errorf("%s: %s: WWW-Authenticate %q", name, door, fields)
+				t.Errorf("%s: %s: WWW-Authenticate %q", name, listener, fields)
 			}
 		}
 	}

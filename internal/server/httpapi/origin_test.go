@@ -9,8 +9,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-// doors are a request of every route.
-var doors = []string{
+// listeners are a request of every route.
+var listeners = []string{
 	"GET /healthz", "GET /readyz", "GET /metrics", "GET /docs", "GET /docs/page.js", "GET /openapi.json", "GET /nowhere",
 	"POST /v1/hits", "POST /v1/allow", "GET /v1/allow?key=a&limit=1&per=1m", "GET /v1/forward-auth?key=a", "GET /v1/limits", "GET /v1/limits/login/keys", "GET /v1/count?key=a", "GET /v1/rate?key=a",
 	"GET /v1/series?key=a", "GET /v1/top", "GET /v1/keys", "DELETE /v1/keys/a", "DELETE /v1/limits/inline", "DELETE /v1/limits/login/keys/a", "POST /v1/grants?limit=login&key=a&n=1&for=1h", "POST /v1/refund", "POST /v1/reserve", "POST /v1/settle?id=a&used=1", "GET /v1/stats", "GET /v1/cluster",
@@ -18,10 +18,10 @@ var doors = []string{
 	"DELETE /v1/cluster/nodes/n2", "GET /v1/backup", "OPTIONS /v1/hits",
 }
 
-// from sends a request of a door with a Host and other fields.
-func (a *testAPI) from(door, host string, headers ...string) reply {
+// from sends a request of a listener with a Host and other fields.
+func (a *testAPI) from(listener, host string, headers ...string) reply {
 	a.Helper()
-	method, path, _ := strings.Cut(door, " ")
+	method, path, _ := strings.Cut(listener, " ")
 	body := ""
 	if method == http.MethodPost {
 		body = `{"key":"a","limit":{"n":1,"per":"1m"}}`
@@ -45,7 +45,7 @@ func (a *testAPI) from(door, host string, headers ...string) reply {
 func TestForeignPagesAreRefused(t *testing.T) {
 	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{Addr: "weir.example.com:8080", AllowHosts: []string{"*.corp.example.com", "Other.example.org"}, AllowOrigins: []string{"http://localhost:3000"}}})
 	a.post("a 3")
-	for _, door := range doors {
+	for _, listener := range listeners {
 		for name, try := range map[string]struct {
 			host    string
 			headers []string
@@ -61,12 +61,12 @@ func TestForeignPagesAreRefused(t *testing.T) {
 			"origin by port":      {headers: []string{"Origin", "http://127.0.0.1:1"}},
 			"rebound with origin": {"evil.example", []string{"Origin", "http://evil.example", "Sec-Fetch-Site", "same-origin"}},
 		} {
-			r := a.from(door, try.host, try.headers...)
+			r := a.from(listener, try.host, try.headers...)
 			if r.status != http.StatusForbidden || !strings.Contains(r.body, `"code":"forbidden_origin"`) || !strings.Contains(r.body, "--allow-") {
-				t.Errorf("%s, %s: %d %s", door, name, r.status, r.body)
+				t.Errorf("%s, %s: %d %s", listener, name, r.status, r.body)
 			}
 			if allow := r.header.Get("Access-Control-Allow-Origin"); allow != "" {
-				t.Errorf("%s, %s: Access-Control-Allow-Origin %s", door, name, allow)
+				t.Errorf("%s, %s: Access-Control-Allow-Origin %s", listener, name, allow)
 			}
 		}
 	}
@@ -102,14 +102,14 @@ func TestForeignPagesAreRefused(t *testing.T) {
 func TestAllowedOrigin(t *testing.T) {
 	a := newTestAPI(t, engine.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
 	from := []string{"Origin", "https://dash.example.com", "Sec-Fetch-Site", "cross-site"}
-	for _, door := range doors {
-		if r := a.from(door, "", from...); r.status == http.StatusForbidden || r.header.Get("Access-Control-Allow-Origin") != from[1] || r.header.Get("Vary") != "Origin" {
-			t.Errorf("%s: %d %v", door, r.status, r.header)
+	for _, listener := range listeners {
+		if r := a.from(listener, "", from...); r.status == http.StatusForbidden || r.header.Get("Access-Control-Allow-Origin") != from[1] || r.header.Get("Vary") != "Origin" {
+			t.Errorf("%s: %d %v", listener, r.status, r.header)
 		}
-		_, path, _ := strings.Cut(door, " ")
+		_, path, _ := strings.Cut(listener, " ")
 		r := a.from("OPTIONS "+path, "", append(from, "Access-Control-Request-Method", "DELETE", "Access-Control-Request-Headers", "content-type")...)
 		if r.status != http.StatusNoContent || r.header.Get("Access-Control-Allow-Methods") != "GET, POST, PUT, DELETE" || r.header.Get("Access-Control-Allow-Headers") != "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-Match, If-None-Match" {
-			t.Errorf("%s: asked first: %d %v", door, r.status, r.header)
+			t.Errorf("%s: asked first: %d %v", listener, r.status, r.header)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // code, each mapped to its status once (codes.go).
 //
 // Its invariant: whatever fails, huma's checks included, is answered by a Problem. Neighbours:
-// the other packages of the HTTP door, which make them of errors of package service.
+// the other packages of the HTTP listener, which make them of errors of package service.
 
 // Problem is an api.Problem that huma and handlers write.
 type Problem struct {

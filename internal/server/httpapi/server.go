@@ -1,4 +1,4 @@
-// Package server is the HTTP door of a service: it takes hits, answers questions
+// Package server is the HTTP listener of a service: it takes hits, answers questions
 // about them, decides by limits, and describes itself (/openapi.json, /docs,
 // /metrics). It has routes, handlers, and what starts and stops them.
 //
@@ -14,7 +14,7 @@
 // document. Whatever a client does, its connection moves with a pace or is closed.
 //
 // Neighbours: package service does all that is not HTTP; ingest, decide, body, conns, origin, problem,
-// openapi and metrics are the parts of this door.
+// openapi and metrics are the parts of this listener.
 package httpapi
 
 import (
@@ -39,7 +39,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/dashboard"
 )
 
-// Server is the HTTP door of a service. Create it with New.
+// Server is the HTTP listener of a service. Create it with New.
 type Server struct {
 	service   *service.Service
 	ceilings  service.Config

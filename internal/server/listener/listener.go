@@ -1,11 +1,11 @@
-// Package conns keeps clients from using up the connections of a door: a Listener has a bound, and
+// Package conns keeps clients from using up the connections of a listener: a Listener has a bound, and
 // closes the connection that waits longest for its client, of the client with most, to let
 // another in.
 //
 // Invariants. There are never more connections open than the bound and the one that
 // is about to be closed. A connection that the server works for is closed last.
 //
-// Neighbours: doors make them, one for each address; service.Caller tells clients apart.
+// Neighbours: listeners make them, one for each address; service.Caller tells clients apart.
 package listener
 
 import (
@@ -176,7 +176,7 @@ func Listen(addr string, limit int) (*Listener, error) {
 	return ConnLimit(l, limit), nil
 }
 
-// Address is where a door listens, once it does. The zero value listens nowhere yet. It is safe for many goroutines.
+// Address is where a listener listens, once it does. The zero value listens nowhere yet. It is safe for many goroutines.
 type Address struct{ at atomic.Pointer[Listener] }
 
 // Listen opens an address. Where there is one already it does nothing.
@@ -221,8 +221,8 @@ func (a *Address) Close() error {
 // AcceptPause is how long a failed Accept waits before the next one.
 const AcceptPause = 10 * time.Millisecond
 
-// Opening is the address of a door that does not answer yet, because its journal is read or its node joins others. What
-// connects meanwhile is refused, in the door's protocol. The door takes the address over once it answers (TakeOver).
+// Opening is the address of a listener that does not answer yet, because its journal is read or its node joins others. What
+// connects meanwhile is refused, in the listener's protocol. The listener takes the address over once it answers (TakeOver).
 type Opening struct {
 	listener *Listener
 	refuse   func(net.Conn)

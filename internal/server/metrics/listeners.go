@@ -5,48 +5,48 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
-// newDoorCollector tells of the listeners other than HTTP. Its series are bounded by the kinds of requests that
+// newListenerCollector tells of the listeners other than HTTP. Its series are bounded by the kinds of requests that
 // they know. A command that was never sent has no series.
-func newDoorCollector(listeners func() []access.ListenerFigures) *collector {
+func newListenerCollector(listeners func() []access.ListenerFigures) *collector {
 	return newCollector([]metric{
-		{"weir_door_connections", "Open connections.", "door"},
-		{"weir_door_connections_bound", "Most open connections.", "door"},
-		{"weir_door_connections_shed_total", "Connections that waited for their client and were closed to let others in.", "door"},
-		{"weir_door_requests_total", "Requests by command, those that failed among them.", "door command"},
-		{"weir_door_requests_failed_total", "Requests that were answered with an error.", "door"},
-		{"weir_door_counters", "Counters with an expiry, including expired ones that were not removed yet.", "door"},
-		{"weir_door_counters_bytes", "Memory of these counters.", "door"},
-		{"weir_door_counters_bytes_bound", "Most memory of these counters.", "door"},
-		{"weir_door_counters_refused_total", "New counters that there was no memory for.", "door"},
-		{"weir_door_rejected_total", "Lines that were not counted, by reason.", "door reason"},
-		{"weir_door_datagrams_total", "Datagrams received.", "door"},
-		{"weir_door_datagrams_dropped_total", "Datagrams that the kernel dropped because the buffer was full.", "door"},
+		{"weir_listener_connections", "Open connections.", "listener"},
+		{"weir_listener_connections_bound", "Most open connections.", "listener"},
+		{"weir_listener_connections_shed_total", "Connections that waited for their client and were closed to let others in.", "listener"},
+		{"weir_listener_requests_total", "Requests by command, those that failed among them.", "listener command"},
+		{"weir_listener_requests_failed_total", "Requests that were answered with an error.", "listener"},
+		{"weir_listener_counters", "Counters with an expiry, including expired ones that were not removed yet.", "listener"},
+		{"weir_listener_counters_bytes", "Memory of these counters.", "listener"},
+		{"weir_listener_counters_bytes_bound", "Most memory of these counters.", "listener"},
+		{"weir_listener_counters_refused_total", "New counters that there was no memory for.", "listener"},
+		{"weir_listener_rejected_total", "Lines that were not counted, by reason.", "listener reason"},
+		{"weir_listener_datagrams_total", "Datagrams received.", "listener"},
+		{"weir_listener_datagrams_dropped_total", "Datagrams that the kernel dropped because the buffer was full.", "listener"},
 	}, func(emit emit) {
 		for _, f := range listeners() {
-			emit("weir_door_connections", float64(f.Open), f.Name)
-			emit("weir_door_connections_bound", float64(f.Bound), f.Name)
-			emit("weir_door_connections_shed_total", float64(f.Shed), f.Name)
+			emit("weir_listener_connections", float64(f.Open), f.Name)
+			emit("weir_listener_connections_bound", float64(f.Bound), f.Name)
+			emit("weir_listener_connections_shed_total", float64(f.Shed), f.Name)
 			for _, r := range f.Requests {
 				if r.Count > 0 {
-					emit("weir_door_requests_total", float64(r.Count), f.Name, r.Kind)
+					emit("weir_listener_requests_total", float64(r.Count), f.Name, r.Kind)
 				}
 			}
-			emit("weir_door_requests_failed_total", float64(f.Failed), f.Name)
+			emit("weir_listener_requests_failed_total", float64(f.Failed), f.Name)
 			for _, r := range f.Rejected {
 				if r.Count > 0 {
-					emit("weir_door_rejected_total", float64(r.Count), f.Name, r.Kind)
+					emit("weir_listener_rejected_total", float64(r.Count), f.Name, r.Kind)
 				}
 			}
 			if p := f.Packets; p != nil {
-				emit("weir_door_datagrams_total", float64(p.Received), f.Name)
+				emit("weir_listener_datagrams_total", float64(p.Received), f.Name)
 				if p.Known {
-					emit("weir_door_datagrams_dropped_total", float64(p.Dropped), f.Name)
+					emit("weir_listener_datagrams_dropped_total", float64(p.Dropped), f.Name)
 				}
 			}
-			emit("weir_door_counters", float64(f.Keys), f.Name)
-			emit("weir_door_counters_bytes", float64(f.Bytes), f.Name)
-			emit("weir_door_counters_bytes_bound", float64(f.BytesBound), f.Name)
-			emit("weir_door_counters_refused_total", float64(f.Refused), f.Name)
+			emit("weir_listener_counters", float64(f.Keys), f.Name)
+			emit("weir_listener_counters_bytes", float64(f.Bytes), f.Name)
+			emit("weir_listener_counters_bytes_bound", float64(f.BytesBound), f.Name)
+			emit("weir_listener_counters_refused_total", float64(f.Refused), f.Name)
 		}
 	})
 }

@@ -1,5 +1,5 @@
 // Package metrics is what Prometheus scrapes: the figures of a service and of the HTTP server
-// that it is asked through. It is a door of its own kind, which asks for nothing but figures.
+// that it is asked through. It is a listener of its own kind, which asks for nothing but figures.
 //
 // Its invariants: a scrape waits a second at most for other nodes; the number of
 // series is bounded by routes, pools, policies and nodes, and the series of keys are 1,000 at most. Each metric is declared once:
@@ -57,7 +57,7 @@ func New(s *service.Service, server HTTP) *Metrics {
 			Help: "Requests being handled.",
 		}, func() float64 { return float64(server.InFlight()) }),
 		newPoolCollector(s.Pools), figures(func() any { return s.Requests() }), newAccountCollector(s),
-		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms), newDoorCollector(s.Doors), newDecisionCollector(s, b.Policies),
+		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms), newListenerCollector(s.Listeners), newDecisionCollector(s, b.Policies),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

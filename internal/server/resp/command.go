@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
-// command is one that the door knows.
+// command is one that the listener knows.
 type command struct {
 	name    string // in lower case
 	capital string // the same in capitals

@@ -48,7 +48,7 @@ func (s *session) echo(args [][]byte) error {
 	return nil
 }
 
-// spokenVersion is the version of Redis whose protocol and commands the door follows: clients choose
+// spokenVersion is the version of Redis whose protocol and commands the listener follows: clients choose
 // by it.
 const spokenVersion = "7.2.0"
 

@@ -72,7 +72,7 @@ func CounterCommands() []CounterCommand {
 // CounterSession is one connection's use of counters. It belongs to the goroutine of the connection.
 type CounterSession struct {
 	Counters CounterView
-	Millis   int64 // now, in milliseconds of the door's clock
+	Millis   int64 // now, in milliseconds of the listener's clock
 	Out      *Writer
 }
 

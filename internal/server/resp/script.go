@@ -22,7 +22,7 @@ import (
 // Those of limits are decisions as all others. What a script replies is what its library reads.
 //
 // Neighbours: package resp has the commands EVAL, EVALSHA and SCRIPT; package counters has what scripts of counters
-// count with. The tests of bench/doors run the libraries themselves, and so find a text that a new version has changed.
+// count with. The tests of bench/listeners run the libraries themselves, and so find a text that a new version has changed.
 
 // Script is one that a library of limits sends to Redis.
 type Script struct {
@@ -61,7 +61,7 @@ func (of *Script) Run(s *ScriptSession, args [][]byte) error {
 // ScriptSession is one connection's use of scripts. It belongs to the goroutine of the connection.
 type ScriptSession struct {
 	*CounterSession
-	Door ScriptServer
+	Listener ScriptServer
 }
 
 // ScriptServer is what scripts need of a connection beside its counters.
@@ -79,7 +79,7 @@ type ScriptServer interface {
 
 // hold checks that keys of counters are the caller's, and makes all until Release one step for them.
 func (s *ScriptSession) hold(keys [][]byte) error {
-	if err := s.Door.PermitCounters(keys); err != nil {
+	if err := s.Listener.PermitCounters(keys); err != nil {
 		return err
 	}
 	var of CounterShards
@@ -96,7 +96,7 @@ func (s *ScriptSession) removeAll(text []byte, suffix string) (n int, err error)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Door.PermitCounters([][]byte{pattern.prefix()}); err != nil {
+	if err := s.Listener.PermitCounters([][]byte{pattern.prefix()}); err != nil {
 		return 0, err
 	}
 	return s.Counters.RemoveAll(s.Millis, func(key string) bool {
@@ -250,7 +250,7 @@ func (s *ScriptSession) traefik(keys, args [][]byte) error {
 		return WrongArgument(api.CodeInvalidLimit, "limit", "rate of "+ClipArgument(args[0])+" per microsecond: must be more than 0")
 	}
 	l.Burst = burst
-	r, err := s.Door.Bucket(keys[0], l, 1, false)
+	r, err := s.Listener.Bucket(keys[0], l, 1, false)
 	if err != nil {
 		return err
 	}

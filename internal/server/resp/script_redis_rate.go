@@ -58,7 +58,7 @@ func (s *ScriptSession) rateAllowN(keys, args [][]byte) error {
 	if l.none {
 		n = 0
 	}
-	r, err := s.Door.Bucket(keys[0], l.limit, n, false)
+	r, err := s.Listener.Bucket(keys[0], l.limit, n, false)
 	switch {
 	case err != nil:
 		return err
@@ -87,7 +87,7 @@ func (s *ScriptSession) rateAllowAtMost(keys, args [][]byte) error {
 		return err
 	}
 	for try := 1; ; try++ {
-		r, err := s.Door.Bucket(keys[0], l.limit, 1, true)
+		r, err := s.Listener.Bucket(keys[0], l.limit, 1, true)
 		if err != nil {
 			return err
 		}
@@ -106,9 +106,9 @@ func (s *ScriptSession) rateAllowAtMost(keys, args [][]byte) error {
 		all := r.Allowed && r.Remaining < l.cost
 		switch {
 		case all:
-			r, err = s.Door.Exhaust(keys[0], l.limit, n)
+			r, err = s.Listener.Exhaust(keys[0], l.limit, n)
 		case l.cost > 0:
-			r, err = s.Door.Bucket(keys[0], l.limit, n, false)
+			r, err = s.Listener.Bucket(keys[0], l.limit, n, false)
 		}
 		if err != nil {
 			return err

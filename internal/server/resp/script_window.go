@@ -204,7 +204,7 @@ func (s *ScriptSession) millisLeft(c Counter, ok bool) int64 {
 
 // expressLeft replies as GET and PTTL.
 func (s *ScriptSession) expressLeft(keys, _ [][]byte) error {
-	if err := s.Door.PermitCounters(keys[:1]); err != nil {
+	if err := s.Listener.PermitCounters(keys[:1]); err != nil {
 		return err
 	}
 	c, ok := s.Counters.Get(s.Millis, keys[0])
@@ -221,7 +221,7 @@ func (s *ScriptSession) expressLeft(keys, _ [][]byte) error {
 
 // windowLeft replies with what was counted and when the window ends, 0 and 0 where nothing was, and endless for never.
 func (s *ScriptSession) windowLeft(keys [][]byte, endless int64) error {
-	if err := s.Door.PermitCounters(keys); err != nil {
+	if err := s.Listener.PermitCounters(keys); err != nil {
 		return err
 	}
 	switch c, ok := s.Counters.Get(s.Millis, keys[0]); {

@@ -1,11 +1,11 @@
-// Package resp is the door of Weir for clients of Redis: it speaks RESP2 and RESP3 (package
+// Package resp is the listener of Weir for clients of Redis: it speaks RESP2 and RESP3 (package
 // protocol), and answers commands of Weir's own (HIT, COUNT, ALLOW, ...), CL.THROTTLE, and those commands of
 // Redis that limits per fixed window are built from. docs/resp.md lists them.
 //
 // Invariants. One goroutine for each connection, and no more connections than the bound. Replies
 // come in the order of the requests, and leave once no further whole request is there. What a client
 // sends takes memory of Pools.Buffered beyond a small buffer. HIT and INCR of keys that are
-// there allocate nothing. No place that one client may have all of is held while the door waits for it.
+// there allocate nothing. No place that one client may have all of is held while the listener waits for it.
 //
 // Neighbours: package service answers all but counters that expire, which are kept in
 // package counters, in memory and by this node alone.
@@ -32,7 +32,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// Server is the RESP door of a service. Create it with New; a Server runs once.
+// Server is the RESP listener of a service. Create it with New; a Server runs once.
 type Server struct {
 	service  *service.Service
 	cfg      Config // defaults applied, valid
@@ -307,7 +307,7 @@ func linger(stream net.Conn) {
 // TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
 func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
 
-// Figures implements service.Door.
+// Figures implements service.Listener.
 func (s *Server) Figures() access.ListenerFigures {
 	kept := s.counters.Stats()
 	f := access.ListenerFigures{
@@ -333,7 +333,7 @@ func (s *Server) sent() (n uint64) {
 	return n + s.commands.unknown.Load()
 }
 
-// Alarms implements service.Door.
+// Alarms implements service.Listener.
 func (s *Server) Alarms() (list []api.Alarm) {
 	const nearlyFull = 100 // a hundredth is left
 	if st := s.counters.Stats(); st.Bytes > st.Bound-st.Bound/nearlyFull {

@@ -66,7 +66,7 @@ func newSession(ctx context.Context, of *Server, c *listener.Conn, id uint64) *s
 	s.in = NewReader(receiver{s}, protocolLimits, s.reserve)
 	s.out = NewWriter(sender{s})
 	s.counters = CounterSession{Counters: of.counters.View(), Out: s.out}
-	s.scripting = ScriptSession{CounterSession: &s.counters, Door: s}
+	s.scripting = ScriptSession{CounterSession: &s.counters, Listener: s}
 	return s
 }
 

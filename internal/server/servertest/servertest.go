@@ -1,5 +1,5 @@
-// Package servertest makes the HTTP door of an engine in memory, for tests that need no more of a
-// node: it links neither the journal nor other doors.
+// Package servertest makes the HTTP listener of an engine in memory, for tests that need no more of a
+// node: it links neither the journal nor other listeners.
 package servertest
 
 import (
@@ -17,9 +17,9 @@ func Handler(e *engine.Engine, policies *admit.Live) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	door, err := httpapi.New(of, httpapi.Config{})
+	listener, err := httpapi.New(of, httpapi.Config{})
 	if err != nil {
 		return nil, err
 	}
-	return door.Handler(), nil
+	return listener.Handler(), nil
 }

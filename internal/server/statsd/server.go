@@ -1,4 +1,4 @@
-// Package statsd is the door for StatsD, over UDP and TCP at one address: counters become hits.
+// Package statsd is the listener for StatsD, over UDP and TCP at one address: counters become hits.
 //
 //	name:value[:value...]|c[|@rate][|#tag:value,...][|Ttime]
 //
@@ -35,7 +35,7 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// Server is the StatsD door of a service. Create it with New; a Server runs once.
+// Server is the StatsD listener of a service. Create it with New; a Server runs once.
 type Server struct {
 	service  *service.Service
 	caller   access.Caller // of all hits
@@ -352,7 +352,7 @@ func (s *Server) use(of *sockets) {
 	s.drops.watch(of.packets)
 }
 
-// Figures implements service.Door.
+// Figures implements service.Listener.
 func (s *Server) Figures() access.ListenerFigures {
 	f := access.ListenerFigures{
 		Name: "statsd", Failed: s.refused.total(),
@@ -375,7 +375,7 @@ func (s *Server) Figures() access.ListenerFigures {
 // droppedFor is how long after datagrams were dropped there is an alarm.
 const droppedFor = time.Minute
 
-// Alarms implements service.Door.
+// Alarms implements service.Listener.
 func (s *Server) Alarms() (list []api.Alarm) {
 	if since, n := s.drops.lately(time.Now()); since < droppedFor && n > 0 {
 		list = append(list, api.Alarm{Code: "statsd_dropped", Message: fmt.Sprintf(

@@ -1,5 +1,5 @@
 // Package access is who calls, and what that one may do. It has two sides: a Gate, where the rooms of a service
-// begin each request, and a Service, what doors call to prove who their clients are.
+// begin each request, and a Service, what listeners call to prove who their clients are.
 package access
 
 import (
@@ -164,7 +164,7 @@ func (s *Service) ReadsAll(c Caller) bool {
 	return err == nil && (is == nil || is.Permission(auth.Read) != nil && is.Permission(auth.Read).All())
 }
 
-// PermitDecision fails unless the caller may ask limits of a key. It is for what a door answers without asking any.
+// PermitDecision fails unless the caller may ask limits of a key. It is for what a listener answers without asking any.
 func (s *Service) PermitDecision(c Caller, key string) error {
 	is, err := s.gate.Identity(c)
 	if err != nil || is == nil {
@@ -177,7 +177,7 @@ func (s *Service) PermitDecision(c Caller, key string) error {
 	return may.CheckKey(key)
 }
 
-// PermitCounters fails unless the caller may use counters that a door keeps itself, under keys. They are what
+// PermitCounters fails unless the caller may use counters that a listener keeps itself, under keys. They are what
 // clients build limits from: role decide is for them, unless it is for some limits only.
 func (s *Service) PermitCounters(c Caller, keys [][]byte) error {
 	if !s.Locked() {

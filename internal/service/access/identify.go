@@ -13,10 +13,10 @@ import (
 	"github.com/weir-counter/weir/internal/auth"
 )
 
-// Service tells doors who their clients are, and what those may do.
+// Service tells listeners who their clients are, and what those may do.
 type Service struct{ gate *Gate }
 
-// New is the doors' side of a Gate.
+// New is the listeners' side of a Gate.
 func New(gate *Gate) *Service { return &Service{gate} }
 
 // Locked tells whether callers must prove an identity. Where they need not, all may do
@@ -43,7 +43,7 @@ func (s *Service) WithCertificate(c Caller, chains [][]*x509.Certificate) (Calle
 	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Certificate(auth.CertificateOf(chains)) })
 }
 
-// WithName is the caller as an identity that nothing is proved of: for doors of protocols that can't, whose
+// WithName is the caller as an identity that nothing is proved of: for listeners of protocols that can't, whose
 // operator says whose hits they are.
 func (s *Service) WithName(c Caller, name string) (Caller, error) {
 	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Named(name) })
@@ -62,7 +62,7 @@ func (s *Service) with(c Caller, by func(*auth.Live) (*auth.Login, error)) (Call
 }
 
 // Identify fails where the caller has to prove an identity, and has not, or no longer: its token
-// was revoked or has expired. A door says to a caller that is not Known how its protocol proves one.
+// was revoked or has expired. A listener says to a caller that is not Known how its protocol proves one.
 func (s *Service) Identify(c Caller) error {
 	_, err := s.gate.Identity(c)
 	return err
@@ -120,7 +120,7 @@ func (g *Gate) Audit(ctx context.Context, c Caller, action, target string, err e
 
 // Caller is who a request comes from: an address, and who has proved to be there. The address is
 // an IPv4 one, or the /64 of an IPv6 one, which is one household. The zero Caller stands for
-// all others, such as those of a socket without addresses. A door makes one for each
+// all others, such as those of a socket without addresses. A listener makes one for each
 // connection, adds the identity, and hands it to every call.
 type Caller struct {
 	addr  netip.Addr
@@ -213,7 +213,7 @@ func (m CallerCounts) Add(c Caller, n int64) {
 	}
 }
 
-// OpenToOthers tells whether other machines may reach an address that a door listens on.
+// OpenToOthers tells whether other machines may reach an address that a listener listens on.
 func OpenToOthers(addr string) bool {
 	at, err := netip.ParseAddrPort(addr)
 	return err == nil && !at.Addr().Unmap().IsLoopback()

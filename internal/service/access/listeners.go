@@ -5,16 +5,16 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part is what a service knows of its doors: their figures, alarms and limits.
+// This part is what a service knows of its listeners: their figures, alarms and limits.
 
 // Listener is a way in that has figures and alarms of its own beside those of the service. It is
-// attached (Attach), so that health and metrics, which another door serves, have them too.
+// attached (Attach), so that health and metrics, which another listener serves, have them too.
 type Listener interface {
 	Figures() ListenerFigures
 	Alarms() []api.Alarm
 }
 
-// ListenerFigures are the figures of a door, since its start.
+// ListenerFigures are the figures of a listener, since its start.
 type ListenerFigures struct {
 	Name        string // of its protocol, for labels
 	Open, Bound int    // connections
@@ -22,16 +22,16 @@ type ListenerFigures struct {
 	Failed      uint64 // requests that were answered with an error
 	Requests    []ListenerRequests
 
-	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of doors that can't tell their clients
-	Packets  *ListenerPackets   // nil: the door has connections alone
+	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of listeners that can't tell their clients
+	Packets  *ListenerPackets   // nil: the listener has connections alone
 
-	// Of counters that the door keeps by itself.
+	// Of counters that the listener keeps by itself.
 	Keys              int64
 	Bytes, BytesBound int64
 	Refused           uint64 // for which there was no room
 }
 
-// ListenerPackets are of a door without connections, since its start.
+// ListenerPackets are of a listener without connections, since its start.
 type ListenerPackets struct {
 	Received uint64
 	Dropped  uint64 // by the kernel, for want of room
@@ -40,20 +40,20 @@ type ListenerPackets struct {
 
 // ListenerRequests is how many requests of a kind there were.
 type ListenerRequests struct {
-	Kind  string // bounded: those that the door knows, and "unknown"
+	Kind  string // bounded: those that the listener knows, and "unknown"
 	Count uint64
 }
 
-// ListenerLimited is a Door that has limits of its own, beside the policies of the file.
+// ListenerLimited is a Listener that has limits of its own, beside the policies of the file.
 type ListenerLimited interface {
 	// Limits lists them as policies, whose Keys and By are for people to read.
 	Limits() []policy.Policy
 }
 
-// ListenerList is the doors that are attached. It does not change once they answer.
+// ListenerList is the listeners that are attached. It does not change once they answer.
 type ListenerList struct{ all []Listener }
 
-// Attach adds a door.
+// Attach adds a listener.
 func (l *ListenerList) Attach(d Listener) { l.all = append(l.all, d) }
 
 // Figures are those of each.
@@ -72,13 +72,13 @@ func (l *ListenerList) Alarms() (list []api.Alarm) {
 	return list
 }
 
-// ListenerLimit is a limit of a door.
+// ListenerLimit is a limit of a listener.
 type ListenerLimit struct {
 	policy.Policy
-	Door string // its name
+	Listener string // its name
 }
 
-// Limits are those that doors have of their own.
+// Limits are those that listeners have of their own.
 func (l *ListenerList) Limits() (list []ListenerLimit) {
 	for _, d := range l.all {
 		of, has := d.(ListenerLimited)

@@ -9,17 +9,17 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// This part bounds what may be under way at once at all doors together: requests of each kind,
+// This part bounds what may be under way at once at all listeners together: requests of each kind,
 // and bytes of large bodies.
 //
 // Invariants: a pool never has more in use than its bound, and one caller no more than its share
 // of a pool that lasts as long as a client likes, so that whoever fills one leaves the others their
 // answers; who finds no room is refused at once and counted, never queued.
 //
-// This part tells clients apart. A door takes a place before the work and gives it
+// This part tells clients apart. A listener takes a place before the work and gives it
 // back when the client has its answer; package service makes the pools of its settings.
 
-// Pool bounds what may be under way at once at one door: places, or bytes. Doors have
+// Pool bounds what may be under way at once at one listener: places, or bytes. Listeners have
 // pools of their own, so that whoever fills one leaves the others their answers. One
 // that lasts as long as a client likes has a share besides, the most that one client,
 // an identity or an address, may have of it: three quarters. The last quarter is for the others; and clients
@@ -116,7 +116,7 @@ func (p *Pool) Within(client Caller, do func() error) error {
 	return do()
 }
 
-// Pools are those of all doors. Health and metrics have none: they always answer.
+// Pools are those of all listeners. Health and metrics have none: they always answer.
 type Pools struct {
 	Hits      *Pool // bodies of hits that are there, while they are counted
 	Uploads   *Pool // large bodies while they arrive

@@ -16,13 +16,13 @@ import (
 // This part is what is wrong with a server now, and whether to send requests there. Whatever is a source of alarms
 // is composed here, so that health, answers and metrics say the same.
 
-// HealthParts are the sources of alarms. Engine, Sources, Storage, Pools and Doors must be given.
+// HealthParts are the sources of alarms. Engine, Sources, Storage, Pools and Listeners must be given.
 type HealthParts struct {
 	Engine     *engine.Engine
 	Sources    *queries.Sources
 	Storage    ingest.Storage
 	Pools      *access.Pools
-	Doors      *access.ListenerList
+	Listeners  *access.ListenerList
 	History    queries.History
 	Regions    queries.Regions
 	Tokens     *access.Tokens
@@ -45,7 +45,7 @@ func (s *Health) Alarms() []api.Alarm {
 	if s.parts.History != nil {
 		all = append(all, s.parts.History.Alarms()...)
 	}
-	all = append(all, s.parts.Doors.Alarms()...)
+	all = append(all, s.parts.Listeners.Alarms()...)
 	all = append(all, s.parts.Tokens.Alarms()...)
 	all = append(all, s.parts.PolicyFile.Alarms()...)
 	all = append(all, s.parts.Kept.Alarms()...)

@@ -3,7 +3,7 @@
 //
 // Its invariants: a view has a bound of its own, whatever there is of keys, policies and nodes; and
 // what a caller may not read is not in it. Neighbours: package board computes a view once for
-// all pages that show it; doors send it.
+// all pages that show it; listeners send it.
 package dashboard
 
 import (

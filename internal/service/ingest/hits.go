@@ -113,7 +113,7 @@ func (s *Service) Requests() RequestStats {
 // one left it, the error is that of the first one, and repeated is true. fingerprint tells requests
 // under the same key apart: see Fingerprint. A request of which nothing was counted is not
 // remembered. The journal waits while count runs, so that it must not wait for anybody: a
-// door reads the request as a whole before.
+// listener reads the request as a whole before.
 func (s *Service) Once(ctx context.Context, client access.Caller, key string, fingerprint uint64, t *Tally, count func() error) (repeated bool, err error) {
 	stored, repeated, refused := s.parts.Engine.RecordedOnce(ctx, client.String(), client.Own(key), fingerprint, func(recorded *replication.RequestRecorder) []byte {
 		t.recorded = recorded

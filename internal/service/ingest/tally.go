@@ -20,13 +20,13 @@ import (
 // Invariant: once a line is refused for a ceiling of hits or by the journal, all lines after it are, so that there is one line to begin again from. The
 // list of rejected lines is bounded; their number is not.
 //
-// Neighbours: package service makes and ends tallies (Reset, Admits, Took, Verdict, Receipt, Recall); a door counts Line up, and
+// Neighbours: package service makes and ends tallies (Reset, Admits, Took, Verdict, Receipt, Recall); a listener counts Line up, and
 // calls Reject and Refuses.
 
 // Tally is what became of the hits of a request so far. Service.Ingest comes before the first hit.
 type Tally struct {
 	api.HitsAnswer
-	Line int // of the hit that is read, from 1, for messages; the door counts it up
+	Line int // of the hit that is read, from 1, for messages; the listener counts it up
 
 	may      access.Rights
 	recorded *replication.RequestRecorder // of a request with an idempotency key, where other nodes count too
@@ -56,7 +56,7 @@ func (t *Tally) Reject(r *request.Rejection) {
 	}
 }
 
-// LastRejected is the code of the line that was rejected last; "": there was none. It is for doors that can't
+// LastRejected is the code of the line that was rejected last; "": there was none. It is for listeners that can't
 // answer with the list.
 func (t *Tally) LastRejected() api.Code { return t.last }
 

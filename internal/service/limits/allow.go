@@ -170,8 +170,8 @@ func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions
 	return s.parts.Sources.Batch(ctx, counts)
 }
 
-// Prepare makes a limit of a door's own configuration ready, for requests of Allow that have it
-// (admit.Request.Prepared). The door releases it once it asks it no more. Decisions of it are counted by its
+// Prepare makes a limit of a listener's own configuration ready, for requests of Allow that have it
+// (admit.Request.Prepared). The listener releases it once it asks it no more. Decisions of it are counted by its
 // name, and roles have it by its name, as those of policies.
 func (s *Service) Prepare(name string, of admit.Limit, mode policy.Mode) (*admit.Prepared, error) {
 	p, err := s.parts.Policies.Prepare(name, of, mode)
@@ -201,7 +201,7 @@ type Parts struct {
 	Sources    *queries.Sources
 	Pools      *access.Pools
 	Policies   *admit.Live
-	Doors      *access.ListenerList // may have limits of their own
+	Listeners  *access.ListenerList // may have limits of their own
 	PolicyFile *access.PolicyFile
 	Kept       *access.KeptPolicies
 	Node       string // this node's name in a cluster
@@ -242,19 +242,19 @@ func (s *Service) Decisions() (list []activity.OutcomeFigures, unmatched uint64)
 	return s.decisions.List()
 }
 
-// listed is a limit by name: a policy of the file, or of a door.
+// listed is a limit by name: a policy of the file, or of a listener.
 type listed struct {
 	policy.Policy
-	door string // "": the file
+	listener string // "": the file
 }
 
-// listed are the policies of the file in order of application, and then the limits of doors.
+// listed are the policies of the file in order of application, and then the limits of listeners.
 func (s *Service) listed() (list []listed) {
 	for _, p := range s.parts.Policies.Set().Policies() {
 		list = append(list, listed{Policy: p})
 	}
-	for _, l := range s.parts.Doors.Limits() {
-		list = append(list, listed{l.Policy, l.Door})
+	for _, l := range s.parts.Listeners.Limits() {
+		list = append(list, listed{l.Policy, l.Listener})
 	}
 	return list
 }

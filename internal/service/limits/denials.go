@@ -17,7 +17,7 @@ import (
 )
 
 // NoteDenial keeps why requests were denied, if they were, under an ID that it puts into d.Denial. Allow does it; it is
-// for a door that denies because of what a peek said. It is for right after the decision.
+// for a listener that denies because of what a peek said. It is for right after the decision.
 func (s *Service) NoteDenial(requests []admit.Request, d *admit.Decision) {
 	if d.Denied == nil {
 		return

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Limits is the policies that the caller may read of, in order of application, then the limits of doors, and how they
+// Limits is the policies that the caller may read of, in order of application, then the limits of listeners, and how they
 // decided in a window.
 func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) (api.LimitsAnswer, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
@@ -38,7 +38,7 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 	questions := make([]api.CountQuestion, 0, 3*len(policies))
 	for i, p := range policies {
 		made := api.LimitPolicy{
-			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door, Version: p.Version,
+			Name: p.Name, Keys: p.Keys, By: p.By, Listener: p.listener, Version: p.Version,
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
 			Mode: p.Mode.String(), Where: p.WhereText(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
 		}

@@ -132,7 +132,7 @@ func (s *Service) Refund(ctx context.Context, c access.Caller, requests []admit.
 	return s.giveBack(ctx, c, requests, taken, key)
 }
 
-// GiveBack is Refund of what was taken last, without a line in the audit log: for a door whose requests give back all the time.
+// GiveBack is Refund of what was taken last, without a line in the audit log: for a listener whose requests give back all the time.
 func (s *Service) GiveBack(c access.Caller, requests []admit.Request) ([]admit.Changed, error) {
 	return s.giveBack(context.Background(), c, requests, time.Time{}, "")
 }

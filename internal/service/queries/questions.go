@@ -179,7 +179,7 @@ func (s *Service) KeyFigures(ctx context.Context, keys []string, windows []time.
 }
 
 // Batch answers many questions about keys, each with a time and window of its own, in their order. It
-// is for doors that put views together: one question of a client, and one of its requests.
+// is for listeners that put views together: one question of a client, and one of its requests.
 func (s *Service) Batch(ctx context.Context, c access.Caller, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package failure is why a request fails: one type of error for all doors, with one of the codes of
-// package api. Each door maps the code to its protocol once.
+// Package failure is why a request fails: one type of error for all listeners, with one of the codes of
+// package api. Each listener maps the code to its protocol once.
 //
 // Invariant: a message says what went wrong and what to do, and names nothing that the
 // caller may not know. Package service, and all rooms in it, fail with this type alone.

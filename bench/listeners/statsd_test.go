@@ -57,11 +57,11 @@ func wantRefused(t *testing.T, n *node.Node, reasons ...string) {
 		answer := httptest.NewRecorder()
 		n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
 		for _, reason := range reasons {
-			if !strings.Contains(answer.Body.String(), `weir_door_rejected_total{door="statsd",reason="`+reason+`"} `) {
+			if !strings.Contains(answer.Body.String(), `weir_listener_rejected_total{listener="statsd",reason="`+reason+`"} `) {
 				return false
 			}
 		}
-		if got := strings.Count(answer.Body.String(), "\nweir_door_rejected_total{"); got != len(reasons) {
+		if got := strings.Count(answer.Body.String(), "\nweir_listener_rejected_total{"); got != len(reasons) {
 			t.Errorf("lines were refused for %d reasons, want %d", got, len(reasons))
 		}
 		return true

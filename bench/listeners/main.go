@@ -1,6 +1,6 @@
-// Command doors sends the same pipelines to `weir serve --resp` and to redis-server, both of which it
+// Command listeners sends the same pipelines to `weir serve --resp` and to redis-server, both of which it
 // starts, in turns, and measures the processor time that each spends on a command. It writes
-// docs/benchmarks-doors.md. It measures decisions by gRPC beside an empty method of grpc-go too. The servers are processes of their own, on loopback, and keep nothing on
+// docs/benchmarks-listeners.md. It measures decisions by gRPC beside an empty method of grpc-go too. The servers are processes of their own, on loopback, and keep nothing on
 // disk, but for the one that is called weir, durable.
 package main
 
@@ -51,7 +51,7 @@ func main() {
 
 // writeLines writes a line for each round of each task.
 func writeLines(ctx context.Context, w io.Writer, weir, redis, task string, commands, rounds int) error {
-	scratch, err := os.MkdirTemp("", "weir-bench-doors-*")
+	scratch, err := os.MkdirTemp("", "weir-bench-listeners-*")
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func writeLines(ctx context.Context, w io.Writer, weir, redis, task string, comm
 	for _, r := range rows {
 		for _, cost := range r.costs {
 			name := fmt.Sprintf("task=%s/server=%s/command=%s/pipeline=%d", r.workload, r.server, r.command, r.pipeline)
-			if _, err := fmt.Fprintf(w, "BenchmarkDoors/%s %d %.3f cpu-us/command\n", strings.ReplaceAll(name, " ", "-"), commands, cost); err != nil {
+			if _, err := fmt.Fprintf(w, "BenchmarkListeners/%s %d %.3f cpu-us/command\n", strings.ReplaceAll(name, " ", "-"), commands, cost); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func run(ctx context.Context, weir, redis, task, part string, commands, rounds i
 	if err != nil {
 		return err
 	}
-	scratch, err := os.MkdirTemp("", "weir-bench-doors-*")
+	scratch, err := os.MkdirTemp("", "weir-bench-listeners-*")
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ func writePage(ctx context.Context, where, redis string, rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Benchmarks of RESP and gRPC
 
-Written by `+"`make bench-doors`"+`. %s, %s.
+Written by `+"`make bench-listeners`"+`. %s, %s.
 
 Server CPU for one command in µs, the kernel's network part included: the median and the largest deviation, and the ratio to Redis at the same task.
 %d connections send -P commands at once. All servers run side by side on one machine. Keys follow Zipf's law (exponent 1.1). Redis and Weir keep nothing on disk, except in the rows that

@@ -61,7 +61,7 @@ func redisArgs(program string) func(address string) []string {
 // stop ends the process and waits for it.
 func (s *server) stop() {
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		fmt.Fprintln(os.Stderr, "doors:", err)
+		fmt.Fprintln(os.Stderr, "listeners:", err)
 	}
 	_ = s.process.Wait() // it ended by the signal: that is no failure
 }
