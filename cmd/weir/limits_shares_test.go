@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -43,7 +44,7 @@ func TestLimitsOfProcesses(t *testing.T) {
 	})
 
 	var mu sync.Mutex
-	admitted := map[string]int{}
+	admitted, undecided := map[string]int{}, map[string]int{} // of a busy machine's cluster some are: they may have taken
 	var asking sync.WaitGroup
 	for _, cl := range clients {
 		for range callers {
@@ -52,15 +53,19 @@ func TestLimitsOfProcesses(t *testing.T) {
 					key := fmt.Sprint("k", i%keys)
 					for _, check := range []client.Check{{Key: key}, {Key: key, Limit: "own", Inline: &client.Limit{N: burst, Per: time.Hour}}} {
 						d, err := cl.Allow(t.Context(), check)
-						if err != nil {
+						var unknown *client.NoDecisionError
+						if err != nil && !errors.As(err, &unknown) {
 							t.Error(err)
 							return
 						}
-						if d.Allowed {
-							mu.Lock()
+						mu.Lock()
+						switch {
+						case err != nil:
+							undecided[check.Limit+" "+key]++
+						case d.Allowed:
 							admitted[check.Limit+" "+key]++
-							mu.Unlock()
 						}
+						mu.Unlock()
 					}
 				}
 			})
@@ -68,8 +73,8 @@ func TestLimitsOfProcesses(t *testing.T) {
 	}
 	asking.Wait()
 	for key, n := range admitted {
-		if n != burst {
-			t.Errorf("%s: admitted %d, want %d", key, n, burst)
+		if n > burst || n+undecided[key] < burst {
+			t.Errorf("%s: admitted %d and %d undecided, want %d", key, n, undecided[key], burst)
 		}
 	}
 	for i, cl := range clients {
