@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -303,42 +302,3 @@ func groupTitles() (titles []string) {
 	}
 	return titles
 }
-
-// settingsPage is docs/settings.md.
-func settingsPage() string {
-	f := newServeFlags()
-	cmd := &cobra.Command{Use: "serve"}
-	f.define(cmd)
-	var b strings.Builder
-	b.WriteString(settingsIntro)
-	for _, g := range f.groups() {
-		fmt.Fprintf(&b, "\n## %s\n\n", g.title)
-		for _, s := range g.settings {
-			flag := cmd.Flags().Lookup(s.name)
-			kind, help := pflag.UnquoteUsage(flag)
-			if kind != "" {
-				kind = " " + kind
-			}
-			help, _, _ = strings.Cut(help, " (default: ")
-			standard := s.unset
-			if standard == "" && flag.DefValue != "" && flag.DefValue != "false" && flag.DefValue != "[]" {
-				standard = "`" + strings.Trim(flag.DefValue, "[]") + "`"
-			}
-			if standard != "" {
-				standard = " (" + standard + ")"
-			}
-			fmt.Fprintf(&b, "- `--%s%s`%s: %s\n", s.name, kind, standard, help)
-		}
-	}
-	return b.String()
-}
-
-const settingsIntro = `# Settings
-
-<!-- Written by ` + "`make settings`" + ` from cmd/weir/serve_settings.go. -->
-
-Each setting of ` + "`weir serve`" + ` is a flag (` + "`--max-ahead 10s`" + `), an environment variable (` + "`WEIR_MAX_AHEAD=10s`" + `) and a line of the
-YAML file that ` + "`--config`" + ` names (` + "`max-ahead: 10s`" + `). The command line takes precedence over the environment, and the environment
-over the file. Defaults are in parentheses. Durations are written ` + "`90s`, `5m`, `24h`, `7d`" + ` or in plain seconds, sizes ` + "`512MiB`" + `. A setting of a listener is
-refused if the listener is off. Files of policies, tokens, certificates and ` + "`--rls-config`" + ` are read again when they change and on SIGHUP.
-`

@@ -2,12 +2,14 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/weir-counter/weir/internal/cli"
 )
@@ -93,3 +95,42 @@ func TestTLSDirectory(t *testing.T) {
 		t.Errorf("with ca.crt: %v, %q %q %q", err, ca, cert, key)
 	}
 }
+
+// settingsPage is docs/settings.md.
+func settingsPage() string {
+	f := newServeFlags()
+	cmd := &cobra.Command{Use: "serve"}
+	f.define(cmd)
+	var b strings.Builder
+	b.WriteString(settingsIntro)
+	for _, g := range f.groups() {
+		fmt.Fprintf(&b, "\n## %s\n\n", g.title)
+		for _, s := range g.settings {
+			flag := cmd.Flags().Lookup(s.name)
+			kind, help := pflag.UnquoteUsage(flag)
+			if kind != "" {
+				kind = " " + kind
+			}
+			help, _, _ = strings.Cut(help, " (default: ")
+			standard := s.unset
+			if standard == "" && flag.DefValue != "" && flag.DefValue != "false" && flag.DefValue != "[]" {
+				standard = "`" + strings.Trim(flag.DefValue, "[]") + "`"
+			}
+			if standard != "" {
+				standard = " (" + standard + ")"
+			}
+			fmt.Fprintf(&b, "- `--%s%s`%s: %s\n", s.name, kind, standard, help)
+		}
+	}
+	return b.String()
+}
+
+const settingsIntro = `# Settings
+
+<!-- Written by ` + "`make settings`" + ` from cmd/weir/serve_settings.go. -->
+
+Each setting of ` + "`weir serve`" + ` is a flag (` + "`--max-ahead 10s`" + `), an environment variable (` + "`WEIR_MAX_AHEAD=10s`" + `) and a line of the
+YAML file that ` + "`--config`" + ` names (` + "`max-ahead: 10s`" + `). The command line takes precedence over the environment, and the environment
+over the file. Defaults are in parentheses. Durations are written ` + "`90s`, `5m`, `24h`, `7d`" + ` or in plain seconds, sizes ` + "`512MiB`" + `. A setting of a listener is
+refused if the listener is off. Files of policies, tokens, certificates and ` + "`--rls-config`" + ` are read again when they change and on SIGHUP.
+`

@@ -277,12 +277,3 @@ const Groups = 16
 
 // Group is the name of the lease that covers a partition.
 func Group(partition int) string { return fmt.Sprintf("partitions-%02d", partition%Groups) }
-
-// GroupNames are those of all groups.
-func GroupNames() []string {
-	names := make([]string, Groups)
-	for i := range names {
-		names[i] = Group(i)
-	}
-	return names
-}

@@ -8,8 +8,8 @@ import (
 
 func TestEveryPartitionHasAGroup(t *testing.T) {
 	names := map[string]bool{}
-	for _, name := range kv.GroupNames() {
-		names[name] = true
+	for group := range kv.Groups {
+		names[kv.Group(group)] = true
 	}
 	if len(names) != kv.Groups {
 		t.Errorf("%d names of %d groups", len(names), kv.Groups)
@@ -19,4 +19,12 @@ func TestEveryPartitionHasAGroup(t *testing.T) {
 			t.Errorf("partition %d is in %s", partition, kv.Group(partition))
 		}
 	}
+}
+
+// groupNames are the leases of all groups.
+func groupNames() (names []string) {
+	for group := range kv.Groups {
+		names = append(names, kv.Group(group))
+	}
+	return names
 }

@@ -15,7 +15,8 @@ import (
 // shared is how often each name is held, over all holders.
 func shared(holders []*kv.LeaseHolder) map[string]int {
 	held := map[string]int{}
-	for _, name := range kv.GroupNames() {
+	for group := range kv.Groups {
+		name := kv.Group(group)
 		for _, h := range holders {
 			if _, _, ok := h.Held(name); ok {
 				held[name]++
@@ -46,7 +47,7 @@ func TestHoldersShareOut(t *testing.T) {
 	up.Store(&nodes)
 	hold := func(name string) *kv.LeaseHolder {
 		return kv.HoldLease(open(t, node, name, 6*time.Second), kv.LeaseConfig{
-			Names:  kv.GroupNames(),
+			Names:  groupNames(),
 			Want:   func(l string) bool { return membership.ChooseHolders(*up.Load(), l) == name },
 			Logger: transporttest.Logger(t, slog.LevelWarn),
 		})
@@ -66,7 +67,7 @@ func TestHoldersShareOut(t *testing.T) {
 
 	tokens := map[string]uint64{}
 	var lost []<-chan struct{}
-	for _, name := range kv.GroupNames() {
+	for _, name := range groupNames() {
 		if l, end, ok := holders[2].Held(name); ok {
 			tokens[name], lost = l.Token, append(lost, end)
 		}

@@ -16,7 +16,8 @@ func TestChoose(t *testing.T) {
 	}
 	nodes := []string{"n1", "n2", "n3"}
 	shares := map[string]int{}
-	for _, name := range kv.GroupNames() {
+	for group := range kv.Groups {
+		name := kv.Group(group)
 		chosen := membership.ChooseHolders(nodes, name)
 		shares[chosen]++
 		if other := membership.ChooseHolders([]string{"n3", "n1", "n2"}, name); other != chosen {
