@@ -62,7 +62,7 @@ type Stats struct {
 	Served uint64 `metric:"weir_leased_served_total" doc:"Such messages that this node answered."`
 	Short  uint64 `metric:"weir_leased_short_total" doc:"Denials while the owner or other nodes had unused quota: an upper bound of the requests that a single node would have admitted."`
 	Keys   int    `metric:"weir_leased_keys" doc:"Keys of leased limits that this node was asked for lately."`
-	Lent   uint64 `metric:"weir_leased_lent" doc:"Unused admissions in the quota leases of this node."`
+	Lent   uint64 `metric:"weir_leased_granted" doc:"Unused admissions in the quota leases of this node."`
 	Out    uint64 `metric:"weir_leased_out" doc:"Admissions that this node or an earlier owner has granted, and that count as used."`
 }
 

@@ -56,7 +56,7 @@ type OwnerStats struct {
 	Decided    uint64 `metric:"weir_strict_decided_total" doc:"Questions of limits that this node decided."`
 	Forwarded  uint64 `metric:"weir_strict_forwarded_total" doc:"Questions of limits that this node sent to others."`
 	Unanswered uint64 `metric:"weir_strict_unanswered_total" doc:"Questions of limits of this node that nobody decided in time."`
-	Lost       uint64 `metric:"weir_strict_untold_total" doc:"Admissions that count but were not answered, because the lease or the journal was lost meanwhile."`
+	Lost       uint64 `metric:"weir_strict_unacknowledged_total" doc:"Admissions that count but were not answered, because the lease or the journal was lost meanwhile."`
 	Refused    uint64 `metric:"weir_strict_refused_total" doc:"Questions of other nodes that were not taken because too many waited for the journal."`
 }
 

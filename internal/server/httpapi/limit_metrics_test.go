@@ -72,9 +72,9 @@ func TestLimitsAmongNodes(t *testing.T) {
 		`weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="share",limit="share"} 1`,
 		`weir_limit_away_total{away="closed",limit="far"} 1`, `weir_limit_away_total{away="closed",limit="inline/*"} 1`,
 		"weir_leased_local_total 11", "weir_leased_messages_total 12", "weir_leased_served_total 13", "weir_leased_short_total 14",
-		"weir_leased_keys 15", "weir_leased_lent 16", "weir_leased_out 17",
+		"weir_leased_keys 15", "weir_leased_granted 16", "weir_leased_out 17",
 		"weir_limit_strict_lost_total 0", "weir_strict_groups_held 5", "weir_strict_decided_total 6", "weir_strict_forwarded_total 7",
-		"weir_strict_unanswered_total 8", "weir_strict_untold_total 9", "weir_strict_refused_total 10",
+		"weir_strict_unanswered_total 8", "weir_strict_unacknowledged_total 9", "weir_strict_refused_total 10",
 	} {
 		if !strings.Contains(r.body, want+"\n") {
 			t.Errorf("no %s", want)
