@@ -74,7 +74,7 @@ func (l *KeyedLimit) Reset(key string) (was bool, err error) { return l.inner().
 // what it did need.
 type Reservation struct {
 	ID       string    // 1 to MaxReservationID bytes, another for each
-	Until    time.Time // it can be settled until then, at most MaxReservation from now
+	Until    time.Time // required: it can be settled until then, at most MaxReservation from now
 	GiveBack bool      // what is not settled until then is given back; else it stays used
 	Content  uint64    // identifies what is asked for, if the ID may come again: another content is refused. 0: not checked
 }

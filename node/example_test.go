@@ -7,10 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/durable"
-	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -23,12 +20,11 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	ctx := context.Background()
-	cfg := node.Config{
-		Engine:  weir.Config{Memory: 32 << 20, LimitMemory: 8 << 20},
-		Journal: durable.Config{Dir: dir, MaxBytes: 256 << 20},
-		HTTP:    httpapi.Config{Addr: "127.0.0.1:0"}, // any free port
-		Logger:  slog.New(slog.DiscardHandler),
-	}
+	var cfg node.Config
+	cfg.Engine.Memory, cfg.Engine.LimitMemory = 32<<20, 8<<20
+	cfg.Journal.Dir, cfg.Journal.MaxBytes = dir, 256<<20
+	cfg.HTTP.Addr = "127.0.0.1:0" // any free port
+	cfg.Logger = slog.New(slog.DiscardHandler)
 	for range 2 {
 		n, err := node.Start(ctx, cfg)
 		if err != nil {

@@ -177,7 +177,7 @@ func (p *proxied) limits20() {
 	}
 	for i := 5; i <= 25; i++ {
 		status, header, got := p.send("GET", "/", "", "X-Forwarded-For", fmt.Sprintf("192.0.2.%d", i), "X-Real-Ip", "192.0.2.1", "Forwarded", "for=192.0.2.1")
-		if passes := i <= 20; (status == 200) != passes || !passes && (status != 429 || header.Get("Retry-After") == "") {
+		if passes := i <= 20; (status == 200) != passes || !passes && (status != 429 || header.Get("Retry-After") == "" || header.Get("Weir-Denial") == "") {
 			p.Fatalf("request %d: %d %v %s", i, status, header, got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // it did need.
 type Reservation struct {
 	ID       string    // 1 to MaxReservationID bytes, another for each
-	Until    time.Time // it can be settled until then, at most MaxReservation from now
+	Until    time.Time // required: it can be settled until then, at most MaxReservation from now
 	GiveBack bool      // what is not settled until then is given back; else it stays used
 	Content  uint64    // of what is asked for, if the ID may come again: with another one it is refused. 0: it is not looked at
 }
@@ -85,6 +85,8 @@ func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
 	switch left := r.Until.Sub(now); {
 	case len(r.ID) < 1 || len(r.ID) > MaxReservationID:
 		return &Error{CodeInvalidKey, "id", fmt.Sprintf("the id of a reservation has %d bytes: must have 1 to %d", len(r.ID), MaxReservationID)}
+	case r.Until.IsZero():
+		return &Error{CodeInvalidTime, "ttl", fmt.Sprintf("Until is not set: a reservation needs a time within %v from now", MaxReservation)}
 	case left <= 0 || left > MaxReservation:
 		return &Error{CodeInvalidTime, "ttl", fmt.Sprintf("a reservation for %v: must be more than 0, and at most %v", left, MaxReservation)}
 	}

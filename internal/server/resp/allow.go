@@ -249,7 +249,7 @@ func (s *session) reserveAdmissions(args [][]byte) error {
 	return nil
 }
 
-// settleReservation is SETTLE: by how many more may pass, and how many were used beyond the reservation and do not count.
+// settleReservation is SETTLE: how many came back, and how many were used beyond the reservation and do not count.
 func (s *session) settleReservation(args [][]byte) error {
 	rest := args[2:]
 	debt := len(rest) > 1 && ArgumentIs(rest[len(rest)-1], "DEBT")
