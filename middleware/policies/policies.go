@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
@@ -66,8 +67,9 @@ func (p *Decider) Knows(name string) error {
 	return nil
 }
 
-// Decide takes the limits of all policies that the checks fit, all or none.
-func (p *Decider) Decide(_ context.Context, checks []middleware.Check, d *middleware.Decision) error {
+// Decide takes the limits of all policies that the checks fit, all or none. It waits for the turn of requests no longer than until ctx is
+// done: then it has taken nothing, and the error is context.Canceled. What passes only after the deadline of ctx is denied at once.
+func (p *Decider) Decide(ctx context.Context, checks []middleware.Check, d *middleware.Decision) error {
 	k, ok := p.pool.Get().(*work)
 	if !ok {
 		k = new(work)
@@ -76,6 +78,8 @@ func (p *Decider) Decide(_ context.Context, checks []middleware.Check, d *middle
 	for _, c := range checks {
 		k.requests = append(k.requests, admit.Request{Key: c.Key, Limit: c.Limit, N: c.N})
 	}
+	k.decision.Context = ctx
+	k.decision.Until, _ = ctx.Deadline()
 	if err := p.live.Take(k.requests, &k.decision); err != nil {
 		var e *weir.Error
 		if errors.As(err, &e) && e.Code == weir.CodeInvalidLimit {
@@ -96,5 +100,6 @@ func (p *Decider) Decide(_ context.Context, checks []middleware.Check, d *middle
 func (p *Decider) release(k *work) {
 	clear(k.requests)
 	k.requests = k.requests[:0]
+	k.decision.Context, k.decision.Until = nil, time.Time{}
 	p.pool.Put(k)
 }

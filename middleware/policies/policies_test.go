@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -114,5 +115,34 @@ func TestUnknownPolicy(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), `no policy "cliemt"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A request that waits for its turn goes once its context is done, is denied at once if its turn is after the deadline of that, and
+// the next decision has nothing of it.
+func TestWaitEndsWithTheContext(t *testing.T) {
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	decider, err := policies.New(engine, parse(t, `limits: [{name: slow, keys: "k:*", limit: 1, per: 10s, wait: 10s}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, done := context.WithTimeout(t.Context(), time.Second)
+	defer done()
+	for i, step := range []struct {
+		ctx     context.Context
+		key     string
+		err     error
+		allowed bool
+	}{{t.Context(), "k:a", nil, true}, {gone, "k:a", context.Canceled, false}, {t.Context(), "k:b", nil, true}, {late, "k:b", nil, false}} {
+		var d middleware.Decision
+		if err := decider.Decide(step.ctx, []middleware.Check{{Key: step.key, N: 1}}, &d); !errors.Is(err, step.err) || d.Allowed != step.allowed {
+			t.Errorf("step %d: allowed %v, %v", i, d.Allowed, err)
+		}
 	}
 }
