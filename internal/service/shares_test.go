@@ -118,5 +118,10 @@ func TestShares(t *testing.T) {
 				t.Errorf("%s once some are free: %v", what, err)
 			}
 		}
+		// Another node, or start, counts the things that are there at its first request.
+		d = newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live, Kept: kept}, service.Config{Logger: slog.New(slog.DiscardHandler)})
+		d.login("weir_a_secret")
+		_, err = d.service.BanKey(ctx, d.caller, "login", "a:login:more", time.Hour)
+		d.wantCode(err, api.CodeOverloaded)
 	})
 }

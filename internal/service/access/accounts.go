@@ -172,16 +172,20 @@ var kindNames = [Kinds]string{"bans", "grants", "permits"}
 
 // held is what an identity has of a kind.
 type held struct {
-	n       int       // at least as many as it has
-	counted time.Time // when n was counted
+	n       int       // at least as many as it had when they were counted, and took since
+	counted time.Time // when n was counted; zero: never since the start
 }
 
-// recountEvery bounds how often the things of an identity near its share are counted.
-const recountEvery = 100 * time.Millisecond
+// The things of an identity are counted again when the last count is older than countedFor, as other nodes and the time before a start
+// add to them; near its share no more often than every recountEvery.
+const (
+	countedFor   = 10 * time.Second
+	recountEvery = 100 * time.Millisecond
+)
 
 // Room takes room for one thing of a kind, of which there are bound for all, and fails if the identity is for some keys only and has
-// its share. count counts those that are there, with the keys that the identity is for; it is called when the things that were taken since the
-// last count may have reached the share.
+// its share. count counts those that are there, with the keys that the identity is for; it is called when the last count is older than 10 s, and
+// when the things that were taken since may have reached the share.
 func (a Rights) Room(kind, bound int, count func() int) error {
 	if a.All() || a.Account == nil {
 		return nil
@@ -190,11 +194,9 @@ func (a Rights) Room(kind, bound int, count func() int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, share := &s.held[kind], admit.Share(bound)
-	if h.n++; h.n <= share {
-		return nil
-	}
-	if now := time.Now(); now.Sub(h.counted) > recountEvery {
-		h.counted, h.n = now, count()+1
+	h.n++
+	if old := time.Since(h.counted); old > countedFor || h.n > share && old > recountEvery {
+		h.counted, h.n = time.Now(), count()+1
 	}
 	if h.n <= share {
 		return nil
