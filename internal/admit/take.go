@@ -220,6 +220,16 @@ func (l *Live) preparedLimit(name string) (kl *engine.KeyedLimit, ok bool) {
 	return p.(*Prepared).limit, true
 }
 
+// PreparedByOne calls f with the names of limits that are Prepared and in use, and that one node decides at a time.
+func (l *Live) PreparedByOne(f func(name string)) {
+	l.prepared.Range(func(name, p any) bool {
+		if e := p.(*Prepared).elsewhere; e != nil && e != noPart {
+			f(name.(string))
+		}
+		return true
+	})
+}
+
 // gather notes the limit of a request that has one ready.
 func (p *Prepared) gather(r *Request, d *Decision) error {
 	if err := d.note(p.boundLimit, r.mode(p.mode), r.Key, r.N, r.hits(&p.hits)); err != nil {

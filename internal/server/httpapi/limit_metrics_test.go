@@ -67,10 +67,21 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"where":"strict","away":"share"`) || !strings.Contains(r.body, `"where":"node",`) {
 		t.Errorf("%s", r.body)
 	}
+	of, err := live.Prepare("rls/x", admit.Limit{N: 1, Per: time.Second}, policy.Enforce) // as a listener has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	of.Use()
+	defer of.Release()
+	var d admit.Decision
+	if err := live.TakeNow([]admit.Request{{Key: "k", N: 1, Prepared: of}}, &d); err != nil {
+		t.Fatal(err)
+	}
 	r = a.get("/metrics")
 	for _, want := range []string{
 		`weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="share",limit="share"} 1`,
 		`weir_limit_away_total{away="closed",limit="far"} 1`, `weir_limit_away_total{away="closed",limit="inline/*"} 1`,
+		`weir_limit_away_total{away="closed",limit="rls/x"} 1`,
 		"weir_leased_local_total 11", "weir_leased_messages_total 12", "weir_leased_served_total 13", "weir_leased_short_total 14",
 		"weir_leased_keys 15", "weir_leased_granted 16", "weir_leased_out 17",
 		"weir_limit_strict_lost_total 0", "weir_strict_groups_held 5", "weir_strict_decided_total 6", "weir_strict_forwarded_total 7",
