@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/server/envoy/xdstest"
 	"google.golang.org/grpc/codes"
@@ -109,6 +111,25 @@ func TestHostileAnswers(t *testing.T) {
 		if err := c.use(answer); err == nil || !strings.Contains(err.Error(), "more than") && !strings.Contains(err.Error(), "at most") || len(err.Error()) > 200 {
 			t.Errorf("%s: %.300v", name, err)
 		}
+	}
+}
+
+// As many limits as a folder may have are taken, each under a descriptor of its own.
+func TestMaxLimitsOfManagementServer(t *testing.T) {
+	t.Parallel()
+	var list []*ratelimit.RateLimitDescriptor
+	for i := range MaxLimits {
+		list = append(list, &ratelimit.RateLimitDescriptor{Key: "k", Value: strconv.Itoa(i), Descriptors: []*ratelimit.RateLimitDescriptor{
+			{Key: "ip", RateLimit: &ratelimit.RateLimitPolicy{Unit: ratelimit.RateLimitUnit_MINUTE, RequestsPerUnit: 1}},
+		}})
+	}
+	resource, err := anypb.New(&ratelimit.RateLimitConfig{Name: "a", Domain: "a", Descriptors: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewXDSClient(XDSConfig{Addr: "127.0.0.1:1"}, func(files []byte) error { _, err := ParseConfig(files, ConfigOptions{}); return err })
+	if err := c.use(&discovery.DiscoveryResponse{TypeUrl: typeURL, Resources: []*anypb.Any{resource}}); err != nil {
+		t.Error(err)
 	}
 }
 

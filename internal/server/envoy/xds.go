@@ -42,9 +42,9 @@ const (
 	pingEvery = 30 * time.Second
 
 	// maxMessages bounds the descriptors, limits and other messages of an answer, and maxEnvelope its resources and other messages of the
-	// answer itself. They are counted before they are decoded: a descriptor takes up to 8 KiB until it is a limit, and each of
-	// MaxLimits needs two messages.
-	maxMessages = 2*MaxLimits + 2000
+	// answer itself. They are counted before they are decoded: a descriptor takes up to 8 KiB until it is a limit. Each of
+	// MaxLimits needs two messages, and one more for each descriptor above it that it does not share.
+	maxMessages = 8 * MaxLimits
 	maxEnvelope = MaxConfigFiles + 100
 	// maxVersionBytes and maxProblemBytes bound what the log has of an answer, and maxVersion a version that is used.
 	maxVersionBytes, maxProblemBytes = 100, 2000
