@@ -177,7 +177,7 @@ func (c *simCluster) doubtful() map[string]string {
 	}
 	for _, f := range c.model.flushes {
 		for _, op := range f.ops {
-			if f.lost && (c.ringBytes > 0 || !c.resends(f)) && len(flushes[op.request]) > 1 {
+			if f.lost && c.holes == simBeyond && (c.ringBytes > 0 || !c.resends(f)) && len(flushes[op.request]) > 1 {
 				keys[op.key], keys[engine.AllKeys] = simDoubtful, simDoubtful
 			}
 		}
