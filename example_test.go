@@ -142,6 +142,29 @@ func ExampleEngine_Limit() {
 	// true
 }
 
+// A request whose cost is known only afterwards reserves the most, and gives back what it did not use.
+func ExampleKeyedLimit_Reserve() {
+	e, err := weir.New(weir.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer e.Close()
+	tokens, err := e.Limit("tokens", weir.Limit{N: 1000, Per: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	v, err := tokens.Reserve("team:7", 800, weir.Reservation{ID: "answer-1", Until: time.Now().Add(time.Minute)})
+	fmt.Println(v.Allowed, v.Remaining, err)
+	used, known, err := tokens.Settle("team:7", "answer-1", 300, false)
+	fmt.Println(used, known, err)
+	v, err = tokens.Peek("team:7", 1)
+	fmt.Println(v.Remaining, err)
+	// Output:
+	// true 200 <nil>
+	// 300 true <nil>
+	// 700 <nil>
+}
+
 // Several limits, all or none: what one denies takes nothing of the others.
 func ExampleEngine_TakeAll() {
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // pastHelp says what a count is worth.
@@ -66,6 +67,12 @@ func (w *windows) Set(s string) error {
 	return w.Values.Set(s)
 }
 
+// hasUnit tells whether a key is written as a duration with a unit.
+func hasUnit(key string) bool {
+	_, err := units.ParseDuration(key)
+	return err == nil && strings.Trim(key, "0123456789.") != ""
+}
+
 // unitWords are how people write the units of durations, and which unit each is.
 var unitWords = map[string]string{
 	"ms": "ms", "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
@@ -119,6 +126,9 @@ func newCount(w *cli.World) *cobra.Command {
 			for _, n := range counts {
 				f.once(w, n.Freshness)
 				t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.Bounds.String())...)
+				if n.Estimate == 0 && n.Key != counts[0].Key && hasUnit(n.Key) {
+					fmt.Fprintf(w.Stderr, "%s is counted as a key: for a window write --window %s\n", n.Key, n.Key)
+				}
 				for _, part := range n.Regions {
 					t.Row("  "+part.Region, "", part.Bounds.String())
 				}

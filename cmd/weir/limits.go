@@ -80,7 +80,9 @@ func printLimits(t *cli.Table, limits client.Limits) {
 	if f := limits.File; f != nil {
 		t.Row(fmt.Sprintf("%s, read at %s", f.Path, cli.TimeText(f.LoadedAt)))
 		if f.Error != "" {
-			t.Row("NOT IN USE: the current file is invalid: " + f.Error)
+			for line := range strings.Lines("NOT IN USE: the current file is invalid: " + f.Error) {
+				t.Row(strings.TrimSuffix(line, "\n"))
+			}
 		}
 	}
 }

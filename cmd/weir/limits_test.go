@@ -89,6 +89,25 @@ func TestLimitVerbs(t *testing.T) {
 	}
 }
 
+// After a change of the file keys are listed under their new limit; an invalid file's errors are listed a line each.
+func TestLimitsAfterChanges(t *testing.T) {
+	t.Parallel()
+	path, write := policyFile(t, loginPolicies)
+	server := startServer(t, "--policy", path)
+	mustWeir(t, exitOK, "", "allow", "login:bob:x", "--server", server)
+	mustWeir(t, exitOK, "", "allow", "login:eve:x", "--server", server)
+	write(strings.ReplaceAll(loginPolicies, "limit: 2", "limit: 4") + "    overrides: [{key: \"login:eve\", limit: 10}]\n")
+	transporttest.Eventually(t, "the new limits of both keys", func() bool {
+		got := soon(mustWeir(t, exitOK, "", "limits", "keys", "login", "--server", server))
+		return strings.Contains(got, "1 4 25 % 1h login:bob") && strings.Contains(got, "1 10 10 % 1h login:eve")
+	})
+	write(strings.ReplaceAll(loginPolicies, "limit: 2\n    per: 1h", "limt: 2\n    pr: 1h"))
+	transporttest.Eventually(t, "an error on each line", func() bool {
+		got := mustWeir(t, exitOK, "", "limits", "--server", server)
+		return strings.Contains(got, path+":5: limt") && strings.Contains(got, "\n"+path+":6: pr: ") && !strings.Contains(got, `\n`)
+	})
+}
+
 func TestLimitExitCodes(t *testing.T) {
 	t.Parallel()
 	good, _ := policyFile(t, loginPolicies)

@@ -131,6 +131,9 @@ func TestVerbs(t *testing.T) {
 		}
 	}
 
+	if _, _, stderr := weirOf(t, env, "", "count", "a", "5m"); stderr != "5m is counted as a key: for a window write --window 5m\n" {
+		t.Errorf("count a 5m: %s", stderr)
+	}
 	code, _, stderr := weirOf(t, env, "", "hit", "*")
 	if code != exitFailure || !strings.Contains(stderr, "nothing_counted") || !strings.Contains(stderr, "counts all hits") {
 		t.Errorf("hit *: exit %d, %s", code, stderr)

@@ -242,11 +242,26 @@ func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (l *KeyedLimit) Keys(most int) []KeyUse {
+	uses, _ := l.KeysUnder(most, nil) // only an override can be refused
+	return uses
+}
+
+// KeysUnder is Keys where the keys in overrides have those limits. An invalid one is
+// CodeInvalidLimit.
+func (l *KeyedLimit) KeysUnder(most int, overrides map[string]Limit) ([]KeyUse, error) {
+	plans := make(map[string]*admission.Plan, len(overrides))
+	for key, of := range overrides {
+		plan, err := limit.New(of)
+		if err != nil {
+			return nil, &Error{CodeInvalidLimit, "limit", err.Error()}
+		}
+		plans[key] = l.engine.limits.NewPlan(l.name, plan, l.journaled, l.strict, l.inline)
+	}
 	list := fullestUses{most: most}
 	for i := range l.engine.cfg.Partitions {
-		list.add(l.engine.limits, i, l.name)
+		list.add(l.engine.limits, i, l.plan.Load(), plans)
 	}
-	return list.sorted()
+	return list.sorted(), nil
 }
 
 // KeysInUse returns how many keys have used some of the limit and not got all of it back, as
@@ -261,8 +276,8 @@ type fullestUses struct {
 	list []KeyUse
 }
 
-func (f *fullestUses) add(ls *admission.Table, partition int, name *admission.Name) {
-	ls.Uses(partition, name, func(u KeyUse) { f.list = append(f.list, u) })
+func (f *fullestUses) add(ls *admission.Table, partition int, plan *admission.Plan, overrides map[string]*admission.Plan) {
+	ls.Uses(partition, plan, overrides, func(u KeyUse) { f.list = append(f.list, u) })
 	if len(f.list) > 2*f.most+1024 {
 		f.sorted()
 	}

@@ -273,6 +273,23 @@ func TestKeysNamesTheFullest(t *testing.T) {
 	}
 }
 
+// A key is listed under the limit in force, before it is asked for again.
+func TestKeysAfterAChange(t *testing.T) {
+	e, _ := limitEngine(t, Config{})
+	l := mustLimit(t, e, "x", Limit{N: 10, Per: time.Hour})
+	l.AllowN("k", 4)
+	l.AllowN("own", 4)
+	if err := l.SetLimit(Limit{N: 8, Per: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	uses, err := l.KeysUnder(2, map[string]Limit{"own": {N: 16, Per: time.Hour}})
+	if err != nil || len(uses) != 2 || uses[0].Key != "k" || uses[0].Limit.Burst != 8 || uses[0].Used != 4 || uses[1].Limit.Burst != 16 || uses[1].Remaining != 12 {
+		t.Errorf("%+v, %v", uses, err)
+	}
+	_, err = l.KeysUnder(2, map[string]Limit{"own": {}})
+	wantCode(t, err, CodeInvalidLimit)
+}
+
 // A clock that runs back neither admits too many nor locks out.
 func TestKeyedLimitWhenTheClockRunsBack(t *testing.T) {
 	for _, algorithm := range []Limit{{N: 3, Per: time.Second}, {N: 100, Per: time.Second}, {N: 3, Per: time.Second, Algorithm: 2}} {

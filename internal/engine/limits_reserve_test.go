@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,9 @@ func TestReserveRefusesBadInput(t *testing.T) {
 	} {
 		_, err := kl.Reserve(bad.key, 1, bad.r)
 		wantCode(t, err, bad.code)
+	}
+	if _, err := kl.Reserve("k", 1, Reservation{ID: "a"}); !strings.Contains(fmt.Sprint(err), "Until is not set") {
+		t.Error(err)
 	}
 	for i := range MaxReservations {
 		if _, err := kl.Reserve("k", 1, Reservation{ID: fmt.Sprint(i), Until: until}); err != nil {

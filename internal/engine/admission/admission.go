@@ -222,11 +222,15 @@ func (ls *Table) stateFrom(have *entry, s *share, hash uint64, plan *Plan, key s
 // look is the state of a key as it would be under a plan, and changes nothing: one
 // of another limit is copied and adopted. The caller holds the share's lock.
 func (ls *Table) look(s *share, plan *Plan, key string, now int64) *entry {
-	have := s.find(ls.hash(plan.Name, key), plan.Name, key)
-	switch {
-	case have == nil:
-		return &entry{Value: keyState{plan: plan}}
-	case have.Value.plan == plan || have.Value.plan.Limit() == plan.Limit():
+	if have := s.find(ls.hash(plan.Name, key), plan.Name, key); have != nil {
+		return under(have, plan, now)
+	}
+	return &entry{Value: keyState{plan: plan}}
+}
+
+// under is a state as it would be under a plan; it changes nothing.
+func under(have *entry, plan *Plan, now int64) *entry {
+	if have.Value.plan == plan || have.Value.plan.Limit() == plan.Limit() {
 		return have
 	}
 	seen := &entry{Value: keyState{plan: plan}}

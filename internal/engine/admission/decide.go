@@ -313,19 +313,23 @@ func (ls *Table) InlineNames(partition int, key string) (names []string) {
 	return names
 }
 
-// Uses calls f with the keys of a partition that have used something of the limit of a name. f
-// runs under the partition's lock of limits.
-func (ls *Table) Uses(partition int, name *Name, f func(u limit.KeyUse)) {
+// Uses calls f with the keys of a partition that have used something of the limit of a plan's name: under that
+// plan, or the key's own in overrides. f runs under the partition's lock of limits.
+func (ls *Table) Uses(partition int, plan *Plan, overrides map[string]*Plan, f func(u limit.KeyUse)) {
 	now := ls.Clock.Now()
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.Load().Each(func(st *entry) {
-		if st.Value.plan.Name != name {
+		if st.Value.plan.Name != plan.Name {
 			return
 		}
-		v := st.Value.plan.Peek(&st.Value.state, now, 0)
-		of := st.Value.plan.Limit()
+		inForce := plan
+		if own := overrides[st.Key()]; own != nil {
+			inForce = own
+		}
+		v := inForce.Peek(&under(st, inForce, now).Value.state, now, 0)
+		of := inForce.Limit()
 		if used := of.Burst - v.Remaining; used > 0 {
 			f(limit.KeyUse{Key: st.Key(), Limit: of, Used: used, Remaining: v.Remaining, Reset: v.Reset})
 		}

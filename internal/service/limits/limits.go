@@ -96,7 +96,15 @@ func (s *Service) LimitKeys(_ context.Context, c access.Caller, name string, n i
 	if !may.All() {
 		looked = max(n, mostLimitKeys)
 	}
-	uses := slices.DeleteFunc(l.Keys(looked), func(u engine.KeyUse) bool { return !may.Holds(u.Key) })
+	overrides, err := s.overrides(name)
+	if err != nil {
+		return api.LimitKeysAnswer{}, request.As(err)
+	}
+	uses, err := l.KeysUnder(looked, overrides)
+	if err != nil {
+		return api.LimitKeysAnswer{}, request.As(err)
+	}
+	uses = slices.DeleteFunc(uses, func(u engine.KeyUse) bool { return !may.Holds(u.Key) })
 	uses = uses[:min(n, len(uses))]
 	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
 	for i, u := range uses {
@@ -110,6 +118,25 @@ func (s *Service) LimitKeys(_ context.Context, c access.Caller, name string, n i
 		return api.LimitKeysAnswer{}, request.As(err)
 	}
 	return answer, nil
+}
+
+// overrides are the limits of the keys that have their own of a policy, as this node decides them.
+func (s *Service) overrides(name string) (map[string]engine.Limit, error) {
+	set := s.parts.Policies.Set()
+	at, ok := set.Place(name)
+	if !ok {
+		return nil, nil
+	}
+	p := set.At(at)
+	limits := make(map[string]engine.Limit, len(p.Overrides))
+	for _, o := range p.Overrides {
+		here, _, err := s.parts.Policies.Here(p, o.Limit)
+		if err != nil {
+			return nil, err
+		}
+		limits[o.Key] = here
+	}
+	return limits, nil
 }
 
 // addOthers adds what other regions have used of a limit that they share without parts.
