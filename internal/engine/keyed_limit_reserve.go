@@ -23,7 +23,7 @@ const (
 	// MaxReservation is how long a reservation lasts at most.
 	MaxReservation = 24 * time.Hour
 
-	// MaxReservations is how many an engine makes that are not over, counted for each limit.
+	// MaxReservations is how many an engine makes that are not over, nor settled a minute ago, counted for each limit.
 	MaxReservations = admission.MaxReservations
 )
 
@@ -68,7 +68,7 @@ func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, erro
 
 // Settle says how many of a reservation's admissions were used: the rest is given back, as Refund does. What was used
 // beyond them counts as debt, whatever the limit says, or else only if the limit has room for all of it. Settled again,
-// it says how it was the first time. Known is false where there is no such reservation, or its time is over.
+// within a minute it says how it was the first time. Known is false where there is no such reservation, or its time is over.
 func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (Settled, error) {
 	if err := checkKey(key); err != nil {
 		return Settled{}, err

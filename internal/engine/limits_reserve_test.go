@@ -120,6 +120,35 @@ func TestReserveRefusesBadInput(t *testing.T) {
 	}
 }
 
+// A reservation that was settled is kept for repeats for a minute, here and where it is followed, and not until its ttl is over.
+func TestSettledIsForgotten(t *testing.T) {
+	c, pass := newChanged(t)
+	kl := mustLimit(t, c.e, "x", Limit{N: 100, Per: time.Hour})
+	for _, id := range []string{"settled", "open"} {
+		if _, err := kl.Reserve("k", 10, Reservation{ID: id, Until: c.cfg.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.flush(false)
+	if _, err := kl.Settle("k", "settled", 4, false); err != nil {
+		t.Fatal(err)
+	}
+	c.flush(false)
+	for _, step := range []struct {
+		pass time.Duration
+		kept int
+	}{{0, 1}, {59 * time.Second, 1}, {time.Second, 0}} {
+		pass(step.pass)
+		for where, e := range map[string]*Engine{"here": c.e, "followed": c.replica} {
+			e.limits.Lapse()
+			if settled, open := e.Reserved("settled"), e.Reserved("open"); len(settled) != step.kept || len(open) != 1 {
+				t.Errorf("%s after %v more: %+v, %+v", where, step.pass, settled, open)
+			}
+		}
+	}
+	c.left("x", kl.Limit(), 86)
+}
+
 // Requests reserve, and settle at once, later, twice or never, on engines that follow each other as after kill -9: what was
 // really used never exceeds the burst, and once all is over what is left is what it should be, on a replica too.
 func TestReservationsGoOnFromTheJournal(t *testing.T) {

@@ -23,6 +23,7 @@ type reserved struct {
 	until   int64  // Unix ms
 	back    bool   // what is not settled until then is given back
 	settled bool
+	forget  int64  // Unix ms: from when on a settled part is not kept; 0: lapse has not seen it settled
 	lapsed  bool   // it was given back as it was not settled
 	used    uint64 // once settled
 	over    uint64 // of what was used, what the limit denied
@@ -51,6 +52,9 @@ const (
 	// lapseAfter is how long after its end a reservation is given back, and then forgotten, in ms:
 	// other nodes' clocks may be behind.
 	lapseAfter = int64(5 * time.Second / time.Millisecond)
+
+	// repeatsFor is for how long a part that was settled says so to who settles it again, in ms: then it is forgotten.
+	repeatsFor = int64(time.Minute / time.Millisecond)
 )
 
 // Reservation is how admissions are reserved.
@@ -238,7 +242,7 @@ func (ls *Table) applySettle(s *share, id partID, used, rest uint64, now int64) 
 }
 
 // Lapse settles the reservations whose time is over: what is to be given back then is, the others
-// are forgotten. It is for the janitor, every second or so.
+// are forgotten, and so is what was settled a minute ago. It is for the janitor, every second or so.
 func (ls *Table) Lapse() {
 	if ls.reserved.Load() == 0 {
 		return
@@ -259,7 +263,12 @@ func (ls *Table) lapse(s *share) {
 	nowMs := (now + ls.Clock.Ahead()) / msOfNs
 	for id, r := range s.reserved {
 		switch {
+		case r.forget > 0 && nowMs >= r.forget:
+			ls.unreserve(s, id)
 		case nowMs < r.until+lapseAfter:
+			if r.settled && r.forget == 0 {
+				r.forget = nowMs + repeatsFor
+			}
 		case r.back && !r.settled:
 			ls.settle(s, id, r, now, 0, 0)
 			r.lapsed = true
