@@ -158,7 +158,7 @@ var errNotStarted = errors.New("the embedded server gave up and could not be res
 // what it lacks from the others; one that is damaged is quarantined, as at any start.
 func (j *Journal) runHealing(ctx context.Context) {
 	var failing time.Time // it has room, and does not start, since then
-	unsettled := false    // it was started, and is not well yet
+	unsettled := false    // it was stopped to be started, and is not known to be well since
 	pause, next := healEvery, time.Time{}
 	missed := 0 // in how many looks the replicas were not there
 	concurrency.Every(ctx, healEvery, func() bool {
@@ -171,8 +171,12 @@ func (j *Journal) runHealing(ctx context.Context) {
 			_ = j.gone(fmt.Errorf("data directory: %s was %w", path, checkpoint.ErrGone)) // Failed tells
 			return false
 		}
-		if unsettled && j.others.stores.Well() && j.endQuarantineAgain(ctx) {
-			unsettled, pause = false, healEvery
+		if unsettled && j.others.stores.Well() { // after a start that failed too: it may only have been slow
+			failing = time.Time{}
+			j.offline.Store(nil)
+			if j.endQuarantineAgain(ctx) {
+				unsettled, pause = false, healEvery
+			}
 		}
 		why, due := j.others.stores.Due(time.Now())
 		if !due {
@@ -190,9 +194,9 @@ func (j *Journal) runHealing(ctx context.Context) {
 		if ctx.Err() != nil {
 			return false
 		}
-		pause = min(2*pause, healPauseMost)
+		unsettled, pause = true, min(2*pause, healPauseMost)
 		if next = time.Now().Add(pause); err == nil {
-			unsettled, failing = true, time.Time{}
+			failing = time.Time{}
 			j.offline.Store(nil)
 			return true
 		}
@@ -228,7 +232,11 @@ func (j *Journal) startAnew(ctx context.Context) error {
 
 // endQuarantineAgain is endQuarantine, for a server that was restarted and is current.
 func (j *Journal) endQuarantineAgain(ctx context.Context) bool {
-	if err := j.server.Settled(ctx); err != nil {
+	err := j.server.Settled(ctx)
+	if err == nil {
+		err = j.noteServerFiles() // a start that took too long has not
+	}
+	if err != nil {
 		if ctx.Err() == nil {
 			j.log.Warn("journal: the restarted embedded server is not up to date yet; will check again", "error", err)
 		}

@@ -90,7 +90,7 @@ func (s *Stores) Look(now time.Time, own StoreState) {
 		s.moved = now
 	}
 	if own.Wrong == nil {
-		s.since, s.sure = time.Time{}, false
+		s.since, s.sure, s.obstacle = time.Time{}, false, ""
 	} else if s.since.IsZero() {
 		s.since = now
 	}

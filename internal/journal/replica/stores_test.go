@@ -49,6 +49,12 @@ func TestStores(t *testing.T) {
 	if _, due := s.Due(at(89)); due || len(s.Alarms(at(89), "n1")) != 1 {
 		t.Error("a server that was just started is not well yet, nor to be started again")
 	}
+	s.Hinder("make room")
+	s.Look(at(90), StoreState{}) // it is well without another start
+	s.Look(at(91), StoreState{Wrong: gone, Failed: true})
+	if alarms := s.Alarms(at(91), "n1"); strings.Contains(alarms[0].Message, "make room") {
+		t.Errorf("%+v", alarms)
+	}
 
 	s = Stores{}
 	s.Hear(at(1), "n2", "no space left")
