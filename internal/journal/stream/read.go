@@ -15,7 +15,7 @@ import (
 )
 
 // Read calls f with each message of the journal from one sequence to another, in
-// order. It skips messages that no server can read: f sees the gap in the sequences.
+// order. It skips messages that neither the replica that answers nor the leader can read: f sees the gap in the sequences.
 //
 // It asks for ranges, one after the other, and leaves nothing on a server: there is no consumer that
 // outlives a lost answer, a cut link or this process. Each range may be asked for again for as long as
@@ -34,18 +34,39 @@ func (s *Store) Read(ctx context.Context, from, last uint64, f func(sequence uin
 func (s *Store) readRange(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
 	before := *next
 	_, err := GetRange(ctx, s.Conn(), FlushStream, flushSubject, *next, min(last-*next+1, replica.AskMessages), func(sequence uint64, msg *nats.Msg) error {
-		if sequence <= last {
-			if err := f(sequence, msg.Data); err != nil {
-				return err
-			}
+		if err := s.readMissing(ctx, next, min(last, sequence-1), f); err != nil || sequence > last {
+			return err
 		}
-		*next = min(sequence, last) + 1
+		if err := f(sequence, msg.Data); err != nil {
+			return err
+		}
+		*next = sequence + 1
 		return nil
 	})
-	if err == nil && *next == before { // this replica does not have them: it is behind, or its disk is damaged
-		err = s.readSingly(ctx, next, min(last, *next+singly-1), f)
+	if err == nil && *next == before {
+		err = s.readMissing(ctx, next, min(last, *next+singly-1), f)
 	}
 	return err
+}
+
+// readMissing reads what a replica does not have: it is behind, its disk is damaged, or the journal was trimmed. What the leader
+// says was trimmed is passed over at once.
+func (s *Store) readMissing(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
+	if *next > last {
+		return nil
+	}
+	var first uint64
+	if err := askWithin(ctx, AskTime, func(ctx context.Context) error {
+		info, err := s.at.Load().flushes.Info(ctx)
+		if err == nil {
+			first = info.State.FirstSeq
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	*next = max(*next, first)
+	return s.readSingly(ctx, next, last, f)
 }
 
 // singly is how many messages are asked for one by one where a replica has none of a range.

@@ -207,3 +207,73 @@ func aloneServer(t *testing.T) (*natsserver.Server, jetstream.JetStream) {
 	}
 	return server, js
 }
+
+// What the replica that answers lacks comes from the leader, in order, and what was trimmed costs no request for each message.
+func TestReadOfAReplicaWithHoles(t *testing.T) {
+	t.Parallel()
+	server, js := aloneServer(t)
+	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages, trimmed = 1000, 600
+	for i := range messages {
+		if _, err := js.PublishAsync(flushSubject, []byte(fmt.Sprint(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	damaged, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "DAMAGED", Mirror: &jetstream.StreamSource{Name: FlushStream}, AllowDirect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for copied := uint64(0); copied < messages; {
+		info, err := damaged.Info(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied = info.State.LastSeq
+	}
+	if err := store.Trim(t.Context(), trimmed); err != nil {
+		t.Fatal(err)
+	}
+	if err := damaged.Purge(t.Context(), jetstream.WithPurgeSequence(trimmed+3)); err != nil { // it lacks two more at the beginning
+		t.Fatal(err)
+	}
+	for _, hole := range []uint64{700, 701, 702, 900, messages - 1, messages} {
+		if err := damaged.DeleteMsg(t.Context(), hole); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const nobody = 800 // has it
+	for _, of := range []string{FlushStream, "DAMAGED"} {
+		stream, err := js.Stream(t.Context(), of)
+		if err == nil {
+			err = stream.DeleteMsg(t.Context(), nobody)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.GlobalAccount().AddMapping(directGet+FlushStream, directGet+"DAMAGED"); err != nil {
+		t.Fatal(err)
+	}
+	before, next := js.Conn().Stats().OutMsgs, uint64(trimmed+1)
+	if err := store.Read(t.Context(), 1, messages, func(sequence uint64, data []byte) error {
+		if next == nobody {
+			next++
+		}
+		if sequence != next || string(data) != fmt.Sprint(next) {
+			t.Fatalf("message %d is %q, want %d", sequence, data, next)
+		}
+		next++
+		return nil
+	}); err != nil || next != messages+1 {
+		t.Errorf("read up to message %d: %v", next-1, err)
+	}
+	if asked := js.Conn().Stats().OutMsgs - before; asked > 60 {
+		t.Errorf("%d requests", asked)
+	}
+}
