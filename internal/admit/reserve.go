@@ -37,6 +37,7 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 			return err
 		}
 	}
+	l.engine.ReservedWhole(r.ID)
 	return nil
 }
 

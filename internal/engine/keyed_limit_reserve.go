@@ -37,6 +37,7 @@ type ReservedPart struct {
 	N       uint64
 	Content uint64 // Reservation.Content
 	Settled bool
+	Whole   bool // all parts of the reservation are known here: see ReservedWhole
 }
 
 // Reserve is Take of n admissions that Settle says later how many were used of; without it all stay
@@ -110,10 +111,13 @@ func (l *KeyedLimit) NoteReserved(key string, n uint64, r Reservation, ago time.
 // Reserved lists the parts of a reservation that is known here, and not over.
 func (e *Engine) Reserved(id string) (parts []ReservedPart) {
 	for _, p := range e.limits.Reserved(id) {
-		parts = append(parts, ReservedPart{admission.BaseName(p.Name), p.Key, p.N, p.Content, p.Settled})
+		parts = append(parts, ReservedPart{admission.BaseName(p.Name), p.Key, p.N, p.Content, p.Settled, p.Whole})
 	}
 	return parts
 }
+
+// ReservedWhole notes that all parts of a reservation are known here: they were made here, or waited for.
+func (e *Engine) ReservedWhole(id string) { e.limits.Whole(id) }
 
 // RefusesReservations is CodeOverloaded while there is no room for a reservation more.
 func (e *Engine) RefusesReservations() error {

@@ -275,3 +275,38 @@ func TestPoliciesOfOthersAreNotTold(t *testing.T) {
 		}
 	}
 }
+
+// Another node than the one that reserved can't settle what is of a node's own limit: it settles the rest, and says so each time.
+func TestSettleWhatIsOfAnotherNode(t *testing.T) {
+	policies, err := policy.Parse("p", []byte("limits: [{name: all, keys: 'k:*', limit: 10, per: 1h, where: strict}, {name: each, keys: 'k:*', limit: 10, per: 1h, where: node}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	var nodes []*listener
+	for _, name := range []string{"n1", "n2"} {
+		live, err := admit.NewClusterLive(e, policies, admit.Cluster{Node: name}) // as if each followed the other at once
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, newListener(t, service.Backend{Policies: live, Node: name}, service.Config{}))
+	}
+	var said admit.Decision
+	if _, _, err := nodes[0].service.Reserve(nodes[0].caller, []admit.Request{{Key: "k:a", N: 5}}, limits.Reservation{ID: "x"}, &said); err != nil || !said.Allowed {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := nodes[1].service.Settle(t.Context(), nodes[1].caller, "x", admit.Used{N: 1}, false)
+		if refused := nodes[1].wantCode(err, api.CodeNotHeld); !strings.Contains(refused.Message, "limit each") {
+			t.Errorf("%s", refused.Message)
+		}
+	}
+	done, err := nodes[0].service.Settle(t.Context(), nodes[0].caller, "x", admit.Used{N: 1}, false)
+	if err != nil || len(done.Limits) != 2 || done.Again || done.Limits[0].Refunded+done.Limits[1].Refunded != 4 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

@@ -3,6 +3,7 @@ package admission
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type reserved struct {
 	taken   int64  // the same by Clock in ns, of one made here; else 0
 	until   int64  // Unix ms
 	back    bool   // what is not settled until then is given back
+	whole   bool   // all parts of its ID are known here; not kept on disk
 	settled bool
 	forget  int64  // Unix ms: from when on a settled part is not kept; 0: lapse has not seen it settled
 	lapsed  bool   // it was given back as it was not settled
@@ -39,6 +41,7 @@ type Part struct {
 	N       uint64
 	Content uint64 // Reservation.Content
 	Settled bool
+	Whole   bool // all parts of the reservation are known here: see Table.Whole
 }
 
 // MaxReservations bounds the parts of reservations that are made in one table; those of other
@@ -130,19 +133,34 @@ type partRef struct {
 
 // Reserved lists the parts of a reservation that is known here.
 func (ls *Table) Reserved(id string) (parts []Part) {
-	ls.ids.Lock()
-	refs := append([]partRef(nil), ls.byID[id]...)
-	ls.ids.Unlock()
 	nowMs := (ls.Clock.Now() + ls.Clock.Ahead()) / msOfNs
-	for _, ref := range refs {
+	for _, ref := range ls.partsOf(id) {
 		s := &ls.shares[ref.partition]
 		s.mu.Lock()
 		if r := s.reserved[ref.id]; r != nil && r.until > nowMs {
-			parts = append(parts, Part{ref.id.name, ref.id.key, r.n, r.content, r.settled})
+			parts = append(parts, Part{ref.id.name, ref.id.key, r.n, r.content, r.settled, r.whole})
 		}
 		s.mu.Unlock()
 	}
 	return parts
+}
+
+// Whole notes that all parts of a reservation are known here. Other nodes learn of them one after another.
+func (ls *Table) Whole(id string) {
+	for _, ref := range ls.partsOf(id) {
+		s := &ls.shares[ref.partition]
+		s.mu.Lock()
+		if r := s.reserved[ref.id]; r != nil {
+			r.whole = true
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (ls *Table) partsOf(id string) []partRef {
+	ls.ids.Lock()
+	defer ls.ids.Unlock()
+	return slices.Clone(ls.byID[id])
 }
 
 // Settle says how many of a reservation's admissions were used: the rest is given back. What was

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -135,13 +136,14 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	own := c.Own(id)
-	if len(s.parts.Policies.Reserved(own)) == 0 && s.parts.Node != "" {
-		// Another node may have made it a moment ago: its flush is waited for, or for as long as one takes in vain.
+	if s.parts.Node != "" && !whole(s.parts.Policies.Reserved(own)) {
+		// Another node may have made it, or some parts of it, a moment ago: its flush is waited for, or for as long as one takes in vain.
 		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil && ctx.Err() != nil {
 			return none, request.As(err)
 		}
 	}
-	if len(s.parts.Policies.Reserved(own)) == 0 {
+	parts := s.parts.Policies.Reserved(own)
+	if len(parts) == 0 {
 		return none, unknownReservation(id)
 	}
 	made, err := s.parts.Policies.Settle(own, used, debt, nil)
@@ -149,8 +151,12 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 		return none, request.As(err)
 	}
 	answer := api.SettleAnswer{ID: id, Again: len(made) > 0, Limits: []api.LimitSettled{}}
+	missing := ""
 	for _, m := range made {
 		if !m.Was {
+			if s.stillToSettle(parts, m) {
+				missing = m.Name
+			}
 			continue
 		}
 		answer.Again = answer.Again && m.Again
@@ -160,7 +166,23 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	if len(answer.Limits) == 0 {
 		return none, unknownReservation(id)
 	}
+	if missing != "" {
+		return none, &api.Error{Code: api.CodeNotHeld, Field: "id", Message: "the rest of reservation " + request.Clip(id) + " is settled, but the node that decides limit " + missing + " here does not know its part: ask the node that reserved"}
+	}
 	return answer, nil
+}
+
+// whole tells whether all parts of a reservation are known here.
+func whole(parts []engine.ReservedPart) bool {
+	return len(parts) > 0 && !slices.ContainsFunc(parts, func(p engine.ReservedPart) bool { return !p.Whole })
+}
+
+// stillToSettle tells whether a part that is not known where it is decided is of a limit in use, and not settled as far as this node knows.
+func (s *Service) stillToSettle(parts []engine.ReservedPart, m admit.Changed) bool {
+	if _, inUse := s.parts.Policies.Limit(m.Name); !inUse && !s.parts.Policies.IsInline(m.Name, m.Key) {
+		return false
+	}
+	return slices.ContainsFunc(parts, func(p engine.ReservedPart) bool { return p.Name == m.Name && p.Key == m.Key && !p.Settled })
 }
 
 func unknownReservation(id string) error {
