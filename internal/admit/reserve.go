@@ -62,21 +62,22 @@ type Used struct {
 	Costs []Cost
 }
 
-// of returns how many admissions of a policy were used. nil stands for a policy that is no more: all that were reserved.
+// of returns how many admissions of a policy were used, or without one (nil) of a limit that the request brought along. One
+// without a cost of which nothing is said used all that were reserved.
 func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 	if len(u.Costs) == 0 {
 		return u.N, nil
 	}
-	if p == nil {
-		return reserved, nil
+	cost := Requests
+	if p != nil {
+		cost = cmp.Or(p.Cost, Requests)
 	}
-	cost := cmp.Or(p.Cost, Requests)
 	for _, c := range u.Costs {
 		if c.Field == cost {
 			return c.N, nil
 		}
 	}
-	if p.Cost == "" {
+	if cost == Requests {
 		return reserved, nil
 	}
 	return 0, policy.Failure(engine.CodeInvalidCount, "used", "limit %s counts %s, and used does not say how many: send for example \"used\":{%q:1}", p.Name, cost, cost)

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -118,6 +119,7 @@ type peers struct {
 	mu       sync.Mutex
 	others   map[string]peerState
 	missing  int64  // of this node
+	measured bool   // missing is of this turn
 	journals uint64 // of this node
 	fetching uint64 // the first message that the copy needs which this node fetches or waits to adopt; 0: none
 	under    bool   // a fetch is under way
@@ -218,6 +220,9 @@ func (p *peers) run(ctx context.Context) {
 func (p *peers) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stateEvery)
 	defer cancel()
+	p.mu.Lock()
+	p.measured = false
+	p.mu.Unlock()
 	missing, journals := int64(math.MaxInt64), uint64(0)
 	if p.h.writer.Status().Known {
 		if err := p.h.store.View(ctx, func(v *store.View) error {
@@ -229,9 +234,9 @@ func (p *peers) measure(ctx context.Context) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.missing, p.journals = missing, journals
+	p.missing, p.journals, p.measured = missing, journals, true
 	if missing < missingMore {
-		p.failed, p.since = nil, time.Time{}
+		p.failed, p.since, p.attempts = nil, time.Time{}, 0
 	}
 }
 
@@ -258,17 +263,19 @@ func (p *peers) chooses(own peerState, now time.Time) (from peerState, ok bool) 
 	if len(list) == 0 {
 		p.failed = nil // nobody has more
 	}
-	if len(list) == 0 || p.under || now.Before(p.next) {
+	if len(list) == 0 || !p.measured || p.under || now.Before(p.next) {
 		return from, false
 	}
 	p.under = true
 	return list[p.attempts%len(list)], true
 }
 
-// Retries of a fetch that failed. Between them come up to as much again, at random: nodes that lack the same do not ask at the same time.
+// Pauses after a fetch, which grow until nothing is missing. Between them come up to as much again, at random: nodes that lack the
+// same do not ask at the same time. What a copy would lose it would lose again: it is made again after an hour.
 const (
 	fetchRetryFirst = time.Second
 	fetchRetryMost  = 5 * time.Minute
+	fetchRetryLoses = time.Hour
 )
 
 // fetched ends a fetch.
@@ -276,13 +283,16 @@ func (p *peers) fetched(from peerState, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.under, p.fetching = false, 0
-	if err == nil {
-		p.attempts, p.failed, p.since, p.missing = 0, nil, time.Time{}, math.MaxInt64
-		return
-	}
 	wait := min(fetchRetryFirst<<min(p.attempts, 9), fetchRetryMost)
+	if errors.Is(err, store.ErrLoses) {
+		wait = fetchRetryLoses
+	}
 	p.attempts++
 	p.next = time.Now().Add(wait + rand.N(wait))
+	if err == nil {
+		p.failed, p.since, p.missing, p.measured = nil, time.Time{}, math.MaxInt64, false
+		return
+	}
 	if p.failed == nil {
 		p.since = time.Now()
 	}

@@ -112,8 +112,15 @@ func (t *Transport) Proxy(upstream *url.URL) http.Handler {
 
 // RoundTrip implements http.RoundTripper. A denial is an answer with status 429, and no error.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPost || r.Body == nil || !isJSON(r.Header) {
+	if r.Method != http.MethodPost || r.Body == nil || r.Body == http.NoBody {
 		return t.cfg.Base.RoundTrip(r)
+	}
+	if !isJSON(r.Header) { // a server may read it as JSON all the same
+		return refusal(r, http.StatusUnsupportedMediaType, "unsupported_type", "the budget reads requests with Content-Type: application/json alone", 0), nil
+	}
+	key, err := t.cfg.Key(r)
+	if err != nil {
+		return refusal(r, http.StatusUnauthorized, "no_key", err.Error(), 0), nil
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	_ = r.Body.Close() // it was read
@@ -123,11 +130,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if len(body) > maxBody {
 		return refusal(r, http.StatusRequestEntityTooLarge, "body_too_large", "the body is larger than 32 MiB", 0), nil
 	}
-	key, err := t.cfg.Key(r)
+	a, body, err := t.ask(r.URL.Path, body)
 	if err != nil {
-		return refusal(r, http.StatusUnauthorized, "no_key", err.Error(), 0), nil
+		return refusal(r, http.StatusBadRequest, "invalid_request", err.Error(), 0), nil
 	}
-	a, body := t.ask(r.URL.Path, body)
 	if a.unpriced != "" {
 		return refusal(r, http.StatusBadRequest, "no_price", "the model "+strconv.Quote(a.unpriced)+" has no price: add it, or one for \"*\"", 0), nil
 	}
@@ -140,6 +146,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	case err != nil && isNever(err):
 		return refusal(r, http.StatusTooManyRequests, "budget_too_small", "the request may need more than the whole budget: lower max_tokens", 0), nil
+	case isRefused(err):
+		t.cfg.Logger.Warn("llm: the budget refuses the question, so the request is refused", "key", key, "error", err)
+		return refusal(r, http.StatusBadRequest, "budget_refused", "the budget can't be asked for "+strconv.Quote(key)+": "+err.Error(), 0), nil
 	case err != nil && t.cfg.FailOpen:
 		t.cfg.Logger.Warn("llm: the budget can't be asked; the request passes without it", "key", key, "error", err)
 		return t.cfg.Base.RoundTrip(out)
@@ -147,12 +156,16 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.cfg.Logger.Warn("llm: the budget can't be asked; the request is refused", "key", key, "error", err)
 		return refusal(r, http.StatusServiceUnavailable, "budget_unreachable", "the budget can't be asked now: try again", time.Second), nil
 	case !made.Allowed:
-		return refusal(r, http.StatusTooManyRequests, "budget_exceeded", "the budget of "+key+" is used up"+deniedBy(made), made.RetryAfter()), nil
+		return refusal(r, http.StatusTooManyRequests, "budget_exceeded", "the budget of "+key+" has not enough left for this request"+deniedBy(made), made.RetryAfter()), nil
 	}
 	a.id, a.key = made.ID, key
 	answer, err := t.cfg.Base.RoundTrip(out)
 	if err != nil {
-		a.settle(0, 0)
+		if r.Context().Err() != nil { // the provider may have begun, and bill it
+			a.settle(a.prompt, a.unseen)
+		} else {
+			a.settle(0, 0)
+		}
 		return nil, err
 	}
 	if answer.StatusCode >= http.StatusBadRequest {
@@ -167,6 +180,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func isJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && media == "application/json"
+}
+
+// isRefused tells whether Weir understood the question and refuses it: asking again, or another node, changes nothing.
+func isRefused(err error) bool {
+	var refused *client.Error
+	return errors.As(err, &refused) && refused.Status >= http.StatusBadRequest && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
 }
 
 // isNever tells whether a request asks for more than its limits ever have.

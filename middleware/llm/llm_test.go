@@ -214,6 +214,23 @@ func TestUsage(t *testing.T) {
 	if status, text, _ := w.ask(t.Context(), "/v1/chat/completions", "big", `{"model":"small","max_tokens":2000000}`); status != 429 || !strings.Contains(text, "lower max_tokens") {
 		t.Errorf("more than the budget: %d %s", status, text)
 	}
+	for _, bad := range []string{`{"max_tokens":1e5}`, `{"max_tokens":"100"}`, `{"max_tokens":-1}`, `[]`, `x`} {
+		if status, text, _ := w.ask(t.Context(), "/v1/chat/completions", "bad", bad); status != 400 || !strings.Contains(text, "invalid_request") {
+			t.Errorf("%s: %d %s", bad, status, text)
+		}
+	}
+	const spelled = `{"model":"small","max_tokens":600,"MAX_TOKENS":1,"Model":"x","user":"silent"}`
+	if status, text, _ := w.ask(t.Context(), "/v1/chat/completions", "case", spelled); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	w.until("case", budget, uint64(len(spelled))/3+1+600)
+	r, err := http.Post(w.proxy+"/v1/chat/completions", "text/plain", strings.NewReader(`{"model":"small"}`))
+	if err != nil || r.StatusCode != http.StatusUnsupportedMediaType {
+		t.Errorf("a request without a media type of JSON: %v, %v", r, err)
+	}
+	if status, text, _ := w.ask(t.Context(), "/v1/chat/completions", strings.Repeat("x", 600), `{"model":"small"}`); status != 400 || !strings.Contains(text, "budget_refused") {
+		t.Errorf("a key that is too long: %d %s", status, text)
+	}
 	if status, text, _ := w.ask(t.Context(), "/v1/chat/completions", "most", `{"model":"small","max_tokens":900000}`); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ type asked struct {
 	price        Price
 	priced       bool
 	prompt, most uint64 // tokens of the prompt, estimated, and of the answer at most
+	unseen       uint64 // tokens of an answer that a client who leaves before it begins may be billed for
 	unpriced     string // the model, if prices lack it
 	id, key      string
 	once         sync.Once
@@ -30,45 +32,48 @@ const (
 	mostAnswers = 1 << 8  // of one request
 )
 
-// ask reads what a request may need. A streamed chat is asked to report its usage; then the body changes.
-func (t *Transport) ask(path string, body []byte) (*asked, []byte) {
-	var q struct {
-		Model               string  `json:"model"`
-		MaxTokens           *uint64 `json:"max_tokens"`
-		MaxCompletionTokens *uint64 `json:"max_completion_tokens"`
-		MaxOutputTokens     *uint64 `json:"max_output_tokens"`
-		N                   uint64  `json:"n"`
-		Stream              bool    `json:"stream"`
+// ask reads what a request may need. A streamed chat is asked to report its usage; then the body changes. Names count as they are
+// written, since providers tell cases apart. What can't be read is an error: it would reserve too little.
+func (t *Transport) ask(path string, body []byte) (*asked, []byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, nil, errors.New("the body is no JSON object: " + err.Error())
 	}
-	_ = json.Unmarshal(body, &q) // the provider says what is wrong with it
-	a := &asked{t: t, prompt: uint64(len(body))/bytesPerToken + 1, most: t.cfg.MaxTokens}
-	for _, n := range []*uint64{q.MaxTokens, q.MaxCompletionTokens, q.MaxOutputTokens} {
-		if n != nil {
-			a.most = *n
+	var model string
+	var stream bool
+	answers := uint64(1)
+	var most [3]uint64
+	for name, to := range map[string]any{
+		"model": &model, "stream": &stream, "n": &answers, "max_tokens": &most[0], "max_completion_tokens": &most[1], "max_output_tokens": &most[2],
+	} {
+		if text := members[name]; text != nil {
+			if err := json.Unmarshal(text, to); err != nil {
+				return nil, nil, errors.New(name + " of " + string(text[:min(len(text), 64)]) + " can't be read: numbers are whole, from 0, without quotes or exponents")
+			}
 		}
 	}
-	a.most = min(a.most, mostTokens) * min(max(q.N, 1), mostAnswers)
+	a := &asked{t: t, prompt: uint64(len(body))/bytesPerToken + 1, most: cmp.Or(max(most[0], most[1], most[2]), t.cfg.MaxTokens)}
+	a.most = min(a.most, mostTokens) * min(max(answers, 1), mostAnswers)
 	if strings.HasSuffix(path, "/embeddings") {
 		a.most = 0
 	}
-	if a.price, a.priced = t.cfg.Prices[q.Model]; !a.priced {
+	if !stream {
+		a.unseen = a.most
+	}
+	if a.price, a.priced = t.cfg.Prices[model]; !a.priced {
 		a.price, a.priced = t.cfg.Prices["*"]
 	}
 	if !a.priced && t.cfg.Prices != nil {
-		a.unpriced = cmp.Or(q.Model, "of no name")
+		a.unpriced = cmp.Or(model, "of no name")
 	}
-	if q.Stream && strings.HasSuffix(path, "/completions") {
-		body = withUsage(body)
+	if stream && strings.HasSuffix(path, "/completions") {
+		body = withUsage(members, body)
 	}
-	return a, body
+	return a, body, nil
 }
 
 // withUsage has a streamed chat end with an event that reports its usage.
-func withUsage(body []byte) []byte {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil {
-		return body
-	}
+func withUsage(members map[string]json.RawMessage, body []byte) []byte {
 	options := map[string]any{}
 	_ = json.Unmarshal(members["stream_options"], &options) // absent: none
 	options["include_usage"] = true
@@ -219,7 +224,7 @@ func (m *meter) end(whole bool) {
 	case m.usage != nil:
 		input, output = m.usage.tokens()
 	case !whole && m.stream:
-		output = min(m.events, m.asked.most)
+		output = m.events
 	}
 	m.mu.Unlock()
 	m.asked.settle(input, output)

@@ -197,7 +197,7 @@ func (q *request) ask(take bool) (allowed, answered bool, err error) {
 		v := &q.verdicts[p.place]
 		*v = a.Verdicts[k]
 		switch {
-		case v.Allowed && p.entry != nil:
+		case v.Allowed && p.entry != nil && a.grants[k].ID.Number != 0:
 			g := &a.grants[k]
 			v.Remaining = min(v.Remaining, g.Free+g.Granted-min(g.Granted, g.Used))
 		case v.Allowed || v.Never:

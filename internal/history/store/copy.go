@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -47,7 +48,7 @@ func (s *Store) CheckRoom(bytes int64) error {
 }
 
 // Adopt replaces all rows with those of a file that CopyTo wrote, in one transaction: after an error nothing has changed. The
-// file must have the journal of the lease, up to a position, and every other journal that this database has. It returns the
+// file must have the journal of the lease, up to a position, every other journal that this database has, and all of its hits. It returns the
 // message up to which the file has all. The lease ends: Claim follows.
 func (s *Store) Adopt(ctx context.Context, l *Lease, path string) (message uint64, err error) {
 	from, err := Open(Config{URL: "sqlite:" + path})
@@ -66,6 +67,9 @@ func (s *Store) Adopt(ctx context.Context, l *Lease, path string) (message uint6
 		return 0, s.named(err)
 	}
 	defer conn.Close()
+	if err := losesNothing(ctx, conn, path); err != nil {
+		return 0, err
+	}
 	if err := conn.Raw(func(c any) error { return restore(ctx, c, path) }); err != nil {
 		return 0, s.named(err)
 	}
@@ -101,6 +105,34 @@ func (s *Store) beAdopted(ctx context.Context, by *Store, l *Lease) (message uin
 		return nil
 	})
 	return message, err
+}
+
+// ErrLoses is the error of a copy that lacks hits which the database has.
+var ErrLoses = errors.New("the copy lacks hits that this history has")
+
+// losesNothing checks that a copy has all hits of each key and day that the database of a connection has: one that keeps less, or
+// that has lost other hits, does not replace it. Days since the one before the copy's last hits are left out: the journal has
+// what came since, and follows.
+//
+// Cost: both are read once.
+func losesNothing(ctx context.Context, conn *sql.Conn, path string) (err error) {
+	if _, err := conn.ExecContext(ctx, "ATTACH DATABASE ? AS copied", path); err != nil {
+		return err
+	}
+	defer func() {
+		_, detached := conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE copied")
+		err = errors.Join(err, detached)
+	}()
+	var key, day string
+	err = conn.QueryRowContext(ctx, `SELECT o.key, o.day FROM main.weir_daily o LEFT JOIN copied.weir_daily c ON c.key = o.key AND c.day = o.day
+		WHERE o.hits > coalesce(c.hits, 0) AND o.day < (SELECT date(max(as_of) / 1000, 'unixepoch', '-1 day') FROM copied.weir_journals) LIMIT 1`).Scan(&key, &day)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%w: of key %q on %s, for example", ErrLoses, key, day)
 }
 
 // pagesAtOnce is how many pages are copied before it is looked whether the caller waits on.
