@@ -47,7 +47,7 @@ func File(tb testing.TB, path string) {
 func Python(tb testing.TB, module string) string {
 	tb.Helper()
 	const debian = "/usr/bin/python3" // apt-get installs modules for it
-	if exec.Command(debian, "-c", "import "+module).Run() != nil {
+	if exec.CommandContext(tb.Context(), debian, "-c", "import "+module).Run() != nil {
 		Missing(tb, "Python's "+module)
 	}
 	return debian

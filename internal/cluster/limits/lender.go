@@ -18,7 +18,6 @@ import (
 type lender struct {
 	of      *Limits
 	cfg     Config
-	side    *engine.Engine
 	groups  [kv.Groups]group
 	most    int               // books of a group
 	decided func(q *question) // of tests; nil: none

@@ -105,7 +105,7 @@ func (r *Replica) applyOne(now time.Time, sequence uint64, data []byte, from Sou
 	if err := r.audit.applyParts(r.to, r.audit.next(sequence, p)); err != nil {
 		return 0, err
 	}
-	r.reportRefused(r.audit.progressOf(p.Origin))
+	_ = r.reportRefused(r.audit.progressOf(p.Origin)) // findings say it
 	r.audit.reportMissing()
 	if p.Removes() || p.Number > 0 {
 		r.reportUnsure()

@@ -19,7 +19,7 @@ import (
 func As(err error) *api.Error {
 	var own *api.Error
 	if errors.As(err, &own) {
-		if err == error(own) {
+		if same, is := err.(*api.Error); is && same == own { //nolint:errorlint // what was added to it is told apart
 			return own
 		}
 		whole := *own
