@@ -138,7 +138,7 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	own := c.Own(id)
 	if s.parts.Node != "" && !whole(s.parts.Policies.Reserved(own)) {
 		// Another node may have made it, or some parts of it, a moment ago: its flush is waited for, or for as long as one takes in vain.
-		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil && ctx.Err() != nil {
+		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil { // settling some parts alone would leave the others used
 			return none, request.As(err)
 		}
 	}
