@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/weir-counter/weir/bench/limiters"
+	"github.com/weir-counter/weir/bench/machine"
 	"github.com/weir-counter/weir/bench/traffic"
 )
 
@@ -22,7 +23,7 @@ func printLimits() {
 }
 
 func limits(allow limiters.Allow, requests uint64) int64 {
-	before := heap()
+	before := machine.Heap()
 	var key []byte
 	for i := range limitedKeys {
 		key = traffic.AppendSparseKey(key[:0], i)
@@ -31,7 +32,7 @@ func limits(allow limiters.Allow, requests uint64) int64 {
 			allow(name)
 		}
 	}
-	bytes := heap() - before
+	bytes := machine.Heap() - before
 	runtime.KeepAlive(allow)
 	return bytes
 }

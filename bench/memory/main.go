@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/bench/machine"
 	"github.com/weir-counter/weir/bench/textbook"
 	"github.com/weir-counter/weir/bench/traffic"
 )
@@ -62,7 +63,7 @@ func designs() []design {
 
 // sparse is the memory of a number of keys.
 func sparse(k keyed, keys int) int64 {
-	before := heap()
+	before := machine.Heap()
 	var key []byte
 	for hit := range traffic.SparseHits {
 		for j := range keys {
@@ -71,7 +72,7 @@ func sparse(k keyed, keys int) int64 {
 			k.hit(key, start+second)
 		}
 	}
-	bytes := heap() - before
+	bytes := machine.Heap() - before
 	runtime.KeepAlive(k)
 	return bytes
 }
@@ -86,23 +87,13 @@ func dense(k keyed, keys int) int64 {
 		}
 	}
 	fill(0)
-	before := heap()
+	before := machine.Heap()
 	for i := range keys {
 		fill(i + 1)
 	}
-	bytes := heap() - before
+	bytes := machine.Heap() - before
 	runtime.KeepAlive(k)
 	return bytes
-}
-
-// heap is the memory in use, after two collections: what a finalizer or a pool
-// held on to goes with the second.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }
 
 // counters has a counter of one design for each key. The map's lock is left

@@ -72,10 +72,8 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 	if p != nil {
 		cost = cmp.Or(p.Cost, Requests)
 	}
-	for _, c := range u.Costs {
-		if c.Field == cost {
-			return c.N, nil
-		}
+	if n, found := costNamed(u.Costs, cost); found {
+		return n, nil
 	}
 	if cost == Requests {
 		return reserved, nil

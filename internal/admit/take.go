@@ -251,16 +251,23 @@ const MaxCosts = 8
 // Requests names, among costs, what policies without a Policy.Cost take in place of Request.N.
 const Requests = "requests"
 
+// costNamed is the cost of a name.
+func costNamed(costs []Cost, name string) (n uint64, found bool) {
+	for i := range costs {
+		if costs[i].Field == name {
+			return costs[i].N, true
+		}
+	}
+	return 0, false
+}
+
 // cost is what a policy takes of a request. It is an error if the request does not say it: what is left out would cost nothing, or too much.
 func (r *Request) cost(p *policy.Policy) (uint64, error) {
 	if r.N == 0 || p.Cost == "" && len(r.Costs) == 0 { // N of 0 asks only
 		return r.N, nil
 	}
-	cost := cmp.Or(p.Cost, Requests)
-	for i := range r.Costs {
-		if r.Costs[i].Field == cost {
-			return r.Costs[i].N, nil
-		}
+	if n, found := costNamed(r.Costs, cmp.Or(p.Cost, Requests)); found {
+		return n, nil
 	}
 	if p.Cost == "" {
 		return r.N, nil

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -192,12 +194,10 @@ func (p *peers) all(now time.Time) []peerState {
 
 // run says how far this node's history is, and copies another one's file if it has more, until ctx ends.
 func (p *peers) run(ctx context.Context) {
-	tick := time.NewTicker(stateEvery)
-	defer tick.Stop()
 	var fetches sync.WaitGroup
 	defer fetches.Wait()
 	defer p.donor.end()
-	for {
+	turn := func() bool {
 		p.measure(ctx)
 		now := time.Now()
 		own := p.own(now)
@@ -208,12 +208,10 @@ func (p *peers) run(ctx context.Context) {
 		if from, ok := p.chooses(own, now); ok {
 			fetches.Go(func() { p.fetched(from, p.fetch(ctx, from)) })
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		return true
 	}
+	turn()
+	concurrency.Every(ctx, stateEvery, turn)
 }
 
 // measure finds out what this node's history lacks.
@@ -247,7 +245,7 @@ func (p *peers) better(own peerState, now time.Time) (list []peerState) {
 			list = append(list, s)
 		}
 	}
-	slices.SortFunc(list, func(a, b peerState) int { return int(min(1, max(-1, a.missing-b.missing))) })
+	slices.SortFunc(list, func(a, b peerState) int { return cmp.Compare(a.missing, b.missing) })
 	return list
 }
 

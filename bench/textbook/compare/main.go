@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/adapter"
+	"github.com/weir-counter/weir/bench/machine"
 	"github.com/weir-counter/weir/bench/textbook"
 	"github.com/weir-counter/weir/bench/traffic"
 	"github.com/weir-counter/weir/limit"
@@ -167,21 +168,13 @@ func memory(d textbook.Design) int64 {
 		return c
 	}
 	kept := []textbook.Counter{fill()}
-	before := heap()
+	before := machine.Heap()
 	for range counters {
 		kept = append(kept, fill())
 	}
-	bytes := (heap() - before) / counters
+	bytes := (machine.Heap() - before) / counters
 	runtime.KeepAlive(kept)
 	return bytes
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }
 
 // times measures a hit and a count of a window of five minutes with 100 hits
@@ -207,11 +200,7 @@ func times(c textbook.Counter) (hit, count time.Duration) {
 			next()
 		}
 	})
-	return perOp(hitting), perOp(counted)
-}
-
-func perOp(r testing.BenchmarkResult) time.Duration {
-	return time.Duration(float64(r.T.Nanoseconds())/float64(r.N)*1000) * time.Nanosecond / 1000
+	return time.Duration(hitting.NsPerOp()), time.Duration(counted.NsPerOp())
 }
 
 // limiterFigures are the figures of one limiter.
@@ -242,12 +231,12 @@ func measureLimiters() []limiterFigures {
 		f.unjust = float64(denied) / float64(asked)
 		f.bytes = limiterMemory(d)
 		at, l := time.Duration(0), d.New(allowed, period)
-		f.decision = perOp(testing.Benchmark(func(b *testing.B) {
+		f.decision = time.Duration(testing.Benchmark(func(b *testing.B) {
 			for b.Loop() {
 				at += 9 * time.Millisecond // somewhat more than allowed
 				l.Allow(at)
 			}
-		}))
+		}).NsPerOp())
 		all = append(all, f)
 	}
 	return all
@@ -318,14 +307,14 @@ func weirLimit(n int, period time.Duration) textbook.Limiter {
 func limiterMemory(d textbook.LimiterDesign) int64 {
 	const limiters = 1000
 	kept := make([]textbook.Limiter, limiters)
-	before := heap()
+	before := machine.Heap()
 	for i := range kept {
 		kept[i] = d.New(allowed, period)
 		for at := range 2 * allowed {
 			kept[i].Allow(period + time.Duration(at)*time.Microsecond)
 		}
 	}
-	bytes := (heap() - before) / limiters
+	bytes := (machine.Heap() - before) / limiters
 	runtime.KeepAlive(kept)
 	return bytes
 }

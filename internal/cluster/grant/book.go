@@ -187,9 +187,9 @@ func (l *lent) resume(a *Ask) {
 	l.granted, l.used = a.Used+a.Returned, max(l.used, told)
 }
 
-// Lends reports whether a node may use a grant with another number than the given one now. A node has one for each limit of a name, and a key
+// GrantedOther reports whether a node may use a grant with another number than the given one now. A node has one for each limit of a name, and a key
 // has one book: if each took the other's place, what is out would count as used each time.
-func (b *Book) Lends(now int64, node string, number uint64) bool {
+func (b *Book) GrantedOther(now int64, node string, number uint64) bool {
 	for i := range b.grants {
 		if of := &b.grants[i]; of.node == node {
 			return of.id.Number != number && of.out() > 0 && now < of.end

@@ -23,10 +23,10 @@ func TestTwoLimitsOfOneName(t *testing.T) {
 	if made.Granted == 0 {
 		t.Fatalf("nothing is granted: %+v", made)
 	}
-	if b.Lends(lend(0).Now, "n1", 1) || !b.Lends(lend(0).Now, "n1", 2) || b.Lends(lend(0).Now, "n2", 2) {
+	if b.GrantedOther(lend(0).Now, "n1", 1) || !b.GrantedOther(lend(0).Now, "n1", 2) || b.GrantedOther(lend(0).Now, "n2", 2) {
 		t.Error("the grant is of another node or number")
 	}
-	if after := lend(time.Minute); b.Lends(after.Now, "n1", 2) {
+	if after := lend(time.Minute); b.GrantedOther(after.Now, "n1", 2) {
 		t.Error("a grant that is over is in the way")
 	}
 }

@@ -174,7 +174,7 @@ func (l *lender) lend(g *group, q *question, asked []engine.Check, now int64) (a
 		it, of := &q.items[k], asked[k].Limit
 		key, terms := bookKey{of.Name(), it.key}, grant.TermsOf(of.Limit())
 		books[k] = g.books[key]
-		if it.leases() && books[k] != nil && books[k].Lends(now, q.node, it.ask.ID.Number) {
+		if it.leases() && books[k] != nil && books[k].GrantedOther(now, q.node, it.ask.ID.Number) {
 			it.ask = grant.Ask{Need: it.ask.Need} // another limit of that name has the node's grant: this one is decided by the owner
 		}
 		if it.leases() {
