@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -16,8 +17,11 @@ import (
 
 var (
 	proseWarnings = flag.Bool("prose.warnings", false, "log sentences of more than 25 words")
-	proseComments = flag.Bool("prose.comments", false, "log what TestProse would find in comments of Go code")
+	proseComments = flag.String("prose.comments", "", "log the findings in comments of Go code below this directory")
 )
+
+// checkedComments are the directories in whose Go comments a finding is an error.
+var checkedComments = []string{}
 
 const (
 	longSentence    = 25 // words; a warning
@@ -85,9 +89,7 @@ func TestProse(t *testing.T) {
 		}
 	}
 	t.Logf("%d sentences of more than %d words; -args -prose.warnings lists them", warnings, longSentence)
-	if *proseComments {
-		commentFindings(t)
-	}
+	checkComments(t, *proseComments)
 }
 
 // proseFaults returns what is wrong in a paragraph, and its long sentences.
@@ -181,45 +183,49 @@ func markdownProse(page string) []string {
 	return all
 }
 
-// commentFindings logs how many findings the comments of Go code would give.
-func commentFindings(t *testing.T) {
-	words, long, longest := 0, 0, 0
+// checkComments reports what is wrong in the comments of Go code. Below checkedComments a finding is an error. Elsewhere
+// findings are counted, and those below list are logged, with sentences that are only warnings.
+func checkComments(t *testing.T, list string) {
+	faults, warnings := 0, 0
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.Contains(path, "testdata") {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "testdata") {
 			return err
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		positions := token.NewFileSet()
+		file, err := parser.ParseFile(positions, path, nil, parser.ParseComments)
 		if err != nil {
 			return err
 		}
+		checked := slices.ContainsFunc(checkedComments, func(below string) bool { return strings.HasPrefix(path, below) })
 		for _, group := range file.Comments {
-			words, long, longest = addFindings(group, words, long, longest)
+			wrong, long := groupFaults(group)
+			faults, warnings = faults+len(wrong), warnings+len(long)
+			for _, fault := range wrong {
+				if checked {
+					t.Errorf("%s: %s", positions.Position(group.Pos()), fault)
+				}
+			}
+			if list != "" && strings.HasPrefix(path, list) {
+				for _, finding := range append(wrong, long...) {
+					t.Logf("%s: %s", positions.Position(group.Pos()), finding)
+				}
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("comments of Go code: %d avoided words, %d sentences of more than %d words, of which %d of more than %d", words, long, longSentence, longest, longestSentence)
+	t.Logf("comments of Go code: %d findings, and %d sentences of %d to %d words; -args -prose.comments DIRECTORY lists them", faults, warnings, longSentence+1, longestSentence)
 }
 
-func addFindings(group *ast.CommentGroup, words, long, longest int) (int, int, int) {
-	for paragraph := range strings.SplitSeq(group.Text(), "\n\n") {
-		text := strings.Join(strings.Fields(paragraph), " ")
-		for _, a := range avoidedWords {
-			words += len(a.word.FindAllString(text, -1))
-		}
-		for _, sentence := range sentences(text) {
-			n := wordCount(sentence)
-			if n > longSentence {
-				long++
-			}
-			if n > longestSentence {
-				longest++
-			}
-		}
+// groupFaults returns the findings of a comment. Directives such as //go:embed are no prose.
+func groupFaults(group *ast.CommentGroup) (faults, long []string) {
+	for _, paragraph := range markdownProse(strings.ReplaceAll(group.Text(), "\n\t", "\n    ")) {
+		f, l := proseFaults(paragraph)
+		faults, long = append(faults, f...), append(long, l...)
 	}
-	return words, long, longest
+	return faults, long
 }
 
 func TestProseFaults(t *testing.T) {
