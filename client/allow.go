@@ -62,16 +62,16 @@ func (e *NoDecisionError) Unwrap() error { return e.Err }
 // deadline: somebody waits for it. A *NoDecisionError leaves the caller to let pass or
 // not; an *Error is a request that is wrong, such as an unknown limit, or more than a
 // burst, which can never pass.
-func (c *Client) Allow(ctx context.Context, checks ...Check) (Decision, error) {
+func (c *Client) Allow(ctx context.Context, checks ...Check) (api.AllowAnswer, error) {
 	return c.decide(ctx, checks, false)
 }
 
 // Peek says what Allow would decide: it takes and counts nothing.
-func (c *Client) Peek(ctx context.Context, checks ...Check) (Decision, error) {
+func (c *Client) Peek(ctx context.Context, checks ...Check) (api.AllowAnswer, error) {
 	return c.decide(ctx, checks, true)
 }
 
-func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decision, err error) {
+func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d api.AllowAnswer, err error) {
 	body, err := json.Marshal(asAllow(checks, peek))
 	if err != nil {
 		return d, err
@@ -84,7 +84,7 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 	switch isError := errors.As(err, &refused); {
 	case err == nil, isError && refused.Status == http.StatusTooManyRequests && refused.Code == "":
 		if bad := decode(text, &d); bad != nil || d.Limits == nil {
-			return Decision{}, &NoDecisionError{MayHaveTaken: !peek, Err: errors.Join(err, bad, errNoVerdict)}
+			return api.AllowAnswer{}, &NoDecisionError{MayHaveTaken: !peek, Err: errors.Join(err, bad, errNoVerdict)}
 		}
 		return d, nil
 	case !isError:

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"github.com/weir-counter/weir/api"
 	"io"
 	"net"
 	"net/http"
@@ -106,7 +107,7 @@ func TestAllowBody(t *testing.T) {
 }
 
 func TestSecondsAreRounded(t *testing.T) {
-	l := LimitState{PerSeconds: 1.0005, RetryAfterSeconds: 4.35, ResetSeconds: 0.29}
+	l := api.LimitState{PerSeconds: 1.0005, RetryAfterSeconds: 4.35, ResetSeconds: 0.29}
 	if l.Per() != 1000500*time.Microsecond || l.RetryAfter() != 4350*time.Millisecond || l.Reset() != 290*time.Millisecond {
 		t.Errorf("got %v, %v, %v", l.Per(), l.RetryAfter(), l.Reset())
 	}

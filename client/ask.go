@@ -46,13 +46,13 @@ func (q CountQuery) values() url.Values {
 }
 
 // Count asks for counts: for each key, each window.
-func (c *Client) Count(ctx context.Context, q CountQuery) ([]Count, error) {
-	return askFresh[api.OneOrCounts[Count]](ctx, c, "/v1/count", q.values(), q.Fresh)
+func (c *Client) Count(ctx context.Context, q CountQuery) ([]api.CountAnswer, error) {
+	return askFresh[api.OneOrCounts[api.CountAnswer]](ctx, c, "/v1/count", q.values(), q.Fresh)
 }
 
 // Rate asks for counts and rates: for each key, each window.
-func (c *Client) Rate(ctx context.Context, q CountQuery) ([]Rate, error) {
-	return askFresh[api.OneOrCounts[Rate]](ctx, c, "/v1/rate", q.values(), q.Fresh)
+func (c *Client) Rate(ctx context.Context, q CountQuery) ([]api.RateAnswer, error) {
+	return askFresh[api.OneOrCounts[api.RateAnswer]](ctx, c, "/v1/rate", q.values(), q.Fresh)
 }
 
 // TopQuery asks for the keys with the most hits.
@@ -72,7 +72,7 @@ type TopQuery struct {
 }
 
 // Top asks for the keys with the most hits.
-func (c *Client) Top(ctx context.Context, q TopQuery) (Top, error) {
+func (c *Client) Top(ctx context.Context, q TopQuery) (api.TopAnswer, error) {
 	v := url.Values{}
 	if q.Window != 0 {
 		v.Set("window", seconds(q.Window))
@@ -88,7 +88,7 @@ func (c *Client) Top(ctx context.Context, q TopQuery) (Top, error) {
 	setTime(v, "to", q.To)
 	setAlign(v, q.Align, q.Zone)
 	setScope(v, q.Scope)
-	return askFresh[Top](ctx, c, "/v1/top", v, q.Fresh)
+	return askFresh[api.TopAnswer](ctx, c, "/v1/top", v, q.Fresh)
 }
 
 // SeriesQuery asks for the hits of a key, window by window.
@@ -103,7 +103,7 @@ type SeriesQuery struct {
 }
 
 // Series asks for the hits of a key, window by window.
-func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
+func (c *Client) Series(ctx context.Context, q SeriesQuery) (api.SeriesAnswer, error) {
 	v := url.Values{"key": {q.Key}}
 	setTime(v, "from", q.From)
 	setTime(v, "to", q.To)
@@ -112,7 +112,7 @@ func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	}
 	setScope(v, q.Scope)
 	setAlign(v, q.Align, q.Zone)
-	return askFresh[Series](ctx, c, "/v1/series", v, q.Fresh)
+	return askFresh[api.SeriesAnswer](ctx, c, "/v1/series", v, q.Fresh)
 }
 
 func setAlign(v url.Values, align, zone string) {
@@ -134,7 +134,7 @@ type KeysQuery struct {
 }
 
 // Keys asks for the names of keys.
-func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
+func (c *Client) Keys(ctx context.Context, q KeysQuery) (api.KeysAnswer, error) {
 	v := url.Values{}
 	if q.Prefix != "" {
 		v.Set("prefix", q.Prefix)
@@ -146,7 +146,7 @@ func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
 	setScope(v, q.Scope)
-	return askFresh[Keys](ctx, c, "/v1/keys", v, q.Fresh)
+	return askFresh[api.KeysAnswer](ctx, c, "/v1/keys", v, q.Fresh)
 }
 
 // Delete deletes a key and its hits, which stay counted under "*". A key that the
@@ -157,9 +157,6 @@ func (c *Client) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// Deleted says how many keys of a prefix were deleted.
-type Deleted = api.DeletedAnswer
-
 // DeleteQuery says which keys to delete.
 type DeleteQuery struct {
 	Prefix string // those that begin with it
@@ -169,7 +166,7 @@ type DeleteQuery struct {
 
 // DeletePrefix deletes keys and their history: at most 1000 at a time. While the answer has a Next, there may be more after it. It may
 // be sent again.
-func (c *Client) DeletePrefix(ctx context.Context, q DeleteQuery) (deleted Deleted, err error) {
+func (c *Client) DeletePrefix(ctx context.Context, q DeleteQuery) (deleted api.DeletedAnswer, err error) {
 	v := url.Values{"prefix": {q.Prefix}}
 	if q.After != "" {
 		v.Set("after", q.After)
@@ -185,8 +182,8 @@ func (c *Client) DeletePrefix(ctx context.Context, q DeleteQuery) (deleted Delet
 }
 
 // Stats asks for what the server holds.
-func (c *Client) Stats(ctx context.Context) (Stats, error) {
-	return ask[Stats](ctx, c, "/v1/stats", nil)
+func (c *Client) Stats(ctx context.Context) (api.StatsAnswer, error) {
+	return ask[api.StatsAnswer](ctx, c, "/v1/stats", nil)
 }
 
 func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (answer T, err error) {

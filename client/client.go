@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"github.com/weir-counter/weir/api"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -177,7 +178,7 @@ func (n *nodes) failed(at int) {
 // RemoveNode removes a node that never comes back: quorums are counted without it, and
 // no answer waits for it. One that is alive is an *Error of code node_here, one that
 // nobody knows of unknown_node. It may take 20 s.
-func (c *Client) RemoveNode(ctx context.Context, node string) (removed RemovedNode, err error) {
+func (c *Client) RemoveNode(ctx context.Context, node string) (removed api.RemovedAnswer, err error) {
 	body, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/cluster/nodes/" + segment(node)})
 	if err != nil {
 		return removed, err
@@ -186,8 +187,8 @@ func (c *Client) RemoveNode(ctx context.Context, node string) (removed RemovedNo
 }
 
 // Cluster asks for the nodes that count together.
-func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
-	return ask[Cluster](ctx, c, "/v1/cluster", nil)
+func (c *Client) Cluster(ctx context.Context) (api.ClusterAnswer, error) {
+	return ask[api.ClusterAnswer](ctx, c, "/v1/cluster", nil)
 }
 
 // Scope says whose hits an answer has.
@@ -201,8 +202,8 @@ const (
 )
 
 // Regions asks for the regions that count together.
-func (c *Client) Regions(ctx context.Context) (Regions, error) {
-	return ask[Regions](ctx, c, "/v1/regions", nil)
+func (c *Client) Regions(ctx context.Context) (api.RegionsAnswer, error) {
+	return ask[api.RegionsAnswer](ctx, c, "/v1/regions", nil)
 }
 
 // ForgetRegion drops all hits of a region that never comes back, in all regions. One that nobody knows of is an *Error of
@@ -216,7 +217,7 @@ func (c *Client) ForgetRegion(ctx context.Context, region string) error {
 // that failed may be repeated with the same backup, which counts once. Only ctx bounds the
 // time. A backup with hits that the server counts already is an *Error of code
 // counted_twice.
-func (c *Client) Restore(ctx context.Context, backup io.Reader, mode RestoreMode) (done Restored, err error) {
+func (c *Client) Restore(ctx context.Context, backup io.Reader, mode api.RestoreMode) (done api.Restored, err error) {
 	target := c.nodes.bases[c.nodes.first()].JoinPath("/v1/restore")
 	target.RawQuery = url.Values{"mode": {string(mode)}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), io.NopCloser(backup))

@@ -15,7 +15,7 @@ import (
 
 // Why asks why a request was denied, by Decision.Denial. Of several nodes it asks one after the other, until the
 // one answers that keeps it. The error is an *Error with api.CodeDenialGone once newer denials took its place.
-func (c *Client) Why(ctx context.Context, id string) (why Denial, err error) {
+func (c *Client) Why(ctx context.Context, id string) (why api.DenialAnswer, err error) {
 	first := c.nodes.first()
 	for i := range c.nodes.count() {
 		var text []byte
@@ -40,16 +40,16 @@ type WhoQuery struct {
 }
 
 // Who asks who is limited now, most denied first: the keys that one server denied.
-func (c *Client) Who(ctx context.Context, q WhoQuery) (Who, error) {
-	return ask[Who](ctx, c, "/v1/limits/who", q.values())
+func (c *Client) Who(ctx context.Context, q WhoQuery) (api.WhoAnswer, error) {
+	return ask[api.WhoAnswer](ctx, c, "/v1/limits/who", q.values())
 }
 
 // WhoOfAll is Who of all nodes that the client was given, since each knows what it denied itself: of a key that several denied it has the sum. missing are the
 // errors of those that did not answer; err is set if none did.
-func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who Who, missing []error, err error) {
+func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who api.WhoAnswer, missing []error, err error) {
 	byKey := map[[2]string]int{}
 	for at := range c.nodes.count() {
-		var one Who
+		var one api.WhoAnswer
 		text, err := c.attempt(ctx, at, request{method: http.MethodGet, path: "/v1/limits/who", query: q.values()})
 		if err == nil {
 			err = decode(text, &one)
@@ -59,7 +59,7 @@ func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who Who, missing []e
 			continue
 		}
 		if len(missing) == at {
-			who = Who{At: one.At, WindowSeconds: one.WindowSeconds, Prefix: one.Prefix, Node: one.Node}
+			who = api.WhoAnswer{At: one.At, WindowSeconds: one.WindowSeconds, Prefix: one.Prefix, Node: one.Node}
 		} else {
 			who.Node = ""
 		}

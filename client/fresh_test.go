@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"github.com/weir-counter/weir/api"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -43,8 +44,8 @@ func TestBoundsSayWhatIsKnown(t *testing.T) {
 		{`{"lower":1,"estimate":1,"upper":null,"exact":false}`, "1 or more", "1.000 or more"},
 		{`{"lower":1,"estimate":2,"upper":null,"exact":false}`, "2 (1 or more)", "2.000 (1.000 or more)"},
 	} {
-		var b Bounds
-		var p PerSecond
+		var b api.Bounds
+		var p api.PerSecond
 		if err := errors.Join(decode([]byte(s.json), &b), decode([]byte(s.json), &p)); err != nil {
 			t.Fatal(err)
 		}

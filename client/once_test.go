@@ -88,7 +88,7 @@ func TestOverloadedPart(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Code != api.CodeOverloaded || tr.attempts != 1 || r.Counted != 1 || r.Rejected != 3 {
 			t.Errorf("without retries: %+v, %v", r, err)
 		}
-		if i := slices.IndexFunc(r.Reasons, func(r Rejection) bool { return r.Code == api.CodeOverloaded }); i < 0 {
+		if i := slices.IndexFunc(r.Reasons, func(r api.RejectedLine) bool { return r.Code == api.CodeOverloaded }); i < 0 {
 			t.Error("without retries the receipt does not name the lines that were refused")
 		}
 	})

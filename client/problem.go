@@ -114,7 +114,7 @@ type Receipt struct {
 	Again    uint64 `json:"again,omitempty"` // of Counted: an earlier SendOnce had sent these, and they were not counted again
 	Rejected int    `json:"rejected_lines"`  // elements of the hits sent that were not counted for what they say
 	// Reasons are the first 20 of these.
-	Reasons []Rejection `json:"rejected"`
+	Reasons []api.RejectedLine `json:"rejected"`
 	// Durable tells that the hits counted are on the server's disk.
 	Durable bool `json:"durable"`
 }

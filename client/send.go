@@ -69,8 +69,8 @@ func (c *Client) SendOnce(ctx context.Context, id string, hits []Hit) (Receipt, 
 
 // send sends each body under the idempotency key that name returns for it and the number of hits before it.
 func (c *Client) send(ctx context.Context, hits []Hit, name func(first int, body []byte) string) (Receipt, error) {
-	total := Receipt{Reasons: []Rejection{}} // a list in JSON, also an empty one
-	var nothing error                        // the first request of which nothing was counted
+	total := Receipt{Reasons: []api.RejectedLine{}} // a list in JSON, also an empty one
+	var nothing error                               // the first request of which nothing was counted
 	sent, most := 0, maxLines
 	for body := make([]byte, 0, 64<<10); len(hits) > 0; body = body[:0] {
 		lines := 0
@@ -120,7 +120,7 @@ func (c *Client) send(ctx context.Context, hits []Hit, name func(first int, body
 // lines.
 func cut(a *api.HitsAnswer, lines int) {
 	a.RejectedLines -= lines - a.RetryFrom + 1
-	a.Rejected = slices.DeleteFunc(a.Rejected, func(r Rejection) bool { return r.Line >= a.RetryFrom })
+	a.Rejected = slices.DeleteFunc(a.Rejected, func(r api.RejectedLine) bool { return r.Line >= a.RetryFrom })
 }
 
 func (c *Client) sendBody(ctx context.Context, body []byte, idempotencyKey string) (answer api.HitsAnswer, again bool, err error) {

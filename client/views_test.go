@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -23,7 +24,7 @@ func TestWatch(t *testing.T) {
 	left := errors.New("seen enough")
 	ctx, leave := context.WithCancelCause(t.Context())
 	seen := 0
-	err = c.WatchOverview(ctx, client.OverviewQuery{Window: time.Minute, N: 3, Prefix: "a"}, func(view client.Overview) {
+	err = c.WatchOverview(ctx, client.OverviewQuery{Window: time.Minute, N: 3, Prefix: "a"}, func(view api.OverviewAnswer) {
 		switch seen++; {
 		case seen == 1:
 			if err := n.Engine().Hit("a:b"); err != nil {
@@ -44,7 +45,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	once(func(ctx context.Context, stop func()) error {
-		return c.WatchKey(ctx, "a:b", time.Minute, func(view client.KeyView) {
+		return c.WatchKey(ctx, "a:b", time.Minute, func(view api.KeyAnswer) {
 			if view.Counts[0].Estimate != 1 {
 				t.Errorf("%+v", view)
 			}
@@ -52,7 +53,7 @@ func TestWatch(t *testing.T) {
 		})
 	})
 	once(func(ctx context.Context, stop func()) error {
-		return c.WatchNodes(ctx, func(view client.NodesView) {
+		return c.WatchNodes(ctx, func(view api.NodesView) {
 			if view.Stats.Hits != 1 {
 				t.Errorf("%+v", view.Stats)
 			}
@@ -74,7 +75,7 @@ func TestWatchWhatIsNoServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.WatchNodes(t.Context(), func(client.NodesView) {}); err == nil {
+		if err := c.WatchNodes(t.Context(), func(api.NodesView) {}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		server.Close()

@@ -94,7 +94,7 @@ func TestPoliciesByAPIAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, n, 7, client.PolicyVersion{})
-	if _, err := ask(t, n).Restore(t.Context(), bytes.NewReader(backup), client.Replace); err != nil {
+	if _, err := ask(t, n).Restore(t.Context(), bytes.NewReader(backup), api.Replace); err != nil {
 		t.Fatal(err)
 	}
 	wantPolicy(t, n, 4, 6)
@@ -107,7 +107,7 @@ func TestPoliciesByAPIAreKept(t *testing.T) {
 	}
 	nodetest.Close(t, n)
 	other := nodetest.Open(t, config(t, t.TempDir()))
-	if _, err := ask(t, other).Restore(t.Context(), bytes.NewReader(backup), client.Merge); err != nil {
+	if _, err := ask(t, other).Restore(t.Context(), bytes.NewReader(backup), api.Merge); err != nil {
 		t.Fatal(err)
 	}
 	wantPolicy(t, other, 3, 6)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
@@ -28,7 +29,7 @@ func sharedSet(t *testing.T, burst int) *policy.Set {
 }
 
 // allow asks for one admission of api:bob.
-func allow(t *testing.T, c *client.Client) client.Decision {
+func allow(t *testing.T, c *client.Client) api.AllowAnswer {
 	t.Helper()
 	d, err := c.Allow(t.Context(), client.Check{Key: "api:bob"})
 	if err != nil {
@@ -38,7 +39,7 @@ func allow(t *testing.T, c *client.Client) client.Decision {
 }
 
 // eventually waits until a server says something of api:bob.
-func eventually(t *testing.T, what string, c *client.Client, says func(l client.LimitState) bool) {
+func eventually(t *testing.T, what string, c *client.Client, says func(l api.LimitState) bool) {
 	t.Helper()
 	var last string
 	t.Cleanup(func() {
@@ -56,7 +57,7 @@ func eventually(t *testing.T, what string, c *client.Client, says func(l client.
 // knowsOthers waits until a server knows so many admissions of other regions. On a busy machine a region may be late all the time.
 func knowsOthers(t *testing.T, c *client.Client, others uint64) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d admissions of others are known", others), c, func(l client.LimitState) bool { return l.Others == others })
+	eventually(t, fmt.Sprintf("%d admissions of others are known", others), c, func(l api.LimitState) bool { return l.Others == others })
 }
 
 // Requests that go from region to region, each once word of the one before is there, never get more than the burst; while a region is
@@ -100,7 +101,7 @@ func TestLimitSharedByRegions(t *testing.T) {
 	}
 
 	w.stop(2)
-	eventually(t, "ap is late", w.asks[0], func(l client.LimitState) bool { return slices.Contains(l.Late, "ap") })
+	eventually(t, "ap is late", w.asks[0], func(l api.LimitState) bool { return slices.Contains(l.Late, "ap") })
 	if d := allow(t, w.asks[0]); d.Allowed || d.Limits[0].Others != 4 {
 		t.Errorf("while ap is away: %+v", d)
 	}
@@ -155,7 +156,7 @@ func TestLimitSharedByRegionsOfNodes(t *testing.T) {
 	}
 	left := func(at int, want uint64) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("node %d knows that %d are left", at, want), asks[at], func(l client.LimitState) bool { return l.Remaining == want })
+		eventually(t, fmt.Sprintf("node %d knows that %d are left", at, want), asks[at], func(l api.LimitState) bool { return l.Remaining == want })
 	}
 	for i := range burst {
 		if d := allow(t, asks[i%4]); !d.Allowed {

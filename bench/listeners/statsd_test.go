@@ -9,6 +9,7 @@ import (
 	"time"
 
 	datadog "github.com/DataDog/datadog-go/v5/statsd"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/testprogram"
@@ -32,7 +33,7 @@ func wantHits(t *testing.T, n *node.Node, want map[string]uint64) {
 		t.Fatal(err)
 	}
 	for key, hits := range want {
-		var got []client.Count
+		var got []api.CountAnswer
 		t.Cleanup(func() {
 			if t.Failed() {
 				t.Log(key, got)

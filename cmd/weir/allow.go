@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 )
@@ -128,7 +129,7 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 	return check, nil
 }
 
-func printDecision(t *cli.Table, d client.Decision) {
+func printDecision(t *cli.Table, d api.AllowAnswer) {
 	switch {
 	case d.Unmatched:
 		t.Row("allowed: no policy matches this key")
@@ -149,7 +150,7 @@ func printDecision(t *cli.Table, d client.Decision) {
 }
 
 // limitVerdicts is what there is to say of a limit.
-func limitVerdicts(l client.LimitState) (texts []string) {
+func limitVerdicts(l api.LimitState) (texts []string) {
 	if text := limitVerdict(l); text != "" {
 		texts = append(texts, text)
 	}
@@ -162,7 +163,7 @@ func limitVerdicts(l client.LimitState) (texts []string) {
 	return texts
 }
 
-func limitVerdict(l client.LimitState) string {
+func limitVerdict(l api.LimitState) string {
 	switch {
 	case l.NoPart && l.Mode != "shadow":
 		return "the region that was asked has no part of it"

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cli"
@@ -129,7 +130,7 @@ repeated: the same backup counts once.`,
 				from = io.Reader(file)
 			}
 			if into {
-				return restoreInto(cmd.Context(), w, &l, from, args[0], server, client.RestoreMode(mode))
+				return restoreInto(cmd.Context(), w, &l, from, args[0], server, api.RestoreMode(mode))
 			}
 			info, err := durable.Restore(cmd.Context(), from, dir)
 			if err != nil {
@@ -163,7 +164,7 @@ func intoServer(given cli.Sources) (bool, error) {
 }
 
 // restoreInto restores a backup into a server that runs.
-func restoreInto(ctx context.Context, w *cli.World, l *cli.Login, from io.Reader, name, server string, mode client.RestoreMode) error {
+func restoreInto(ctx context.Context, w *cli.World, l *cli.Login, from io.Reader, name, server string, mode api.RestoreMode) error {
 	o, err := l.Options(client.Options{})
 	if err != nil {
 		return err
@@ -178,7 +179,7 @@ func restoreInto(ctx context.Context, w *cli.World, l *cli.Login, from io.Reader
 		return fmt.Errorf("restore %s: %w", name, err)
 	case done.Again:
 		fmt.Fprintf(w.Stdout, "%s: this backup, taken at %s, was merged before: nothing was counted again\n", server, cli.FormatMoment(done.TakenAt()))
-	case mode == client.Replace:
+	case mode == api.Replace:
 		fmt.Fprintf(w.Stdout, "%s: the counts are those of the backup taken at %s, %d keys\n", server, cli.FormatMoment(done.TakenAt()), done.Keys)
 	default:
 		fmt.Fprintf(w.Stdout, "%s: merged the backup taken at %s, %d keys\n", server, cli.FormatMoment(done.TakenAt()), done.Keys)

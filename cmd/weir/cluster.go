@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
@@ -25,7 +26,7 @@ hits of each, the clock difference, and the shared journal. It takes up to a sec
 while a node is unreachable. 'weir cluster remove' removes a dead node.`,
 		Example: "  weir cluster --server 10.0.0.2:8080",
 		Args:    cli.Args(),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Cluster, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.ClusterAnswer, error) {
 			return c.Cluster(ctx)
 		}, printCluster),
 	}
@@ -34,7 +35,7 @@ while a node is unreachable. 'weir cluster remove' removes a dead node.`,
 	return cmd
 }
 
-func printCluster(t *cli.Table, c client.Cluster) {
+func printCluster(t *cli.Table, c api.ClusterAnswer) {
 	switch c.Mode {
 	case "cluster":
 		t.Row("cluster", fmt.Sprintf("%s, seen by %s", c.Cluster, c.Node))
@@ -75,7 +76,7 @@ func printCluster(t *cli.Table, c client.Cluster) {
 	}
 }
 
-func stateOf(n client.Node, now time.Time) string {
+func stateOf(n api.ClusterNode, now time.Time) string {
 	switch {
 	case n.Self && n.Late:
 		return "this one, LATE (" + n.Why + ") since " + cli.TimeText(n.AsOf)
@@ -92,7 +93,7 @@ func stateOf(n client.Node, now time.Time) string {
 }
 
 // clockText is how far a clock is ahead, if that is more than it may be off.
-func clockText(n client.Node) string {
+func clockText(n api.ClusterNode) string {
 	switch {
 	case n.SkewS == nil || n.SkewErrorS == nil:
 		return "-"
@@ -129,7 +130,7 @@ A running node is refused: stop it first. Before you restart the other nodes, re
 this one from their --peers.`,
 		Example: "  weir cluster remove n3 --server 10.0.0.2:8080",
 		Args:    cli.Args("NODE"),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.RemovedNode, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.RemovedAnswer, error) {
 			return c.RemoveNode(ctx, args[0])
 		}, printRemoved),
 	}
@@ -137,7 +138,7 @@ this one from their --peers.`,
 	return cmd
 }
 
-func printRemoved(t *cli.Table, r client.RemovedNode) {
+func printRemoved(t *cli.Table, r api.RemovedAnswer) {
 	t.Row("removed", r.Node)
 	if r.Voter {
 		t.Row("vote", "quorums are counted without it")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
@@ -191,7 +192,7 @@ func (c *processes) counts(key string) []uint64 {
 	return counts
 }
 
-func (c *processes) cluster(i int) (cluster client.Cluster, ok bool) {
+func (c *processes) cluster(i int) (cluster api.ClusterAnswer, ok bool) {
 	asked, ok := c.client(i)
 	if !ok {
 		return cluster, false

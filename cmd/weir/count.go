@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
@@ -47,7 +48,7 @@ func (f *countFlags) command(w *cli.World, cmd *cobra.Command) *cobra.Command {
 }
 
 // once is Incomplete of the first answer: all have the same.
-func (f *countFlags) once(w *cli.World, fresh client.Freshness) {
+func (f *countFlags) once(w *cli.World, fresh api.Freshness) {
 	if !f.said {
 		f.said = true
 		f.Incomplete(w, fresh)
@@ -119,9 +120,9 @@ func newCount(w *cli.World) *cobra.Command {
 
 ` + pastHelp,
 		Example: "  weir count url:/home --window 5m --window 24h\n  weir count --json",
-		RunE: cli.Ask(w, &f.Remote, func(ctx context.Context, c *client.Client, keys []string) ([]client.Count, error) {
+		RunE: cli.Ask(w, &f.Remote, func(ctx context.Context, c *client.Client, keys []string) ([]api.CountAnswer, error) {
 			return c.Count(ctx, f.query(keys))
-		}, func(t *cli.Table, counts []client.Count) {
+		}, func(t *cli.Table, counts []api.CountAnswer) {
 			t.Row("KEY", "WINDOW", "HITS")
 			for _, n := range counts {
 				f.once(w, n.Freshness)
@@ -145,9 +146,9 @@ func newRate(w *cli.World) *cobra.Command {
 		Long: `Show how many hits per second keys had, on average over windows. Without a key,
 all hits are counted.`,
 		Example: "  weir rate url:/home --window 1m",
-		RunE: cli.Ask(w, &f.Remote, func(ctx context.Context, c *client.Client, keys []string) ([]client.Rate, error) {
+		RunE: cli.Ask(w, &f.Remote, func(ctx context.Context, c *client.Client, keys []string) ([]api.RateAnswer, error) {
 			return c.Rate(ctx, f.query(keys))
-		}, func(t *cli.Table, rates []client.Rate) {
+		}, func(t *cli.Table, rates []api.RateAnswer) {
 			t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
 			for _, n := range rates {
 				f.once(w, n.Freshness)
@@ -177,10 +178,10 @@ func newSeries(w *cli.World) *cobra.Command {
 		Example:           "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h\n  weir series url:/home --align day --from -365d --tz Europe/Berlin",
 		Args:              cli.Args("KEY"),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Series, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.SeriesAnswer, error) {
 			q.Key = args[0]
 			return c.Series(ctx, q)
-		}, func(t *cli.Table, series client.Series) {
+		}, func(t *cli.Table, series api.SeriesAnswer) {
 			r.Incomplete(w, series.Freshness)
 			printSeries(t, series)
 		}),
@@ -200,7 +201,7 @@ func newSeries(w *cli.World) *cobra.Command {
 // barWidth is the length of the bar of the largest count.
 const barWidth = 40
 
-func printSeries(t *cli.Table, series client.Series) {
+func printSeries(t *cli.Table, series api.SeriesAnswer) {
 	points := series.Points
 	var most uint64
 	for _, p := range points {
@@ -221,7 +222,7 @@ func printSeries(t *cli.Table, series client.Series) {
 }
 
 // spanText is the time of a point: of a span of a time zone, where it begins there.
-func spanText(zone string, p client.Point) string {
+func spanText(zone string, p api.Point) string {
 	if p.Start == nil {
 		return cli.TimeText(p.At)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -19,11 +19,11 @@ import (
 type readiness struct {
 	code   int
 	Status any // "ok" or "degraded"; of a problem document the number
-	Alarms []client.Alarm
+	Alarms []api.Alarm
 }
 
 func (r readiness) alarm(code, words string) bool {
-	return slices.ContainsFunc(r.Alarms, func(a client.Alarm) bool { return a.Code == code && strings.Contains(a.Message, words) })
+	return slices.ContainsFunc(r.Alarms, func(a api.Alarm) bool { return a.Code == code && strings.Contains(a.Message, words) })
 }
 
 // ready asks a process for its health; ok is false if it does not answer.
@@ -69,7 +69,7 @@ func (c *processes) wantAlarm(i int, code, words string) {
 	if !strings.Contains(metrics, `weir_alarm{code="`+code+`"} 1`) {
 		c.t.Errorf("%s: no metric of the alarm %s", c.name(i), code)
 	}
-	if cluster, ok := c.cluster(i); !ok || !slices.ContainsFunc(cluster.Alarms, func(a client.Alarm) bool { return a.Code == code }) {
+	if cluster, ok := c.cluster(i); !ok || !slices.ContainsFunc(cluster.Alarms, func(a api.Alarm) bool { return a.Code == code }) {
 		c.t.Errorf("%s: GET /v1/cluster has no alarm %s: %+v", c.name(i), code, cluster.Alarms)
 	}
 }

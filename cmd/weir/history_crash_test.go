@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // seriesOf is what history has, with all hits that were taken before: asked for again while it is late.
-func seriesOf(t *testing.T, p *process, query string) (series client.Series) {
+func seriesOf(t *testing.T, p *process, query string) (series api.SeriesAnswer) {
 	t.Helper()
 	transporttest.Eventually(t, "history has all hits", func() bool {
 		status, body := p.get(t, "/v1/series?fresh=10s&"+query)

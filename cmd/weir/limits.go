@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
@@ -58,7 +59,7 @@ changes nothing; the last line of this list shows the error.`,
 	return cmd
 }
 
-func printLimits(t *cli.Table, limits client.Limits) {
+func printLimits(t *cli.Table, limits api.LimitsAnswer) {
 	if len(limits.Limits)+len(limits.AtOnce) == 0 {
 		t.Row("no policies, and no limits of --rls-config")
 	} else {
@@ -104,7 +105,7 @@ func globalText(global bool) string {
 }
 
 // partsText is what regions have of a limit.
-func partsText(parts []client.RegionPart) string {
+func partsText(parts []api.RegionPart) string {
 	text := ""
 	for _, p := range parts {
 		text += fmt.Sprintf(", %s %d%% (%d)", p.Region, p.Percent, p.Burst)
@@ -183,9 +184,9 @@ Keys at 100 % and banned keys are denied. Keys without usage are not listed;
 		Example:           "  weir limits keys login",
 		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.LimitKeys, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.LimitKeysAnswer, error) {
 			return c.LimitKeys(ctx, args[0], most)
-		}, func(t *cli.Table, keys client.LimitKeys) {
+		}, func(t *cli.Table, keys api.LimitKeysAnswer) {
 			if len(keys.Keys) == 0 {
 				t.Row("no key uses " + keys.Name + " now")
 				return

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/policy"
 )
@@ -167,15 +167,15 @@ type checkedPolicy struct {
 	Where     string  `json:"where"`
 	Away      string  `json:"away,omitempty"` // of a strict one
 
-	Global    bool                `json:"global,omitempty"`  // over regions, without parts
-	Regions   []client.RegionPart `json:"regions,omitempty"` // of one over regions
-	WaitS     float64             `json:"wait_s,omitempty"`
-	Cost      string              `json:"cost,omitempty"`
-	DenyForS  float64             `json:"deny_for_s,omitempty"`
-	Order     int                 `json:"order"`
-	Last      bool                `json:"last"`
-	Overrides int                 `json:"overrides"`
-	Line      int                 `json:"line"`
+	Global    bool             `json:"global,omitempty"`  // over regions, without parts
+	Regions   []api.RegionPart `json:"regions,omitempty"` // of one over regions
+	WaitS     float64          `json:"wait_s,omitempty"`
+	Cost      string           `json:"cost,omitempty"`
+	DenyForS  float64          `json:"deny_for_s,omitempty"`
+	Order     int              `json:"order"`
+	Last      bool             `json:"last"`
+	Overrides int              `json:"overrides"`
+	Line      int              `json:"line"`
 }
 
 // checkedKey is a key and the policies that are for it.
@@ -218,9 +218,9 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 	return c
 }
 
-func partsOf(p policy.Policy) (parts []client.RegionPart) {
+func partsOf(p policy.Policy) (parts []api.RegionPart) {
 	for _, part := range p.Parts {
-		parts = append(parts, client.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
+		parts = append(parts, api.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
 	}
 	return parts
 }

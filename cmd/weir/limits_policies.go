@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/server/envoy"
@@ -28,7 +29,7 @@ of the API are stored with the hits, in a cluster on all nodes.
 a tokens file, changes need role admin.`,
 		Example: "  weir policies put login login.yaml\n  weir policies get login",
 		Args:    cli.Args(),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Policies, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.PoliciesAnswer, error) {
 			return c.Policies(ctx)
 		}, printKept),
 	}
@@ -37,7 +38,7 @@ a tokens file, changes need role admin.`,
 	return cmd
 }
 
-func printKept(t *cli.Table, answer client.Policies) {
+func printKept(t *cli.Table, answer api.PoliciesAnswer) {
 	if len(answer.Policies) == 0 {
 		t.Row("the API has no policies; 'weir limits' lists those of the file")
 		return
@@ -69,7 +70,7 @@ of one policy, in YAML or JSON, like an entry of a policy file:
 With --version or --new, nothing is replaced that somebody else has changed meanwhile.`,
 		Example: "  weir policies put login login.yaml\n  weir policies put login login.yaml --version 7",
 		Args:    cli.Args("NAME", "FILE"),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer client.PutPolicy, err error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer api.PutAnswer, err error) {
 			if want.New && want.Is != 0 {
 				return answer, cli.Usage(errors.New("--new and --version: choose one"))
 			}
@@ -78,7 +79,7 @@ With --version or --new, nothing is replaced that somebody else has changed mean
 				return answer, err
 			}
 			return c.PutPolicy(ctx, args[0], string(text), want)
-		}, func(t *cli.Table, answer client.PutPolicy) {
+		}, func(t *cli.Table, answer api.PutAnswer) {
 			t.Row(fmt.Sprintf("%s has version %d", answer.Name, answer.Version))
 			if !answer.InUse {
 				t.Row("NOT IN USE: " + answer.Why)
@@ -144,9 +145,9 @@ that name. Its usage is kept for a while, in case it is put again.`,
 		Example:           "  weir policies delete login",
 		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.DeletedPolicy, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.DeletedPolicy, error) {
 			return c.DeletePolicy(ctx, args[0], want)
-		}, func(t *cli.Table, answer client.DeletedPolicy) {
+		}, func(t *cli.Table, answer api.DeletedPolicy) {
 			t.Row(fmt.Sprintf("%s is deleted; it had version %d", answer.Name, answer.Version))
 		}),
 	}

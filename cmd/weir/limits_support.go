@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 )
@@ -24,9 +25,9 @@ later.`,
 		Example:           "  weir limits reset login login:bob",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Reset, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.ResetAnswer, error) {
 			return c.ResetLimit(ctx, args[0], args[1])
-		}, func(t *cli.Table, answer client.Reset) {
+		}, func(t *cli.Table, answer api.ResetAnswer) {
 			was := "forgot what " + answer.Key + " had used of " + answer.Name
 			if !answer.Was {
 				was = answer.Key + " had used nothing of " + answer.Name
@@ -53,13 +54,13 @@ old one; N of 0 removes it. KEY is the counted key.`,
 		Example:           "  weir limits grant login login:bob 100 --for 2h",
 		Args:              cli.Args("NAME", "KEY", "N"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer client.Grant, err error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer api.GrantAnswer, err error) {
 			n, err := strconv.ParseUint(args[2], 10, 64)
 			if err != nil {
 				return answer, cli.Usage(fmt.Errorf("N of %q: must be a whole number, 0 or more", args[2]))
 			}
 			return c.Grant(ctx, args[0], args[1], n, time.Now().Add(length))
-		}, func(t *cli.Table, answer client.Grant) {
+		}, func(t *cli.Table, answer api.GrantAnswer) {
 			if answer.N == 0 {
 				t.Row(fmt.Sprintf("%s has no grant of %s: %d left", answer.Key, answer.Name, answer.Remaining))
 				return
@@ -83,9 +84,9 @@ the old one; 'weir limits unban' lifts it. KEY is the counted key.`,
 		Example:           "  weir limits ban login login:bob --for 2h",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Ban, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.BanAnswer, error) {
 			return c.Ban(ctx, args[0], args[1], length)
-		}, func(t *cli.Table, answer client.Ban) {
+		}, func(t *cli.Table, answer api.BanAnswer) {
 			t.Row(fmt.Sprintf("%s is denied by %s until %s", answer.Key, answer.Name, answer.Until.UTC().Format(time.RFC3339)))
 		}),
 	}
@@ -104,9 +105,9 @@ and, by a policy with deny_for, banned again. 'weir limits reset' restores the b
 		Example:           "  weir limits unban login login:bob",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Unbanned, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.UnbanAnswer, error) {
 			return c.Unban(ctx, args[0], args[1])
-		}, func(t *cli.Table, answer client.Unbanned) {
+		}, func(t *cli.Table, answer api.UnbanAnswer) {
 			if answer.Was {
 				t.Row(fmt.Sprintf("%s is no longer banned by %s", answer.Key, answer.Name))
 				if answer.Full {
@@ -131,9 +132,9 @@ func newBans(w *cli.World) *cobra.Command {
 them. Bans that end last come first.`,
 		Example: "  weir limits bans",
 		Args:    cli.Args(),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Bans, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.BansAnswer, error) {
 			return c.Bans(ctx, most)
-		}, func(t *cli.Table, answer client.Bans) {
+		}, func(t *cli.Table, answer api.BansAnswer) {
 			if len(answer.Bans) == 0 {
 				t.Row("no key is banned now")
 				return
@@ -160,10 +161,10 @@ func newRefund(w *cli.World) *cobra.Command {
 match it, or from --limit only. KEY is the request's key, as for 'weir allow'.`,
 		Example: "  weir limits refund team:7 --n 700 --limit tokens",
 		Args:    cli.Args("KEY"),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Refund, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.RefundAnswer, error) {
 			key = args[0]
 			return c.Refund(ctx, time.Time{}, client.Check{Key: key, Limit: name, N: uint64(n)})
-		}, func(t *cli.Table, answer client.Refund) {
+		}, func(t *cli.Table, answer api.RefundAnswer) {
 			if len(answer.Limits) == 0 {
 				t.Row("no policy matches " + key)
 				return
@@ -194,9 +195,9 @@ what 'weir allow' prints. Each node keeps its newest denials; in a cluster the I
 with the name of the node. Name all nodes with --server a,b,c.`,
 		Example: "  weir why 4v8k0zq2m1b7c",
 		Args:    cli.Args("ID"),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Denial, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.DenialAnswer, error) {
 			return c.Why(ctx, args[0])
-		}, func(t *cli.Table, why client.Denial) {
+		}, func(t *cli.Table, why api.DenialAnswer) {
 			printWhy(t, why)
 		}),
 	}
@@ -204,7 +205,7 @@ with the name of the node. Name all nodes with --server a,b,c.`,
 	return cmd
 }
 
-func printWhy(t *cli.Table, d client.Denial) {
+func printWhy(t *cli.Table, d api.DenialAnswer) {
 	where := ""
 	if d.Node != "" {
 		where = " by node " + d.Node
@@ -225,7 +226,7 @@ func printWhy(t *cli.Table, d client.Denial) {
 	}
 }
 
-func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
+func printDenialLimit(t *cli.Table, d api.DenialAnswer, l api.DenialLimit) {
 	t.Row(fmt.Sprintf("limit %s: %s, %s", l.Name, limitText(l.Limit, l.Per(), l.Burst, l.Algorithm, l.Calendar), l.Where))
 	t.Row("  " + ruleText(l))
 	if w := l.Whole; w != nil {
@@ -271,7 +272,7 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 }
 
 // ruleText is the policy that a limit is of.
-func ruleText(l client.DenialLimit) string {
+func ruleText(l api.DenialLimit) string {
 	var text string
 	switch {
 	case l.Inline:
@@ -293,7 +294,7 @@ func ruleText(l client.DenialLimit) string {
 }
 
 // exactTime has milliseconds, in UTC.
-func exactTime(t client.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func exactTime(t api.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func newWho(w *cli.World) *cobra.Command {
 	var r cli.Remote

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
@@ -22,7 +23,7 @@ has the hits of each, and the links that deliver them. The node that has the lin
 shows their state. 'weir region forget' removes a region that never comes back.`,
 		Example: "  weir regions --server 10.0.0.2:8080",
 		Args:    cli.Args(),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Regions, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.RegionsAnswer, error) {
 			return c.Regions(ctx)
 		}, printRegions),
 	}
@@ -30,7 +31,7 @@ shows their state. 'weir region forget' removes a region that never comes back.`
 	return cmd
 }
 
-func printRegions(t *cli.Table, a client.Regions) {
+func printRegions(t *cli.Table, a api.RegionsAnswer) {
 	t.Row("region", a.Region)
 	if a.Owner {
 		t.Row("owner", "this node writes the digests and has the links")
@@ -71,7 +72,7 @@ func printRegions(t *cli.Table, a client.Regions) {
 	}
 }
 
-func printLinks(t *cli.Table, links []client.RegionLink) {
+func printLinks(t *cli.Table, links []api.RegionLink) {
 	if len(links) == 0 {
 		return
 	}
@@ -92,7 +93,7 @@ func printLinks(t *cli.Table, links []client.RegionLink) {
 // silentAfterS is how many seconds after its next digest was due nothing came of a region that is not reachable.
 const silentAfterS = 3
 
-func regionState(r client.Region) string {
+func regionState(r api.Region) string {
 	switch {
 	case r.Self:
 		return "this one"

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
@@ -95,7 +96,7 @@ func TestRegionsOfProcesses(t *testing.T) {
 	for i := range clusterSize {
 		senders["eu"].nodes = append(senders["eu"].nodes, eu.nodes[i].Load)
 	}
-	ask := func(addr string) ([]client.Count, error) {
+	ask := func(addr string) ([]api.CountAnswer, error) {
 		c, err := client.New(addr, client.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +135,7 @@ func TestRegionsOfProcesses(t *testing.T) {
 	})
 	transporttest.Eventually(t, "each region has hits of all", func() bool {
 		counts, err := ask(ap.addr)
-		return err == nil && len(counts[0].Regions) == 3 && !slices.ContainsFunc(counts[0].Regions, func(r client.RegionCount) bool { return r.Lower == 0 })
+		return err == nil && len(counts[0].Regions) == 3 && !slices.ContainsFunc(counts[0].Regions, func(r api.RegionCount) bool { return r.Lower == 0 })
 	})
 
 	between.cutOff("us", true)
@@ -142,7 +143,7 @@ func TestRegionsOfProcesses(t *testing.T) {
 	eu.kill(owner)
 	time.Sleep(*regionsCut)
 	counts, err := ask(ap.addr)
-	if err != nil || !slices.ContainsFunc(counts[0].Late, func(l client.Late) bool { return l.Node == "us" }) && *regionsCut > 5*time.Second {
+	if err != nil || !slices.ContainsFunc(counts[0].Late, func(l api.Late) bool { return l.Node == "us" }) && *regionsCut > 5*time.Second {
 		t.Errorf("us is cut off, and %+v does not say so: %v", counts, err)
 	}
 	eu.start(owner)

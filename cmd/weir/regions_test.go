@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cli"
 )
 
@@ -11,13 +11,13 @@ import (
 func TestRegionState(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		region client.Region
+		region api.Region
 		want   string
 	}{
-		{client.Region{Epoch: 1, Linked: true, EveryS: 1, HeardS: 0.5}, "here"},
-		{client.Region{Late: true}, "LATE: nothing came yet"},
-		{client.Region{Epoch: 1, Late: true, EveryS: 1, HeardS: 19}, "NOT REACHABLE for 19s, hits since " + cli.TimeText(client.Region{}.AsOf) + " may be missing"},
-		{client.Region{Epoch: 1, Late: true, EveryS: 1, HeardS: 0.5}, "LATE, hits since " + cli.TimeText(client.Region{}.AsOf) + " may be missing"},
+		{api.Region{Epoch: 1, Linked: true, EveryS: 1, HeardS: 0.5}, "here"},
+		{api.Region{Late: true}, "LATE: nothing came yet"},
+		{api.Region{Epoch: 1, Late: true, EveryS: 1, HeardS: 19}, "NOT REACHABLE for 19s, hits since " + cli.TimeText(api.Region{}.AsOf) + " may be missing"},
+		{api.Region{Epoch: 1, Late: true, EveryS: 1, HeardS: 0.5}, "LATE, hits since " + cli.TimeText(api.Region{}.AsOf) + " may be missing"},
 	} {
 		if got := regionState(test.region); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.region, got, test.want)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
@@ -82,7 +83,7 @@ from history: from the one that contains --from to the one that contains --to (d
 }
 
 // timeText names the time of a list.
-func timeText(q client.TopQuery, list client.Top) string {
+func timeText(q client.TopQuery, list api.TopAnswer) string {
 	if list.Start == nil {
 		return lastText(q.Window, q.At)
 	}
@@ -142,11 +143,11 @@ func printPart(w *cli.World, asJSON bool, p cli.Part) {
 		return
 	}
 	_ = json.NewEncoder(w.Stdout).Encode(struct { // a pipe that nobody reads ends the process
-		Key   string      `json:"key"`
-		At    client.Time `json:"at"`
-		StepS int64       `json:"step_s"`
-		client.Bounds
-	}{p.Key, client.Time{Time: p.End}, int64(p.Step / time.Second), p.Count})
+		Key   string   `json:"key"`
+		At    api.Time `json:"at"`
+		StepS int64    `json:"step_s"`
+		api.Bounds
+	}{p.Key, api.Time{Time: p.End}, int64(p.Step / time.Second), p.Count})
 }
 
 func newStats(w *cli.World) *cobra.Command {
@@ -156,7 +157,7 @@ func newStats(w *cli.World) *cobra.Command {
 		Short:   "Show what a server holds and what it dropped",
 		Example: "  weir stats --json",
 		Args:    cli.Args(),
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Stats, error) {
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.StatsAnswer, error) {
 			return c.Stats(ctx)
 		}, printStats),
 	}
@@ -165,13 +166,13 @@ func newStats(w *cli.World) *cobra.Command {
 }
 
 // printAlarms prints nothing if nothing is wrong.
-func printAlarms(t *cli.Table, alarms []client.Alarm) {
+func printAlarms(t *cli.Table, alarms []api.Alarm) {
 	for _, a := range alarms {
 		t.Row("ALARM", a.Code+": "+a.Message)
 	}
 }
 
-func printStats(t *cli.Table, s client.Stats) {
+func printStats(t *cli.Table, s api.StatsAnswer) {
 	t.Row("version", s.Version)
 	t.Row("uptime", units.FormatDuration(time.Duration(s.UptimeS)*time.Second))
 	t.Row("hits", fmt.Sprint(s.Hits))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
@@ -94,14 +94,14 @@ func yesNo(b bool) string {
 // verified is a report in JSON.
 type verified struct {
 	backup.VerifyReport
-	Sound      bool        `json:"sound"`
-	Created    client.Time `json:"created"`
-	Origin     string      `json:"origin"` // hexadecimal: JSON's numbers may not hold it
-	RetentionS int64       `json:"retention_s"`
+	Sound      bool     `json:"sound"`
+	Created    api.Time `json:"created"`
+	Origin     string   `json:"origin"` // hexadecimal: JSON's numbers may not hold it
+	RetentionS int64    `json:"retention_s"`
 }
 
 func newVerified(r backup.VerifyReport) verified {
 	r.Findings = slices.Grow(r.Findings, 1)      // a list in JSON, also an empty one
 	at, _ := time.Parse(time.RFC3339, r.Created) // the zero time if the manifest has none
-	return verified{r, r.Sound(), client.Time{Time: at}, fmt.Sprintf("%016x", r.Origin), int64(r.Retention / time.Second)}
+	return verified{r, r.Sound(), api.Time{Time: at}, fmt.Sprintf("%016x", r.Origin), int64(r.Retention / time.Second)}
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/replay"
@@ -125,7 +126,7 @@ func Ask[A any](w *World, r *Remote, ask func(ctx context.Context, c *client.Cli
 }
 
 // Incomplete says on stderr whose hits an answer may lack, where a table does not.
-func (r *Remote) Incomplete(w *World, fresh client.Freshness) {
+func (r *Remote) Incomplete(w *World, fresh api.Freshness) {
 	if r.JSON {
 		return
 	}
@@ -149,7 +150,7 @@ func WindowText(seconds int64) string {
 }
 
 // TimeText writes a time as RFC 3339, in UTC.
-func TimeText(t client.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+func TimeText(t api.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // KeyText writes a key, or any other text of a server, so that it cannot control the terminal. Table does so by itself.
 func KeyText(key string) string { return replay.Printable(key) }

@@ -12,6 +12,7 @@ import (
 
 	"charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 )
 
@@ -56,10 +57,10 @@ func plain(text string) string { return ansi.Strip(text) }
 
 // Source is where views come from: a *client.Client.
 type Source interface {
-	WatchOverview(ctx context.Context, q client.OverviewQuery, each func(client.Overview)) error
-	WatchKey(ctx context.Context, key string, window time.Duration, each func(client.KeyView)) error
-	WatchLimits(ctx context.Context, name string, window time.Duration, each func(client.LimitsView)) error
-	WatchNodes(ctx context.Context, each func(client.NodesView)) error
+	WatchOverview(ctx context.Context, q client.OverviewQuery, each func(api.OverviewAnswer)) error
+	WatchKey(ctx context.Context, key string, window time.Duration, each func(api.KeyAnswer)) error
+	WatchLimits(ctx context.Context, name string, window time.Duration, each func(api.LimitsView)) error
+	WatchNodes(ctx context.Context, each func(api.NodesView)) error
 }
 
 // place is what is looked at. A view belongs to the place that it was asked for.
@@ -90,13 +91,13 @@ const maxKeys = 100
 func watch(ctx context.Context, from Source, of place, to func(tea.Msg)) error {
 	switch of.screen {
 	case limitsScreen, limitScreen:
-		return from.WatchLimits(ctx, of.name, of.window, func(v client.LimitsView) { to(arrived{of, v}) })
+		return from.WatchLimits(ctx, of.name, of.window, func(v api.LimitsView) { to(arrived{of, v}) })
 	case nodesScreen:
-		return from.WatchNodes(ctx, func(v client.NodesView) { to(arrived{of, v}) })
+		return from.WatchNodes(ctx, func(v api.NodesView) { to(arrived{of, v}) })
 	case keyScreen:
-		return from.WatchKey(ctx, of.name, of.window, func(v client.KeyView) { to(arrived{of, v}) })
+		return from.WatchKey(ctx, of.name, of.window, func(v api.KeyAnswer) { to(arrived{of, v}) })
 	}
-	return from.WatchOverview(ctx, client.OverviewQuery{Window: of.window, N: maxKeys, Prefix: of.prefix}, func(v client.Overview) { to(arrived{of, v}) })
+	return from.WatchOverview(ctx, client.OverviewQuery{Window: of.window, N: maxKeys, Prefix: of.prefix}, func(v api.OverviewAnswer) { to(arrived{of, v}) })
 }
 
 // pauses between attempts.

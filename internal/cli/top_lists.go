@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -36,27 +36,27 @@ var (
 // sparkWidth is the width of the line of a row.
 const sparkWidth = 20
 
-var keyOrders = []order[client.OverviewKey]{
-	{1, func(a, b client.OverviewKey) int { return cmp.Compare(b.Estimate, a.Estimate) }},
-	{3, func(a, b client.OverviewKey) int {
+var keyOrders = []order[api.KeyView]{
+	{1, func(a, b api.KeyView) int { return cmp.Compare(b.Estimate, a.Estimate) }},
+	{3, func(a, b api.KeyView) int {
 		return cmp.Compare(growth(b.Bounds, b.Before), growth(a.Bounds, a.Before))
 	}},
-	{0, func(a, b client.OverviewKey) int { return cmp.Compare(a.Key, b.Key) }},
+	{0, func(a, b api.KeyView) int { return cmp.Compare(a.Key, b.Key) }},
 }
 
 // growth is by how many hits a key has more than before.
-func growth(now, before client.Bounds) float64 {
+func growth(now, before api.Bounds) float64 {
 	return float64(now.Estimate) - float64(before.Estimate)
 }
 
 // policy is a row of the limits, with its lines.
 type policy struct {
-	client.LimitPolicy
-	lines client.LimitLines
+	api.LimitPolicy
+	lines api.LimitLines
 }
 
 // not is what a policy denied, or would have in shadow mode.
-func (p policy) not() (client.Bounds, client.Line) {
+func (p policy) not() (api.Bounds, api.Line) {
 	if p.Mode == "shadow" {
 		return p.ShadowDenied, p.lines.ShadowDenied
 	}
@@ -82,14 +82,14 @@ var limitOrders = []order[policy]{
 	{0, func(a, b policy) int { return cmp.Compare(a.Name, b.Name) }},
 }
 
-var nodeOrders = []order[client.Node]{
-	{2, func(a, b client.Node) int { return cmp.Compare(b.LagS, a.LagS) }},
-	{0, func(a, b client.Node) int { return cmp.Compare(a.Node, b.Node) }},
-	{4, func(a, b client.Node) int { return cmp.Compare(skew(b), skew(a)) }},
-	{5, func(a, b client.Node) int { return cmp.Compare(b.Held, a.Held) }},
+var nodeOrders = []order[api.ClusterNode]{
+	{2, func(a, b api.ClusterNode) int { return cmp.Compare(b.LagS, a.LagS) }},
+	{0, func(a, b api.ClusterNode) int { return cmp.Compare(a.Node, b.Node) }},
+	{4, func(a, b api.ClusterNode) int { return cmp.Compare(skew(b), skew(a)) }},
+	{5, func(a, b api.ClusterNode) int { return cmp.Compare(b.Held, a.Held) }},
 }
 
-func skew(n client.Node) float64 {
+func skew(n api.ClusterNode) float64 {
 	if n.SkewS == nil {
 		return 0
 	}
@@ -119,9 +119,9 @@ func arranged[T any](m *model, all []T, by []order[T], name func(T) string) []T 
 	return list
 }
 
-func (m *model) keyRows(view client.Overview) []row {
+func (m *model) keyRows(view api.OverviewAnswer) []row {
 	var rows []row
-	for _, k := range arranged(m, view.Keys, keyOrders, func(k client.OverviewKey) string { return k.Key }) {
+	for _, k := range arranged(m, view.Keys, keyOrders, func(k api.KeyView) string { return k.Key }) {
 		changed := change(k.Bounds, k.Before)
 		rows = append(rows, row{k.Key, []string{
 			k.Key, rateText(float64(k.Estimate) / float64(max(1, view.WindowSeconds))), count(k.Bounds), changeStyle(changed).Render(changed),
@@ -131,7 +131,7 @@ func (m *model) keyRows(view client.Overview) []row {
 	return rows
 }
 
-func policies(view client.LimitsView) []policy {
+func policies(view api.LimitsView) []policy {
 	list := make([]policy, 0, len(view.Limits))
 	for i, p := range view.Limits {
 		if i < len(view.Lines) {
@@ -141,7 +141,7 @@ func policies(view client.LimitsView) []policy {
 	return list
 }
 
-func (m *model) limitRows(view client.LimitsView) []row {
+func (m *model) limitRows(view api.LimitsView) []row {
 	var rows []row
 	for _, p := range arranged(m, policies(view), limitOrders, func(p policy) string { return p.Name }) {
 		not, line := p.not()
@@ -161,7 +161,7 @@ func (m *model) limitRows(view client.LimitsView) []row {
 }
 
 // limitText is 5/1m, and the burst where it is another number.
-func limitText(p client.LimitPolicy) string {
+func limitText(p api.LimitPolicy) string {
 	if p.Calendar != "" {
 		return fmt.Sprintf("%d/%s", p.Limit, KeyText(p.Calendar))
 	}
@@ -173,7 +173,7 @@ func limitText(p client.LimitPolicy) string {
 }
 
 // fullestRows are the keys that have used most of a policy, as the server sorts them.
-func (m *model) fullestRows(view client.LimitsView) []row {
+func (m *model) fullestRows(view api.LimitsView) []row {
 	var rows []row
 	for _, k := range view.Keys {
 		share := fmt.Sprintf("%.0f%%", 100*k.Share)
@@ -188,9 +188,9 @@ func (m *model) fullestRows(view client.LimitsView) []row {
 	return rows
 }
 
-func (m *model) nodeRows(view client.NodesView) []row {
+func (m *model) nodeRows(view api.NodesView) []row {
 	var rows []row
-	for _, n := range arranged(m, view.Cluster.Nodes, nodeOrders, func(n client.Node) string { return n.Node }) {
+	for _, n := range arranged(m, view.Cluster.Nodes, nodeOrders, func(n api.ClusterNode) string { return n.Node }) {
 		state, lag, heard, clock := good.Render("in time"), seconds(n.LagS), seconds(max(0, view.Cluster.Now.Sub(n.Heard.Time).Seconds())), ""
 		switch {
 		case n.Left:
@@ -245,7 +245,7 @@ func rates(counts []uint64, step int64) []float64 {
 }
 
 // uppers are the upper bounds of a line as rates; nil: they are the values, or not known.
-func uppers(line client.Line) []float64 {
+func uppers(line api.Line) []float64 {
 	if line.Upper == nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"charm.land/bubbletea/v2"
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 )
 
 // screen is what fills the terminal.
@@ -290,14 +290,14 @@ func (m *model) matching(name string) bool {
 // rows are those of the list on the screen.
 func (m *model) rows() []row {
 	switch view := m.view.(type) {
-	case client.Overview:
+	case api.OverviewAnswer:
 		return m.keyRows(view)
-	case client.LimitsView:
+	case api.LimitsView:
 		if m.place.screen == limitScreen {
 			return m.fullestRows(view)
 		}
 		return m.limitRows(view)
-	case client.NodesView:
+	case api.NodesView:
 		return m.nodeRows(view)
 	}
 	return nil

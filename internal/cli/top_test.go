@@ -17,6 +17,7 @@ import (
 
 	"charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 )
 
@@ -25,17 +26,17 @@ var update = flag.Bool("update", false, "write testdata anew")
 // end is when all views of these tests end.
 var end = time.Unix(1_769_860_800, 0)
 
-func at(t time.Time) client.Time { return client.Time{Time: t} }
+func at(t time.Time) api.Time { return api.Time{Time: t} }
 
-func exact(n uint64) client.Bounds {
-	return client.Bounds{Lower: n, Estimate: n, Upper: &n, Exact: true}
+func exact(n uint64) api.Bounds {
+	return api.Bounds{Lower: n, Estimate: n, Upper: &n, Exact: true}
 }
 
-func near(lower, estimate, upper uint64) client.Bounds {
-	return client.Bounds{Lower: lower, Estimate: estimate, Upper: &upper}
+func near(lower, estimate, upper uint64) api.Bounds {
+	return api.Bounds{Lower: lower, Estimate: estimate, Upper: &upper}
 }
 
-func least(n uint64) client.Bounds { return client.Bounds{Lower: n, Estimate: n} }
+func least(n uint64) api.Bounds { return api.Bounds{Lower: n, Estimate: n} }
 
 // waves are counts of 75 parts around a mean.
 func waves(mean, phase float64) []uint64 {
@@ -46,12 +47,12 @@ func waves(mean, phase float64) []uint64 {
 	return counts
 }
 
-func lineOf(counts []uint64) client.Line {
-	return client.Line{From: at(end.Add(-300 * time.Second)), StepSeconds: 4, To: at(end), Estimate: counts}
+func lineOf(counts []uint64) api.Line {
+	return api.Line{From: at(end.Add(-300 * time.Second)), StepSeconds: 4, To: at(end), Estimate: counts}
 }
 
-func overview() client.Overview {
-	v := client.Overview{WindowSeconds: 300, At: at(end), All: &client.AllHits{PerSecond: exact(312).Per(1), Hits: exact(91204), Before: exact(88100), Keys: 1_234_567, Line: lineOf(waves(1200, 0))}}
+func overview() api.OverviewAnswer {
+	v := api.OverviewAnswer{WindowSeconds: 300, At: at(end), All: &api.AllHits{PerSecond: exact(312).Per(1), Hits: exact(91204), Before: exact(88100), Keys: 1_234_567, Line: lineOf(waves(1200, 0))}}
 	for i, name := range []string{"url:/", "user:\u202egnp.exe", "日本語のキー", "emoji:👩‍🚀\x1b[31m", "user:" + strings.Repeat("x", 100), "new", "less"} {
 		n := uint64(90000 >> i)
 		before := exact(n / 2)
@@ -61,16 +62,16 @@ func overview() client.Overview {
 		case "less":
 			before = near(n, n+9, n+40)
 		}
-		v.Keys = append(v.Keys, client.OverviewKey{Key: name, Bounds: near(n-4, n, n+5), Before: before, Line: waves(float64(n)/75, float64(i))})
+		v.Keys = append(v.Keys, api.KeyView{Key: name, Bounds: near(n-4, n, n+5), Before: before, Line: waves(float64(n)/75, float64(i))})
 	}
 	for i := range 30 {
-		v.Keys = append(v.Keys, client.OverviewKey{Key: fmt.Sprintf("visitor:%02d", i), Bounds: exact(uint64(40 - i)), Before: exact(40), Line: waves(1, 0)})
+		v.Keys = append(v.Keys, api.KeyView{Key: fmt.Sprintf("visitor:%02d", i), Bounds: exact(uint64(40 - i)), Before: exact(40), Line: waves(1, 0)})
 	}
 	return v
 }
 
-func keyView(name string) client.KeyView {
-	v := client.KeyView{Key: name, WindowSeconds: 300, At: at(end), Line: lineOf(waves(40, 1)), Before: waves(35, 0)}
+func keyView(name string) api.KeyAnswer {
+	v := api.KeyAnswer{Key: name, WindowSeconds: 300, At: at(end), Line: lineOf(waves(40, 1)), Before: waves(35, 0)}
 	for i, w := range []int64{60, 300, 3600, 86400, 604800} {
 		n := uint64(10 * w)
 		b := exact(n)
@@ -80,7 +81,7 @@ func keyView(name string) client.KeyView {
 		case 4:
 			b = least(n)
 		}
-		v.Counts = append(v.Counts, client.KeyWindow{WindowSeconds: w, Bounds: b, Before: exact(n - n/8)})
+		v.Counts = append(v.Counts, api.KeyWindow{WindowSeconds: w, Bounds: b, Before: exact(n - n/8)})
 	}
 	v.Line.Lower, v.Line.Upper = make([]uint64, 75), make([]*uint64, 75)
 	for i, n := range v.Line.Estimate {
@@ -93,40 +94,40 @@ func keyView(name string) client.KeyView {
 	return v
 }
 
-func limits() client.LimitsView {
-	v := client.LimitsView{Freshness: client.Freshness{AsOf: at(end), Late: []client.Late{{Node: "c", Since: at(end.Add(-9 * time.Second))}}}}
+func limits() api.LimitsView {
+	v := api.LimitsView{Freshness: api.Freshness{AsOf: at(end), Late: []api.Late{{Node: "c", Since: at(end.Add(-9 * time.Second))}}}}
 	v.WindowSeconds, v.At = 300, at(end)
-	for i, p := range []client.LimitPolicy{
+	for i, p := range []api.LimitPolicy{
 		{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 5, PerSeconds: 60, Burst: 5, Mode: "enforce", Algorithm: "window", Where: "shared", Allowed: exact(80), Denied: exact(111)},
 		{Name: "trial", Keys: "api:*", Limit: 50, PerSeconds: 10, Burst: 80, Mode: "shadow", Algorithm: "gcra", Where: "node", Allowed: exact(4432), ShadowDenied: exact(3418)},
 		{Name: "quiet", Keys: "x:*", Limit: 1, PerSeconds: 1, Burst: 1, Mode: "enforce", Algorithm: "window", Where: "shared"},
 	} {
 		v.Limits = append(v.Limits, p)
 		zero := lineOf(make([]uint64, 75))
-		lines := client.LimitLines{Name: p.Name, Allowed: lineOf(waves(20, 0)), Denied: lineOf(waves(30, float64(i))), ShadowDenied: zero}
+		lines := api.LimitLines{Name: p.Name, Allowed: lineOf(waves(20, 0)), Denied: lineOf(waves(30, float64(i))), ShadowDenied: zero}
 		if p.Mode == "shadow" {
 			lines.Denied, lines.ShadowDenied = zero, lines.Denied
 		}
 		v.Lines = append(v.Lines, lines)
 	}
-	v.Keys = []client.LimitKey{
+	v.Keys = []api.LimitKey{
 		{Key: "login:admin", Used: 5, Burst: 5, Share: 1, ResetSeconds: 59.21}, {Key: "login:ada", Used: 1, Burst: 5, Remaining: 4, Share: .2, ResetSeconds: .5},
 	}
 	return v
 }
 
-func nodes() client.NodesView {
+func nodes() api.NodesView {
 	skew, wrong := -0.0123, 0.0004
-	c := client.Cluster{Mode: "cluster", Cluster: "shop", Node: "a", Now: at(end), Nodes: []client.Node{
+	c := api.ClusterAnswer{Mode: "cluster", Cluster: "shop", Node: "a", Now: at(end), Nodes: []api.ClusterNode{
 		{Node: "a", Self: true, AsOf: at(end), Heard: at(end), Held: 341},
 		{Node: "b", AsOf: at(end.Add(-120 * time.Millisecond)), LagS: .12, Heard: at(end.Add(-100 * time.Millisecond)), Held: 342, SkewS: &skew, SkewErrorS: &wrong},
 		{Node: "c", AsOf: at(end.Add(-9 * time.Second)), LagS: 9, Heard: at(end.Add(-9 * time.Second)), Held: 341, Late: true, Why: "silent"},
 		{Node: "d", Left: true, AsOf: at(end.Add(-time.Hour)), Heard: at(end.Add(-time.Hour))},
 	}}
-	c.Alarms = []client.Alarm{{Code: "node_late", Message: "node c is silent"}, {Code: "disk", Message: "full"}}
-	return client.NodesView{Cluster: c, Stats: client.Stats{
+	c.Alarms = []api.Alarm{{Code: "node_late", Message: "node c is silent"}, {Code: "disk", Message: "full"}}
+	return api.NodesView{Cluster: c, Stats: api.StatsAnswer{
 		Version: "v1", UptimeS: 3700, Hits: 12345, Late: 3, Keys: 17, MemoryBytes: 5 << 20, MemoryBudget: 1 << 30, LimitStates: 9, LimitBytes: 4096,
-		Journal: &client.Journal{Flushes: 8123, FlushSeconds: .0021},
+		Journal: &api.JournalStats{Flushes: 8123, FlushSeconds: .0021},
 	}}
 }
 
@@ -380,19 +381,19 @@ func (s server) once(ctx context.Context, give func()) error {
 	return ctx.Err()
 }
 
-func (s server) WatchOverview(ctx context.Context, _ client.OverviewQuery, each func(client.Overview)) error {
+func (s server) WatchOverview(ctx context.Context, _ client.OverviewQuery, each func(api.OverviewAnswer)) error {
 	return s.once(ctx, func() { each(overview()) })
 }
 
-func (s server) WatchKey(ctx context.Context, key string, _ time.Duration, each func(client.KeyView)) error {
+func (s server) WatchKey(ctx context.Context, key string, _ time.Duration, each func(api.KeyAnswer)) error {
 	return s.once(ctx, func() { each(keyView(key)) })
 }
 
-func (s server) WatchLimits(ctx context.Context, _ string, _ time.Duration, each func(client.LimitsView)) error {
+func (s server) WatchLimits(ctx context.Context, _ string, _ time.Duration, each func(api.LimitsView)) error {
 	return s.once(ctx, func() { each(limits()) })
 }
 
-func (s server) WatchNodes(ctx context.Context, each func(client.NodesView)) error {
+func (s server) WatchNodes(ctx context.Context, each func(api.NodesView)) error {
 	return s.once(ctx, func() { each(nodes()) })
 }
 

@@ -11,7 +11,7 @@ import (
 	"charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 )
 
 // Styles are of the sixteen colours that a terminal has by its own theme, so that they can be read on any ground.
@@ -66,7 +66,7 @@ func rateText(n float64) string {
 }
 
 // count is a number with what is known of it: ≈ is near, ≥ is at least.
-func count(b client.Bounds) string {
+func count(b api.Bounds) string {
 	switch {
 	case b.Exact:
 		return amount(float64(b.Estimate))
@@ -77,7 +77,7 @@ func count(b client.Bounds) string {
 }
 
 // change is how a count differs from the one before; ≈ says that its sign is in doubt.
-func change(now, before client.Bounds) string {
+func change(now, before api.Bounds) string {
 	switch {
 	case now.Upper == nil || before.Upper == nil:
 		return ""
@@ -150,7 +150,7 @@ type Part struct {
 	Key   string
 	End   time.Time
 	Step  time.Duration
-	Count client.Bounds
+	Count api.Bounds
 }
 
 // Parts gives the parts of keys as they end, from the newest on, until ctx ends or a server refuses. A part is a
@@ -181,7 +181,7 @@ func Parts(ctx context.Context, from Source, keys []string, window time.Duration
 				}
 			case arrived:
 				seen = true
-				if view, ok := msg.view.(client.KeyView); ok {
+				if view, ok := msg.view.(api.KeyAnswer); ok {
 					newest[view.Key] = ended(view, newest[view.Key], each)
 				}
 			}
@@ -190,7 +190,7 @@ func Parts(ctx context.Context, from Source, keys []string, window time.Duration
 }
 
 // ended gives the parts of a view that ended after one second, or the last, and returns when the last ended.
-func ended(view client.KeyView, after int64, each func(Part)) int64 {
+func ended(view api.KeyAnswer, after int64, each func(Part)) int64 {
 	line := view.Line
 	for i := range line.Estimate {
 		end := line.From.Unix() + int64(i+1)*line.StepSeconds
@@ -201,9 +201,9 @@ func ended(view client.KeyView, after int64, each func(Part)) int64 {
 			continue
 		}
 		estimate := line.Estimate[i]
-		b := client.Bounds{Lower: estimate, Estimate: estimate, Upper: &estimate, Exact: true}
+		b := api.Bounds{Lower: estimate, Estimate: estimate, Upper: &estimate, Exact: true}
 		if line.Lower != nil && line.Upper != nil {
-			b = client.Bounds{Lower: line.Lower[i], Estimate: estimate, Upper: line.Upper[i], Exact: line.Upper[i] != nil && line.Lower[i] == *line.Upper[i]}
+			b = api.Bounds{Lower: line.Lower[i], Estimate: estimate, Upper: line.Upper[i], Exact: line.Upper[i] != nil && line.Lower[i] == *line.Upper[i]}
 		}
 		each(Part{Key: view.Key, End: time.Unix(end, 0), Step: time.Duration(line.StepSeconds) * time.Second, Count: b})
 		after = end

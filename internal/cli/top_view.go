@@ -7,7 +7,7 @@ import (
 
 	"charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
-	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -71,15 +71,15 @@ func (m *model) head() string {
 
 // at is the time of what is shown.
 func (m *model) at() string {
-	var at client.Time
+	var at api.Time
 	switch v := m.view.(type) {
-	case client.Overview:
+	case api.OverviewAnswer:
 		at = v.At
-	case client.KeyView:
+	case api.KeyAnswer:
 		at = v.At
-	case client.LimitsView:
+	case api.LimitsView:
 		at = v.At
-	case client.NodesView:
+	case api.NodesView:
 		at = v.Cluster.Now
 	default:
 		return ""
@@ -91,7 +91,7 @@ func (m *model) at() string {
 func (m *model) facts() string {
 	last := units.FormatDuration(m.place.window)
 	switch v := m.view.(type) {
-	case client.Overview:
+	case api.OverviewAnswer:
 		if v.All == nil {
 			return faint.Render(" the keys that this identity may read, in " + last)
 		}
@@ -100,14 +100,14 @@ func (m *model) facts() string {
 			text += " " + changeStyle(changed).Render(changed)
 		}
 		return text + fmt.Sprintf("   %s keys", strong.Render(amount(float64(v.All.Keys))))
-	case client.KeyView:
+	case api.KeyAnswer:
 		return " " + strong.Render(KeyText(v.Key))
-	case client.LimitsView:
+	case api.LimitsView:
 		if m.place.screen == limitScreen {
 			return m.limitFacts(v)
 		}
 		return fmt.Sprintf(" %s, decisions in %s", strong.Render(policiesText(len(v.Limits)+v.More)), last)
-	case client.NodesView:
+	case api.NodesView:
 		s := v.Stats
 		return fmt.Sprintf(" %s   memory %s of %s   %s keys   up %s", strong.Render(modeText(v.Cluster)),
 			units.FormatSize(s.MemoryBytes), units.FormatSize(s.MemoryBudget), amount(float64(s.Keys)), units.FormatDuration(time.Duration(s.UptimeS)*time.Second))
@@ -122,7 +122,7 @@ func policiesText(n int) string {
 	return fmt.Sprintf("%d policies", n)
 }
 
-func modeText(c client.Cluster) string {
+func modeText(c api.ClusterAnswer) string {
 	switch c.Mode {
 	case "cluster":
 		return fmt.Sprintf("%d nodes of cluster %s", len(c.Nodes), KeyText(c.Cluster))
@@ -135,20 +135,20 @@ func modeText(c client.Cluster) string {
 // body is what is between the facts and the foot.
 func (m *model) body() []string {
 	switch v := m.view.(type) {
-	case client.Overview:
+	case api.OverviewAnswer:
 		var lines []string
 		if v.All != nil && m.chartHeight() > 0 {
 			lines = chart(rates(v.All.Line.Estimate, v.All.Line.StepSeconds), uppers(v.All.Line), m.width, m.chartHeight(), accent)
 		}
 		return append(lines, m.list("no key was hit in this window")...)
-	case client.KeyView:
+	case api.KeyAnswer:
 		return m.keyLines(v)
-	case client.LimitsView:
+	case api.LimitsView:
 		if m.place.screen == limitScreen {
 			return append(m.limitLines(v), m.list("no key has used anything of this limit")...)
 		}
 		return m.list("there are no policies: weir serve --policy FILE sets them")
-	case client.NodesView:
+	case api.NodesView:
 		return append(m.list("this server counts alone"), serverLines(v)...)
 	}
 	return nil
@@ -229,7 +229,7 @@ func (m *model) list(empty string) []string {
 }
 
 // serverLines are the figures of the server that is asked, as far as there is room.
-func serverLines(v client.NodesView) []string {
+func serverLines(v api.NodesView) []string {
 	s := v.Stats
 	lines := []string{
 		"", fmt.Sprintf(" hits       %d, %d of them late; %d too late, %d too far ahead", s.Hits, s.Late, s.TooLate, s.TooFarAhead),
@@ -243,7 +243,7 @@ func serverLines(v client.NodesView) []string {
 }
 
 // keyLines is one key: counts of windows, and its line.
-func (m *model) keyLines(v client.KeyView) []string {
+func (m *model) keyLines(v api.KeyAnswer) []string {
 	lines := []string{faint.Render(" " + padLeft("LAST", 6) + padLeft("HITS", 12) + padLeft("HITS/S", 12) + padLeft("CHANGE", 10) + "   BETWEEN")}
 	for _, c := range v.Counts {
 		between := "exact"
@@ -264,7 +264,7 @@ func (m *model) keyLines(v client.KeyView) []string {
 }
 
 // axis is the times below a chart.
-func (m *model) axis(line client.Line) string {
+func (m *model) axis(line api.Line) string {
 	layout := time.TimeOnly
 	if line.To.Sub(line.From.Time) > 24*time.Hour {
 		layout = "Jan 2 15:04"
@@ -274,7 +274,7 @@ func (m *model) axis(line client.Line) string {
 }
 
 // policyHere is the policy that is looked at.
-func (m *model) policyHere(v client.LimitsView) (policy, bool) {
+func (m *model) policyHere(v api.LimitsView) (policy, bool) {
 	for _, p := range policies(v) {
 		if p.Name == m.place.name {
 			return p, true
@@ -284,7 +284,7 @@ func (m *model) policyHere(v client.LimitsView) (policy, bool) {
 }
 
 // limitFacts is one policy and its decisions.
-func (m *model) limitFacts(v client.LimitsView) string {
+func (m *model) limitFacts(v api.LimitsView) string {
 	text := " " + strong.Render(KeyText(m.place.name))
 	p, ok := m.policyHere(v)
 	if !ok {
@@ -299,7 +299,7 @@ func (m *model) limitFacts(v client.LimitsView) string {
 }
 
 // limitLines is what one policy is, and its decisions over time: those it allowed, and those it did not.
-func (m *model) limitLines(v client.LimitsView) []string {
+func (m *model) limitLines(v api.LimitsView) []string {
 	p, ok := m.policyHere(v)
 	if !ok {
 		return nil
@@ -331,16 +331,16 @@ func (m *model) notice() string {
 	if m.trouble != nil {
 		return bad.Render(" " + KeyText(m.trouble.Error()))
 	}
-	var late []client.Late
-	var alarms []client.Alarm
+	var late []api.Late
+	var alarms []api.Alarm
 	switch v := m.view.(type) {
-	case client.Overview:
+	case api.OverviewAnswer:
 		late, alarms = v.Late, v.Alarms
-	case client.KeyView:
+	case api.KeyAnswer:
 		late = v.Late
-	case client.LimitsView:
+	case api.LimitsView:
 		late = v.Freshness.Late
-	case client.NodesView:
+	case api.NodesView:
 		late, alarms = v.Cluster.Late, v.Cluster.Alarms
 	}
 	switch {

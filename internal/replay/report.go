@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
@@ -11,7 +12,7 @@ import (
 )
 
 // A Time is a point in time that JSON carries as Unix seconds, as in the answers of a server.
-type Time = client.Time
+type Time = api.Time
 
 // A Report is what was found in the files. Totals, busiest windows, rates and
 // counts are exact; the top keys carry their bounds.

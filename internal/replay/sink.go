@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/engine"
 )
@@ -147,7 +148,7 @@ type sender struct {
 // newSender returns a sender for a pool of so many chunks. Only regular files are cut at the same places each time.
 func newSender(o *Options, pool int) *sender {
 	size, err := TotalSize(o.Files)
-	return &sender{client: o.To, once: !o.Again && !o.Follow && err == nil && size > 0, receipt: client.Receipt{Reasons: []client.Rejection{}}, chunks: make(chan *chunk, pool)}
+	return &sender{client: o.To, once: !o.Again && !o.Follow && err == nil && size > 0, receipt: client.Receipt{Reasons: []api.RejectedLine{}}, chunks: make(chan *chunk, pool)}
 }
 
 // run takes chunks in the order of the log, waits until each is parsed, sends

@@ -37,8 +37,8 @@ import (
 
 // Budget reserves and settles. A *client.Client is one.
 type Budget interface {
-	Reserve(ctx context.Context, r client.Reservation, checks ...client.Check) (client.Reserved, error)
-	SettleCosts(ctx context.Context, id string, used map[string]uint64, debt bool) (client.Settled, error)
+	Reserve(ctx context.Context, r client.Reservation, checks ...client.Check) (api.ReserveAnswer, error)
+	SettleCosts(ctx context.Context, id string, used map[string]uint64, debt bool) (api.SettleAnswer, error)
 }
 
 // Price is what tokens of a model cost, in US dollars per million tokens.
@@ -194,7 +194,7 @@ func isNever(err error) bool {
 	return errors.As(err, &refused) && refused.Code == api.CodeInvalidCount && refused.Field == "n"
 }
 
-func deniedBy(made client.Reserved) string {
+func deniedBy(made api.ReserveAnswer) string {
 	for _, l := range made.Limits {
 		if !l.Allowed {
 			return " (" + l.Name + ": " + strconv.FormatUint(l.Remaining, 10) + " of " + strconv.FormatUint(l.Limit, 10) + " left)"

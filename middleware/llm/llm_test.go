@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/testprogram"
 	"github.com/weir-counter/weir/middleware/llm"
@@ -311,12 +312,12 @@ func TestAbortedStreams(t *testing.T) {
 
 type away struct{}
 
-func (away) Reserve(context.Context, client.Reservation, ...client.Check) (client.Reserved, error) {
-	return client.Reserved{}, errors.New("connection refused")
+func (away) Reserve(context.Context, client.Reservation, ...client.Check) (api.ReserveAnswer, error) {
+	return api.ReserveAnswer{}, errors.New("connection refused")
 }
 
-func (away) SettleCosts(context.Context, string, map[string]uint64, bool) (client.Settled, error) {
-	return client.Settled{}, errors.New("connection refused")
+func (away) SettleCosts(context.Context, string, map[string]uint64, bool) (api.SettleAnswer, error) {
+	return api.SettleAnswer{}, errors.New("connection refused")
 }
 
 func TestBudgetUnreachable(t *testing.T) {

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/middleware"
@@ -139,7 +140,7 @@ func judge(err error, d *middleware.Decision) (outcome, error) {
 }
 
 // fill writes the server's answer into d.
-func fill(d *middleware.Decision, answer *client.Decision) {
+func fill(d *middleware.Decision, answer *api.AllowAnswer) {
 	d.Allowed = answer.Allowed
 	for i := range answer.Limits {
 		l := &answer.Limits[i]
