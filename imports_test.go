@@ -46,7 +46,7 @@ var layers = []layer{
 	{"calendar", []string{"internal/history/calendar"}, "", "klauspost/compress"},
 	{"history", []string{"internal/history", "internal/history/store/..."}, "base window engine api journal", "modernc.org/sqlite jackc/pgx go-sql-driver/mysql pressly/goose"},
 	{"client", []string{"client", "clients"}, "base api", "klauspost/compress"},
-	{"replay", []string{"internal/replay/..."}, "base window engine settings policy client", "klauspost/compress"},
+	{"replay", []string{"internal/replay/..."}, "base window engine settings api policy client", "klauspost/compress"},
 	{"middleware", []string{"middleware/..."}, "base window engine library api policy client", ""},
 	{"web", []string{"web"}, "", ""},
 	{"service", []string{"internal/service/..."}, "base window engine library settings api policy auth calendar", "cespare/xxhash"},
@@ -57,7 +57,7 @@ var layers = []layer{
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "engine settings api service listener", ""},
 	{"node", []string{"node/..."}, "base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
-	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term charm.land/ charmbracelet/x/ansi go.yaml.in/yaml"},
+	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term charm.land/ charmbracelet/x/ansi go.yaml.in/yaml"},
 	{"image", []string{"deploy/image"}, "", ""},
 }
 
