@@ -46,7 +46,7 @@ func printCluster(t *cli.Table, c api.ClusterAnswer) {
 		printAlarms(t, c.Alarms)
 		return
 	}
-	t.Row("as of", fmt.Sprintf("%s, %s ago", cli.TimeText(c.AsOf), ago(c.Now.Sub(c.AsOf.Time).Seconds())))
+	t.Row("as of", fmt.Sprintf("%s, %s ago", cli.TimeText(c.AsOf), cli.SecondsText(c.Now.Sub(c.AsOf.Time).Seconds())))
 	t.Row("leader", cmp.Or(c.Leader, "none"))
 	t.Row("snapshots by", cmp.Or(c.SnapshotsBy, "none"))
 	if j := c.Journal; j != nil {
@@ -69,10 +69,10 @@ func printCluster(t *cli.Table, c api.ClusterAnswer) {
 		rtt, waiting := "-", "-"
 		for _, r := range c.Routes {
 			if r.Node == n.Node {
-				rtt, waiting = ago(r.RTTS), units.FormatSize(int64(r.PendingBytes))
+				rtt, waiting = cli.SecondsText(r.RTTS), units.FormatSize(int64(r.PendingBytes))
 			}
 		}
-		t.Row(n.Node, stateOf(n, c.Now.Time), ago(n.LagS), ago(c.Now.Sub(n.Heard.Time).Seconds())+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Held), fmt.Sprint(n.Epoch), n.Origin)
+		t.Row(n.Node, stateOf(n, c.Now.Time), cli.SecondsText(n.LagS), cli.SecondsText(max(0, c.Now.Sub(n.Heard.Time).Seconds()))+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Held), fmt.Sprint(n.Epoch), n.Origin)
 	}
 }
 
@@ -85,7 +85,7 @@ func stateOf(n api.ClusterNode, now time.Time) string {
 	case n.Left:
 		return "left"
 	case n.Late && n.Why == "silent":
-		return "NOT REACHABLE for " + ago(now.Sub(n.Heard.Time).Seconds()) + ", hits since " + cli.TimeText(n.AsOf) + " may be missing"
+		return "NOT REACHABLE for " + cli.SecondsText(now.Sub(n.Heard.Time).Seconds()) + ", hits since " + cli.TimeText(n.AsOf) + " may be missing"
 	case n.Late:
 		return "LATE (" + n.Why + ") since " + cli.TimeText(n.AsOf)
 	}
@@ -98,23 +98,11 @@ func clockText(n api.ClusterNode) string {
 	case n.SkewS == nil || n.SkewErrorS == nil:
 		return "-"
 	case math.Abs(*n.SkewS) <= *n.SkewErrorS:
-		return "±" + ago(*n.SkewErrorS)
+		return "±" + cli.SecondsText(*n.SkewErrorS)
 	case *n.SkewS < 0:
-		return ago(-*n.SkewS) + " behind"
+		return cli.SecondsText(-*n.SkewS) + " behind"
 	}
-	return ago(*n.SkewS) + " ahead"
-}
-
-// ago writes seconds as a person reads them, to three digits or so.
-func ago(seconds float64) string {
-	d := max(0, time.Duration(seconds*float64(time.Second)))
-	switch {
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < 10*time.Second:
-		return d.Round(time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
+	return cli.SecondsText(*n.SkewS) + " ahead"
 }
 
 func newClusterRemove(w *cli.World) *cobra.Command {

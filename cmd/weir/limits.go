@@ -70,7 +70,7 @@ func printLimits(t *cli.Table, limits api.LimitsAnswer) {
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+globalText(p.Global)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor())+sourceText(p.Version), p.Allowed.String(), denied)
+		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+globalText(p.Global)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor())+sourceText(p.Version), p.Allowed.String(), denied)
 	}
 	for _, l := range limits.AtOnce {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits"+sourceText(l.Version), fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
@@ -149,21 +149,6 @@ func sourceText(version uint64) string {
 		return ""
 	}
 	return fmt.Sprintf(", by API (version %d)", version)
-}
-
-// limitText is 5/1m, with the burst and the algorithm when they are not the usual ones, or 1000/month, UTC.
-func limitText(n uint64, per time.Duration, burst uint64, algorithm, calendar string) string {
-	if calendar != "" {
-		return fmt.Sprintf("%d/%s", n, calendar)
-	}
-	text := fmt.Sprintf("%d/%s", n, units.FormatDuration(per))
-	if burst != n {
-		text += fmt.Sprintf(" burst %d", burst)
-	}
-	if algorithm != "window" {
-		text += " " + algorithm
-	}
-	return text
 }
 
 // atOnceText is 20 at once, ttl 30s.

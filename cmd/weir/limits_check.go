@@ -113,7 +113,7 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		if p.Last {
 			note += "last"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+globalText(p.Global)+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
+		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+globalText(p.Global)+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
 	}
 	for _, l := range set.Concurrencies() {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, l.TTL), "permits")
@@ -131,7 +131,7 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 			t.Row(key, l.Name, l.Key, atOnceText(l.Most, l.TTL), "permits")
 		}
 		for _, m := range matches {
-			t.Row(key, m.Policy.Name, m.Key, limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
+			t.Row(key, m.Policy.Name, m.Key, cli.LimitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
 		}
 		if len(matches)+len(atOnce) > 0 {
 			continue

@@ -227,7 +227,7 @@ func (f *rlsFiles) list(w *cli.World, r *cli.Remote) error {
 		for i, l := range c.Limits() {
 			rate := "unlimited"
 			if !l.Unlimited {
-				rate = limitText(uint64(l.Requests), l.Period(), uint64(l.Requests), limit.Window.String(), "")
+				rate = cli.LimitText(uint64(l.Requests), l.Period(), uint64(l.Requests), limit.Window.String(), "")
 			}
 			t.Row(l.Name, keysText(list[i].Keys, list[i].By), rate, list[i].Mode, notes(l))
 		}

@@ -227,10 +227,10 @@ func printWhy(t *cli.Table, d api.DenialAnswer) {
 }
 
 func printDenialLimit(t *cli.Table, d api.DenialAnswer, l api.DenialLimit) {
-	t.Row(fmt.Sprintf("limit %s: %s, %s", l.Name, limitText(l.Limit, l.Per(), l.Burst, l.Algorithm, l.Calendar), l.Where))
+	t.Row(fmt.Sprintf("limit %s: %s, %s", l.Name, cli.LimitText(l.Limit, l.Per(), l.Burst, l.Algorithm, l.Calendar), l.Where))
 	t.Row("  " + ruleText(l))
 	if w := l.Whole; w != nil {
-		t.Row(fmt.Sprintf("  in region %s, of %s over regions%s", l.Region, limitText(w.Limit, w.Per(), w.Burst, l.Algorithm, l.Calendar), partsText(l.Regions)))
+		t.Row(fmt.Sprintf("  in region %s, of %s over regions%s", l.Region, cli.LimitText(w.Limit, w.Per(), w.Burst, l.Algorithm, l.Calendar), partsText(l.Regions)))
 	}
 	if l.Asked != l.Key {
 		t.Row("  asked for " + l.Asked + ", counted as " + l.Key)
@@ -268,7 +268,7 @@ func printDenialLimit(t *cli.Table, d api.DenialAnswer, l api.DenialLimit) {
 	if l.Enough == nil {
 		return
 	}
-	t.Row("  enough would have been " + limitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm, l.Calendar))
+	t.Row("  enough would have been " + cli.LimitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm, l.Calendar))
 }
 
 // ruleText is the policy that a limit is of.

@@ -46,9 +46,9 @@ func printRegions(t *cli.Table, a api.RegionsAnswer) {
 	for _, r := range a.Regions {
 		asOf, lag, heard := "-", "-", "-"
 		if r.Epoch > 0 {
-			asOf, lag, heard = cli.TimeText(r.AsOf), ago(r.LagS), ago(r.HeardS)+" ago"
+			asOf, lag, heard = cli.TimeText(r.AsOf), cli.SecondsText(r.LagS), cli.SecondsText(r.HeardS)+" ago"
 			if r.Late {
-				lag = ago(r.LagS + r.HeardS)
+				lag = cli.SecondsText(r.LagS + r.HeardS)
 			}
 		}
 		audit := "right"
@@ -86,7 +86,7 @@ func printLinks(t *cli.Table, links []api.RegionLink) {
 		case !l.Up:
 			state = "not of this node"
 		}
-		t.Row(l.Region, l.URL, state, ago(l.ForS), units.FormatSize(int64(l.Bytes)), units.FormatSize(int64(l.PerS))+"/s", fmt.Sprint(l.Retries))
+		t.Row(l.Region, l.URL, state, cli.SecondsText(l.ForS), units.FormatSize(int64(l.Bytes)), units.FormatSize(int64(l.PerS))+"/s", fmt.Sprint(l.Retries))
 	}
 }
 
@@ -102,7 +102,7 @@ func regionState(r api.Region) string {
 	case r.Epoch == 0:
 		return "LATE: nothing came yet"
 	case r.Late && r.HeardS > r.EveryS+silentAfterS:
-		return "NOT REACHABLE for " + ago(r.HeardS) + ", hits since " + cli.TimeText(r.AsOf) + " may be missing"
+		return "NOT REACHABLE for " + cli.SecondsText(r.HeardS) + ", hits since " + cli.TimeText(r.AsOf) + " may be missing"
 	case r.Late:
 		return "LATE, hits since " + cli.TimeText(r.AsOf) + " may be missing"
 	case len(r.Nodes) > 0:

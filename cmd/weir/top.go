@@ -21,9 +21,10 @@ func newTop(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the busiest keys, limits and nodes, live; or list keys once",
-		Long: `Show live, on a terminal, the keys with the most hits in a window, the limits by denials
-and the nodes by their lag. Tab switches the list, 1 to 9 choose a window, Enter shows
-details of a row, s sorts, / filters, p freezes, ? lists all keys, q quits.
+		Long: `Show live, on a terminal, the keys with the most hits in a window, the limits with the most
+denials, and the nodes. Tab switches the list, 1 to 9 choose a window, / sets a prefix of
+keys, p freezes, q quits. 'weir watch' and 'weir series' show one key, 'weir limits keys'
+shows the keys of one limit.
 
 Without a terminal, and with --once, --json, -n, --at, --align, --fresh or --scope, list
 the keys once, as a table.
@@ -39,7 +40,7 @@ from history: from the one that contains --from to the one that contains --to (d
 			}
 			asked := func(flag string) bool { return from[flag] != "" }
 			if w.Screen && !once && !r.JSON && !slices.ContainsFunc([]string{"top", "at", "align", "fresh", "scope"}, asked) {
-				return cli.Run(cmd.Context(), cli.Options{
+				return cli.Top(cmd.Context(), cli.TopOptions{
 					Source: c, Server: r.Server(), Window: q.Window, Prefix: q.Prefix, In: w.Stdin, Out: w.Stdout, Environ: w.Environ,
 				})
 			}
@@ -105,7 +106,7 @@ func newWatch(w *cli.World) *cobra.Command {
 		Use:   "watch KEY...",
 		Short: "Print the hits of keys as they come",
 		Long: fmt.Sprintf(`Print a line per key and second (or per interval of a wide --window), of up to %d keys: its
-end, the hits in it and the key. 'weir top' draws them: choose a key and press Enter.`, cli.MaxWatched),
+end, the hits in it and the key.`, cli.MaxWatched),
 		Example:           "  weir watch url:/home user:42\n  weir watch '*' | tee hits.log",
 		Args:              cli.Args("KEY..."),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, cli.MaxWatched),

@@ -173,6 +173,33 @@ func WaitText(seconds float64) string {
 	return units.FormatDuration(d)
 }
 
+// SecondsText is a time that passed, to three digits or so.
+func SecondsText(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d.Abs() < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d.Abs() < 10*time.Second:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// LimitText is 5/1m, with the burst and the algorithm if they are not the usual ones, or 1000/month, UTC.
+func LimitText(n uint64, per time.Duration, burst uint64, algorithm, calendar string) string {
+	if calendar != "" {
+		return fmt.Sprintf("%d/%s", n, calendar)
+	}
+	text := fmt.Sprintf("%d/%s", n, units.FormatDuration(per))
+	if burst != n {
+		text += fmt.Sprintf(" burst %d", burst)
+	}
+	if algorithm != "window" {
+		text += " " + algorithm
+	}
+	return text
+}
+
 // World is what a command sees of the outside.
 type World struct {
 	Stdin          io.Reader

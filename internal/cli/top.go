@@ -5,26 +5,21 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
 	"charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 )
 
-// This part draws what a server counts on a terminal: `weir top`, a full screen of keys, limits and nodes. Parts
-// are the same views as lines of text, for `weir watch`.
+// This part draws the live lists of `weir top`: keys, limits and nodes on a full screen.
 //
-// Its invariants: it asks for one view at a time (weir watch: one for each key), as the pages of the dashboard do, and
-// so costs a server no more than one page; a name never moves the cursor, whatever is in it; it fits 80 columns by
-// 24 lines, and any more. Neighbours: package client streams the views.
+// Invariants: it follows one view at a time, as a page of the dashboard does, and costs a server as much; no text of a
+// server controls the terminal; the screen fits any terminal from 40 columns and 8 lines.
 
-// Options are what `weir top` begins with.
-type Options struct {
+// TopOptions are what `weir top` begins with.
+type TopOptions struct {
 	Source  Source
 	Server  string // its address, as it is shown
 	Window  time.Duration
@@ -34,133 +29,221 @@ type Options struct {
 	Environ []string
 }
 
-// Run draws until the reader leaves, or ctx ends. An error says why there was never anything to see.
-func Run(ctx context.Context, o Options) error {
-	m := &model{server: o.Server, zone: time.Local, place: place{window: o.Window, prefix: o.Prefix}}
-	m.filter[keysScreen] = o.Prefix
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// Top draws until the reader leaves, or ctx ends. Its error says why no view ever came.
+func Top(ctx context.Context, o TopOptions) error {
+	m := &screen{server: o.Server, zone: time.Local, question: question{window: o.Window, prefix: o.Prefix}}
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ))
-	f := &follower{ctx: ctx, from: o.Source, to: p.Send}
-	m.turn = f.turn
-	defer f.close()
-	defer cancel()
+	var running sync.WaitGroup
+	end := func() {}
+	m.ask = func(q question) {
+		end()
+		var asking context.Context
+		asking, end = context.WithCancel(ctx)
+		running.Go(func() {
+			follow(asking, func(arrived func()) error {
+				return q.stream(asking, o.Source, func(view any) {
+					arrived()
+					p.Send(arrival{q, view})
+				})
+			}, func(err error) { p.Send(loss{q, err}) })
+		})
+	}
 	_, err := p.Run()
+	end()
+	running.Wait()
 	if errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		err = nil
 	}
 	return cmp.Or(err, m.fatal)
 }
 
-// plain is a text without its styles.
-func plain(text string) string { return ansi.Strip(text) }
+// tab is a list of the screen.
+type tab int
 
-// Source is where views come from: a *client.Client.
-type Source interface {
-	WatchOverview(ctx context.Context, q client.OverviewQuery, each func(api.OverviewAnswer)) error
-	WatchKey(ctx context.Context, key string, window time.Duration, each func(api.KeyAnswer)) error
-	WatchLimits(ctx context.Context, name string, window time.Duration, each func(api.LimitsView)) error
-	WatchNodes(ctx context.Context, each func(api.NodesView)) error
-}
+const (
+	keysTab tab = iota
+	limitsTab
+	nodesTab
+)
 
-// place is what is looked at. A view belongs to the place that it was asked for.
-type place struct {
-	screen screen
-	name   string // of the key or limit
+var tabTitles = []string{"Keys", "Limits", "Nodes"}
+
+// windows are the windows of the keys 1 to 9.
+var windows = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}
+
+const (
+	listed    = 100 // keys in a view
+	maxPrefix = 512 // bytes
+)
+
+// question is what a view answers.
+type question struct {
+	tab    tab
 	window time.Duration
 	prefix string // of keys
 }
 
+// stream gives the views of the question until ctx or the stream ends.
+func (q question) stream(ctx context.Context, from Source, each func(any)) error {
+	switch q.tab {
+	case limitsTab:
+		return from.WatchLimits(ctx, "", q.window, func(v api.LimitsView) { each(v) })
+	case nodesTab:
+		return from.WatchNodes(ctx, func(v api.NodesView) { each(v) })
+	}
+	return from.WatchOverview(ctx, client.OverviewQuery{Window: q.window, N: listed, Prefix: q.prefix}, func(v api.OverviewAnswer) { each(v) })
+}
+
 type (
-	// arrived is a view of a place.
-	arrived struct {
-		of   place
+	// arrival is a view that answers a question.
+	arrival struct {
+		of   question
 		view any
 	}
-	// lost is why a stream of views ended; it is asked for again.
-	lost struct {
-		of  place
+	// loss is why a stream of views ended; it is asked for again.
+	loss struct {
+		of  question
 		err error
 	}
 )
 
-// maxKeys is how many keys a view has at most.
-const maxKeys = 100
+// screen is the state of `weir top`.
+type screen struct {
+	server        string
+	zone          *time.Location
+	ask           func(question) // follows a question, and no longer the one before
+	question      question
+	width, height int
 
-// watch streams the views of a place until ctx or the stream ends.
-func watch(ctx context.Context, from Source, of place, to func(tea.Msg)) error {
-	switch of.screen {
-	case limitsScreen, limitScreen:
-		return from.WatchLimits(ctx, of.name, of.window, func(v api.LimitsView) { to(arrived{of, v}) })
-	case nodesScreen:
-		return from.WatchNodes(ctx, func(v api.NodesView) { to(arrived{of, v}) })
-	case keyScreen:
-		return from.WatchKey(ctx, of.name, of.window, func(v api.KeyAnswer) { to(arrived{of, v}) })
-	}
-	return from.WatchOverview(ctx, client.OverviewQuery{Window: of.window, N: maxKeys, Prefix: of.prefix}, func(v api.OverviewAnswer) { to(arrived{of, v}) })
+	view    any   // the newest answer; nil: none has come
+	trouble error // why there is no newer one; nil: there is
+	fatal   error // why there never was one
+	seen    bool  // there was one
+	frozen  bool
+	typing  bool // the prefix
+	top     int  // first row that is shown
 }
 
-// pauses between attempts.
-const (
-	minPause = 250 * time.Millisecond
-	maxPause = 4 * time.Second
-)
+// Init implements tea.Model.
+func (m *screen) Init() tea.Cmd {
+	m.ask(m.question)
+	return nil
+}
 
-// follow watches a place until ctx ends, and again whenever the stream ends, unless the same question would have the same answer.
-func follow(ctx context.Context, from Source, of place, to func(tea.Msg)) {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := watch(ctx, from, of, func(m tea.Msg) {
-			pause = minPause
-			to(m)
-		})
-		if ctx.Err() != nil {
-			return
+// Update implements tea.Model.
+func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case arrival:
+		if msg.of == m.question && !m.frozen {
+			m.view, m.trouble, m.seen = msg.view, nil, true
+			m.scroll(0)
 		}
-		to(lost{of, err})
-		if final(err) {
-			return
+	case loss:
+		if msg.of != m.question {
+			break
 		}
-		timer := time.NewTimer(pause - time.Duration(rand.Int64N(int64(pause/4))))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
+		m.trouble = msg.err
+		if !m.seen {
+			m.fatal = msg.err
+			return m, tea.Quit
+		}
+	case tea.KeyPressMsg:
+		return m, m.pressed(msg)
+	case tea.PasteMsg:
+		if m.typing {
+			m.setPrefix(m.question.prefix + msg.Content)
 		}
 	}
+	return m, nil
 }
 
-// final tells whether a server will not answer otherwise later.
-func final(err error) bool {
-	var refused *client.Error
-	return errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
-}
-
-// follower follows places: those that were asked for last.
-type follower struct {
-	ctx     context.Context
-	from    Source
-	to      func(tea.Msg)
-	end     context.CancelFunc
-	running sync.WaitGroup
-}
-
-// turn follows these places, and no longer those before.
-func (f *follower) turn(to ...place) {
-	if f.end != nil {
-		f.end()
+// pressed does what a key says.
+func (m *screen) pressed(key tea.KeyPressMsg) tea.Cmd {
+	name := key.String()
+	switch {
+	case name == "ctrl+c", name == "q" && !m.typing:
+		return tea.Quit
+	case m.typing:
+		m.edit(name, key.Text)
+		return nil
 	}
-	ctx, end := context.WithCancel(f.ctx)
-	f.end = end
-	for _, of := range to {
-		f.running.Go(func() { follow(ctx, f.from, of, f.to) })
+	to := m.question
+	switch name {
+	case "tab", "right":
+		to.tab = (to.tab + 1) % tab(len(tabTitles))
+	case "shift+tab", "left":
+		to.tab = (to.tab + tab(len(tabTitles)) - 1) % tab(len(tabTitles))
+	case "up", "k":
+		m.scroll(-1)
+	case "down", "j":
+		m.scroll(1)
+	case "pgup":
+		m.scroll(-m.listHeight())
+	case "pgdown":
+		m.scroll(m.listHeight())
+	case "home", "g":
+		m.scroll(-listed)
+	case "end", "G":
+		m.scroll(listed)
+	case "p", "space":
+		m.frozen = !m.frozen
+	case "/":
+		m.typing = to.tab == keysTab
+	case "esc":
+		to.prefix = ""
+	default:
+		if len(name) == 1 && name[0] >= '1' && name[0] <= '9' {
+			to.window = windows[name[0]-'1']
+		}
+	}
+	m.to(to)
+	return nil
+}
+
+// edit changes the prefix by one key press.
+func (m *screen) edit(name, text string) {
+	prefix := m.question.prefix
+	switch name {
+	case "enter":
+		m.typing = false
+	case "esc":
+		m.typing = false
+		m.setPrefix("")
+	case "backspace":
+		letters := []rune(prefix)
+		m.setPrefix(string(letters[:max(0, len(letters)-1)]))
+	case "ctrl+u":
+		m.setPrefix("")
+	default:
+		m.setPrefix(prefix + text)
 	}
 }
 
-// close ends all, and returns when they have ended.
-func (f *follower) close() {
-	if f.end != nil {
-		f.end()
+func (m *screen) setPrefix(prefix string) {
+	if len(prefix) <= maxPrefix {
+		m.to(question{tab: keysTab, window: m.question.window, prefix: prefix})
 	}
-	f.running.Wait()
 }
+
+// to asks another question.
+func (m *screen) to(to question) {
+	if to == m.question {
+		return
+	}
+	if to.tab != m.question.tab {
+		m.view, m.top = nil, 0
+	}
+	m.question, m.frozen, m.trouble = to, false, nil
+	m.ask(to)
+}
+
+// scroll moves the list by so many rows.
+func (m *screen) scroll(by int) {
+	_, rows := m.list()
+	m.top = max(0, min(m.top+by, len(rows)-m.listHeight()))
+}
+
+// listHeight is the number of rows that are shown.
+func (m *screen) listHeight() int { return max(1, m.height-5) }
