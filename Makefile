@@ -6,6 +6,7 @@ FUZZTIME  ?= 10m
 ROUNDS    ?= 50
 SEEDS     ?= 20000
 LEASED_SEEDS ?= 10000
+LEDGER_ROUNDS ?= 6
 FIRST     ?= 0
 NODES     ?= 1,3,10,30,100
 KEYS      ?= 100000
@@ -24,7 +25,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-listeners bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
+.PHONY: help run cluster cluster-ledger regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-listeners bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +113,9 @@ regions-fleet: need-go ## Simulate 1,000 nodes as 33 cells of 30 in a tree of tw
 
 cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
 	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
+
+cluster-ledger: need-go need-iproute2 need-postgres ## An exact ledger of hits, counts and history in SQLite and Postgres, while links flap, nodes are killed and disks fill, LEDGER_ROUNDS (6) times each
+	$(GO) test -tags netns -run 'TestClusterLedger' -count 1 -v -timeout $$(( $(LEDGER_ROUNDS) * 30 + 20 ))m ./cmd/weir -args -cluster-rounds $(LEDGER_ROUNDS) -cluster-pace 2ms
 
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./internal/durable -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \

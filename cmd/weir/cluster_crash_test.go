@@ -80,17 +80,19 @@ func inPair(faults []fault, test int) (own []fault) {
 // from its last moments.
 func TestClusterCrash(t *testing.T) {
 	t.Parallel()
-	crashCluster(t, newProcesses(t), inPair(faults, 0))
+	crashCluster(t, newProcesses(t), inPair(faults, 0), nil)
 }
 
 // The same with nodes that hold two thirds of the partitions each, and take those of a
 // node that is away for a second.
 func TestClusterCrashOfShares(t *testing.T) {
 	t.Parallel()
-	crashCluster(t, newProcesses(t, "--replicas", "2", "--move-after", "1s"), inPair(faults, 1))
+	crashCluster(t, newProcesses(t, "--replicas", "2", "--move-after", "1s"), inPair(faults, 1), nil)
 }
 
-func crashCluster(t *testing.T, c *processes, faults []fault) {
+// crashCluster goes through faults while all nodes take hits. What every node counts in the end, and check if there is one,
+// is compared with what was sent, before and after a restart of all.
+func crashCluster(t *testing.T, c *processes, faults []fault, check func()) {
 	seed := *clusterSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -128,6 +130,9 @@ func crashCluster(t *testing.T, c *processes, faults []fault) {
 	writing.Wait()
 	t.Logf("%6.2f s to converge after the last hit", c.converge("end").Seconds())
 	c.checkAll()
+	if check != nil {
+		check()
+	}
 
 	c.stop(0, 1, 2)
 	began = time.Now()
@@ -135,6 +140,9 @@ func crashCluster(t *testing.T, c *processes, faults []fault) {
 	t.Logf("%6.2f s to start all again", time.Since(began).Seconds())
 	c.converge("all again")
 	c.checkAll()
+	if check != nil {
+		check()
+	}
 	put.check()
 	c.stop(0, 1, 2)
 }

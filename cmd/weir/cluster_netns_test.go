@@ -23,16 +23,16 @@ const (
 // which proxies can't do. It needs root and iproute2, and is compiled by make cluster-netns
 // alone (the tag netns), which checks that they are there.
 func TestClusterNamespaces(t *testing.T) {
-	c, faults := newNamespacedProcesses(t)
-	crashCluster(t, c, inPair(faults, 0))
+	c, faults, _ := newNamespacedProcesses(t)
+	crashCluster(t, c, inPair(faults, 0), nil)
 }
 
 func TestClusterNamespacesOfShares(t *testing.T) {
-	c, faults := newNamespacedProcesses(t, "--replicas", "2", "--move-after", "1s")
-	crashCluster(t, c, inPair(faults, 1))
+	c, faults, _ := newNamespacedProcesses(t, "--replicas", "2", "--move-after", "1s")
+	crashCluster(t, c, inPair(faults, 1), nil)
 }
 
-func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault) {
+func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault, *namespaces) {
 	t.Helper()
 	n, authority := newNamespaces(t), transporttest.NewAuthority(t)
 	authority.IPs = nil
@@ -45,7 +45,7 @@ func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault)
 	for i := range c.own {
 		c.own[i] = []string{"--cluster-tls", authority.IssueDir(t, c.name(i))}
 	}
-	return c, n.faults()
+	return c, n.faults(), n
 }
 
 // faults are those that this kernel can do.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -177,13 +179,13 @@ func (c *processes) converge(what string) time.Duration {
 // unknown is the count of a node that does not answer.
 const unknown = ^uint64(0)
 
-// counts asks each node for a key, whose hits are all of the last hour.
+// counts asks each node for a key, whose hits are all of the last day.
 func (c *processes) counts(key string) []uint64 {
 	counts := make([]uint64, len(c.nodes))
 	for i := range c.nodes {
 		counts[i] = unknown
 		if asked, ok := c.client(i); ok {
-			answers, err := asked.Count(c.t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
+			answers, err := asked.Count(c.t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{24 * time.Hour}})
 			if err == nil && answers[0].Exact {
 				counts[i] = answers[0].Estimate
 			}
@@ -215,6 +217,18 @@ func (c *processes) client(i int) (asked *client.Client, ok bool) {
 func (c *processes) empty(i int) {
 	c.t.Helper()
 	if err := os.RemoveAll(c.dirs[i]); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// clear is empty for a node whose directory is a disk of its own.
+func (c *processes) clear(i int) {
+	c.t.Helper()
+	entries, err := os.ReadDir(c.dirs[i])
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(c.dirs[i], entry.Name())))
+	}
+	if err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -260,13 +260,8 @@ func (j *Journal) ReadFlushes(ctx context.Context, t *replica.TailFlushes, upTo 
 	if t.Next() < first {
 		return fmt.Errorf("%w: message %d is wanted, the first is %d", ErrTrimmed, t.Next(), first)
 	}
-	if from, to := t.Unaware(first); from <= to {
-		if err := j.store.Read(ctx, from, to, func(_ uint64, data []byte) error {
-			t.Remember(data)
-			return nil
-		}); err != nil {
-			return err
-		}
+	if err := t.Learn(ctx, j.store, first); err != nil {
+		return err
 	}
 	if upTo-t.Next() >= readSingly {
 		if err := j.store.Read(ctx, t.Next(), upTo, func(message uint64, data []byte) error {

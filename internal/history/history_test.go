@@ -30,6 +30,9 @@ func (emptyJournal) Read(context.Context, uint64, uint64, func(uint64, []byte) e
 func (emptyJournal) Get(context.Context, uint64) ([]byte, error) {
 	return nil, errors.New("no such message")
 }
+func (emptyJournal) Requests(context.Context) ([]record.SeenRequest, uint64, error) {
+	return nil, 0, nil
+}
 func (emptyJournal) NewestSnapshots(_ context.Context, f func(int, *record.Snapshot) error) error {
 	for partition := range 16 {
 		if err := f(partition, nil); err != nil {

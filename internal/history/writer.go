@@ -81,7 +81,8 @@ type Writer struct {
 	lease    *store.Lease
 	claimed  time.Time
 	tail     *replica.Tail
-	expired  int64 // the day on which old rows were last looked for
+	before   *replica.Tail // the last tail, for the requests that it has seen
+	expired  int64         // the day on which old rows were last looked for
 }
 
 // WriterStatus is how far a history is.
@@ -237,11 +238,11 @@ func (w *Writer) open(ctx context.Context) error {
 	if w.lease.Position == nil {
 		return w.begin(ctx)
 	}
-	t, err := replica.ResumeTail(w.cfg.Journal, w.cfg.Journal.Partitions(), w.lease.Position)
+	t, err := replica.ResumeTail(w.cfg.Journal, w.cfg.Journal.Partitions(), w.lease.Position, w.before)
 	if err != nil {
 		return err
 	}
-	w.tail = t
+	w.tail, w.before = t, t
 	return nil
 }
 

@@ -67,6 +67,15 @@ func (j *journal) Bounds(context.Context) (first, last, bytes uint64, err error)
 	return j.first, uint64(len(j.messages)), 0, nil
 }
 
+func (j *journal) Requests(context.Context) (list []record.SeenRequest, upTo uint64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if snap := j.snaps[0]; snap != nil {
+		return snap.Requests, snap.From, nil
+	}
+	return nil, 0, nil
+}
+
 func (j *journal) Read(ctx context.Context, from, last uint64, f func(uint64, []byte) error) error {
 	for sequence := from; sequence <= last; sequence++ {
 		data, err := j.Get(ctx, sequence)

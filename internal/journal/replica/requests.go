@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"maps"
 	"math"
 	"slices"
@@ -124,8 +125,23 @@ func (s *requests) resume(list []record.SeenRequest) {
 	}
 }
 
-// readBack is how many messages before its position a reader looks at for requests, where it has kept none.
-const readBack = 256
+// learn notes the requests that the journal had before a reader's position: those that the newest snapshot lists, and those of the
+// messages after it. The snapshot may be newer than the position, because each request is noted with the flush that counts it. The journal,
+// whose first message is first, is trimmed behind its snapshots only: so nothing is missing between the two.
+func (s *requests) learn(ctx context.Context, from TailSource, first, position uint64) error {
+	listed, upTo, err := from.Requests(ctx)
+	if err != nil {
+		return err
+	}
+	s.resume(listed)
+	if upTo = max(upTo+1, first); upTo > position {
+		return nil
+	}
+	return from.Read(ctx, upTo, position, func(_ uint64, data []byte) error {
+		s.remember(data)
+		return nil
+	})
+}
 
 // remember notes the requests of a message of the journal that is not counted again.
 func (s *requests) remember(data []byte) {

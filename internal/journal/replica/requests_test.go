@@ -25,6 +25,13 @@ func TestRequestsOfTwoNodes(t *testing.T) {
 		}})...)
 	}
 	const want = 7 + 1 + 7
+	first := record.Part{}
+	if p, err := record.DecodePart(l.messages[0]); err != nil {
+		t.Fatal(err)
+	} else {
+		first = p
+	}
+	listed := []record.SeenRequest{{ID: replication.RequestID{9}, Incarnation: first.Incarnation, Flush: first.Flush, At: first.At}}
 	count := func(n *uint64) func(record.Batch) error {
 		return func(b record.Batch) error {
 			for _, d := range b.AppendHits(nil) {
@@ -34,41 +41,81 @@ func TestRequestsOfTwoNodes(t *testing.T) {
 		}
 	}
 	for stop := uint64(1); stop <= 3; stop++ {
-		n := uint64(0)
-		tail := replica.NewTail(l, partitions)
-		never := func() bool { return false }
-		if err := tail.Read(t.Context(), stop, count(&n), never); err != nil {
-			t.Fatal(err)
-		}
-		resumed, err := replica.ResumeTail(l, partitions, tail.Position())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := resumed.Read(t.Context(), math.MaxUint64, count(&n), never); err != nil || n != want {
-			t.Errorf("a tail that stopped after message %d counts %d, want %d, %v", stop, n, want, err)
-		}
-
-		n = 0
-		flushes := replica.NewTailFlushes(replica.FlushPosition{})
-		for sequence := uint64(1); sequence <= 3; sequence++ {
-			if sequence == stop+1 {
-				flushes = replica.NewTailFlushes(flushes.Position())
+		for _, trimmed := range []bool{false, true} {
+			n := uint64(0)
+			l.first, l.listed = 1, nil
+			tail := replica.NewTail(l, partitions)
+			never := func() bool { return false }
+			if err := tail.Read(t.Context(), stop, count(&n), never); err != nil {
+				t.Fatal(err)
 			}
-			for from, to := flushes.Unaware(1); from <= to; from++ {
-				flushes.Remember(l.messages[from-1])
+			if trimmed { // what was read; a snapshot lists its requests
+				l.first, l.listed = stop+1, listed
 			}
-			p, err := record.DecodePart(l.messages[sequence-1])
+			resumed, err := replica.ResumeTail(l, partitions, tail.Position(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range flushes.Take(sequence, p) {
-				for _, b := range p.Batches {
-					_ = count(&n)(b)
+			if err := resumed.Read(t.Context(), math.MaxUint64, count(&n), never); err != nil || n != want {
+				t.Errorf("a tail that stopped after message %d, trimmed %v, counts %d, want %d, %v", stop, trimmed, n, want, err)
+			}
+
+			n = 0
+			flushes := replica.NewTailFlushes(replica.FlushPosition{})
+			l.first, l.listed = 1, nil
+			for sequence := uint64(1); sequence <= 3; sequence++ {
+				if sequence == stop+1 {
+					flushes = replica.NewTailFlushes(flushes.Position())
+					if trimmed {
+						l.first, l.listed = stop+1, listed
+					}
+				}
+				if err := flushes.Learn(t.Context(), l, max(l.first, 1)); err != nil {
+					t.Fatal(err)
+				}
+				p, err := record.DecodePart(l.messages[sequence-1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range flushes.Take(sequence, p) {
+					for _, b := range p.Batches {
+						_ = count(&n)(b)
+					}
 				}
 			}
+			if n != want {
+				t.Errorf("flushes read up to %d, trimmed %v, and then on have %d hits, want %d", stop, trimmed, n, want)
+			}
 		}
-		if n != want {
-			t.Errorf("flushes read up to %d and then on have %d hits, want %d", stop, n, want)
+	}
+}
+
+// A reader that can't write what it reads begins again at its position, for longer than snapshots list requests: it keeps what it has seen.
+func TestRequestsOfATailThatBeginsAgain(t *testing.T) {
+	l := &log{}
+	for i := range 2 {
+		e := record.NewEncoder(record.Incarnation{Origin: uint64(i + 1), Epoch: 1}, partitions)
+		e.Begin(time.Unix(1_000_000, 0))
+		e.Add(1, []replication.Delta{{Key: "k", At: 1_000_000, N: 3}})
+		l.messages = append(l.messages, e.End(nil, replication.Request{ID: replication.RequestID{9}, Hits: []replication.RequestHit{{Key: replication.KeySum("k"), At: 1_000_000, N: 3}}})...)
+	}
+	tail, n := replica.NewTail(l, partitions), uint64(0)
+	count := func(b record.Batch) error {
+		for _, d := range b.AppendHits(nil) {
+			n += d.N
 		}
+		return nil
+	}
+	never := func() bool { return false }
+	if err := tail.Read(t.Context(), 1, count, never); err != nil {
+		t.Fatal(err)
+	}
+	l.first = 2
+	again, err := replica.ResumeTail(l, partitions, tail.Position(), tail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Read(t.Context(), 2, count, never); err != nil || n != 3 {
+		t.Errorf("%d hits, %v; want 3", n, err)
 	}
 }

@@ -40,6 +40,9 @@ type TailSource interface {
 	// Read calls f with each message from one sequence to another, in order; those that can't
 	// be read are passed over.
 	Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error
+	// Requests returns the requests with an idempotency key that the newest snapshot lists, and the message up to which it lists them.
+	// Without a snapshot both are zero.
+	Requests(ctx context.Context) (list []record.SeenRequest, upTo uint64, err error)
 }
 
 // TrimmedError is why a tail can't go on: what comes next was trimmed before it was read.
@@ -97,11 +100,8 @@ func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) e
 	if first > t.Next() {
 		return &TrimmedError{Next: t.Next(), First: first}
 	}
-	if back := max(first, t.Next()-min(readBack, t.Next())); !t.aware && back < t.Next() {
-		if err := t.from.Read(ctx, back, t.audit.Stream, func(_ uint64, data []byte) error {
-			t.audit.requests.remember(data)
-			return nil
-		}); err != nil {
+	if !t.aware {
+		if err := t.audit.requests.learn(ctx, t.from, first, t.audit.Stream); err != nil {
 			return err
 		}
 	}
@@ -186,8 +186,9 @@ func (t *Tail) Position() []byte {
 	return wire.Seal(b, 0)
 }
 
-// ResumeTail returns a tail that goes on at a position of an engine with as many partitions.
-func ResumeTail(from TailSource, partitions int, position []byte) (*Tail, error) {
+// ResumeTail returns a tail that goes on at a position of an engine with as many partitions. It also knows the requests that
+// before, a tail of the same journal or nil, has seen.
+func ResumeTail(from TailSource, partitions int, position []byte, before *Tail) (*Tail, error) {
 	snaps, err := readPosition(position)
 	if err != nil {
 		return nil, err
@@ -197,6 +198,9 @@ func ResumeTail(from TailSource, partitions int, position []byte) (*Tail, error)
 	}
 	t := After(from, snaps)
 	t.aware = false
+	if before != nil {
+		t.audit.requests = before.audit.requests.clone()
+	}
 	return t, nil
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -64,18 +65,16 @@ func (t *TailFlushes) Has(p record.Part) bool {
 	return known && !head.Before(record.Head{Epoch: p.Epoch, Flush: p.Flush})
 }
 
-// Unaware returns the messages before the position whose requests are to be noted first (Remember), of a journal that begins with message
-// first; none if to < from. Only its first call returns any.
-func (t *TailFlushes) Unaware(first uint64) (from, to uint64) {
+// Learn notes the requests that a journal, which begins with message first, had before the position. Call it before Take. Calls after
+// one that succeeded do nothing.
+func (t *TailFlushes) Learn(ctx context.Context, from TailSource, first uint64) error {
 	if t.aware {
-		return 1, 0
+		return nil
 	}
-	t.aware = true
-	return max(first, t.Next()-min(readBack, t.Next())), t.read
+	err := t.requests.learn(ctx, from, first, t.read)
+	t.aware = err == nil
+	return err
 }
-
-// Remember notes the requests of one of these messages.
-func (t *TailFlushes) Remember(data []byte) { t.requests.remember(data) }
 
 // Skip goes on after a message that nobody has.
 func (t *TailFlushes) Skip(message uint64) { t.read = max(t.read, message) }

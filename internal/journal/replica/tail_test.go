@@ -19,10 +19,15 @@ const partitions = 4
 type log struct {
 	messages [][]byte
 	first    uint64
+	listed   []record.SeenRequest // by a snapshot, up to the message before first
 }
 
 func (l *log) Bounds(context.Context) (first, last, bytes uint64, err error) {
 	return max(l.first, 1), uint64(len(l.messages)), 0, nil
+}
+
+func (l *log) Requests(context.Context) (list []record.SeenRequest, upTo uint64, err error) {
+	return l.listed, max(l.first, 1) - 1, nil
 }
 
 func (l *log) Read(_ context.Context, from, last uint64, f func(uint64, []byte) error) error {
@@ -162,7 +167,7 @@ func TestExactlyOnce(t *testing.T) {
 				continue
 			}
 			var err error
-			if reader, err = replica.ResumeTail(w, partitions, position); err != nil {
+			if reader, err = replica.ResumeTail(w, partitions, position, nil); err != nil {
 				t.Fatal(err)
 			}
 			got = saved.clone()
@@ -256,11 +261,11 @@ func FuzzPosition(f *testing.F) {
 	f.Add(reader.Position())
 	f.Add([]byte("T\x01"))
 	f.Fuzz(func(t *testing.T, position []byte) {
-		resumed, err := replica.ResumeTail(&log{}, partitions, position)
+		resumed, err := replica.ResumeTail(&log{}, partitions, position, nil)
 		if err != nil {
 			return
 		}
-		if _, err := replica.ResumeTail(&log{}, partitions, resumed.Position()); err != nil {
+		if _, err := replica.ResumeTail(&log{}, partitions, resumed.Position(), nil); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -122,6 +122,24 @@ func (s *Store) SlotsOf(ctx context.Context, partition int) (list []record.Store
 	return list, findings, nil
 }
 
+// Requests returns the requests that the newest sound snapshot of partition 0 lists, as replica.TailSource wants them.
+func (s *Store) Requests(ctx context.Context) (list []record.SeenRequest, upTo uint64, err error) {
+	stored, _, err := s.SlotsOf(ctx, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, at := range stored {
+		snap, err := s.GetSnapshot(ctx, at)
+		if err == nil {
+			return snap.Requests, snap.From, nil
+		}
+		if ctx.Err() != nil || IsUnavailable(err) {
+			return nil, 0, err
+		}
+	}
+	return nil, 0, nil
+}
+
 func (s *Store) listSlot(ctx context.Context, partition, slot int) (record.StoredSnapshot, error) {
 	var sequence uint64
 	var data []byte

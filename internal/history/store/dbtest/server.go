@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -78,6 +79,18 @@ func (s *Server) URL(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return url
+}
+
+// SocketURL is URL of a Postgres through its socket, for processes in a network of their own.
+func (s *Server) SocketURL(t testing.TB) string {
+	t.Helper()
+	u, err := url.Parse(s.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.RawQuery = url.Values{"host": {s.dir}, "port": {u.Port()}}.Encode()
+	u.Host = ""
+	return u.String()
 }
 
 // Database is URL for a program that is not a test, which ends the server with Close.
@@ -288,7 +301,7 @@ var postgres = kind{
 		return exec.Command(found[0], "-D", s.dir+"/data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C", "--no-sync")
 	},
 	run: func(s *Server, found []string) *exec.Cmd {
-		return exec.Command(found[1], "-D", s.dir+"/data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		return exec.Command(found[1], "-D", s.dir+"/data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+s.dir,
 			"-c", "shared_buffers=32MB", "-c", "max_connections=80", "-c", "fsync="+s.ifDurable("on", "off"))
 	},
 	url: func(s *Server, database string) string {
