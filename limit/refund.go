@@ -16,6 +16,8 @@ import (
 // and for want of them earlier ones, the newest of these first; Fixed those of the present
 // interval, if first is in it; GCRA what the bucket has not filled since first anyway.
 // What has left the window is not there to be given back: n is clipped.
+// A Window with a burst above 256 knows admissions together, by the latest of their times: so it
+// also gives back of the first that it has at last or later.
 //
 // Cost: as Charge.
 func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free, given uint64) {
@@ -51,10 +53,10 @@ func (p *Plan) refundForm(s *State, now, first, last int64, n uint64) (given uin
 func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) (given uint64) {
 	was := p.history(s, now, nil)
 	past, matters := s.past.within(now), s.past.reach
-	given = giveBack(past, first, last, n)
+	given = giveBack(past, first, last, n, false)
 	switch p.form {
 	case log:
-		given = giveBack(was, first, last, n)
+		given = giveBack(was, first, last, n, false)
 		*s = State{}
 		p.chargeAll(s, now, was)
 	default:
@@ -72,8 +74,9 @@ func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) (given uin
 	return given
 }
 
-// giveBack takes up to n out of a list, the oldest first, in the order of Refund, and returns how many.
-func giveBack(list []admissions, first, last int64, n uint64) (given uint64) {
+// giveBack takes up to n out of a list, the oldest first, in the order of Refund, and returns how many. joined says that
+// the list has admissions together, at the latest of their times.
+func giveBack(list []admissions, first, last int64, n uint64, joined bool) (given uint64) {
 	all := n
 	from, _ := slices.BinarySearchFunc(list, first, func(a admissions, at int64) int { return cmp.Compare(a.at, at) })
 	give := func(a *admissions) {
@@ -81,7 +84,7 @@ func giveBack(list []admissions, first, last int64, n uint64) (given uint64) {
 		a.n -= some
 		n -= some
 	}
-	for i := from; i < len(list) && list[i].at <= last; i++ {
+	for i := from; i < len(list) && (list[i].at <= last || joined && (i == 0 || list[i-1].at < last)); i++ {
 		give(&list[i])
 	}
 	for i := from - 1; i >= 0; i-- {
@@ -96,7 +99,7 @@ func (s *State) logRefund(p *Plan, now, first, last int64, n uint64) (given uint
 		return 0
 	}
 	list := s.logList(p, nil)
-	given = giveBack(list, first, last, n)
+	given = giveBack(list, first, last, n, p.merge > 1)
 	s.logFill(p, list)
 	return given
 }

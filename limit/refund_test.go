@@ -259,3 +259,35 @@ func TestRefundByTheCalendar(t *testing.T) {
 		t.Errorf("%d of the day before", free)
 	}
 }
+
+// A Window with a large burst gives back all that was taken, by the time of each admission, in any order, in parts and however late.
+func TestRefundOfALargeBurst(t *testing.T) {
+	for seed := range uint64(200) {
+		r := source(seed)
+		p := plan(t, Limit{N: exactBurst + 1 + r.Uint64N(1<<(1+r.IntN(19))), Per: time.Hour})
+		var s State
+		var all []admissions
+		now := epoch
+		for used := uint64(0); ; {
+			now += r.Int64N(int64(time.Minute))
+			n := 1 + r.Uint64N(p.limit.Burst/10)
+			if used += n; used > p.limit.Burst || now-epoch > int64(50*time.Minute) {
+				break
+			}
+			if !p.Allow(&s, now, n) {
+				t.Fatal("denied within the burst")
+			}
+			all = append(all, admissions{now, n})
+		}
+		for len(all) > 0 {
+			i := r.IntN(len(all))
+			n := 1 + r.Uint64N(all[i].n)
+			if free, given := p.Refund(&s, now, all[i].at, all[i].at, n); free != n || given != n {
+				t.Fatalf("seed %d: %+v: %d of %d of %v ago", seed, p.limit, free, n, time.Duration(now-all[i].at))
+			}
+			if all[i].n -= n; all[i].n == 0 {
+				all = append(all[:i], all[i+1:]...)
+			}
+		}
+	}
+}

@@ -67,7 +67,6 @@ type share struct {
 	bans     map[grantID]int64          // until when, in Unix ms
 	permits  map[grantID]*PermitKey
 	reserved map[partID]*reserved
-	cutAt    int64 // when the last cut was made
 	_        [64]byte
 }
 

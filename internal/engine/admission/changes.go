@@ -52,11 +52,6 @@ func (ls *Table) journalRecord(s *share, record, key string, at int64, n uint64)
 	}
 }
 
-// together is how long admissions may have been gathered for a cut, in ns: it tells of all as of
-// the last of them. Those that were gathered for longer are not found by when they were taken, and
-// stay used.
-const together = 2 * time.Second
-
 // Newest is the time of the newest admissions, for Refund.
 const Newest = math.MaxInt64
 
@@ -83,25 +78,29 @@ func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint6
 		return free, nil
 	}
 	// What was not here to be given back is not given back where more was admitted either.
-	if given -= s.unnote(st, at, given); given > 0 {
+	if given = ls.unnote(s, st, at, given); given > 0 {
 		ls.journalChange(s, changeRefund, plan.Name.Name, key, max(min(at, now)+ls.Clock.Ahead(), 0)/msOfNs, given)
 	}
 	return free, nil
 }
 
-// unnote takes up to n admissions that were taken at a time out of the next cut, and returns how
-// many: the journal never hears of them. The caller holds s.mu.
-func (s *share) unnote(st *entry, at int64, n uint64) uint64 {
+// unnote takes up to n admissions that were taken at a time out of the next cut: the journal does not get them. It returns how many
+// are left for a change, which comes after all that was noted. The caller holds s.mu.
+func (ls *Table) unnote(s *share, st *entry, at int64, n uint64) (left uint64) {
 	of, fresh := s.fresh[st]
-	if !fresh || at < of.first {
-		return 0
+	if !fresh {
+		return n
 	}
-	if n >= of.n {
-		delete(s.fresh, st)
-		return of.n
+	if at >= of.first {
+		some := min(n, of.n)
+		n, of.n = n-some, of.n-some
+		if s.fresh[st] = of; of.n == 0 {
+			delete(s.fresh, st)
+		}
 	}
-	of.n -= n
-	s.fresh[st] = of
+	if n > 0 {
+		ls.close(s, st)
+	}
 	return n
 }
 

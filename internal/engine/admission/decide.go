@@ -220,7 +220,7 @@ func (ls *Table) decided(s *share, st *entry, now int64, n uint64, allowed bool,
 		ls.grow(st.Value.plan, int64(grown))
 	}
 	if allowed && st.Value.plan.journaled && n > 0 {
-		s.note(st, n, now)
+		ls.note(s, st, n, now)
 	}
 }
 

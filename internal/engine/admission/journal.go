@@ -21,16 +21,36 @@ type freshAdmissions struct {
 	at, first int64
 }
 
+// together is how long admissions are gathered that the journal has as of the last of them, in ns. A refund of some of
+// them looks for them from their own time until so much later.
+const together = 2 * time.Second
+
 // note adds admissions to the next cut. The caller holds s.mu.
-func (s *share) note(st *entry, n uint64, now int64) {
+func (ls *Table) note(s *share, st *entry, n uint64, now int64) {
 	if s.fresh == nil {
 		s.fresh = map[*entry]freshAdmissions{}
 	}
 	of, more := s.fresh[st]
+	if more && now-of.first > int64(together/2) {
+		ls.close(s, st)
+		of, more = freshAdmissions{}, false
+	}
 	if !more {
 		of.first = now
 	}
 	s.fresh[st] = freshAdmissions{of.n + n, max(of.at, now), min(of.first, now)} // whose clock was read first may come second
+}
+
+// close puts what was noted of a state before the changes that come, in the next cut. The caller holds s.mu.
+func (ls *Table) close(s *share, st *entry) {
+	if of, fresh := s.fresh[st]; fresh {
+		delete(s.fresh, st)
+		s.changes = append(s.changes, of.admission(st, ls.Clock.Ahead()))
+	}
+}
+
+func (f freshAdmissions) admission(st *entry, ahead int64) replication.Admission {
+	return replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: ceilMs(f.at + ahead), N: f.n}
 }
 
 // Cut appends a partition's admissions since the cut before, and writes its states, if w is not
@@ -49,13 +69,13 @@ func (ls *Table) Cut(partition int, list []replication.Admission, w *replication
 // cut appends the admissions since the cut before. The caller holds s.mu.
 func (s *share) cut(list []replication.Admission, clock *keyspace.ClockLimits) []replication.Admission {
 	list = append(append(list, s.forgets...), s.changes...)
-	s.forgets, s.changes, s.cutAt = nil, nil, clock.Now()
+	s.forgets, s.changes = nil, nil
 	if len(s.fresh) == 0 && len(s.grants) == 0 {
 		return list
 	}
 	ahead, before := clock.Ahead(), len(list)
 	for st, of := range s.fresh {
-		list = append(list, replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: ceilMs(of.at + ahead), N: of.n})
+		list = append(list, of.admission(st, ahead))
 	}
 	slices.SortFunc(list[before:], func(a, b replication.Admission) int { // a flush names a limit once, and equal states make equal flushes
 		if a.Limit != b.Limit {
@@ -108,7 +128,7 @@ func (ls *Table) apply(partition int, a replication.Admission) error {
 	if plan.Strict {
 		at = min(at+int64(strictSlack), now)
 	}
-	if now-at >= int64(plan.Interval()) {
+	if now-at >= int64(plan.Interval()) && !plan.hasNoEnd() {
 		return nil
 	}
 	if plan.out {
@@ -130,6 +150,10 @@ func (ls *Table) apply(partition int, a replication.Admission) error {
 	ls.grow(st.Value.plan, int64(cellBytes(st)-before))
 	return nil
 }
+
+// hasNoEnd tells whether admissions matter for longer than the interval while others follow: a full bucket of GCRA stays full
+// while it fills no faster than requests take. So all that a journal has is applied to it.
+func (p *Plan) hasNoEnd() bool { return p.Limit().Algorithm == limit.GCRA }
 
 // timeOf is a time in Unix ms, which a journal has, by Clock, and not after now.
 func (ls *Table) timeOf(ms, now int64) int64 {
@@ -188,7 +212,7 @@ func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 
 // restoreOne puts a state in, in place of what is there. The caller holds s.mu.
 func (ls *Table) restoreOne(s *share, from *restored) {
-	if from.plan.Idle(&from.state, ls.Clock.Now()) {
+	if from.plan.Idle(&from.state, ls.Clock.Now()) && !from.plan.hasNoEnd() {
 		return
 	}
 	hash := ls.hash(from.plan.Name, from.key)

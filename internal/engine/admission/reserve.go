@@ -20,7 +20,6 @@ type reserved struct {
 	n       uint64
 	content uint64 // tells reservations of one ID apart; 0: of no known content
 	first   int64  // Unix ms: not after they were taken
-	taken   int64  // the same by Clock in ns, of one made here; else 0
 	until   int64  // Unix ms
 	back    bool   // what is not settled until then is given back
 	whole   bool   // all parts of its ID are known here; not kept on disk
@@ -101,7 +100,7 @@ func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Rese
 	if err := ls.RefusesReservations(); err != nil {
 		return err
 	}
-	made := reserved{n: n, content: r.Content, first: max(now-int64(r.Ago)+ls.Clock.Ahead(), 0) / msOfNs, taken: now - int64(r.Ago), until: r.Until, back: r.Back}
+	made := reserved{n: n, content: r.Content, first: max(now-int64(r.Ago)+ls.Clock.Ahead(), 0) / msOfNs, until: r.Until, back: r.Back}
 	ls.reserve(s, partition, id, made)
 	if !known {
 		ls.journalRecord(s, made.record(id), key, made.first, n)
@@ -216,9 +215,7 @@ func (ls *Table) settle(s *share, id partID, r *reserved, now int64, used, over 
 	rest := uint64(0) // as other nodes are to give back: what was here
 	if st := ls.stateOf(s, id); st != nil && used < r.n {
 		free, rest = ls.refund(st, now, ls.timeOf(r.first, now), r.n-used)
-		if r.taken > s.cutAt { // its admissions are in no cut yet: the journal never hears of these
-			rest -= s.unnote(st, Newest, rest)
-		}
+		rest = ls.unnote(s, st, ls.timeOf(r.first, now), rest)
 	}
 	how := binary.AppendUvarint(binary.AppendUvarint(wire.AppendText(nil, id.id), used), rest)
 	ls.journalRecord(s, changeRecord(id.name, changeSettle)+string(how), id.key, ceilMs(now+ls.Clock.Ahead()), 1)
