@@ -1,0 +1,66 @@
+package node_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/history/store/dbtest"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
+)
+
+// On an idle cluster with one database, a fresh question about history succeeds at every node, and has the hits of every node.
+func TestFreshHistoryOfASharedDatabase(t *testing.T) {
+	t.Parallel()
+	server := dbtest.NewPostgres()
+	t.Cleanup(server.Close)
+	url := server.URL(t)
+	members := transporttest.New(t, 3, nil)
+	nodes := make([]*node.Node, 3)
+	var starting sync.WaitGroup
+	for i := range nodes {
+		starting.Go(func() {
+			cfg := config(t, members.Configs[i].Dir)
+			cfg.Journal.Join = members.Configs[i]
+			cfg.History.On, cfg.History.URL, cfg.History.Every = true, url, time.Minute
+			var err error
+			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
+	t.Cleanup(func() { nodetest.Close(t, nodes...) })
+	if t.Failed() {
+		t.FailNow()
+	}
+	writers := 0.0
+	for i, n := range nodes {
+		hitAt(t, n, "k", time.Now(), 1)
+		if p := aligned(t, n, "key=k&align=year&from=-1s").Points[0]; !p.Exact || p.Lower != uint64(i+1) {
+			t.Errorf("node %d has %s, want %d", i+1, p.Bounds, i+1)
+		}
+		writers += metricsOf(t, n, "weir_history_writer")["weir_history_writer"]
+	}
+	if writers != 1 {
+		t.Errorf("%v nodes write history", writers)
+	}
+	for range 5 {
+		for i, n := range nodes {
+			response, err := http.Get(fmt.Sprintf("http://%s/v1/series?key=k&align=year&from=-1s&fresh=20s", n.Addr()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if err != nil || response.StatusCode != http.StatusOK {
+				t.Errorf("node %d: %s %s %v", i+1, response.Status, body, err)
+			}
+		}
+	}
+}
