@@ -20,6 +20,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/internal/server/envoy"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/server/resp"
@@ -336,7 +337,7 @@ func (n *Node) openSettings(sockets *sockets) error {
 func (n *Node) settings(policies *admit.Live) []membership.Setting {
 	keys := slices.Sorted(slices.Values(n.cfg.Regions.Keys))
 	file := policies.Set().Content()
-	return []membership.Setting{
+	list := []membership.Setting{
 		setting("--policy", string(file[:])),
 		setting("--policies-api", n.cfg.Policies.API),
 		setting("--max-inline-per", n.cfg.Service.MaxInlinePer.String()),
@@ -344,6 +345,11 @@ func (n *Node) settings(policies *admit.Live) []membership.Setting {
 		setting("--region", n.cfg.Regions.Region),
 		setting("--region-keys", strings.Join(keys, "\x00")),
 	}
+	if h := n.cfg.History; h.On {
+		keep := slices.SortedFunc(slices.Values(h.WithDefaults("").Keep), func(a, b store.Keep) int { return strings.Compare(a.Prefix, b.Prefix) })
+		list = append(list, setting("--history-keep", fmt.Sprintf("%#v", keep)))
+	}
+	return list
 }
 
 func setting(name, value string) membership.Setting {

@@ -45,10 +45,8 @@ func (m *durable) open(ctx context.Context, e *engine.Engine, sockets *sockets, 
 	parts.opened(m.closeJournal)
 	sockets.Journal, sockets.document = m.journal, m.journal.Policies()
 	sockets.Figures = append(sockets.Figures, func() any { return m.journal.Stats() })
-	if m.cfg.History.On {
-		if err := m.history.start(e, m.journal, sockets, parts); err != nil {
-			return err
-		}
+	if err := m.history.start(e, m.journal, sockets, parts); err != nil {
+		return err
 	}
 	return m.openRegion(ctx, e, sockets, parts)
 }
@@ -63,7 +61,7 @@ func (m *durable) openJournal(ctx context.Context, e *engine.Engine) (err error)
 		cfg.Dir = absolute // for the log and for errors: where is ./weir-data?
 	}
 	cfg.Join.Waiting = m.phase.say
-	if m.cfg.History.On {
+	if m.cfg.History.On || m.cfg.clustered() {
 		m.history.engine = e
 		cfg.Needed = m.history.needed
 	}

@@ -26,7 +26,7 @@ const historyShare = 4
 type historian struct {
 	cfg  *Config
 	log  *slog.Logger
-	open atomic.Pointer[history.History]
+	open atomic.Pointer[func(haste bool, past int64) (first uint64)] // Needed of a history.History, or of the history.Others
 
 	engine *engine.Engine // set before the journal is opened
 }
@@ -34,14 +34,25 @@ type historian struct {
 // needed is the first message of the journal that the history of some node needs: all, before it is open. With haste it is
 // the first one with hits that are older than the retention: snapshots do not have them.
 func (m *historian) needed(haste bool) (first uint64) {
-	if h := m.open.Load(); h != nil {
-		return h.Needed(haste, m.engine.PastUntil())
+	if needed := m.open.Load(); needed != nil {
+		return (*needed)(haste, m.engine.PastUntil())
 	}
 	return 1
 }
 
-// start begins to write.
+// start begins to write, or to learn what the histories of other nodes need: this node may be the one that trims the journal.
 func (m *historian) start(e *engine.Engine, j *internaldurable.Journal, sockets *sockets, parts *parts) error {
+	if !m.cfg.History.On {
+		if !m.cfg.clustered() {
+			return nil
+		}
+		others, err := history.Watch(j.Peers())
+		if err == nil {
+			needed := others.Needed
+			m.open.Store(&needed)
+		}
+		return err
+	}
 	cfg := m.cfg.History.Config
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
@@ -54,7 +65,8 @@ func (m *historian) start(e *engine.Engine, j *internaldurable.Journal, sockets 
 	if err != nil {
 		return err
 	}
-	m.open.Store(h)
+	needed := h.Needed
+	m.open.Store(&needed)
 	e.TakePast(h.Keeps)
 	parts.opened(func(ctx context.Context) error {
 		m.finish(ctx, h)

@@ -52,7 +52,7 @@ func TestFreshHistoryOfASharedDatabase(t *testing.T) {
 	}
 	for range 5 {
 		for i, n := range nodes {
-			response, err := http.Get(fmt.Sprintf("http://%s/v1/series?key=k&align=year&from=-1s&fresh=20s", n.Addr()))
+			response, err := http.Get(fmt.Sprintf("http://%s/v1/series?key=k&align=year&from=-1s&fresh=10s", n.Addr()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,10 +3,13 @@ package node
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/history"
+	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -27,7 +30,7 @@ func TestSettingsOfACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &Node{cfg: Config{Regions: Regions{Keys: []string{"a", "b"}}}}
+		n := &Node{cfg: Config{Regions: Regions{Keys: []string{"a", "b"}}, History: History{On: true}}}
 		if change != nil {
 			change(&n.cfg)
 		}
@@ -35,7 +38,7 @@ func TestSettingsOfACluster(t *testing.T) {
 	}
 	const file = "limits: [{name: a, keys: 'a:*', limit: 5, per: 1m}]"
 	all := of(file, nil)
-	if again := of(file, func(c *Config) { c.Regions.Keys = []string{"b", "a"} }); !slices.Equal(again, all) {
+	if again := of(file, func(c *Config) { c.Regions.Keys, c.History.Keep = []string{"b", "a"}, history.DefaultKeep() }); !slices.Equal(again, all) {
 		t.Errorf("%v, want %v", again, all)
 	}
 	others := map[string][]membership.Setting{
@@ -45,6 +48,7 @@ func TestSettingsOfACluster(t *testing.T) {
 		"--replicas":       of(file, func(c *Config) { c.Journal.Replicas = 2 }),
 		"--region":         of(file, func(c *Config) { c.Regions.Region = "eu" }),
 		"--region-keys":    of(file, func(c *Config) { c.Regions.Keys = []string{"ab"} }),
+		"--history-keep":   of(file, func(c *Config) { c.History.Keep = []store.Keep{{Slots: 48 * time.Hour, Days: 96 * time.Hour}} }),
 	}
 	for i, one := range all {
 		other := others[one.Name]

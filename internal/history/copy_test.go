@@ -24,6 +24,8 @@ type bus struct {
 	mu    sync.Mutex
 	serve map[string][]func([]byte) []byte
 	spoil func(answer []byte) ([]byte, error)
+
+	requests atomic.Int64
 }
 
 func (b *bus) Serve(subject string, f func([]byte) []byte) error {
@@ -47,11 +49,27 @@ func (b *bus) Publish(subject string, data []byte) error {
 }
 
 func (b *bus) Request(_ context.Context, subject string, data []byte) ([]byte, error) {
+	b.requests.Add(1)
 	all := b.served(subject)
 	if len(all) == 0 {
 		return nil, errors.New("nobody answers")
 	}
 	return b.spoil(all[len(all)-1](data))
+}
+
+func openHistory(t *testing.T, j *journal, name, dir string, cfg history.Config) *history.History {
+	t.Helper()
+	cfg.Every = 100 * time.Millisecond
+	h, err := history.Open(cfg, dir, j, name, retention, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }
 
 // A node that begins when the journal is trimmed has what snapshots know, and says so; then it has the rows of another node. Copies
@@ -62,16 +80,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	b := &bus{serve: map[string][]func([]byte) []byte{}}
 	open := func(name string) (h *history.History, dir string) {
 		dir = t.TempDir()
-		h, err := history.Open(history.Config{Peers: b, Every: 100 * time.Millisecond}, dir, j, name, retention, slog.New(slog.NewTextHandler(t.Output(), nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return h, dir
+		return openHistory(t, j, name, dir, history.Config{Peers: b}), dir
 	}
 	now := time.Now()
 	old := now.Unix() - int64(retention/time.Second)*3/4
@@ -116,7 +125,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	}
 	j.hit(t, "b", now.Unix(), 1)
 	j.flush(false)
-	for _, how := range []string{"the link is cut", "the copy differs", ""} {
+	for _, how := range []string{"the link is cut", "checksum", ""} {
 		spoil.Store(how)
 		transporttest.Eventually(t, "the second node says why it lacks hits: "+how, func() bool {
 			why, _ := second.Incomplete()
@@ -161,4 +170,51 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	}
 	catchUp(second)
 	transporttest.Eventually(t, "the first node knows", func() bool { return first.Needed(false, 0) == before+2 })
+}
+
+// A file that does not fit --history-disk is not asked for: its owner would write a copy in vain, again and again.
+func TestCopyThatDoesNotFitIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	b := &bus{serve: map[string][]func([]byte) []byte{}, spoil: func(answer []byte) ([]byte, error) { return answer, nil }}
+	first := openHistory(t, j, "n1", t.TempDir(), history.Config{Peers: b})
+	j.hit(t, "a", j.now.Unix(), 1)
+	j.flush(true)
+	if err := first.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.trim()
+	second := openHistory(t, j, "n2", t.TempDir(), history.Config{Peers: b, MaxBytes: 4096})
+	transporttest.Eventually(t, "the second node says that the file does not fit", func() bool {
+		why, _ := second.Incomplete()
+		return why != nil && strings.Contains(why.Error(), "raise --history-disk")
+	})
+	if n := b.requests.Load(); n != 0 {
+		t.Errorf("the other node was asked %d times", n)
+	}
+}
+
+// The journal is kept for the histories of other nodes by a node that has none, and by one that has started a moment ago.
+func TestNeededOfANodeWithoutHistory(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	j.hit(t, "a", j.now.Unix(), 1)
+	j.flush(false)
+	b := &bus{serve: map[string][]func([]byte) []byte{}}
+	others, err := history.Watch(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slow, haste, past := others.Needed(false, 0), others.Needed(true, 0), others.Needed(true, 1); slow != 1 || haste != 0 || past != 1 {
+		t.Errorf("before any node has published its state: %d, with haste %d and %d", slow, haste, past)
+	}
+	for name, cfg := range map[string]history.Config{"file": {Peers: b}, "database": {Peers: b, URL: postgres.URL(t)}} {
+		h := openHistory(t, j, name, t.TempDir(), cfg)
+		transporttest.Eventually(t, "it is known what the history in a "+name+" needs", func() bool {
+			return h.Status().Message == 1 && others.Needed(false, 0) == 2 && others.Needed(true, time.Now().Add(time.Hour).UnixMilli()) == 2
+		})
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -95,7 +95,7 @@ type History struct {
 	journal WriterJournal
 	store   *store.Store
 	writer  *Writer
-	peers   *peers // the histories of other nodes; nil: all nodes have one database, or there is one node
+	peers   *peers // nil: there are no other nodes
 
 	running sync.WaitGroup
 	end     context.CancelFunc
@@ -139,13 +139,8 @@ func (h *History) join(origin string) (err error) {
 	if err := h.cfg.Peers.Serve(hurrySubject, func([]byte) []byte {
 		h.writer.Kick()
 		return nil
-	}); err != nil || h.store.File() == "" {
+	}); err != nil {
 		return err
-	}
-	for _, suffix := range []string{copySuffix, fetchSuffix} { // of a process that was killed
-		if err := remove(h.store.File() + suffix); err != nil {
-			return err
-		}
 	}
 	h.peers, err = openPeers(h, h.cfg.Peers, origin, h.writer.cfg.Logger)
 	return err
@@ -173,7 +168,7 @@ func (h *History) Where() string { return h.store.String() }
 func (h *History) Needed(haste bool, past int64) uint64 {
 	now := time.Now()
 	if h.peers != nil {
-		return neededOf(h.peers.all(now), haste, past, now)
+		return h.peers.needed(haste, past, now)
 	}
 	is := h.Status()
 	return neededOf([]peerState{{needed: is.Message + 1, kept: is.Message + 1, asOf: is.AsOf.UnixMilli(), seen: now}}, haste, past, now)

@@ -5,13 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	driver "modernc.org/sqlite"
 )
@@ -70,11 +68,9 @@ func (s *Store) Adopt(ctx context.Context, l *Lease, path string) (message uint6
 	if err := losesNothing(ctx, conn, path); err != nil {
 		return 0, err
 	}
-	if err := conn.Raw(func(c any) error { return restore(ctx, c, path) }); err != nil {
-		return 0, s.named(err)
-	}
-	_, err = conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)") // else the log keeps the size of the copy
-	return message, s.named(err)
+	err = conn.Raw(func(c any) error { return restore(ctx, c, path) })
+	_, truncated := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)") // else the log keeps the size of the copy, also after an error
+	return message, s.named(errors.Join(err, truncated))
 }
 
 // beAdopted checks that a copy can replace a database, and prepares it.
@@ -161,22 +157,8 @@ func restore(ctx context.Context, conn any, path string) error {
 // Begun reports whether all hits that were taken until some time are in the rows of a journal.
 func (v *View) Begun(journal string) bool { return v.Of(journal).AsOf.UnixMilli() > 0 }
 
-// Missing is for how many seconds hits may be missing by the gaps of all journals; math.MaxInt64 if nothing of a journal was written yet.
-func (v *View) Missing(journal string) (seconds int64) {
-	if !v.Begun(journal) {
-		return math.MaxInt64
-	}
-	gaps := v.Gaps()
-	slices.SortFunc(gaps, func(a, b Gap) int { return a.First.Compare(b.First) })
-	until := time.Time{}
-	for _, g := range gaps {
-		if g.First.Before(until) {
-			g.First = until
-		}
-		if g.Last.After(g.First) {
-			seconds += g.Last.Unix() - g.First.Unix()
-			until = g.Last
-		}
-	}
-	return seconds
+// Bytes is how many bytes of the SQLite file are in use: a copy takes no more.
+func (v *View) Bytes(ctx context.Context) (bytes int64, err error) {
+	err = v.tx.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&bytes)
+	return bytes, err
 }
