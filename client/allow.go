@@ -2,23 +2,21 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 )
 
-// A Check asks limits for admissions of a key.
+// Check asks limits for admissions of a key.
 type Check struct {
 	Key string
-	// Limit names the one policy of the server that is asked. Empty: all that are for
-	// the key. With Inline it names that limit instead.
+	// Limit names the one policy of the server that is asked. Empty: all that apply to the key. With Inline it is the name of
+	// that limit.
 	Limit string
-	// Inline is a limit that the request brings along, in place of the server's policies.
+	// Inline is a limit that is sent with the request, in place of the server's policies.
 	Inline *Limit
 	// N is how many admissions are asked for. 0 stands for 1.
 	N uint64
@@ -26,19 +24,18 @@ type Check struct {
 	Costs map[string]uint64
 }
 
-// A Limit is N admissions per period Per, with bursts of Burst.
+// Limit is N admissions per period Per, with bursts of Burst.
 type Limit struct {
 	N         uint64
-	Per       time.Duration // 1 ms to what the server takes, a day by default; so is Per*Burst/N
+	Per       time.Duration // 1 ms to a maximum that the server sets, by default a day; Per*Burst/N too
 	Burst     uint64        // 0: N
 	Algorithm string        // window, fixed or gcra; empty: window
 }
 
-// NoDecisionError says that the server did not decide: nobody answered in time, or who
-// answered could not. Whether to let pass then is for the caller to choose.
+// NoDecisionError says that the server did not decide: no node answered in time, or the node that answered could not decide.
+// The caller chooses whether to let the request pass.
 type NoDecisionError struct {
-	// MayHaveTaken tells that the server may have decided and taken, and only its answer
-	// did not arrive. When it is false nothing was taken.
+	// MayHaveTaken reports that the server may have taken admissions, and only its answer got lost. If false, it took nothing.
 	MayHaveTaken bool
 	Err          error
 }
@@ -50,36 +47,34 @@ func (e *NoDecisionError) Error() string {
 	return fmt.Sprintf("no decision: %v", e.Err)
 }
 
-// Unwrap gives what happened.
+// Unwrap returns what happened.
 func (e *NoDecisionError) Unwrap() error { return e.Err }
 
-// Allow asks whether a request may pass, and takes what it asks for: all checks or
-// none, at most 64. A denial is a Decision and no error.
+// Allow asks whether a request may pass, and takes what it asks for: all checks or none, at most 64. A denial is an answer and
+// no error.
 //
-// It makes one attempt, whatever Options.Retries says: a decision is not idempotent, and
-// one more attempt could take twice. Another node is asked only when the first one took nothing:
-// it could not be reached, or said so. Give it a short Options.Timeout or a ctx with a
-// deadline: somebody waits for it. A *NoDecisionError leaves the caller to let pass or
-// not; an *Error is a request that is wrong, such as an unknown limit, or more than a
-// burst, which can never pass.
+// Allow makes one attempt, whatever Options.Retries says, because a second attempt could take twice. Another node is asked only
+// if the first one took nothing: it could not be reached, or it said so. Use a short Options.Timeout or a ctx with a deadline.
+// After a *NoDecisionError the caller chooses whether to let the request pass. An *Error is a wrong request, such as an
+// unknown limit, or more than a burst, which can never pass.
 func (c *Client) Allow(ctx context.Context, checks ...Check) (api.AllowAnswer, error) {
 	return c.decide(ctx, checks, false)
 }
 
-// Peek says what Allow would decide: it takes and counts nothing.
+// Peek returns what Allow would decide: it takes and counts nothing.
 func (c *Client) Peek(ctx context.Context, checks ...Check) (api.AllowAnswer, error) {
 	return c.decide(ctx, checks, true)
 }
 
 func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d api.AllowAnswer, err error) {
-	body, err := json.Marshal(asAllow(checks, peek))
+	r, err := request{path: "/v1/allow"}.withJSON(asAllow(checks, peek))
 	if err != nil {
 		return d, err
 	}
 	if err := ctx.Err(); err != nil {
 		return d, &NoDecisionError{Err: context.Cause(ctx)}
 	}
-	text, err := c.askAround(ctx, request{method: http.MethodPost, path: "/v1/allow", body: body, contentType: "application/json"}, peek)
+	text, err := c.askAround(ctx, r, peek)
 	var refused *Error
 	switch isError := errors.As(err, &refused); {
 	case err == nil, isError && refused.Status == http.StatusTooManyRequests && refused.Code == "":
@@ -90,13 +85,13 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d api.A
 	case !isError:
 		return d, &NoDecisionError{MayHaveTaken: !peek && !neverSent(err), Err: err}
 	case refused.Status >= http.StatusInternalServerError || refused.Status == http.StatusTooManyRequests || refused.Code == "":
-		// A Weir server that says why took nothing; a proxy does not know.
+		// A Weir server that gives a code took nothing; a proxy does not know.
 		return d, &NoDecisionError{MayHaveTaken: !peek && refused.Code == "", Err: err}
 	}
 	return d, err
 }
 
-// asAllow is checks as they are sent.
+// asAllow returns checks as they are sent.
 func asAllow(checks []Check, peek bool) api.AllowObject {
 	asked := api.AllowObject{Checks: make([]api.AllowCheck, len(checks)), Peek: peek}
 	for i, check := range checks {
@@ -108,8 +103,8 @@ func asAllow(checks []Check, peek bool) api.AllowObject {
 	return asked
 }
 
-// askAround asks one node after the other, each once, until one decides; after one that may have taken, none,
-// unless it is a peek.
+// askAround asks one node after the other, each once, until one decides. Unless it is a peek, it stops after a node that may
+// have taken.
 func (c *Client) askAround(ctx context.Context, r request, peek bool) (text []byte, err error) {
 	first := c.nodes.first()
 	for i := range c.nodes.count() {
@@ -126,14 +121,14 @@ func (c *Client) askAround(ctx context.Context, r request, peek bool) (text []by
 
 var errNoVerdict = errors.New("the answer has no verdicts: is a Weir server at this address?")
 
-// Permit is one of so many that hold a key at once: a policy with max. It belongs to one goroutine.
+// Permit is permission to hold a key, which at most max callers have at once (policy field max). It belongs to one goroutine.
 type Permit struct {
 	ID        string
 	TTL       time.Duration // after a heartbeat: how long it is held
-	Unmatched bool          // no limit with max is for the key
+	Unmatched bool          // no limit with max applies to the key
 
-	// Until is when it may be another's, by this machine's clock: TTL after the last heartbeat was sent that was
-	// answered. Who works on after that works beside max others.
+	// Until is when another caller may have the permit, by the clock of this machine: TTL after the last heartbeat was sent that
+	// was answered. Stop then, or there may be more than max.
 	Until time.Time
 
 	client *Client
@@ -142,20 +137,18 @@ type Permit struct {
 // ErrPermitLost is the error of a permit that is not held, or no longer. Stop, and take another.
 var ErrPermitLost = errors.New("the permit is lost")
 
-// Acquire takes a permit for a key, of all policies with max that are for it, or of the one that limit names. When as many
-// are held as may be, the error is an *Error with api.CodeAtOnce, whose After says when the first is free
-// if its holder is silent. It makes one attempt: one whose answer got lost may have taken a permit, which is free after its ttl.
+// Acquire takes a permit for a key, of all policies with max that apply to it, or of the one that limit names. If max are
+// held, the error is an *Error with api.CodeAtOnce. Its After says when the first is free if its holder stays silent. Acquire
+// makes one attempt. If its answer gets lost, it may have taken a permit, which is free after its ttl.
 func (c *Client) Acquire(ctx context.Context, key, limit string) (*Permit, error) {
-	v := url.Values{"key": {key}}
-	if limit != "" {
-		v.Set("limit", limit)
-	}
+	v := values("limit", limit)
+	v.Set("key", key)
 	p := &Permit{client: c}
 	return p, p.ask(ctx, request{method: http.MethodPost, path: "/v1/permits", query: v})
 }
 
-// Heartbeat keeps the permit for TTL more. The error wraps ErrPermitLost once it is lost; after another, such as of a network,
-// it is held until Until.
+// Heartbeat keeps the permit for TTL more. Once the permit is lost, the error wraps ErrPermitLost. After any other error, the
+// permit is held until Until.
 func (p *Permit) Heartbeat(ctx context.Context) error {
 	return p.ask(ctx, request{method: http.MethodPost, path: "/v1/permits/" + segment(p.ID) + "/heartbeat"})
 }
@@ -181,15 +174,15 @@ func (p *Permit) ask(ctx context.Context, r request) error {
 	return nil
 }
 
-// Release gives the permit back. It may be called again.
+// Release gives the permit back. It may be repeated.
 func (p *Permit) Release(ctx context.Context) error {
 	_, err := p.client.do(ctx, request{method: http.MethodDelete, path: "/v1/permits/" + segment(p.ID)})
 	return err
 }
 
-// Hold runs work with a permit for a key: it takes one as Acquire does, sends heartbeats every third of the ttl, and gives it back when
-// work returns. Once the permit is lost, or may be for want of answers, work's context ends with a cause that is
-// ErrPermitLost. It returns what work does, or why there was no permit: errors of Acquire come before work began.
+// Hold runs work with a permit for a key. It takes one as Acquire does, sends heartbeats every third of the ttl, and gives it
+// back when work returns. Once the permit is lost, or no heartbeat was answered within its ttl, the context of work ends with
+// a cause that is ErrPermitLost. Hold returns the error of work, or of Acquire: then work did not begin.
 func (c *Client) Hold(ctx context.Context, key, limit string, work func(ctx context.Context) error) error {
 	p, err := c.Acquire(ctx, key, limit)
 	if err != nil {

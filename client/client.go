@@ -1,17 +1,14 @@
-// Package client talks to a Weir server over HTTP: it sends hits in batches
-// and asks for counts, rates, top keys and series. It may know several nodes of a cluster.
+// Package client talks to a Weir server over HTTP: it sends hits in batches and asks for counts, rates, top keys, series and
+// decisions. It may know several nodes of a cluster. Answers are types of package api.
 //
-// A request that meets a server which is too busy, or no server at all, is
-// tried again after a pause that grows and is random. A batch of hits whose
-// answer got lost on the way may have been counted: it carries an idempotency
-// key, the same in each attempt, by which the server counts it once, within ten
-// minutes and also across a restart of a server that is not ephemeral.
+// If a server is overloaded or cannot be reached, a request is retried after a random pause that grows. A batch of hits whose
+// answer got lost may have been counted. So it carries an idempotency key, the same in each attempt, by which the server
+// counts it once. Servers remember keys for ten minutes, also across a restart unless they are ephemeral.
 //
-// Send is for hits that are there already, as of a log. A program that counts what happens gives its hits to a
-// Sender, which sums them up by key and second and sends them every 100 ms.
+// Send is for hits that exist already, as in a log. A program that counts events passes them to a Sender, which sums them up
+// by key and second and sends them every 100 ms.
 //
-// A decision of limits (Allow) is asked once: see NoDecisionError for what a caller does
-// when there is none.
+// A decision of limits (Allow) is asked for once: see NoDecisionError.
 package client
 
 import (
@@ -41,51 +38,42 @@ const (
 // Options change how a Client works. The zero value of every field stands for
 // its default.
 type Options struct {
-	// HTTPClient makes the requests. Default: one of its own, which honours
-	// the proxy variables of the environment.
+	// HTTPClient makes the requests. Default: one of its own, which uses the proxy variables of the environment.
 	HTTPClient *http.Client
-	// Token proves to the server who asks: weir_<id>_<secret>, made by 'weir token create'. Empty: none
-	// is sent.
+	// Token authenticates to the server: weir_<id>_<secret>, made by 'weir token create'. Empty: none is sent.
 	Token string
-	// TLS is how to speak to an https:// server: its authorities, a certificate of one's own. nil: the
-	// machine's authorities. It is not used with HTTPClient.
+	// TLS has the authorities of https:// servers, and a certificate to present to them. nil: the authorities of the machine.
+	// It is not used with HTTPClient.
 	TLS *tls.Config
-	// Compression of batches. Default None: on a local network, compressing
-	// takes longer than sending.
+	// Compression of batches. Default None: on a local network, compressing takes longer than sending.
 	Compression Compression
 	// Retries is how often a request is retried, at each node. Default 5; -1 is never.
 	Retries int
-	// MinPause and MaxPause bound the pause before a request is retried.
-	// It starts at MinPause (default 100 ms), doubles each time up to MaxPause
-	// (default 5 s), and a random part of up to a half is taken off it. A
-	// server that asks for a longer pause gets it, up to MaxPause.
+	// MinPause and MaxPause bound the pause before a retry. It starts at MinPause (default 100 ms) and doubles each time, up
+	// to MaxPause (default 5 s), less a random part of up to a half. A server may ask for a longer one, up to MaxPause.
 	MinPause, MaxPause time.Duration
-	// Timeout bounds one attempt, from connecting to the end of the answer, beside
-	// what a query's Fresh lets the server wait.
-	// Default 30 s.
+	// Timeout bounds one attempt, from connecting to the end of the answer. The Fresh of a query is added to it. Default 30 s.
 	Timeout time.Duration
-	// Durable makes Send wait until the server has the hits on disk. Without it a
-	// crash of the server may lose at most one flush interval. An ephemeral
-	// server refuses durable hits.
+	// Durable makes Send wait until the server has the hits on disk. Without it a crash of the server may lose at most one
+	// flush interval. An ephemeral server refuses durable hits.
 	Durable bool
 	// UserAgent is sent along. Default "weir-client".
 	UserAgent string
 }
 
-// A Client talks to one server, or to the nodes of one cluster. It may be used by many goroutines at
-// once.
+// Client talks to one server, or to the nodes of one cluster. It is safe for many goroutines.
 type Client struct {
 	nodes  *nodes
-	traced bool // the transport tells when it has a connection
+	traced bool // the transport reports when it has a connection
 	opts   Options
 	random func() float64 // in [0, 1)
 }
 
-// New makes a client of the server at an address, for example
-// http://127.0.0.1:8080, or of a cluster by the comma-separated addresses of its nodes. It does not connect.
+// New returns a client of the server at an address, for example http://127.0.0.1:8080, or of a cluster by a comma-separated
+// list of the addresses of its nodes. It does not connect.
 //
-// Of several nodes, the one that answered last is asked first. Another one is asked when it fails, unless
-// the request might then take effect twice: see Send and Allow.
+// The node that answered last is asked first. If it fails, another one is asked, unless the request might then take effect
+// twice: see Send and Allow.
 func New(addresses string, o Options) (*Client, error) {
 	nodes, err := parseNodes(addresses)
 	if err != nil {
@@ -122,124 +110,99 @@ func orDefault[T comparable](field *T, value T) {
 	}
 }
 
-// nodes are those of one cluster that a Client knows.
+// nodes are the nodes of one cluster that a Client knows.
 type nodes struct {
 	bases []*url.URL
-	good  atomic.Int64 // index of the one that is asked first: the last that answered
+	good  atomic.Int64 // index of the node that is asked first: the last that answered
 }
 
-// parseNodes reads the comma-separated addresses of the nodes.
+// parseNodes reads a comma-separated list of addresses. The scheme may be missing, as in 127.0.0.1:8080.
 func parseNodes(list string) (*nodes, error) {
 	n := &nodes{}
 	for one := range strings.SplitSeq(list, ",") {
-		base, err := parseBase(strings.TrimSpace(one))
-		if err != nil {
-			return nil, err
+		one = strings.TrimSpace(one)
+		full := one
+		if !strings.Contains(full, "://") {
+			full = "http://" + full
+		}
+		base, err := url.Parse(full)
+		if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.RawQuery != "" || base.Fragment != "" {
+			return nil, fmt.Errorf("%q is not the address of a server: write for example http://127.0.0.1:8080", one)
 		}
 		n.bases = append(n.bases, base)
 	}
 	return n, nil
 }
 
-// parseBase reads the address of a server. People leave the scheme out, so
-// 127.0.0.1:8080 is taken too.
-func parseBase(s string) (*url.URL, error) {
-	full := s
-	if !strings.Contains(full, "://") {
-		full = "http://" + full
-	}
-	base, err := url.Parse(full)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fmt.Errorf("%q is not the address of a server: write for example http://127.0.0.1:8080", s)
-	}
-	return base, nil
-}
-
 func (n *nodes) count() int { return len(n.bases) }
 
-// first is the node to ask first.
 func (n *nodes) first() int { return int(n.good.Load()) }
 
-// from is the i-th node to ask, when first was asked first.
+// from returns the i-th node to ask, when first was asked first.
 func (n *nodes) from(first, i int) int { return (first + i) % len(n.bases) }
 
-// answered notes that a node works.
+// answered records that a node works.
 func (n *nodes) answered(at int) {
-	if n.good.Load() != int64(at) { // it is read by all, and seldom changes
+	if n.good.Load() != int64(at) { // every request reads it, and it seldom changes
 		n.good.Store(int64(at))
 	}
 }
 
-// failed notes that a node does not: the next one is asked first from now on.
+// failed records that a node does not work: from now on, the next one is asked first.
 func (n *nodes) failed(at int) {
 	n.good.CompareAndSwap(int64(at), int64(n.from(at, 1)))
 }
 
-// RemoveNode removes a node that never comes back: quorums are counted without it, and
-// no answer waits for it. One that is alive is an *Error of code node_here, one that
-// nobody knows of unknown_node. It may take 20 s.
-func (c *Client) RemoveNode(ctx context.Context, node string) (removed api.RemovedAnswer, err error) {
-	body, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/cluster/nodes/" + segment(node)})
-	if err != nil {
-		return removed, err
-	}
-	return removed, decode(body, &removed)
+// RemoveNode removes a node that never comes back: quorums are counted without it, and no answer waits for it. If the node
+// is alive, the error is an *Error of code node_here; if it is not known, of code unknown_node. It may take 20 s.
+func (c *Client) RemoveNode(ctx context.Context, node string) (api.RemovedAnswer, error) {
+	return call[api.RemovedAnswer](ctx, c, request{method: http.MethodDelete, path: "/v1/cluster/nodes/" + segment(node)})
 }
 
-// Cluster asks for the nodes that count together.
+// Cluster returns the nodes that count together.
 func (c *Client) Cluster(ctx context.Context) (api.ClusterAnswer, error) {
-	return ask[api.ClusterAnswer](ctx, c, "/v1/cluster", nil)
+	return get[api.ClusterAnswer](ctx, c, "/v1/cluster", nil, 0)
 }
 
-// Scope says whose hits an answer has.
+// Scope says whose hits an answer includes.
 type Scope string
 
-// The scopes. The zero Scope is ScopeGlobal of a server that counts for a region, else ScopeRegion.
+// The scopes. The zero Scope is ScopeGlobal at a server that counts for a region, else ScopeRegion.
 const (
-	ScopeNode   Scope = "node"   // those that the node holds which is asked
-	ScopeRegion Scope = "region" // those of its region: a server, or a cluster
-	ScopeGlobal Scope = "global" // those of all regions
+	ScopeNode   Scope = "node"   // hits that the node holds which is asked
+	ScopeRegion Scope = "region" // hits of its region: a server, or a cluster
+	ScopeGlobal Scope = "global" // hits of all regions
 )
 
-// Regions asks for the regions that count together.
+// Regions returns the regions that count together.
 func (c *Client) Regions(ctx context.Context) (api.RegionsAnswer, error) {
-	return ask[api.RegionsAnswer](ctx, c, "/v1/regions", nil)
+	return get[api.RegionsAnswer](ctx, c, "/v1/regions", nil, 0)
 }
 
-// ForgetRegion drops all hits of a region that never comes back, in all regions. One that nobody knows of is an *Error of
-// code unknown_region.
+// ForgetRegion drops all hits of a region that never comes back, in all regions. If the region is not known, the error is an
+// *Error of code unknown_region.
 func (c *Client) ForgetRegion(ctx context.Context, region string) error {
 	_, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/regions/" + segment(region)})
 	return err
 }
 
-// Restore sends a backup, which is read once: it is not tried again. With Merge a call
-// that failed may be repeated with the same backup, which counts once. Only ctx bounds the
-// time. A backup with hits that the server counts already is an *Error of code
-// counted_twice.
+// Restore sends a backup. It reads backup once and makes one attempt. With api.Merge a call that failed may be repeated with
+// the same backup, which counts once. Only ctx bounds the time. If the server already counts hits of the backup, the error is
+// an *Error of code counted_twice.
 func (c *Client) Restore(ctx context.Context, backup io.Reader, mode api.RestoreMode) (done api.Restored, err error) {
-	target := c.nodes.bases[c.nodes.first()].JoinPath("/v1/restore")
-	target.RawQuery = url.Values{"mode": {string(mode)}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), io.NopCloser(backup))
+	r := request{method: http.MethodPost, path: "/v1/restore", query: url.Values{"mode": {string(mode)}}}
+	req, err := c.newRequest(ctx, c.nodes.first(), r, "application/json", io.NopCloser(backup))
 	if err != nil {
 		return done, err
 	}
-	req.Header.Set("User-Agent", c.opts.UserAgent)
 	req.Header.Set("Content-Type", "application/octet-stream")
-	if c.opts.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
-	}
 	answer, err := c.opts.HTTPClient.Do(req)
 	if err != nil {
 		return done, err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := read(req.URL, answer)
 	if err != nil {
-		return done, fmt.Errorf("read the answer of %s: %w", target.Redacted(), err)
+		return done, err
 	}
-	if answer.StatusCode/100 != 2 {
-		return done, newError(answer, body)
-	}
-	return done, decode(body, &done)
+	return done, decode(text, &done)
 }

@@ -7,14 +7,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 )
 
-// Why asks why a request was denied, by Decision.Denial. Of several nodes it asks one after the other, until the
-// one answers that keeps it. The error is an *Error with api.CodeDenialGone once newer denials took its place.
+// Why returns why a request was denied, by the Denial of a decision. It asks one node after the other, until the one that keeps
+// the denial answers. Once newer denials have replaced it, the error is an *Error with api.CodeDenialGone.
 func (c *Client) Why(ctx context.Context, id string) (why api.DenialAnswer, err error) {
 	first := c.nodes.first()
 	for i := range c.nodes.count() {
@@ -31,21 +30,21 @@ func (c *Client) Why(ctx context.Context, id string) (why api.DenialAnswer, err 
 	return why, err
 }
 
-// WhoQuery asks who is limited.
+// WhoQuery asks for the keys that limits deny.
 type WhoQuery struct {
 	Window time.Duration // the keys were denied within it, at most 5 minutes; 0: one
 	Prefix string        // only counted keys that begin with it
-	Limit  string        // only of this limit; "": all, also those that requests bring along
+	Limit  string        // only of this limit; "": all, also inline limits
 	Most   int           // how many keys to list; 0: 20
 }
 
-// Who asks who is limited now, most denied first: the keys that one server denied.
+// Who returns the keys that one server denied, most denied first.
 func (c *Client) Who(ctx context.Context, q WhoQuery) (api.WhoAnswer, error) {
-	return ask[api.WhoAnswer](ctx, c, "/v1/limits/who", q.values())
+	return get[api.WhoAnswer](ctx, c, "/v1/limits/who", q.values(), 0)
 }
 
-// WhoOfAll is Who of all nodes that the client was given, since each knows what it denied itself: of a key that several denied it has the sum. missing are the
-// errors of those that did not answer; err is set if none did.
+// WhoOfAll is Who for all nodes of the client, because each knows only its own denials: it sums them up by key. The
+// errors of nodes that did not answer are in missing; err is set if none did.
 func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who api.WhoAnswer, missing []error, err error) {
 	byKey := map[[2]string]int{}
 	for at := range c.nodes.count() {
@@ -76,7 +75,7 @@ func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who api.WhoAnswer, m
 			if k.Since.Before(of.Since.Time) {
 				of.Since = k.Since
 			}
-			if k.Last.After(of.Last.Time) { // it knows best when the key may pass
+			if k.Last.After(of.Last.Time) { // this node knows best when the key may pass
 				of.Last, of.RetryAfterSeconds = k.Last, k.RetryAfterSeconds
 			}
 		}
@@ -92,18 +91,5 @@ func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who api.WhoAnswer, m
 }
 
 func (q WhoQuery) values() url.Values {
-	v := url.Values{}
-	if q.Window != 0 {
-		v.Set("window", seconds(q.Window))
-	}
-	if q.Prefix != "" {
-		v.Set("prefix", q.Prefix)
-	}
-	if q.Limit != "" {
-		v.Set("limit", q.Limit)
-	}
-	if q.Most != 0 {
-		v.Set("n", strconv.Itoa(q.Most))
-	}
-	return v
+	return values("window", length(q.Window), "prefix", q.Prefix, "limit", q.Limit, "n", number(q.Most))
 }

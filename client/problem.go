@@ -11,16 +11,15 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// An Error is a request that the server refused, as its problem document
-// (RFC 9457) says.
+// Error is a request that the server refused, as its problem document (RFC 9457) says.
 type Error struct {
 	Status int      // of HTTP
-	Code   api.Code // stable: branch on this; empty when something else than a Weir server answered
+	Code   api.Code // stable: branch on this; empty if it was not a Weir server that answered
 	Title  string
 	Detail string // what went wrong and what to do about it
 	Field  string // the parameter at fault, may be empty
 
-	// Missing are the nodes whose newer hits may be missing, of one that is NotFresh.
+	// Missing are the nodes whose newer hits may be missing, if NotFresh.
 	Missing []string
 
 	// After is how long the server asks to wait before the next attempt.
@@ -38,23 +37,20 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s)", text, e.Code)
 }
 
-// NothingCounted tells whether the server took the hits and found none to
-// count: all were too late or rejected, and the receipt says how many.
+// NothingCounted reports whether the server counted none of the hits: all were too late or rejected. The receipt says how many.
 func (e *Error) NothingCounted() bool {
 	return e.Code == api.CodeNothingCounted || e.Code == api.CodeTooLate
 }
 
-// NotDurable tells whether the server counted the hits, but did not have them on
-// disk in time: the receipt says how many. They may still get there.
+// NotDurable reports whether the server counted the hits, but did not have them on disk in time. The receipt says how many. They
+// may still get there.
 func (e *Error) NotDurable() bool { return e.Code == api.CodeNotDurable }
 
-// NotFresh tells whether hits that other nodes took before the question were not in
-// within its Fresh; Missing says whose. It is not asked again by itself: whoever set
-// a time does not wait for its multiple.
+// NotFresh reports whether hits that other nodes took before the question were not included within its Fresh; Missing names the
+// nodes. The client does not retry: it would wait for a multiple of Fresh.
 func (e *Error) NotFresh() bool { return e.Code == api.CodeNotFresh }
 
-// temporary tells whether the same request may succeed later. 502 and 504 come
-// from a proxy whose server is away.
+// temporary reports whether the same request may succeed later. 502 and 504 are from a proxy that cannot reach its server.
 func (e *Error) temporary() bool {
 	if e.NotFresh() {
 		return false
@@ -66,27 +62,25 @@ func (e *Error) temporary() bool {
 	return false
 }
 
-// denies tells whether the server does not know the caller, or refuses it: waiting does not help.
+// denies reports whether the server does not know the caller, or refuses it: waiting does not help.
 func (e *Error) denies() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
-// tookNothing tells whether the refusal says that nothing was counted or taken of the request, whatever
-// became of an attempt before it.
+// tookNothing reports whether the refusal says that nothing of this attempt was counted or taken.
 func (e *Error) tookNothing() bool {
 	switch e.Code {
 	case "", api.CodeNotDurable, api.CodeClosed, api.CodeInternal, api.CodeStopping, api.CodeClientGone:
-		// Something else answered, or the server stopped in the middle. A proxy that forwards
-		// to nobody, or does not know who asks, says so with 4xx.
+		// It was not Weir that answered, or the server stopped meanwhile. A proxy that did not forward the request answers 4xx.
 		return e.Code == "" && e.Status < http.StatusInternalServerError
 	}
 	return true
 }
 
-// saysHTTPS is in the answer of Go's server, and of nginx, to a request without TLS where TLS is spoken.
+// saysHTTPS matches the answers of Go's server and of nginx to a request without TLS on a port with TLS.
 var saysHTTPS = regexp.MustCompile(`(?i)HTTP request (to an|was sent to) HTTPS (server|port)`)
 
-// newError makes an Error of an answer that is not a success.
+// newError returns the Error for an answer that is not a success.
 func newError(r *http.Response, body []byte) *Error {
 	e := &Error{}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), api.ProblemType) {
@@ -105,21 +99,21 @@ func newError(r *http.Response, body []byte) *Error {
 	return e
 }
 
-// A Receipt is what became of hits that were sent.
+// Receipt is what became of hits that were sent.
 type Receipt struct {
 	Counted  uint64 `json:"counted"`         // hits, late ones included
-	Late     uint64 `json:"late"`            // of these: older than the newest hit of their key
-	History  uint64 `json:"history"`         // of these: older than the server's retention; its history has them, and no window
+	Late     uint64 `json:"late"`            // of Counted: older than the newest hit of their key
+	History  uint64 `json:"history"`         // of Counted: older than the server's retention, so in its history only
 	TooLate  uint64 `json:"too_late"`        // hits not counted: older than what the server keeps
-	Again    uint64 `json:"again,omitempty"` // of Counted: an earlier SendOnce had sent these, and they were not counted again
-	Rejected int    `json:"rejected_lines"`  // elements of the hits sent that were not counted for what they say
+	Again    uint64 `json:"again,omitempty"` // of Counted: an earlier SendOnce sent them, and they were not counted again
+	Rejected int    `json:"rejected_lines"`  // elements of the hits that were not counted because they are not valid
 	// Reasons are the first 20 of these.
 	Reasons []api.RejectedLine `json:"rejected"`
-	// Durable tells that the hits counted are on the server's disk.
+	// Durable reports that the hits counted are on the server's disk.
 	Durable bool `json:"durable"`
 }
 
-// receiptOf is that of one request.
+// receiptOf returns the receipt of one request.
 func receiptOf(a api.HitsAnswer) Receipt {
 	return Receipt{Counted: a.Counted, Late: a.Late, History: a.History, TooLate: a.TooLate, Rejected: a.RejectedLines, Reasons: a.Rejected, Durable: a.Durable}
 }

@@ -11,55 +11,52 @@ import (
 
 // SenderOptions change how a Sender works. The zero value of every field stands for its default.
 type SenderOptions struct {
-	// Every is how often hits are sent; sooner, when they fill a half of the bound. Default 100 ms, 1 ms to an hour.
+	// Every is how often hits are sent, 1 ms to an hour. They are sent sooner if they fill a half of the bound. Default 100 ms.
 	Every time.Duration
-	// MaxLines and MaxBytes bound the hits that wait or are under way. A line is a key in a second, and takes 320 bytes
-	// beside its key. Defaults 100,000 lines and 32 MiB.
+	// MaxLines and MaxBytes bound the hits that wait or are being sent. A line is a key in a second, and takes 320 bytes in
+	// addition to its key. Defaults 100,000 lines and 32 MiB.
 	MaxLines int
 	MaxBytes int64
-	// Timeout bounds one attempt to send a batch. Default 5 s. Options.Timeout bounds it too.
+	// Timeout bounds one attempt to send a batch, and so does Options.Timeout. Default 5 s.
 	Timeout time.Duration
-	// GiveUp is how long a batch that got no answer is repeated at the node that may have counted it. Default
-	// 5 min, at most 9: a server knows its requests for ten.
+	// GiveUp is how long a batch that got no answer is repeated at the node that may have counted it. Default 5 min, at most 9:
+	// a server remembers idempotency keys for ten.
 	GiveUp time.Duration
-	// AtLeastOnce sends such a batch to any node after GiveUp, where it may count a second time if the nodes are not of one cluster. Default: it
-	// is dropped then, and is among Stats.InDoubt.
+	// AtLeastOnce sends such a batch to any node after GiveUp. It may count twice there if the nodes are not of one cluster.
+	// Default: it is dropped then, and counted in SenderStats.InDoubt.
 	AtLeastOnce bool
-	// Notify, if not nil, is told what keeps hits from being counted, by one goroutine at a time. It must
-	// return soon.
+	// Notify, if not nil, is called with what keeps hits from being counted, by one goroutine at a time. It must return soon.
 	Notify func(error)
 }
 
 // The errors of hits that a Sender does not take.
 var (
-	// ErrFull says that SenderOptions.MaxLines or MaxBytes is reached: servers are away or slow, or there are more keys a second
-	// than the bound has room for. The hit is not taken. Hits of a key and second that already wait still are.
-	ErrFull = errSumsFull
+	// ErrFull says that SenderOptions.MaxLines or MaxBytes is reached: servers are unreachable or slow, or there are too many
+	// keys a second for the bound. The hit is not taken. Hits of a key and second that already wait are still taken.
+	ErrFull = errors.New("the bound of hits that wait is reached: this hit was not taken")
 	// ErrClosed says that the Sender was closed.
-	ErrClosed = errSumsClosed
+	ErrClosed = errors.New("the sender is closed: this hit was not taken")
 )
 
-// A Sender sums up hits in this process, by key and second, and sends the sums with a Client. A hit costs a
-// hash and a look-up, and no request. It may be used by many goroutines at once. Create it with
-// NewSender, and Close it, or what was not yet sent is lost.
+// Sender sums up hits in this process, by key and second, and sends the sums with a Client. A hit costs a hash and a look-up,
+// and no request. A Sender is safe for many goroutines. Create it with NewSender, and Close it, or hits that were not yet sent
+// are lost.
 //
-// Hits wait in memory while no server takes them, in lines of a key and second, up to a bound. Beyond it
-// Hit returns ErrFull.
+// Hits wait in memory while no server takes them, in lines of a key and second, up to a bound. Beyond it Hit returns ErrFull.
 //
-// Each hit counts once. A batch that got no answer may have been counted, so it is repeated under the same
-// idempotency key at the same node, which knows it also after a restart; meanwhile new hits go to the
-// other nodes. Only when that node is away for longer than SenderOptions.GiveUp, its batch (there is one
-// at most) is dropped, or sent to another node: see AtLeastOnce. In a cluster the others know the
-// batch too by then if the node was able to tell them, so that it counts twice only if the node had
-// counted it while it was cut off from them, and comes back.
+// Each hit counts once. A batch that got no answer may have been counted. So it is repeated under the same idempotency key at
+// the same node, which remembers the key also after a restart. Meanwhile new hits go to the other nodes. If the node is
+// unreachable for longer than SenderOptions.GiveUp, its batch (at most one) is dropped, or sent to another node: see
+// AtLeastOnce. In a cluster the other nodes know the key too by then. So the batch counts twice only if the node counted it
+// while it was cut off from them, and returns.
 //
-// A server may lose what it answered, for at most one flush interval, if it is killed: with Options.Durable it does not.
+// A server that is killed may lose what it answered within the last flush interval. With Options.Durable it does not.
 type Sender struct {
 	client *Client
 	opts   SenderOptions
 	table  *sumTable
 
-	wake  chan struct{} // has a place: something can be sent at once
+	wake  chan struct{} // holds one: something can be sent at once
 	stop  context.CancelFunc
 	ended chan struct{} // closed when no goroutine is left
 
@@ -81,8 +78,8 @@ type nodeState struct {
 	failures int       // in a row
 	notUntil time.Time // the next attempt
 	doubt    *batch    // repeated there; no other batch is sent there meanwhile
-	failure  error     // of the last attempt; nil: it went well, or there was none
-	denied   bool      // the failure says that this Sender may not send: 401 or 403
+	failure  error     // of the last attempt; nil: it succeeded, or there was none
+	denied   bool      // the failure is 401 or 403: this Sender may not send
 }
 
 // SenderStats are what became of hits so far:
@@ -92,15 +89,15 @@ type SenderStats struct {
 	Refused  uint64 // hits that it did not take, with ErrFull
 	Counted  uint64 // by a server
 	TooLate  uint64 // not counted: older than the server's retention
-	Rejected uint64 // not counted by a server for what they are; Notify has the reasons
-	InDoubt  uint64 // given up, and counted or not
+	Rejected uint64 // not counted because they are not valid; Notify has the reasons
+	InDoubt  uint64 // given up: whether they were counted is not known
 	Waiting  uint64 // the rest: not sent, or not answered
-	Repeated uint64 // attempts to send a batch beside its first
+	Repeated uint64 // attempts to send a batch after its first
 	Lines    int64  // that count for MaxLines
 	Bytes    int64  // that count for MaxBytes
 }
 
-// NewSender makes a Sender, and starts its goroutine. It does not connect: a server may come later, and go.
+// NewSender returns a Sender, and starts its goroutine. It does not connect: servers may start later.
 func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 	if c == nil {
 		return nil, errors.New("sender: no client: make one with New")
@@ -135,24 +132,23 @@ func (s *Sender) Hit(key string) error { return s.HitAt(time.Now(), key, 1) }
 // HitN counts n hits of the key now, 1 to 2^40.
 func (s *Sender) HitN(key string, n uint64) error { return s.HitAt(time.Now(), key, n) }
 
-// HitAt counts n hits of the key at a time. Servers reject those of the future (weir serve --max-ahead, 5 s).
+// HitAt counts n hits of the key at a time. Servers reject hits of the future (weir serve --max-ahead, 5 s).
 func (s *Sender) HitAt(at time.Time, key string, n uint64) error {
 	return s.table.Add(key, at.Unix(), n)
 }
 
-// closeTimeout is how long Close waits where its caller gives no time: an attempt that gets no answer, and a pause.
+// closeTimeout is how long Close waits if ctx has no deadline: for an attempt that gets no answer, and a pause.
 const closeTimeout = 10 * time.Second
 
-// errCloseTimeout is why Close went no further.
 var errCloseTimeout = fmt.Errorf("not within %v: %w", closeTimeout, context.DeadlineExceeded)
 
-// Flush sends all hits that were taken before, and waits until it is known what became of them, or ctx ends: give it a
-// time, since hits wait for servers that are away, or refuse them. The error says why they do. Stats says what became of hits.
+// Flush sends all hits that were taken before, and blocks until it is known what became of them, or ctx ends. Give ctx a
+// deadline, because hits wait for servers that are unreachable or refuse them. The error says why they wait.
 func (s *Sender) Flush(ctx context.Context) error {
 	return s.flush(ctx, func() bool { return false })
 }
 
-// flush is Flush. It also ends when enough does, which is asked after each change.
+// flush is Flush. It also ends when enough returns true, which it calls after each change.
 func (s *Sender) flush(ctx context.Context, enough func() bool) error {
 	s.mu.Lock()
 	upTo := s.epoch
@@ -176,8 +172,7 @@ func (s *Sender) flush(ctx context.Context, enough func() bool) error {
 	}
 }
 
-// settled tells whether all lines that were taken from the table up to an epoch are, and else what
-// to wait for.
+// settled reports whether it is known what became of all lines up to an epoch. If not, it returns what to wait for.
 func (s *Sender) settled(upTo uint64) (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +187,7 @@ func (s *Sender) settled(upTo uint64) (bool, <-chan struct{}) {
 	return true, nil
 }
 
-// unsent is the error of hits that still wait: how many, what ended the waiting, and how the last attempt at each node failed.
+// unsent returns the error of hits that still wait: how many, why the wait ended, and how the last attempt at each node failed.
 func (s *Sender) unsent(end error) error {
 	waiting := s.Stats().Waiting
 	s.mu.Lock()
@@ -209,7 +204,7 @@ func (s *Sender) unsent(end error) error {
 	return fmt.Errorf("%d hits are not sent or not answered: %w", waiting, errors.Join(why...))
 }
 
-// askDenied lets nodes that refused this Sender be asked once more, at once.
+// askDenied lets nodes that refused this Sender be asked again, at once.
 func (s *Sender) askDenied() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +215,7 @@ func (s *Sender) askDenied() {
 	}
 }
 
-// allDenied tells whether every node has refused this Sender.
+// allDenied reports whether every node has refused this Sender.
 func (s *Sender) allDenied() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,9 +227,9 @@ func (s *Sender) allDenied() bool {
 	return true
 }
 
-// Close takes no further hits, flushes, and stops. It ends with ctx; after 10 s where ctx has no deadline; and at once when
-// every node refuses this Sender with 401 or 403, since that is a wrong token or role. The error says how many hits were not
-// sent and why, or were not counted, or of how many nobody knows. Later calls return ErrClosed.
+// Close takes no further hits, flushes, and stops. It ends with ctx, or after 10 s if ctx has no deadline. It ends at once if
+// every node refuses this Sender with 401 or 403: its token or role is wrong. The error says how many hits were not sent and
+// why, were not counted, or are in doubt. Later calls return ErrClosed.
 func (s *Sender) Close(ctx context.Context) error {
 	if s.closed.Swap(true) {
 		return ErrClosed

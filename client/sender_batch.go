@@ -14,14 +14,13 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// batch is lines that are sent together, under one idempotency key. Its body is the same in every
-// attempt.
+// batch is lines that are sent together, under one idempotency key. Its body is the same in every attempt.
 type batch struct {
 	epoch    uint64 // when its lines were taken from the table
 	lines    []sumLine
 	key      string
 	attempts int
-	doubtful time.Time // when an attempt first got no answer; zero: none did
+	doubtful time.Time // when an attempt first got no answer; zero: never
 }
 
 func newBatch(epoch uint64, lines []sumLine) *batch {
@@ -60,29 +59,29 @@ func cutLines(epoch uint64, lines []sumLine) (list []*batch) {
 	return list
 }
 
-// outcome is what an attempt to send a batch came to.
+// outcome is the result of an attempt to send a batch.
 type outcome struct {
 	settled bool // these lines are done: answer says how
 	answer  api.HitsAnswer
-	rest    []sumLine // beside them: to be sent as batches of their own, for the server took none of them
+	rest    []sumLine // the other lines: to be sent in new batches, because the server took none of them
 	again   bool      // nothing of it was counted by this attempt: any node may be sent it
 	err     error     // for Notify; nil: all is well
-	refused *Error    // with the pause that the server asks for
+	refused *Error    // has the pause that the server asks for
 	closing bool      // the attempt began after Close
 }
 
-// judge says what the end of an attempt means. Neither settled nor again, the batch is in doubt.
+// judge returns what the end of an attempt means. If it is neither settled nor again, the batch is in doubt.
 func (b *batch) judge(text []byte, err error) (o outcome) {
 	o.err = err
 	switch {
 	case err == nil:
 		if o.err = decode(text, &o.answer); o.err != nil {
-			return o // something else than a Weir server, which may stand before one
+			return o // not a Weir server, but maybe a proxy of one
 		}
 	case neverSent(err):
 		o.again = true
 		return o
-	case !asError(err, &o.refused):
+	case !errors.As(err, &o.refused):
 		return o
 	case o.refused.tooLarge() && len(b.lines) > 1:
 		o.rest, o.err = b.lines, nil
@@ -103,13 +102,13 @@ func (b *batch) judge(text []byte, err error) (o outcome) {
 	return o
 }
 
-// tooLarge tells whether the server takes smaller batches, and counted none of this one.
+// tooLarge reports whether the server takes smaller batches, and counted none of this one.
 func (e *Error) tooLarge() bool {
 	return e.Code == api.CodeTooManyLines || e.Code == api.CodeBodyTooLarge
 }
 
-// final tells whether the refusal is about what the hits are, so that no further attempt
-// ends otherwise. Who may send hits, and what a server is set to, may change.
+// final reports whether the refusal is about the hits themselves, so that each further attempt would end in the same way.
+// Roles and settings of servers may change.
 func (e *Error) final(a *api.HitsAnswer) bool {
 	switch e.Code {
 	case api.CodeNothingCounted, api.CodeTooLate, api.CodeTooManyLines, api.CodeBodyTooLarge, api.CodeInvalidKey:
@@ -118,57 +117,46 @@ func (e *Error) final(a *api.HitsAnswer) bool {
 	return a.RejectedLines > 0
 }
 
-// This part adds up hits by key and second until they are taken, within a bound of lines
-// and bytes. It has no clock and no goroutine.
+// MaxHits is how many hits a server takes as one, of one key at one time.
+const MaxHits = 1 << 40
 
-// What a server takes as one hit.
-const (
-	maxSumKeyBytes = 512
-	MaxHits        = 1 << 40
-)
+const maxSumKeyBytes = 512
 
-// sumLineBytes is what a line takes at most beside the bytes of its key: the line itself, its place in the
-// table, and what both have to spare.
+// sumLineBytes is what a line takes at most in addition to its key: the line itself, its place in the table, and the spare
+// capacity of both.
 const sumLineBytes = 320
 
-// The errors of Add, beside those of hits that no server would count.
-var (
-	errSumsFull   = errors.New("the bound of hits that wait is reached: this hit was not taken")
-	errSumsClosed = errors.New("the sender is closed: this hit was not taken")
-)
-
-// A Line is the hits of a key in one second.
+// sumLine is the hits of a key in one second.
 type sumLine struct {
 	Key    string
 	Second int64 // Unix
 	N      uint64
 }
 
-// Bytes is what the line counts for in the bound.
+// Bytes is what the line takes of the bound.
 func (l *sumLine) Bytes() int64 { return int64(len(l.Key)) + sumLineBytes }
 
-// sumTable is hits that were added and not yet taken. It may be used by many goroutines at once.
+// sumTable adds up hits by key and second until they are taken, within a bound of lines and bytes. It is safe for many
+// goroutines, and has no clock and no goroutine of its own.
 //
-// Lines that were taken still count for its bound, until they are released: whoever took them
-// has them in memory.
+// Lines that were taken still count for the bound, until they are released: they are still in memory.
 type sumTable struct {
 	maxLines, maxBytes int64
-	lines, bytes       atomic.Int64 // within the bound, or on the way back from beyond it
-	half               func()       // is told of each line beyond a half of the bound
+	lines, bytes       atomic.Int64 // within the bound, but for the moment until a line beyond it is taken back
+	half               func()       // called for each line beyond a half of the bound
 
 	seed   maphash.Seed
 	shards [64]shard
 }
 
-// shard is the lines of a share of the keys. A hit costs a hash, a lock that few others want and a
-// look-up.
+// shard has the lines of a share of the keys. A hit costs a hash, a lock with little contention and a look-up.
 type shard struct {
 	mu      sync.Mutex
 	closed  bool
 	held    held
 	taken   uint64 // hits, ever
-	refused uint64 // hits, for want of room
-	spare   held   // empty, the next held; of the goroutine that takes
+	refused uint64 // hits beyond the bound
+	spare   held   // empty, the next held; belongs to the goroutine that takes
 	_       [32]byte
 }
 
@@ -183,8 +171,8 @@ type place struct {
 	key    string
 }
 
-// newSumTable returns an empty Table of at most so many lines and bytes, both at least 1. half is called, and must return at
-// once, when a line is added beyond a half of either: it is time to take them.
+// newSumTable returns an empty table of at most so many lines and bytes, both at least 1. It calls half, which must return at
+// once, for each line that is added beyond a half of either: it is time to take them.
 func newSumTable(lines int, bytes int64, half func()) *sumTable {
 	t := &sumTable{maxLines: int64(lines), maxBytes: bytes, half: half, seed: maphash.MakeSeed()}
 	for i := range t.shards {
@@ -193,8 +181,8 @@ func newSumTable(lines int, bytes int64, half func()) *sumTable {
 	return t
 }
 
-// Add adds n hits of a key in a Unix second. It keeps a copy of the key. Hits of a key and
-// second that are there take no room; others are refused with ErrFull beyond the bound.
+// Add adds n hits of a key in a Unix second. It keeps a copy of the key. Beyond the bound it returns ErrFull for hits that
+// need a new line.
 func (t *sumTable) Add(key string, second int64, n uint64) error {
 	if n-1 >= MaxHits {
 		return fmt.Errorf("%d hits: n must be 1 to %d", n, uint64(MaxHits))
@@ -203,7 +191,7 @@ func (t *sumTable) Add(key string, second int64, n uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errSumsClosed
+		return ErrClosed
 	}
 	if i, ok := s.held.places[place{second, key}]; ok && s.held.lines[i].N <= MaxHits-n {
 		s.held.lines[i].N += n
@@ -221,7 +209,7 @@ func (t *sumTable) begin(s *shard, key string, second int64, n uint64) error {
 	line := sumLine{strings.Clone(key), second, n}
 	if !t.reserve(line.Bytes()) {
 		s.refused += n
-		return errSumsFull
+		return ErrFull
 	}
 	s.held.places[place{second, line.Key}] = int32(len(s.held.lines))
 	s.held.lines = append(s.held.lines, line)
@@ -247,7 +235,7 @@ func (t *sumTable) reserve(bytes int64) bool {
 	return true
 }
 
-// check finds what a server would refuse of a key or a time.
+// check returns why a server would refuse a key or a time.
 func check(key string, second int64) error {
 	switch {
 	case len(key) < 1 || len(key) > maxSumKeyBytes:
@@ -262,8 +250,7 @@ func check(key string, second int64) error {
 	return nil
 }
 
-// Take hands out all lines, each once, and leaves the table empty. One goroutine at a time may
-// take.
+// Take returns all lines, each once, and leaves the table empty. One goroutine at a time may call it.
 func (t *sumTable) Take() (all []sumLine) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -284,7 +271,7 @@ func (t *sumTable) Take() (all []sumLine) {
 	return all
 }
 
-// Release makes room for as many lines as these, which were taken.
+// Release gives back what lines that were taken use of the bound.
 func (t *sumTable) Release(lines []sumLine) {
 	var bytes int64
 	for i := range lines {
@@ -304,17 +291,9 @@ func (t *sumTable) Close() {
 	}
 }
 
-// sumStats are the figures of a Table.
-type sumStats struct {
-	Taken   uint64 // hits that were added
-	Refused uint64 // hits that there was no room for
-	Lines   int64  // that count for the bound
-	Bytes   int64
-}
-
-// Stats returns the figures now.
-func (t *sumTable) Stats() sumStats {
-	st := sumStats{Lines: t.lines.Load(), Bytes: t.bytes.Load()}
+// Stats returns Taken, Refused, Lines and Bytes.
+func (t *sumTable) Stats() SenderStats {
+	st := SenderStats{Lines: t.lines.Load(), Bytes: t.bytes.Load()}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()

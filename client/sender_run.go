@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 )
-
-func asError(err error, to **Error) bool { return errors.As(err, to) }
 
 // run sends what there is, every interval and when it is woken, until ctx ends.
 func (s *Sender) run(ctx context.Context) {
@@ -28,7 +24,7 @@ func (s *Sender) run(ctx context.Context) {
 	}
 }
 
-// sendAll sends until nothing is left, or no node is to be asked now, and says when to come back.
+// sendAll sends until nothing is left or no node may be asked now. It returns when to try again.
 func (s *Sender) sendAll(ctx context.Context) time.Duration {
 	for ctx.Err() == nil {
 		at, wait := s.nodeToAsk()
@@ -42,7 +38,7 @@ func (s *Sender) sendAll(ctx context.Context) time.Duration {
 		o := s.send(ctx, at, b)
 		switch {
 		case ctx.Err() != nil && !o.settled:
-			return s.opts.Every // closed: what became of it is not known
+			return s.opts.Every // closed: it is in doubt
 		case o.settled || o.rest != nil:
 			s.settle(at, b, o)
 		case o.again:
@@ -54,12 +50,12 @@ func (s *Sender) sendAll(ctx context.Context) time.Duration {
 	return s.opts.Every
 }
 
-// nodeToAsk is the node to send to, the last good one first; -1: none now, and wait says how long.
+// nodeToAsk returns the node to send to, the last good one first; -1: none for the duration wait.
 func (s *Sender) nodeToAsk() (at int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, first := time.Now(), s.client.nodes.first()
-	wait = s.opts.Every // longer than it may be: who repeats a batch wakes
+	wait = s.opts.Every // at most: the goroutine that repeats a batch wakes this one
 	for i := range s.nodes {
 		at := s.client.nodes.from(first, i)
 		switch n := &s.nodes[at]; {
@@ -73,7 +69,7 @@ func (s *Sender) nodeToAsk() (at int, wait time.Duration) {
 	return -1, max(wait, time.Millisecond)
 }
 
-// next is the batch to send: while some wait, none is cut, so that hits go on adding up.
+// next returns the batch to send. While batches wait, it makes no new ones, so that hits continue to add up.
 func (s *Sender) next() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +78,7 @@ func (s *Sender) next() *batch {
 		s.epoch++ // before lines are taken: a flush that sees the new one waits for the next cut
 		s.add(cutLines(epoch, s.table.Take()))
 		if len(s.queue) == 0 {
-			s.tellWaiting()
+			s.wakeWaiting()
 			return nil
 		}
 	}
@@ -101,16 +97,9 @@ func (s *Sender) add(list []*batch) {
 
 // send is one attempt.
 func (s *Sender) send(ctx context.Context, at int, b *batch) outcome {
-	body, err := s.client.compress(b.body(nil))
+	r, err := s.client.hitsRequest(b.body(nil), b.key)
 	if err != nil {
 		return outcome{again: true, err: err}
-	}
-	r := request{
-		method: http.MethodPost, path: "/v1/hits", body: body,
-		contentType: "application/x-ndjson", contentEncoding: string(s.client.opts.Compression), idempotencyKey: b.key,
-	}
-	if s.client.opts.Durable {
-		r.query = url.Values{"durable": {"true"}}
 	}
 	closing := s.closed.Load()
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
@@ -125,7 +114,7 @@ func (s *Sender) send(ctx context.Context, at int, b *batch) outcome {
 	return o
 }
 
-// settle ends a batch as its answer says. What the server left of it becomes batches of their own.
+// settle ends a batch as its answer says. Lines that the server did not take become new batches.
 func (s *Sender) settle(at int, b *batch, o outcome) {
 	done := b.lines[:len(b.lines)-len(o.rest)]
 	if o.settled {
@@ -146,14 +135,14 @@ func (s *Sender) settle(at int, b *batch, o outcome) {
 		s.stats.Rejected += rejected
 	}
 	s.rest(at, o.refused)
-	s.tellWaiting()
+	s.wakeWaiting()
 	s.mu.Unlock()
 	if rejected > 0 {
 		s.tell(rejection(rejected, o))
 	}
 }
 
-// parts are the batches of what is left of one: where nothing was taken since it was too large, its halves.
+// parts returns the batches of the lines that are left of one. A batch that was too large is halved.
 func parts(b *batch, o outcome) []*batch {
 	if o.settled {
 		return cutLines(b.epoch, o.rest)
@@ -170,7 +159,7 @@ func rejection(hits uint64, o outcome) error {
 	return errors.Join(fmt.Errorf("%d hits were rejected", hits), o.err)
 }
 
-// rest notes how a node did. One that works is asked again at once, unless it wants a pause.
+// rest records that a node works. It is asked again at once, unless it wants a pause.
 func (s *Sender) rest(at int, refused *Error) {
 	n := &s.nodes[at]
 	n.failure, n.denied = nil, false
@@ -179,18 +168,18 @@ func (s *Sender) rest(at int, refused *Error) {
 	}
 }
 
-// sendLater puts a batch back that no node has counted. The node rests; another is asked at once.
+// sendLater puts back a batch that no node has counted. The node is paused; another is asked at once.
 func (s *Sender) sendLater(at int, b *batch, o outcome) {
 	s.mu.Lock()
 	s.queue = append([]*batch{b}, s.queue...)
 	s.pauseNode(at, o)
 	switch n := &s.nodes[at]; {
 	case o.refused == nil || !o.refused.denies():
-	case s.closed.Load() && !o.closing: // Close came meanwhile, and wants to hear it again
+	case s.closed.Load() && !o.closing: // Close was called meanwhile, and asks once more
 		n.notUntil = time.Time{}
 	default:
 		n.denied = true
-		s.tellWaiting()
+		s.wakeWaiting()
 	}
 	s.mu.Unlock()
 	s.client.nodes.failed(at)
@@ -206,8 +195,8 @@ func (s *Sender) pauseNode(at int, o outcome) time.Duration {
 	return pause
 }
 
-// repeat sends a batch that may have been counted to its node again and again, in a goroutine of its own: there is one
-// for a node at most. The other nodes take what is new.
+// repeat sends a batch that may have been counted to its node again and again, in a goroutine of its own. There is at most one
+// for a node. The other nodes take new hits.
 func (s *Sender) repeat(ctx context.Context, at int, b *batch, o outcome) {
 	s.mu.Lock()
 	b.doubtful = time.Now()
@@ -228,7 +217,7 @@ func (s *Sender) repeat(ctx context.Context, at int, b *batch, o outcome) {
 				s.giveUp(at, b)
 				return
 			}
-			// That an attempt was refused says nothing about those before it.
+			// A refusal says nothing about the attempts before it.
 			if o = s.send(ctx, at, b); o.settled {
 				s.settle(at, b, o)
 				s.endDoubt(at)
@@ -250,7 +239,7 @@ func (s *Sender) giveUp(at int, b *batch) {
 		delete(s.open, b)
 		s.stats.InDoubt += b.hits()
 		s.table.Release(b.lines)
-		s.tellWaiting()
+		s.wakeWaiting()
 	}
 	s.mu.Unlock()
 	s.endDoubt(at)
@@ -265,8 +254,8 @@ func (s *Sender) endDoubt(at int) {
 	s.wakeUp()
 }
 
-// tellWaiting wakes those who wait for a batch, or for a cut.
-func (s *Sender) tellWaiting() {
+// wakeWaiting wakes the callers that wait for a batch to settle, or for lines to be taken.
+func (s *Sender) wakeWaiting() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

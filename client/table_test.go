@@ -47,7 +47,7 @@ func TestSums(t *testing.T) {
 			t.Errorf("%+v: %d, want %d", o, got[o], n)
 		}
 	}
-	if s := table.Stats(); s != (sumStats{Taken: total}) {
+	if s := table.Stats(); s != (SenderStats{Taken: total}) {
 		t.Errorf("%+v in the end", s)
 	}
 }
@@ -64,11 +64,11 @@ func TestBound(t *testing.T) {
 		}
 		lines := table.Take()
 		for range 2 {
-			if err := table.Add("c", 7, 3); !errors.Is(err, errSumsFull) {
+			if err := table.Add("c", 7, 3); !errors.Is(err, ErrFull) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if s := table.Stats(); s != (sumStats{Taken: 3, Refused: 6, Lines: 2, Bytes: 2*sumLineBytes + 2}) {
+		if s := table.Stats(); s != (SenderStats{Taken: 3, Refused: 6, Lines: 2, Bytes: 2*sumLineBytes + 2}) {
 			t.Errorf("%s: %+v", name, s)
 		}
 		table.Release(lines[:1])
@@ -76,7 +76,7 @@ func TestBound(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		table.Close()
-		if err := table.Add("c", 7, 1); !errors.Is(err, errSumsClosed) {
+		if err := table.Add("c", 7, 1); !errors.Is(err, ErrClosed) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if lines = table.Take(); len(lines) != 1 || lines[0] != (sumLine{"c", 7, 3}) {
@@ -92,7 +92,7 @@ func TestWrongHits(t *testing.T) {
 	for _, wrong := range []sumLine{
 		{"", 1, 1}, {strings.Repeat("k", 513), 1, 1}, {"\xff", 1, 1}, {"*", 1, 1}, {"limit:x", 1, 1}, {"k", -1, 1}, {"k", 1, 0}, {"k", 1, MaxHits + 1},
 	} {
-		if err := table.Add(wrong.Key, wrong.Second, wrong.N); err == nil || errors.Is(err, errSumsFull) {
+		if err := table.Add(wrong.Key, wrong.Second, wrong.N); err == nil || errors.Is(err, ErrFull) {
 			t.Errorf("%.20q at %d: %v", wrong.Key, wrong.Second, err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestConcurrent(t *testing.T) {
 		}
 		take()
 	}
-	if s := table.Stats(); sum != 80_000 || s != (sumStats{Taken: 80_000}) {
+	if s := table.Stats(); sum != 80_000 || s != (SenderStats{Taken: 80_000}) {
 		t.Errorf("%d taken; %+v", sum, s)
 	}
 }

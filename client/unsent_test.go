@@ -49,10 +49,10 @@ func TestABatchThatMayHaveCountedStays(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			batch := request{method: http.MethodPost, path: "/v1/hits", body: []byte("a 1\n"), contentType: "text/plain", idempotencyKey: "k"}
-			if _, err := c.once(ctx, 0, batch); err != nil {
+			if _, err := c.send(ctx, 0, batch); err != nil {
 				t.Fatal(err)
 			}
-			_, err = c.once(ctx, 0, batch)
+			_, err = c.send(ctx, 0, batch)
 			if err := <-took; err != nil {
 				t.Fatal(err)
 			}
