@@ -23,8 +23,7 @@ type Config struct {
 	// Fail says what becomes of requests while Weir can't be reached.
 	Fail Fail
 
-	// Skip tells of a request that no rule is for: it goes on to the handler. Nil:
-	// none.
+	// Skip reports whether a request goes on to the handler without a limit. Nil: none does.
 	Skip func(r *http.Request) bool
 
 	// Denied answers a denied request. The fields of its limits and Retry-After are
@@ -35,9 +34,8 @@ type Config struct {
 	// FailClosed, or because of what it asks for; err says why. Nil: AnswerRefused.
 	Refused func(w http.ResponseWriter, r *http.Request, err error)
 
-	// OnError is told of each request that was not decided, whatever becomes of it,
-	// but not of those whose client went away. Nil: a warning by slog.Default, at
-	// most one in ten seconds.
+	// OnError is called for each request that was not decided, unless its client went away. Nil: a warning by slog.Default,
+	// at most one in ten seconds.
 	OnError func(r *http.Request, err error)
 
 	// HideFields leaves RateLimit-Policy and RateLimit out of answers, for limits
@@ -68,7 +66,7 @@ type Rule struct {
 	Cost func(r *http.Request) uint64
 }
 
-// Fail says what becomes of requests that nobody decides.
+// Fail says what becomes of requests that are not decided.
 type Fail uint8
 
 const (
@@ -80,7 +78,7 @@ const (
 	FailClosed
 )
 
-// maxPrefixBytes leaves room for a key behind a prefix.
+// maxPrefixBytes leaves space for a key after a prefix.
 const maxPrefixBytes = 128
 
 func (c *Config) validate() error {
@@ -117,18 +115,16 @@ type Key struct {
 	err error
 }
 
-// longestValue is the most of a request that stands in a key as it is. With its kind
-// and a rule's prefix it fits weir.MaxKeyBytes.
+// longestValue is the longest value that a key has in plain. With its kind and a rule's prefix it fits weir.MaxKeyBytes.
 const longestValue = 256
 
 // ByHeader is the key "header:", the header's name in lower case, and a hash of its
 // first value: header:x-api-key:en6OJ5nWYnSXp0Wx-ViHxw. The hash is SHA-256 cut to 128 bits, in 22
 // characters. A request without the header has no key.
 //
-// The value is hashed because it may be a secret: keys stand in lists, logs and on
-// disk. The hash has no secret of its own, so that all servers and lives of them count
-// one key; who can read keys can guess a value of few bits by it. Make such a key by
-// ByFunc, with a keyed hash.
+// The value is hashed because it may be a secret: keys stand in lists, logs and on disk. The hash has no secret, so that all
+// servers count one key, also after a restart. Anyone who can read keys can guess a value of few bits from its hash. For
+// such a value use ByFunc, with a keyed hash.
 func ByHeader(name string) Key {
 	return byHeader(name, func(kind, value string) string { return hashed(kind, value) })
 }
@@ -180,9 +176,8 @@ func ByCookie(name string) Key {
 // maxNameBytes is the longest name of a header or a cookie.
 const maxNameBytes = 100
 
-// ByFunc is the key that f says, 1 to 512 bytes of UTF-8 with the rule's prefix; a
-// longer one is hashed. f returns false, or "", for a request without one. It is
-// called for each request, by many goroutines.
+// ByFunc is the key that f returns, 1 to 512 bytes of UTF-8 with the rule's prefix. A longer one is hashed. f returns false,
+// or "", for a request without one. It is called for each request, by many goroutines.
 func ByFunc(f func(r *http.Request) (key string, ok bool)) Key {
 	if f == nil {
 		return Key{err: errors.New("ByFunc needs a function")}
@@ -214,7 +209,18 @@ func FirstOf(keys ...Key) Key {
 	}}
 }
 
-// check tells what is wrong with a key that a program made.
+// token reports whether s is a token of RFC 9110.
+func token(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// check returns what is wrong with a key that a program made.
 func (k Key) check() error {
 	if k.err == nil && k.of == nil {
 		return errors.New("no key: use ByAddress, ByHeader, ByPlainHeader, ByCookie, ByFunc or FirstOf")

@@ -17,24 +17,20 @@ type Decider interface {
 	// Decide takes all checks or none. d is empty, and the checks are only the
 	// caller's again when Decide returns.
 	//
-	// An error is a request that was not decided. If it wraps ErrUnavailable the
-	// rule of Config.Fail applies, and no request may bring that about by what it
-	// asks for; with any other error the request is refused.
+	// An error is a request that was not decided. If it wraps ErrUnavailable, Config.Fail applies. No request may cause that
+	// by what it asks for. With any other error the request is refused.
 	Decide(ctx context.Context, checks []Check, d *Decision) error
 
-	// Knows returns an error if there is no limit of that name. Who can't tell
-	// returns nil.
+	// Knows returns an error if there is no limit of that name, and nil if the Decider does not know.
 	Knows(limit string) error
 }
 
-// ErrUnavailable is that nobody decides: Weir can't be reached, or does not answer in
-// time.
+// ErrUnavailable says that there is no decision: Weir can't be reached, or does not answer in time.
 var ErrUnavailable = errors.New("no answer from Weir")
 
-// ErrMisconfigured is that Weir answers, and has no such limit: the name of a rule is
-// mistyped, or the policy is gone from the server's file. Waiting does not help, so the
-// request is refused, also by FailOpen: else the limit would be lifted for good by a
-// slip that nobody sees.
+// ErrMisconfigured says that Weir answers and has no such limit: the name of a rule is mistyped, or the policy was removed
+// from the server's file. Waiting does not help, so the request is refused, also by FailOpen. Otherwise a slip would
+// silently lift the limit.
 var ErrMisconfigured = errors.New("a limit that Weir does not know")
 
 // Check is what a request takes of one limit.
@@ -55,18 +51,18 @@ type Decision struct {
 	RetryAfter time.Duration
 }
 
-// Result is what one limit says by itself: Quota per Window.
+// Result is the verdict of one limit by itself: Quota per Window.
 type Result struct {
 	Limit  string // its name
 	Key    string // that was counted
 	Quota  uint64
 	Window time.Duration
 	Burst  uint64 // at most so many in Window * Burst / Quota; 0: as many as Quota
-	Shadow bool   // denies nothing; clients are not told of it
+	Shadow bool   // denies nothing; its fields are not in answers
 	weir.Verdict
 }
 
-// Add adds what one limit says: for Deciders.
+// Add adds the verdict of one limit. Deciders call it.
 func (d *Decision) Add(r Result) {
 	d.Results = append(d.Results, r)
 	if !r.Allowed && !r.Shadow {
@@ -106,9 +102,8 @@ func (e *engineLimits) Knows(name string) error {
 	return nil
 }
 
-// Decide never returns ErrUnavailable. What it can return is that the engine's
-// LimitMemory is full of keys with limits in use: a flood of keys must not be what
-// lifts the limits.
+// Decide never returns ErrUnavailable. It can return that the engine's LimitMemory is full of keys with limits in use: a
+// flood of keys must not lift the limits.
 func (e *engineLimits) Decide(_ context.Context, checks []Check, d *Decision) error {
 	var asked [weir.MaxChecks]weir.Check
 	var verdicts [weir.MaxChecks]weir.Verdict

@@ -62,7 +62,7 @@ func TestKeysAreChecked(t *testing.T) {
 	for name, key := range map[string]Key{
 		"none": {}, "a header": ByHeader(""), "a header with a space": ByPlainHeader("X Y"), "a long header": ByHeader(strings.Repeat("x", 101)),
 		"a cookie": ByCookie(""), "a cookie with a sign": ByCookie("a=b"), "a function": ByFunc(nil), "the first of none": FirstOf(),
-		"the first of a wrong one": FirstOf(ByHeader("X"), ByCookie("")), "an address": ByAddress(AddressOptions{Header: "X"}),
+		"the first of a wrong one": FirstOf(ByHeader("X"), ByCookie("")), "an address": ByAddress(AddressOptions{IPv6Bits: 129}),
 	} {
 		if err := key.check(); err == nil {
 			t.Errorf("%s: no error", name)

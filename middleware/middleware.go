@@ -7,10 +7,9 @@
 //	})
 //	http.Handle("/", m.Wrap(handler))
 //
-// Each request is decided by all rules of the Middleware, all or none. What is within
-// goes on to the handler, with the fields RateLimit-Policy and RateLimit in the answer;
-// what is not gets 429 with Retry-After and a problem document (RFC 9457). Other routes
-// get other limits by another Middleware around them, of the same Decider if you like.
+// Each request is decided by all rules of the Middleware, all or none. If it is allowed, it goes on to the handler, and the
+// answer has the fields RateLimit-Policy and RateLimit. If it is denied, the answer is 429 with Retry-After and a problem
+// document (RFC 9457). For routes with other limits, use another Middleware, which may have the same Decider.
 //
 // The package compiles the engine and the standard library. Limits decides in this
 // process; package middleware/policies by a file of policies in this process, and
@@ -234,7 +233,7 @@ func (k *work) writeFields(h http.Header) {
 	}
 	wait := d.RetryAfter
 	if d.Never {
-		wait = 0 // no Retry-After is told
+		wait = 0 // there is no Retry-After
 	}
 	k.fields.Write(h, wait)
 }
@@ -270,13 +269,13 @@ func (m *Middleware) Stats() Stats {
 	}
 }
 
-// warnEvery is the pause between two warnings: a Weir that is away must not fill a log.
+// warnEvery is the pause between two warnings: a Weir that is unreachable must not fill a log.
 const warnEvery = 10 * time.Second
 
-// warner is the OnError of a limiter that was given none. Requests without limits must not go unseen.
+// warner is the OnError of a limiter that was given none. It makes requests without limits visible.
 type warner struct {
 	last atomic.Pointer[time.Time]
-	more atomic.Uint64 // errors since, that were not told
+	more atomic.Uint64 // errors since, that were not logged
 }
 
 func (w *warner) warn(r *http.Request, err error) {

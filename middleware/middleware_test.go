@@ -333,7 +333,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"there are all, clie": {Decider: decider, Rules: []Rule{{Limit: "cliemt", Key: byAddress}}},
 		"rule 2: no key":      {Decider: decider, Rules: []Rule{rule, {Limit: "client"}}},
 		"prefix of 129":       {Decider: decider, Rules: []Rule{{Limit: "client", Key: byAddress, Prefix: strings.Repeat("p", 129)}}},
-		"X-Real-Ip":           {Decider: decider, Rules: []Rule{{Limit: "client", Key: FirstOf(ByCookie("a"), ByAddress(AddressOptions{Header: "X-Real-Ip"}))}}},
+		"129 bits":            {Decider: decider, Rules: []Rule{{Limit: "client", Key: FirstOf(ByCookie("a"), ByAddress(AddressOptions{IPv6Bits: 129}))}}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one of %q", err, want)

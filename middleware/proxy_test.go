@@ -27,14 +27,14 @@ func TestSpoofingBehindAProxy(t *testing.T) {
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		r.Out.Header[xForwardedFor] = r.In.Header[xForwardedFor]
+		r.Out.Header[forwardedFor] = r.In.Header[forwardedFor]
 		r.SetXForwarded()
 	}}
 	for i, spoofed := range []string{"", "198.51.100.1", "127.0.0.1", "127.0.0.1, 127.0.0.2", "198.51.100.2, 127.0.0.1", "x", ",", "203.0.113.7:80,", "::1"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = "203.0.113.7:4711"
 		if spoofed != "" {
-			r.Header.Set(xForwardedFor, spoofed)
+			r.Header.Set(forwardedFor, spoofed)
 		}
 		want := http.StatusTooManyRequests
 		if i == 0 {

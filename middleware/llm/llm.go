@@ -70,7 +70,7 @@ type Config struct {
 	SettleTimeout time.Duration
 	// FailOpen lets requests pass while the budget can't be asked. Default: they get 503.
 	FailOpen bool
-	// Logger hears of settlements that fail. Default slog.Default().
+	// Logger takes settlements that fail. Default slog.Default().
 	Logger *slog.Logger
 }
 

@@ -23,8 +23,8 @@ type asked struct {
 	once         sync.Once
 }
 
-// bytesPerToken is how many bytes of a request's JSON a token has at least, on average: English has about four, and other languages
-// and code less. The estimate only says what is reserved; the provider's usage is what counts.
+// bytesPerToken is how many bytes of a request's JSON a token has at least, on average. English has about four; other
+// languages and code have fewer. The estimate only says what is reserved; the provider's usage is what counts.
 const bytesPerToken = 3
 
 const (
@@ -88,7 +88,7 @@ func withUsage(members map[string]json.RawMessage, body []byte) []byte {
 	return made
 }
 
-// costs are those of some tokens.
+// costs returns the costs of some tokens.
 func (a *asked) costs(input, output uint64) map[string]uint64 {
 	c := map[string]uint64{"requests": 1, "tokens": input + output}
 	if a.priced {

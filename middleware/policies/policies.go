@@ -29,8 +29,8 @@ import (
 
 // Decider decides by policies, in this process. It is safe for many goroutines.
 //
-// Requests of a rule whose policy was taken out are refused, with middleware.ErrMisconfigured,
-// until it is put back: else a slip in the file would lift the limit, and nobody would see it.
+// Requests of a rule whose policy was removed are refused, with middleware.ErrMisconfigured, until it is back. Otherwise a
+// slip in the file would silently lift the limit.
 type Decider struct {
 	live *admit.Live
 	pool sync.Pool // of *work

@@ -10,18 +10,15 @@
 //		Rules:   []middleware.Rule{{Limit: "per-client", Key: middleware.ByAddress(middleware.AddressOptions{})}},
 //	})
 //
-// A rule's Limit is one of Options.Limits, which its requests bring along, or a policy of
-// the server, or "" for all policies of the server that the key fits. A key that fits none
-// has no limit.
+// A rule's Limit is one of Options.Limits, which is sent with its requests, or a policy of the server. "" is for all
+// policies of the server that the key fits. A key that fits none has no limit.
 //
-// What Weir's absence costs is bounded. A request waits for Options.Timeout at most, and
-// after three failures in a row none waits: for Options.Pause all fail at once, then one
-// tries, and so on until Weir answers. Requests that were under way together wait together.
-// middleware.Config.Fail says what becomes of those that failed.
+// While Weir is unreachable, requests hardly wait. A request waits for Options.Timeout at most. After three failures in a
+// row all requests fail at once for Options.Pause. Then one request tries, and so on until Weir answers. Requests that were
+// sent at the same time wait at the same time. middleware.Config.Fail says what becomes of those that failed.
 //
-// A limit that the server does not have, by a slip in its name or because its policy is
-// gone from the file, is no absence: such requests are refused, with
-// middleware.ErrMisconfigured, until one of both is put right.
+// If the server does not have a limit, because of a slip in its name or in the server's file, requests are refused with
+// middleware.ErrMisconfigured.
 package remote
 
 import (
@@ -114,7 +111,7 @@ func (r *decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 	return err
 }
 
-// judge says what an error means: whether Weir answered, and what the caller is told.
+// judge returns what an error means: whether Weir answered, and the error for the caller.
 func judge(err error, d *middleware.Decision) (outcome, error) {
 	var refused *client.Error
 	var none *client.NoDecisionError
@@ -158,9 +155,8 @@ func fill(d *middleware.Decision, answer *api.AllowAnswer) {
 // was lost.
 const failuresToPause = 3
 
-// breaker keeps requests from waiting for a Weir that does not answer. After
-// failuresToPause it fails them at once for a pause, then lets one try: with its
-// success all may again, with its failure the next pause begins.
+// breaker keeps requests from waiting for a Weir that does not answer. After failuresToPause it fails them at once for a
+// pause. Then it lets one try. If that succeeds, all requests ask again; if it fails, the next pause begins.
 type breaker struct {
 	pause time.Duration
 
@@ -172,8 +168,8 @@ type breaker struct {
 	epoch    uint64 // pauses begun and ended
 }
 
-// ticket is a request that may ask. What comes of it counts while the epoch lasts: a
-// failure from before the last recovery says nothing of now.
+// ticket is a request that may ask. Its outcome counts while the epoch lasts: an earlier failure says nothing about the time
+// since the last recovery.
 type ticket struct {
 	epoch uint64
 	try   bool // it is the one of a pause
