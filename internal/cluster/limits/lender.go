@@ -168,57 +168,55 @@ func (l *lender) change(g *group, q *question, of engine.Check) (a answer, commi
 
 // lend takes what the items need, or looks whether it can be taken, and grants to the nodes' credits what they want.
 func (l *lender) lend(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
-	beside := make([]uint64, len(asked))
-	books := make([]*book, len(asked)) // nil: nothing is granted of the key
+	out := make([]uint64, len(asked))
+	grants := make([]*book, len(asked)) // nil: nothing is granted to the item's credit
 	for k := range q.items {
 		it, of := &q.items[k], asked[k].Limit
 		key, terms := bookKey{of.Name(), it.key}, grant.TermsOf(of.Limit())
-		books[k] = g.books[key]
-		if it.leases() && books[k] != nil && books[k].GrantedOther(now, q.node, it.ask.ID.Number) {
-			it.ask = grant.Ask{Need: it.ask.Need} // another limit of that name has the node's grant: this one is decided by the owner
-		}
-		if it.leases() {
+		b := g.books[key]
+		if it.leases() && (b == nil || !b.GrantedOther(now, q.node, it.ask.ID.Number)) {
 			var full bool
-			if books[k], full = g.bookFor(key, terms, l.most); full || g.closed {
+			if b, full = g.bookFor(key, terms, l.most); full || g.closed {
 				it.ask.Want = 0
 			}
-			books[k].Settle(l.lending(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
+			b.Settle(l.lending(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
 				l.cfg.Engine.Use(of, it.key, at, n)
 			})
+			grants[k] = b
 		}
-		if books[k] != nil {
-			beside[k] = books[k].Out(now, terms)
+		if b != nil {
+			out[k] = b.Out(now, terms)
 		}
 	}
 	a.Verdicts = make([]engine.Verdict, len(asked))
-	if a.Allowed, _, err = l.cfg.Engine.DecideAll(asked, beside, a.Verdicts, q.take); err != nil || !q.take {
+	if a.Allowed, _, err = l.cfg.Engine.DecideAll(asked, out, a.Verdicts, q.take); err != nil || !q.take {
 		return a, false, err
 	}
 	a.grants = make([]grant.Answer, len(asked))
-	for k := range q.items {
+	for k, b := range grants {
 		it := &q.items[k]
 		commits = commits || a.Allowed && it.ask.Need > 0
-		if !it.leases() {
+		if b == nil {
 			continue
 		}
-		b, terms := books[k], grant.TermsOf(asked[k].Limit.Limit())
-		d, err := l.left(asked[k], beside[k])
+		terms := grant.TermsOf(asked[k].Limit.Limit())
+		d, err := l.left(asked[k], out[k])
 		if err != nil {
 			return a, false, err
 		}
 		d.Allowed = a.Verdicts[k].Allowed
-		if !d.Allowed && beside[k] > 0 && d.Free+beside[k] >= it.ask.Need {
+		if !d.Allowed && out[k] > 0 && d.Free+out[k] >= it.ask.Need {
 			l.of.stats.short.Add(1)
 		}
 		a.grants[k] = b.Grant(l.lending(g, now, q.node, terms), &it.ask, d)
-		out := b.Own(now, terms)
-		if out > 0 || b.told > 0 {
-			if err := l.cfg.Engine.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), out); err != nil {
+		own := b.Own(now, terms)
+		if own > 0 || b.told > 0 {
+			if err := l.cfg.Engine.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), own); err != nil {
 				return a, false, err
 			}
 		}
-		b.told = out
-		commits = commits || out > 0
+		b.told = own
+		commits = commits || own > 0
 	}
 	return a, commits, nil
 }

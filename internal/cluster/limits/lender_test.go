@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
@@ -65,5 +67,57 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 		if g.books[bookKey{"x", key}] == nil {
 			t.Errorf("%s: what is out of it is forgotten", key)
 		}
+	}
+}
+
+// A node that was restarted asks with another number than its grant has. The owner decides, grants nothing, and its answer can be read.
+func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
+	t.Parallel()
+	e, err := engine.New(engine.Config{Partitions: kv.Groups, Gather: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	l := &newLimits(Config{Node: "a", Engine: e}).lends
+	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := e.PartitionOf("k") % kv.Groups
+	l.learn(group, 1)
+	for number := uint64(1); number <= 2; number++ {
+		q := &question{node: "b", take: true, items: []item{{record: of.Record(), key: "k", ask: grant.Ask{ID: grant.ID{Number: number}, Need: 1, Want: 10, Demand: 10}}}}
+		read, err := readQuestion(q.append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		served, _, _ := l.serve(group, 1, read)
+		a, err := readAnswer(served.append(nil, read), q)
+		if err != nil || !a.Allowed || a.grants[0].Granted > 0 != (number == 1) {
+			t.Errorf("number %d: %+v, %v", number, a, err)
+		}
+	}
+}
+
+// A node that stops gives back all that it was granted, also of a key that is asked for all the time.
+func TestANodeThatStopsKeepsNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "limits:\n  - {name: m, keys: \"m:*\", limit: 600_000, per: 1h, where: leased}\n", 20*time.Millisecond)
+	const key = "m:a"
+	for i := range clustertest.Size {
+		c.Decided(i, key)
+	}
+	owner := c.holder(t, key)
+	stops := (owner + 1) % clustertest.Size
+	transporttest.Eventually(t, "the node was granted something", func() bool {
+		for range 100 {
+			c.Take(stops, key)
+		}
+		<-time.After(10 * time.Millisecond)
+		return c.At(stops).Decider.Stats().Lent > 0
+	})
+	c.Leave(stops)
+	if s := c.At(owner).Decider.Stats(); s.Out > 0 {
+		t.Errorf("%d admissions count as used for an hour", s.Out)
 	}
 }

@@ -47,6 +47,7 @@ type Limits struct {
 	number  atomic.Uint64 // of the newest credit
 	asking  [kv.Groups]atomic.Bool
 	wake    chan struct{} // a credit is lent, the first one
+	closing atomic.Bool   // this node takes no more grants
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	stats   counters
@@ -99,6 +100,7 @@ func newLimits(cfg Config) *Limits {
 // Close gives back what is granted and not used, and hands the groups that this node owns over to other nodes, while ctx lasts.
 // It must come before the journal's. Questions that wait then are not answered.
 func (l *Limits) Close(ctx context.Context) error {
+	l.closing.Store(true)
 	l.stop()
 	l.running.Wait()
 	l.giveBack(func(int) bool { return true })

@@ -53,7 +53,7 @@ type answer struct {
 	Allowed  bool             // or of a change: there was something
 	Verdicts []engine.Verdict // as many as there are items
 	changed  engine.Changed   // by a change; Was and After stand in Allowed and Verdicts
-	grants   []grant.Answer   // as many as there are items; nil: of a question that takes nothing
+	grants   []grant.Answer   // as many as there are items, zero where nothing is granted; nil: of a question that takes nothing
 	err      error            // a *engine.Error; else all above
 }
 
@@ -73,6 +73,9 @@ func (l *Limits) message(group int, of func(k int) (*engine.Check, *entry), need
 		sh := l.shard(e.key.key)
 		sh.mu.Lock()
 		it.ask = e.Ask(sent, e.terms, needs[k], e.waiting)
+		if l.closing.Load() {
+			it.ask.Want = 0
+		}
 		sh.mu.Unlock()
 	}
 	l.stats.asked.Add(1)
