@@ -162,8 +162,12 @@ func (s *owners) askOwner(ctx context.Context, i int, q *question) (answer, erro
 			return answer{}, context.Cause(ctx)
 		}
 	}
+	origin := s.peers.owner(time.Now(), i)
+	if origin == "" {
+		return answer{}, errNoOwner
+	}
 	s.stats.forwarded.Add(1)
-	msg, err := s.conn.RequestWithContext(ctx, subject(i), q.append(nil))
+	msg, err := s.conn.RequestWithContext(ctx, subject(origin, i), q.append(nil))
 	if err != nil {
 		return answer{}, err
 	}
@@ -176,32 +180,10 @@ func (s *owners) askOwner(ctx context.Context, i int, q *question) (answer, erro
 // maxWaiting bounds the questions of a group that wait to be read.
 const maxWaiting, maxWaitingBytes = 10_000, 16 << 20
 
-func subject(group int) string { return fmt.Sprintf("weir.limits.%02d", group) }
-
-// listen subscribes to the questions of a group that this node decides, and to no others: a node that asks then knows at once
-// that there is nobody.
-func (s *owners) listen(i int) {
-	g := &s.groups[i]
-	g.listening.Lock()
-	defer g.listening.Unlock()
-	_, ok := s.holds(i)
-	switch {
-	case !ok && g.answering != nil:
-		if err := g.answering.Unsubscribe(); err != nil {
-			s.cfg.Logger.Warn("limits: could not unsubscribe", "group", g.name, "error", err)
-		}
-		g.answering = nil
-	case ok && g.answering == nil:
-		sub, err := s.conn.Subscribe(subject(i), func(msg *nats.Msg) { s.answer(i, msg) })
-		if err == nil {
-			err = sub.SetPendingLimits(maxWaiting, maxWaitingBytes)
-		}
-		if err != nil {
-			s.cfg.Logger.Warn("limits: could not subscribe; will retry", "group", g.name, "error", err)
-			return
-		}
-		g.answering = sub
-	}
+// subject takes the questions about a group to the node of an origin. The node reads them whether it is the owner or not: a question that
+// crosses a handover is answered, and asked again.
+func subject(origin string, group int) string {
+	return fmt.Sprintf("weir.limits.%s.%02d", origin, group)
 }
 
 // answer decides what another node asks. While this node does not decide for the group the answer is empty, and the node asks

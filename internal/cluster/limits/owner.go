@@ -149,6 +149,17 @@ func (o *peers) up(now time.Time, f func(origin string, a *announced)) {
 	}
 }
 
+// owner is the other node that owns a group, by its origin; "": none that is up says so. Of two the one with the later claim is it.
+func (o *peers) owner(now time.Time, group int) (origin string) {
+	var token uint64
+	o.up(now, func(other string, a *announced) {
+		if a.owns[group] > token {
+			origin, token = other, a.owns[group]
+		}
+	})
+	return origin
+}
+
 // view is what the owners are at one moment.
 type view struct {
 	names   []string          // of the nodes that are up and do not stop
@@ -223,9 +234,6 @@ func (s *owners) keep(ctx context.Context) {
 			s.claim(ctx, s.unowned(&v))
 		}
 		s.handOver(ctx, &v)
-		for i := range s.groups {
-			s.listen(i)
-		}
 		select {
 		case <-ctx.Done():
 			return
@@ -279,7 +287,6 @@ func (s *owners) claim(ctx context.Context, groups []int) {
 		if token, ok := s.cfg.Journal.Claimed(i); ok {
 			s.lender.learn(i, token)
 			s.groups[i].token.Store(token)
-			s.listen(i)
 			s.cfg.Logger.Info("limits: this node decides for a group", "group", s.groups[i].name, "token", token)
 		}
 	}
@@ -309,7 +316,6 @@ func (s *owners) handOver(ctx context.Context, v *view) {
 		s.recall(ctx, groups)
 		for _, i := range groups {
 			s.groups[i].yields.Store(true)
-			s.listen(i)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverTime)
@@ -322,7 +328,6 @@ func (s *owners) handOver(ctx context.Context, v *view) {
 		for _, i := range groups {
 			s.lender.recall(i, false)
 			s.groups[i].yields.Store(false)
-			s.listen(i)
 		}
 	}
 	if err != nil && context.Cause(s.life) == nil {
@@ -462,7 +467,4 @@ type ownedGroup struct {
 	token   atomic.Uint64 // of the claim under which this node decides; 0: it does not
 	yields  atomic.Bool   // it is being handed over
 	breaker breaker       // of the owner
-
-	listening sync.Mutex
-	answering *nats.Subscription // nil: this node does not answer; guarded by listening
 }

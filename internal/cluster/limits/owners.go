@@ -81,6 +81,15 @@ func (s *owners) open() error {
 		}
 		s.heard = append(s.heard, sub)
 	}
+	for i := range s.groups {
+		sub, err := s.conn.Subscribe(subject(s.origin, i), func(msg *nats.Msg) { s.answer(i, msg) })
+		if err == nil {
+			err = sub.SetPendingLimits(maxWaiting, maxWaitingBytes)
+		}
+		if err != nil {
+			return fmt.Errorf("limits: %w", err)
+		}
+	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.running.Go(func() { s.announcing(s.life) })
 	s.running.Go(func() { s.keep(s.life) })
@@ -89,7 +98,8 @@ func (s *owners) open() error {
 	return nil
 }
 
-// close hands the groups over to other nodes, while ctx lasts. Questions that wait then are not answered.
+// close hands the groups over to other nodes, while ctx lasts. Questions that come later are answered until the connection ends: the nodes that
+// ask them ask the next owner.
 func (s *owners) close(ctx context.Context) error {
 	s.leaving.Store(true)
 	s.announce()
@@ -115,7 +125,6 @@ func (s *owners) close(ctx context.Context) error {
 	}
 	for i := range s.groups {
 		s.groups[i].token.Store(0)
-		s.listen(i)
 	}
 	return ctx.Err()
 }
