@@ -273,7 +273,9 @@ func (f *Follower) Ask(by Asker) (failed error) {
 	}
 	for of := f.Ahead.Silent(now); of != nil; of = f.Ahead.Silent(now) {
 		by.GiveUp(of)
-		fail(of, ErrSilent)
+		if f.Ahead.GiveUp(now, of) {
+			failed = ErrSilent
+		}
 	}
 	next := f.replica.Next()
 	for want, ok := f.Ahead.Want(now, next); ok; want, ok = f.Ahead.Want(now, next) {

@@ -31,9 +31,13 @@ const (
 	// RetryMost is the longest pause after what failed.
 	RetryMost = 2 * time.Second
 
-	// silentAfter is how long nothing may come of an ask before it is given up: a request
-	// may be lost on its way.
-	silentAfter = 3 * time.Second
+	// silentLeast and silentMost bound how long nothing may come of an ask before it is given up: a request
+	// may be lost on its way, as to a server that stops.
+	silentLeast = 250 * time.Millisecond
+	silentMost  = 3 * time.Second
+
+	// silentTrips is how many times as long as the last answer took the next one may take.
+	silentTrips = 4
 )
 
 // ReadAhead decides what a follower asks for next, and keeps what came before its turn. It
@@ -53,6 +57,9 @@ type ReadAhead struct {
 	missing []span            // asked for, and did not come; in order
 	holes   []span            // a replica went on after them: it does not have them
 	usual   int               // bytes of a message, about
+
+	patience time.Duration // how long nothing may come of an ask; 0: silentLeast
+	gaveUp   time.Time     // when an ask was last given up for that
 
 	wait  time.Duration // the pause before the next ask; 0: none
 	until time.Time     // of it
@@ -140,7 +147,8 @@ func (a *ReadAhead) Take(now time.Time, of *Ask, next, sequence uint64, data []b
 			of.To = sequence
 		}
 	}
-	of.last, of.heard = sequence, now
+	a.answered(now, of)
+	of.last = sequence
 	a.Known = max(a.Known, sequence)
 	a.wait, a.until, a.hard = 0, time.Time{}, false
 	a.usual = cmp.Or(a.usual, len(data)) + (len(data)-cmp.Or(a.usual, len(data)))/8
@@ -169,6 +177,7 @@ func (a *ReadAhead) End(now time.Time, of *Ask, pending uint64) {
 	if !a.drop(of) {
 		return
 	}
+	a.answered(now, of)
 	a.hard = false // somebody answers
 	if pending > 0 && of.last >= of.From {
 		a.Known = max(a.Known, of.last+pending)
@@ -181,6 +190,27 @@ func (a *ReadAhead) End(now time.Time, of *Ask, pending uint64) {
 	default:
 		a.pause(now, FollowEvery, false)
 	}
+}
+
+// answered takes note that something came of an ask: the next answer may take some times as long.
+func (a *ReadAhead) answered(now time.Time, of *Ask) {
+	a.patience = min(max(silentTrips*now.Sub(of.heard), silentLeast), silentMost)
+	of.heard = now
+}
+
+// GiveUp ends an ask that is silent. The range is asked for again at once, with twice the patience, and in the end as after Fail.
+func (a *ReadAhead) GiveUp(now time.Time, of *Ask) (first bool) {
+	if now.Equal(a.gaveUp) { // together with another
+		a.drop(of)
+		return false
+	}
+	a.gaveUp = now
+	if a.patience == silentMost {
+		return a.Fail(now, of)
+	}
+	a.patience = min(2*max(a.patience, silentLeast), silentMost)
+	a.drop(of)
+	return false
 }
 
 // Fail ends an ask that nobody answers, or in an error, and asks less often. It tells
@@ -233,7 +263,7 @@ func (a *ReadAhead) drop(of *Ask) bool {
 // Silent is an ask of which nothing came for a while.
 func (a *ReadAhead) Silent(now time.Time) *Ask {
 	for _, of := range a.asks {
-		if now.Sub(of.heard) >= silentAfter {
+		if now.Sub(of.heard) >= max(a.patience, silentLeast) {
 			return of
 		}
 	}
@@ -290,7 +320,7 @@ func (a *ReadAhead) Due(now time.Time) (due time.Time) {
 		due = a.until
 	}
 	for _, of := range a.asks {
-		if at := of.heard.Add(silentAfter); due.IsZero() || at.Before(due) {
+		if at := of.heard.Add(max(a.patience, silentLeast)); due.IsZero() || at.Before(due) {
 			due = at
 		}
 	}

@@ -80,7 +80,7 @@ func (w *aheadWorld) serve(of *Ask, broken bool) {
 func (w *aheadWorld) run(during time.Duration, trouble int) {
 	for end := w.now.Add(during); ; {
 		for of := w.a.Silent(w.now); of != nil; of = w.a.Silent(w.now) {
-			w.a.Fail(w.now, of)
+			w.a.GiveUp(w.now, of)
 		}
 		for {
 			want, ok := w.a.Want(w.now, w.next)
@@ -183,6 +183,28 @@ func TestAheadDoesNotWaitForEachTrip(t *testing.T) {
 		if behind := w.last + 1 - w.next; behind > uint64(trip/(20*time.Millisecond)) {
 			t.Fatalf("%d messages behind", behind)
 		}
+	}
+}
+
+// A request that is lost on its way is made again soon, also where all that follows was answered; an answer that takes long is
+// waited for nevertheless.
+func TestAheadAsksAgainSoon(t *testing.T) {
+	w := newAheadWorld(t, 1, 20*time.Millisecond)
+	w.last = 3
+	w.run(time.Second, 0)
+	of := w.a.Begin(w.now, span{4, 4}) // of which nothing comes
+	for range 10 {
+		w.last++
+		w.a.Hint(w.last)
+		w.run(30*time.Millisecond, 0)
+	}
+	if w.next != w.last+1 {
+		t.Errorf("%d of %d messages 300 ms after the request for message %d was lost", w.next-1, w.last, of.From)
+	}
+	w = newAheadWorld(t, 1, 2*time.Second)
+	w.last = 3
+	if w.run(20*time.Second, 0); w.next != w.last+1 {
+		t.Error("nothing was followed of a replica that takes 2 s to answer")
 	}
 }
 
