@@ -76,7 +76,7 @@ type KeysAnswer struct {
 type Bounds struct {
 	Lower    uint64  `json:"lower" doc:"The true number is not below this."`
 	Estimate uint64  `json:"estimate" doc:"The best guess between lower and upper."`
-	Upper    *uint64 `json:"upper" nullable:"true" doc:"The true number of the hits taken until as_of is not above this. null: no upper bound is known, for a node is late, or the window reaches back beyond the retention."`
+	Upper    *uint64 `json:"upper" nullable:"true" doc:"The true number of the hits taken until as_of is not above this. null: no upper bound is known, for a node is late, hits were sampled, or the window reaches back beyond the retention."`
 	Exact    bool    `json:"exact" doc:"lower = upper: the true number of the hits that were taken until as_of."`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -47,7 +48,11 @@ func Pour(c replication.Content, to *engine.Engine, f func(record.Batch) error) 
 		}
 	}
 	for _, key := range c.Keys {
-		if err := add(to.PartitionOf(key.Key), key); err != nil {
+		partition := first // of what sampling added to all keys
+		if of := strings.TrimPrefix(key.Key, engine.SampledPrefix); of != "" {
+			partition = to.PartitionOf(of)
+		}
+		if err := add(partition, key); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/window"
@@ -38,6 +39,10 @@ const (
 // It depends on the key alone, so that all nodes, snapshots and restarts agree.
 // In all else they are keys as any others: they are journaled, audited, evicted.
 const SeparatePrefix = "limit:"
+
+// SampledPrefix begins the keys of what sampling added to hits (HitSampled): of a key, the prefix and the key; of all keys, the
+// prefix alone. Counts of the keys widen their bounds by these.
+const SampledPrefix = keyspace.SampledPrefix
 
 // The answers and limits of packages window and limit.
 type (

@@ -75,6 +75,33 @@ func (e *Engine) HitExpected(at time.Time, key Expected, n uint64) (Outcome, err
 	return e.hit(second, key, n), nil
 }
 
+// HitSampled is HitAt of n hits of which nobody saw added: a sampled line counts for them. Counts of the key, and of AllKeys, have
+// them in the estimate, not in the lower bound, and no upper bound. A key has at most MaxKeyBytes less SampledPrefix.
+//
+// Cost: three times HitAt, and a copy of the key.
+func (e *Engine) HitSampled(at time.Time, key string, n, added uint64) (Outcome, error) {
+	if err := e.check(key, n); err != nil {
+		return Refused, err
+	}
+	if most := MaxKeyBytes - len(SampledPrefix); len(key) > most {
+		return Refused, &Error{CodeInvalidKey, "key", fmt.Sprintf("key of %d bytes: of sampled hits it must have 1 to %d", len(key), most)}
+	}
+	second := at.Unix()
+	if err := checkHit(second, n); err != nil {
+		return Refused, err
+	}
+	switch outcome, _ := e.clock.Judge(second); outcome { // companions count first, so that no count is without its doubt
+	case Refused:
+	case TooLate:
+		if keeps := e.past.Load(); keeps != nil && (*keeps)(key, second) {
+			e.keys.HitPastSampled(second, key, added)
+		}
+	default:
+		e.keys.HitSampled(second, key, added)
+	}
+	return e.HitAt(at, key, n)
+}
+
 // hitPast takes a hit that is older than the retention for history, where that keeps it.
 func (e *Engine) hitPast(second int64, key string, n uint64) Outcome {
 	if keeps := e.past.Load(); keeps != nil && (*keeps)(key, second) {

@@ -87,7 +87,8 @@ func (e *Engine) countIn(in replication.PartitionSet, key string, at, seconds in
 
 func (e *Engine) count(key string, at, seconds int64) Count {
 	if key == AllKeys {
-		return e.total.count(at, seconds).Plus(Count{Upper: e.evicted.all.Since(at - seconds)})
+		all := e.total.count(at, seconds).Plus(Count{Upper: e.evicted.all.Since(at - seconds)})
+		return e.keys.AllInDoubt(all, at, seconds)
 	}
 	return e.keys.Count(key, at, seconds)
 }
@@ -290,7 +291,7 @@ func (e *Engine) TopIn(in replication.PartitionSet, at time.Time, w time.Duratio
 	}
 	h := e.horizon()
 	for i, kc := range best.list {
-		best.list[i].Count = h.limits(e.keys.WithEvicted(kc.Count, kc.Key, at.Unix()-seconds), at.Unix(), seconds)
+		best.list[i].Count = h.limits(e.keys.Bounds(kc.Count, kc.Key, at.Unix(), seconds), at.Unix(), seconds)
 	}
 	slices.SortFunc(best.list, func(a, b KeyCount) int { return -compareCounts(a, b) })
 	return best.list, nil

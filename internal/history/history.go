@@ -109,6 +109,10 @@ const closing, opening = 3 * time.Second, 30 * time.Second
 // wait for the database, which may be away. retention is the engine's.
 func Open(cfg Config, dir string, j WriterJournal, holder string, retention time.Duration, log *slog.Logger) (*History, error) {
 	cfg = cfg.WithDefaults(dir)
+	for _, of := range slices.Clip(cfg.Keep) { // what sampling added is kept as long as the hits
+		of.Prefix = engine.SampledPrefix + of.Prefix
+		cfg.Keep = append(cfg.Keep, of)
+	}
 	s, err := store.Open(store.Config{URL: cfg.URL, MaxBytes: cfg.MaxBytes})
 	if err != nil {
 		return nil, err
@@ -296,6 +300,9 @@ func (h *History) view(ctx context.Context, f func(v *store.View) error) (asOf t
 
 // Forget deletes the history of keys, and tells whether there was any.
 func (h *History) Forget(ctx context.Context, keys ...string) (bool, error) {
+	for _, key := range slices.Clip(keys) {
+		keys = append(keys, engine.SampledPrefix+key) // what sampling added to it
+	}
 	return h.store.Forget(ctx, keys...)
 }
 

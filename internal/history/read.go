@@ -34,8 +34,28 @@ func sum(a, b uint64) uint64 {
 }
 
 // Totals answers for the spans between bounds, Unix seconds in order: one fewer than there are
-// bounds. keep is for how long rows are kept, and now what that is counted from.
+// bounds. keep is for how long rows are kept, and now what that is counted from. What sampling added is in doubt.
 func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]engine.Count, error) {
+	all, err := totalsOf(ctx, v, key, bounds, keep, now)
+	if err != nil {
+		return nil, err
+	}
+	companion := engine.SampledPrefix
+	if key != engine.AllKeys {
+		companion += key
+	}
+	added, err := totalsOf(ctx, v, companion, bounds, keep, now)
+	for i, of := range added {
+		if of.Lower > 0 || of.HasUpper() && of.Upper > 0 {
+			all[i].Lower -= min(all[i].Lower, of.Upper)
+			all[i].Upper = math.MaxUint64
+		}
+	}
+	return all, err
+}
+
+// totalsOf is Totals without what sampling added.
+func totalsOf(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]engine.Count, error) {
 	r := reader{bounds: bounds, totals: make([]engine.Count, len(bounds)-1), slot: int64(v.Slot() / time.Second)}
 	if len(v.Journals) == 0 {
 		for i := range r.totals {

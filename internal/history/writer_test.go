@@ -322,6 +322,33 @@ func TestEveryHourIsExact(t *testing.T) {
 	stopOther()
 }
 
+// What sampling added is in doubt for years, and nothing else is.
+func TestSampledHitsStayInDoubt(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	s := openStore(t, filepath.Join(t.TempDir(), "history.db"))
+	w, _ := run(t, s, j, "a", 0)
+	if _, err := j.engine.HitSampled(time.Unix(begin+60, 0), "a", 10, 9); err != nil {
+		t.Fatal(err)
+	}
+	j.hit(t, "a", begin+120, 2)
+	j.hit(t, "b", begin+120, 3)
+	j.hit(t, "a", begin+86400, 4)
+	j.flush(false)
+	await(t, w, j)
+	for key, want := range map[string]string{"a": "[12 (3 or more) 4]", "b": "[3 0]", engine.AllKeys: "[15 (6 or more) 4]"} {
+		if err := s.View(t.Context(), func(v *store.View) error {
+			totals, err := history.Totals(t.Context(), v, key, []int64{begin, begin + 86400, begin + 2*86400}, nil, time.Now())
+			if got := fmt.Sprint(totals); got != want {
+				t.Errorf("%s: %s, want %s", key, got, want)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A history that begins late has what snapshots know: exactly for few hits, within bounds for many.
 func TestBeginsWithSnapshots(t *testing.T) {
 	t.Parallel()

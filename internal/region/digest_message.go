@@ -209,8 +209,12 @@ func NextHash(hash uint64, piece []byte) uint64 {
 // (engine.SeparatePrefix) it always tells.
 type Keys []string
 
-// Tells tells whether it tells a key. The hits of all keys together (*) it does not, unless it tells all.
+// Tells tells whether it tells a key. The hits of all keys together (*) it does not, unless it tells all. What sampling added to a key it tells
+// with the key.
 func (k Keys) Tells(key string) bool {
+	if of, is := strings.CutPrefix(key, engine.SampledPrefix); is && of != "" {
+		key = of
+	}
 	return len(k) == 0 || strings.HasPrefix(key, engine.SeparatePrefix) || key != engine.AllKeys && k.TellsAll(key)
 }
 

@@ -296,6 +296,7 @@ func (k *Keyspace) mergeWindow(p *partition, key string, w *window.Window, limit
 	if newest > limit {
 		own := w.Clone()
 		k.clock.NoteQuarantined(newest, w.Total(), limit)
+		k.noteSampled(key)
 		k.bytes.Add(int64(p.quarantine.Take(key, &own, limit)))
 		return nil
 	}

@@ -27,13 +27,20 @@ func (p *partition) evictSome(leave int) {
 	found := (*list)[:0]
 	t := p.table.Load()
 	for range min(searchBuckets, t.Buckets()) {
-		t.EachIn(p.hand, func(en *entry) { found = append(found, candidate{en, p.newestOf(en)}) })
+		t.EachIn(p.hand, func(en *entry) {
+			if p.evictable(en.Key()) {
+				found = append(found, candidate{en, p.newestOf(en)})
+			}
+		})
 		p.hand = t.After(p.hand)
 	}
 	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(a.newest, b.newest) })
 	for _, c := range found[:min(len(found), 1+len(found)/8, p.keys()-leave)] {
 		total, newest := p.remove(c.entry)
 		p.shared.bytes.Add(p.evicted.Add(c.Key(), total, newest))
+		if en := p.companion(c.Key()); en != nil {
+			p.remove(en)
+		}
 		p.shared.departed.evictedKeys.Add(1)
 		p.shared.departed.evictedHits.Add(total)
 	}
@@ -63,6 +70,9 @@ func (p *partition) evictCold(leave int) {
 	}
 	if p.shared.overBudget() && !p.quarantine.Empty() {
 		p.evictQuarantined()
+	}
+	if p.companion("") != nil { // it stays
+		leave++
 	}
 	for p.shared.overBudget() && p.keys() > leave {
 		p.evictSome(leave)

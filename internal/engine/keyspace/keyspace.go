@@ -163,21 +163,28 @@ func (k *Keyspace) Delete(key string) (had, held bool) {
 	if p.away.Load() {
 		return false, false
 	}
-	en := p.table.Load().Find(k.hash(key), key)
-	if had := p.dropQuarantined(key); en == nil && !had {
-		return false, true
+	if had = p.delete(strings.Clone(key)); k.sampled.Load() {
+		p.delete(SampledPrefix + key)
 	}
-	key = strings.Clone(key)
+	return had, true
+}
+
+// delete forgets a key, and tells whether it was there. The caller holds mu.
+func (p *partition) delete(key string) (had bool) {
+	en := p.table.Load().Find(p.shared.hash(key), key)
+	if had := p.dropQuarantined(key); en == nil && !had {
+		return false
+	}
 	if en != nil {
 		p.remove(en)
 	}
 	p.removePast(key)
 	p.gather(replication.Delta{Key: key})
-	if k.gather {
+	if p.shared.gather {
 		if p.gone == nil {
 			p.gone = map[string]int{}
 		}
 		p.gone[key]++
 	}
-	return true, true
+	return true
 }

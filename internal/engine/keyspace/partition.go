@@ -40,6 +40,7 @@ func (p *partition) insert(hash uint64, key string) *entry {
 	}
 	t.Insert(hash, en)
 	p.shared.keys.Add(1)
+	p.shared.noteSampled(key)
 	p.grew(keyBytes(en) + int64(en.Value.window.Size()))
 	return en
 }
@@ -181,6 +182,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 		a := &s.Quarantined[i]
 		newest, _ := a.Window.Newest()
 		k.clock.NoteQuarantined(newest, a.Window.Total(), limit)
+		k.noteSampled(a.Key)
 		k.bytes.Add(int64(p.quarantine.Take(a.Key, &a.Window, limit)))
 	}
 	p.quarantineAll(limit)
@@ -314,6 +316,7 @@ type shared struct {
 	seed       maphash.Seed  // of the tables; not of the partitions
 	hot        hotKeys
 	waiting    waiting
+	sampled    atomic.Bool // some key has a companion (sampled.go)
 
 	_         [64]byte // each hit reads what is before and after, and must not wait for the line of what changes
 	departed  departures

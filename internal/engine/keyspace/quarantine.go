@@ -13,6 +13,7 @@ import (
 // quarantineHits counts hits of a key, or allKeys, in a second after limit.
 func (p *partition) quarantineHits(key string, second int64, n uint64, limit int64) {
 	p.shared.clock.NoteQuarantined(second, n, limit)
+	p.shared.noteSampled(key)
 	p.shared.bytes.Add(int64(p.quarantine.Settle(&p.shared.empty, key, second, n, limit)))
 }
 
@@ -105,9 +106,10 @@ func (p *partition) evictQuarantined() {
 			if !p.shared.overBudget() {
 				return
 			}
-			if key == allKeys {
+			if key == allKeys || strings.HasPrefix(key, SampledPrefix) {
 				continue
 			}
+			p.dropQuarantined(SampledPrefix + key)
 			total, newest, freed := p.quarantine.Drop(key)
 			p.shared.bytes.Add(int64(-freed))
 			p.shared.bytes.Add(p.evicted.Add(key, total, newest))

@@ -13,22 +13,26 @@ import (
 // Count is what a key was hit in (at-seconds, at], with what an evicted key of that name may
 // have been.
 func (k *Keyspace) Count(key string, at, seconds int64) window.Count {
-	p, hash := k.partition(key), k.hash(key)
+	p := k.partition(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var c window.Count
-	if en := p.table.Load().Find(hash, key); en != nil {
+	return p.bounds(p.countKey(key, at, seconds), key, at, seconds)
+}
+
+// countKey is what a key was hit, if it is there. The caller holds mu.
+func (p *partition) countKey(key string, at, seconds int64) (c window.Count) {
+	if en := p.table.Load().Find(p.shared.hash(key), key); en != nil {
 		c = p.count(en, at, seconds)
 	} else if !p.quarantine.Empty() {
 		c = p.quarantine.Count(key, at, seconds)
 	}
-	return p.withEvicted(c, key, at-seconds)
+	return c
 }
 
-// withEvicted raises the upper bound by what an evicted key of that name may
-// have had since the second from.
-func (p *partition) withEvicted(c window.Count, key string, from int64) window.Count {
-	sum, carry := bits.Add64(c.Upper, p.evicted.Since(key, from), 0)
+// bounds widens a count by what sampling added, and by what an evicted key of that name may have had. The caller holds mu.
+func (p *partition) bounds(c window.Count, key string, at, seconds int64) window.Count {
+	c = p.inDoubt(c, key, at, seconds)
+	sum, carry := bits.Add64(c.Upper, p.evicted.Since(key, at-seconds), 0)
 	if carry != 0 {
 		sum = math.MaxUint64
 	}
@@ -36,14 +40,16 @@ func (p *partition) withEvicted(c window.Count, key string, from int64) window.C
 	return c
 }
 
-// WithEvicted is a count as count has it, of one that eachCount gave: of a window that begins at
-// the second from.
-func (k *Keyspace) WithEvicted(c window.Count, key string, from int64) window.Count {
-	return k.partition(key).withEvicted(c, key, from)
+// Bounds is a count as Count has it, of one that EachCount gave.
+func (k *Keyspace) Bounds(c window.Count, key string, at, seconds int64) window.Count {
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bounds(c, key, at, seconds)
 }
 
 // EachCount calls f with the keys of some partitions that begin with prefix, and their counts,
-// without what may have been evicted. It locks a partition for each of them, and fails if a
+// which Bounds widens. It locks a partition for each of them, and fails if a
 // partition is not held.
 func (k *Keyspace) EachCount(in replication.PartitionSet, prefix string, at, seconds int64, f func(key string, c window.Count)) (held bool) {
 	k.atOnce.RLock()
@@ -79,8 +85,11 @@ func (k *Keyspace) Each(in replication.PartitionSet, prefix string, f func(key s
 
 // HitPast gathers n such hits of a key.
 func (k *Keyspace) HitPast(second int64, key string, n uint64) {
+	k.hitPast(k.partition(key), second, key, n)
+}
+
+func (k *Keyspace) hitPast(p *partition, second int64, key string, n uint64) {
 	k.NotePast(k.clock.Wall.Time().UnixMilli())
-	p := k.partition(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.past = append(p.past, replication.Delta{Key: strings.Clone(key), At: second, N: n})
@@ -123,7 +132,8 @@ func (k *Keyspace) CountAll(in replication.PartitionSet, at, seconds int64) (sum
 		if in.Has(i) {
 			p := &k.partitions[i]
 			p.mu.Lock()
-			sum = sum.Plus(p.total.Count(at, seconds)).Plus(p.quarantine.Count(allKeys, at, seconds)).Plus(window.Count{Upper: p.evictedOfAll.Since(at - seconds)})
+			all := p.total.Count(at, seconds).Plus(p.quarantine.Count(allKeys, at, seconds)).Plus(window.Count{Upper: p.evictedOfAll.Since(at - seconds)})
+			sum = sum.Plus(p.inDoubt(all, "", at, seconds))
 			p.mu.Unlock()
 		}
 	}

@@ -177,7 +177,7 @@ var words = [reasons]struct{ name, advice string }{
 	unknownType:         {"unknown_type", "the type of a counter is c"},
 	longLine:            {"line_too_long", "send shorter lines"},
 	manyTags:            {"too_many_tags", "send 64 tags at most where the key has {tags}"},
-	invalidKey:          {"invalid_key", "a key has 1 to 512 bytes of UTF-8: send a shorter name, or write another --statsd-key"},
+	invalidKey:          {"invalid_key", "a key has 1 to 512 bytes of UTF-8, of sampled lines 497: send a shorter name, or write another --statsd-key"},
 	reservedKey:         {"reserved_key", "keys limit:... are counted by limits alone: write another --statsd-key"},
 	tooLate:             {"too_late", "the time is before what --retention keeps"},
 	tooFarAhead:         {"too_far_ahead", "the time is further ahead than --max-ahead: set the sender's clock"},
@@ -296,7 +296,7 @@ func (c *counting) count(text []byte) {
 func (c *counting) countLine(text []byte, now time.Time) error {
 	s, t := c.server, &c.tally
 	t.Line++
-	n, why := c.read(text)
+	n, added, why := c.read(text)
 	if why != counted {
 		s.refused.add(why, 1, text)
 		return nil
@@ -311,7 +311,13 @@ func (c *counting) countLine(text []byte, now time.Time) error {
 	}
 	late, rejected := t.TooLate, t.RejectedLines
 	if !t.Refuses() {
-		if err := s.service.Hit(t, at, view(c.key), n); err != nil {
+		var err error
+		if added > 0 {
+			err = s.service.HitSampled(t, at, view(c.key), n, added)
+		} else {
+			err = s.service.Hit(t, at, view(c.key), n)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -326,34 +332,35 @@ func (c *counting) countLine(text []byte, now time.Time) error {
 	return nil
 }
 
-// read splits a line, and makes its key and how many hits it stands for.
-func (c *counting) read(text []byte) (n uint64, why reason) {
+// read splits a line, and makes its key, how many hits it stands for, and how many of them sampling added.
+func (c *counting) read(text []byte) (n, added uint64, why reason) {
 	if why = c.line.split(text); why != counted {
-		return 0, why
+		return 0, 0, why
 	}
-	if n, why = c.hits(); why != counted {
-		return 0, why
+	if n, added, why = c.hits(); why != counted {
+		return 0, 0, why
 	}
 	if c.key, why = c.server.template.appendKey(c.key[:0], &c.line, engine.MaxKeyBytes); why != counted {
-		return 0, why
+		return 0, 0, why
 	}
 	if bad := request.ParseHitKey(view(c.key)); bad != nil {
-		return 0, reasonOf(bad.Code)
+		return 0, 0, reasonOf(bad.Code)
 	}
-	return n, counted
+	return n, added, counted
 }
 
-// hits is the sum of a line's values over its sample rate, as a whole number whose mean is that.
-func (c *counting) hits() (uint64, reason) {
+// hits is the sum of a line's values over its sample rate, as a whole number whose mean is that. added is what the sender did not see:
+// at least 1 of a sampled line.
+func (c *counting) hits() (n, added uint64, why reason) {
 	sum := 0.0
 	for rest := c.line.values; ; {
 		text, after, more := bytes.Cut(rest, []byte{':'})
 		value, ok := number(text)
 		switch {
 		case !ok:
-			return 0, invalidValue
+			return 0, 0, invalidValue
 		case value < 0:
-			return 0, negative
+			return 0, 0, negative
 		}
 		sum += value
 		if !more {
@@ -361,16 +368,20 @@ func (c *counting) hits() (uint64, reason) {
 		}
 		rest = after
 	}
+	seen := sum
 	sum /= c.line.rate
 	if sum > engine.MaxHits {
-		return 0, tooLarge
+		return 0, 0, tooLarge
 	}
 	whole := math.Floor(sum)
-	n := uint64(whole)
+	n = uint64(whole)
 	if rest := sum - whole; rest > 0 && c.random.Float64() < rest {
 		n++
 	}
-	return n, counted
+	if c.line.rate < 1 {
+		added = max(n-uint64(seen), 1)
+	}
+	return n, added, counted
 }
 
 // refuseAll notes that no line of text is counted, and why.

@@ -12,6 +12,8 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -31,6 +33,35 @@ func TestBothNetworks(t *testing.T) {
 		if network == "udp" && f.Packets.Received != 2 {
 			t.Errorf("%d datagrams", f.Packets.Received)
 		}
+	}
+}
+
+// Sampled lines never have an exact answer, in any question, and hits that were not sampled have one.
+func TestSampledLinesAreInDoubt(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{}, "")
+	s.send("tcp", "a:2|c|@0.1\na:3|c\nb:4|c\nalmost:1|c|@0.99\n"+strings.Repeat("x", 498)+":1|c|@0.5\nlast:1|c\n")
+	s.wantCount("last", 1)
+	minute := []time.Duration{time.Minute}
+	answers, err := s.Server.service.Count(t.Context(), access.Caller{}, queries.CountQuery{Keys: []string{"a", "b", "almost", "*"}, Windows: minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"5 to 23, false", "4 to 4, true", "0 to 1, false", "10 to 29, false"} {
+		if a := answers[i]; fmt.Sprintf("%d to %d, %v", a.Lower, a.Estimate, a.Exact) != want || (a.Upper == nil) == a.Exact {
+			t.Errorf("%+v, want %s", a, want)
+		}
+	}
+	rates, err := s.Server.service.Rate(t.Context(), access.Caller{}, queries.CountQuery{Keys: []string{"a"}, Windows: minute})
+	if err != nil || rates[0].Exact || rates[0].PerSecond.Upper != nil || rates[0].PerSecond.Estimate < 23./60 {
+		t.Errorf("%+v %v", rates, err)
+	}
+	top, err := s.Server.service.Top(t.Context(), access.Caller{}, queries.TopQuery{Window: time.Minute, N: 10})
+	if err != nil || len(top.Keys) != 4 || top.Keys[0].Lower != 5 || top.Keys[0].Estimate != 23 || top.Keys[0].Exact {
+		t.Errorf("%+v %v", top, err)
+	}
+	if got := s.refusedBy(); !maps.Equal(got, map[string]uint64{"invalid_key": 1}) {
+		t.Errorf("refused: %v", got)
 	}
 }
 

@@ -63,6 +63,15 @@ func (s *Service) HitExpected(t *Tally, at time.Time, key engine.Expected, n uin
 	return s.took(t, at, key.Key(), n, outcome, err)
 }
 
+// HitSampled is Hit of n hits of which nobody saw added: a sampled line stands for them.
+func (s *Service) HitSampled(t *Tally, at time.Time, key string, n, added uint64) error {
+	if !t.Admits(s.parts.Engine, key) {
+		return nil
+	}
+	outcome, err := s.parts.Engine.HitSampled(at, key, n, added)
+	return s.took(t, at, key, n, outcome, err)
+}
+
 // took notes what the engine did with hits.
 func (s *Service) took(t *Tally, at time.Time, key string, n uint64, outcome engine.Outcome, err error) error {
 	if err == nil && outcome != engine.TooLate {
