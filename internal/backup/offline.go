@@ -149,7 +149,7 @@ func open(ctx context.Context, dir string, m checkpoint.Manifest, log *slog.Logg
 	if err != nil {
 		return nil, nil, err
 	}
-	store, missing, err := stream.Open(ctx, server.JetStream(), stream.Identity{Journal: m.Journal, Partitions: m.Partitions, RetentionS: m.RetentionS}, server.Replicas, false)
+	store, missing, err := stream.Open(ctx, server.JetStream(), stream.Identity{Journal: m.Journal, Partitions: m.Partitions, RetentionS: m.RetentionS}, server.Replicas, false, log)
 	if err != nil {
 		server.Close()
 		return nil, nil, err

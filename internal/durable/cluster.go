@@ -26,7 +26,7 @@ const leaseBucket = "WEIR_LEASES"
 // who miss a flush, and the leases.
 func (j *Journal) beginCluster(ctx context.Context) error {
 	conn := j.server.Conn()
-	if err := membership.ServeResends(conn, j.log, j.own, j.replica.Sent); err != nil {
+	if err := j.store.ServeMissing(j.own, j.replica.Sent); err != nil {
 		return err
 	}
 	if err := j.others.highWater.Listen(); err != nil {
@@ -52,9 +52,6 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.others.fresh.Listen(); err != nil {
 		return err
 	}
-	if err := j.others.lost.Serve(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
 	if err := j.clocks.Serve(); err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 		CatchUp: j.CatchUp, Trims: j.checkpoints.Trims,
 	}
 	j.others.keeper = &membership.Keeper{
-		View: j.others.holders, Own: j.own, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Lost: j.others.lost, Flushes: j.waiters,
+		View: j.others.holders, Own: j.own, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Flushes: j.waiters,
 	}
 	if err := j.others.members.RefuseNamesake(ctx); err != nil {
 		return err
@@ -353,12 +350,11 @@ func (j *Journal) Remove(ctx context.Context, node string) (api.RemovedAnswer, e
 	return j.others.members.Remove(ctx, node)
 }
 
-// others is what a node has to count together with other nodes, beside its journal. highWater,
-// lost and holders are there before the journal is loaded, all others once this node has joined
+// others is what a node has to count together with other nodes, beside its journal. highWater
+// and holders are there before the journal is loaded, all others once this node has joined
 // (beginCluster).
 type others struct {
 	highWater  *membership.HighWater
-	lost       *membership.Missing
 	holders    *membership.View
 	keeper     *membership.Keeper
 	members    *membership.Members

@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -328,25 +327,6 @@ func TestDamageWhileTheLeaderRuns(t *testing.T) {
 	}
 	if len(c.nodes[0].j.Stats().Findings) == 0 {
 		t.Error("the leader did not find the damage")
-	}
-}
-
-// What a node's replica and the leader's have lost, another node tells.
-func TestAskMessage(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 3)
-	c.start()
-	c.nodes[0].hit("a", 1_000_000, 1)
-	c.nodes[0].sync()
-	for _, node := range c.nodes {
-		data, err := node.j.others.lost.Ask(t.Context(), 1)
-		want, wrong := node.j.store.Get(t.Context(), 1)
-		if err != nil || wrong != nil || !bytes.Equal(data, want) {
-			t.Errorf("%d bytes, %v; want %d bytes, %v", len(data), err, len(want), wrong)
-		}
-	}
-	if _, err := c.nodes[0].j.others.lost.Ask(t.Context(), 1<<40); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a message that nobody has: %v", err)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
-	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
 func (j *Journal) runFlusher(ctx context.Context) {
@@ -272,7 +271,7 @@ func (j *Journal) ReadFlushes(ctx context.Context, t *replica.TailFlushes, upTo 
 	}
 	for t.Next() <= upTo {
 		message := t.Next()
-		data, err := j.message(ctx, message)
+		data, err := j.store.Get(ctx, message)
 		if errors.Is(err, replica.ErrLost) {
 			t.Skip(message)
 			continue
@@ -285,22 +284,6 @@ func (j *Journal) ReadFlushes(ctx context.Context, t *replica.TailFlushes, upTo 
 		}
 	}
 	return nil
-}
-
-// message reads one, from any replica; it wraps ErrLost if nobody has it.
-func (j *Journal) message(ctx context.Context, sequence uint64) ([]byte, error) {
-	if j.others != nil {
-		return j.others.lost.Source(ctx).Message(sequence)
-	}
-	var data []byte
-	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		data, err = j.store.Get(ctx, sequence)
-		return err
-	})
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		err = replica.ErrLost
-	}
-	return data, err
 }
 
 // takeFlush takes a message, and before it what should have come and did not.
@@ -344,7 +327,7 @@ func (j *Journal) resent(ctx context.Context, of record.Incarnation, flush, numb
 		data = j.replica.Sent(flush, number)
 	}
 	if data == nil {
-		if data, err = j.others.lost.Source(ctx).Resend(of, flush, number); err != nil {
+		if data, err = j.store.Source(ctx).Resend(of, flush, number); err != nil {
 			return p, err
 		}
 	}

@@ -58,7 +58,7 @@ func (f *follower) failed(err error) {
 // apply applies the message whose turn it is, and tells whether there was one.
 func (f *follower) apply(ctx context.Context) bool {
 	known := f.Retrying()
-	others, ok, err := f.Apply(f.j.others.lost.Source(ctx))
+	others, ok, err := f.Apply(f.j.store.Source(ctx))
 	f.j.followed(others)
 	if errors.Is(err, replica.ErrLeftBehind) {
 		f.j.fail(err)
@@ -106,14 +106,14 @@ func (f *follower) deliver(msg *nats.Msg) {
 // followOne applies the journal's message of a sequence, and those before it that
 // did not come.
 func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) error {
-	others, err := j.replica.Follow(time.Now(), sequence, data, j.others.lost.Source(ctx))
+	others, err := j.replica.Follow(time.Now(), sequence, data, j.store.Source(ctx))
 	j.followed(others)
 	return err
 }
 
 // followTo applies all messages up to a sequence.
 func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
-	others, err := j.replica.FollowTo(time.Now(), sequence, j.others.lost.Source(ctx))
+	others, err := j.replica.FollowTo(time.Now(), sequence, j.store.Source(ctx))
 	j.followed(others)
 	return err
 }

@@ -103,7 +103,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	j.clocks = &membership.Clocks{Conn: j.server.Conn(), Log: j.log, Origin: m.Origin, Node: j.cfg.Join.Node, Clock: j.engine, Origins: j.Origins}
 	isNew := m.Epoch == 0
 	var missing []record.Finding
-	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, isNew || j.cfg.AcceptDamage); err != nil {
+	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, isNew || j.cfg.AcceptDamage, j.log); err != nil {
 		return err
 	}
 	if isNew {
@@ -122,7 +122,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	if j.cfg.clustered() {
 		j.clocks.Compare(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
-		j.others = &others{highWater: membership.NewHighWater(j.server.Conn(), j.log), lost: membership.NewMissing(j.server.Conn(), j.store, j.log)}
+		j.others = &others{highWater: membership.NewHighWater(j.server.Conn(), j.log)}
 		if j.others.holders, err = membership.OpenHolders(ctx, j.server, membership.HoldersConfig{
 			Node: j.cfg.Join.Node, Replicas: j.cfg.Replicas, MoveAfter: j.cfg.MoveAfter, Engine: j.engine, Log: j.log, Origins: j.Origins,
 		}); err != nil {
@@ -248,7 +248,7 @@ func (j *Journal) revive(ctx context.Context) error {
 
 // continues tells whether a server that was restarted has all that was acknowledged.
 func (j *Journal) continues(ctx context.Context) error {
-	_, missing, err := stream.Open(ctx, j.server.JetStream(), identityOf(j.manifest), j.server.Replicas, false)
+	_, missing, err := stream.Open(ctx, j.server.JetStream(), identityOf(j.manifest), j.server.Replicas, false, j.log)
 	if err == nil && len(missing) > 0 {
 		err = &record.DamageError{Findings: missing}
 	}

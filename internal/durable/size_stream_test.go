@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,7 @@ func reportStream(t *testing.T, out io.Writer, servers, messages int) {
 	var s *stream.Store
 	var err error
 	transporttest.Eventually(t, "the stream is there", func() bool {
-		s, _, err = stream.Open(t.Context(), c.Nodes[0].JetStream(), stream.Identity{}, c.Nodes[0].Replicas, true)
+		s, _, err = stream.Open(t.Context(), c.Nodes[0].JetStream(), stream.Identity{}, c.Nodes[0].Replicas, true, slog.New(slog.DiscardHandler))
 		return err == nil
 	})
 	others, err := s.Followers(t.Context())
@@ -42,7 +43,7 @@ func reportStream(t *testing.T, out io.Writer, servers, messages int) {
 		keepers[r.Node] = true
 	}
 	outside := slices.IndexFunc(c.Configs, func(cfg transport.Config) bool { return !keepers[cfg.Node] })
-	reader, _, err := stream.Open(t.Context(), c.Nodes[outside].JetStream(), stream.Identity{}, c.Nodes[outside].Replicas, false)
+	reader, _, err := stream.Open(t.Context(), c.Nodes[outside].JetStream(), stream.Identity{}, c.Nodes[outside].Replicas, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

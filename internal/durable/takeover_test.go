@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"testing"
@@ -11,10 +10,13 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-var takeoverMessages = flag.Int("takeover.messages", 500, "messages of the journal that TestTakeoverTime has other nodes read when one dies")
+var (
+	takeoverMessages = flag.Int("takeover.messages", 500, "messages of the journal that TestTakeoverTime has other nodes read when one dies")
+	takeoverKeys     = flag.Int("takeover.keys", 1, "keys that are hit in each of these messages, some 16 bytes each")
+)
 
 // After a node has died, the others hold its partitions within seconds, however long the journal
-// is: they read it about once. (Run it with -takeover.messages 20000 -v to measure.)
+// is: they read it about once. (Run it with -takeover.messages 1000 -takeover.keys 30000 -v to measure.)
 func TestTakeoverTime(t *testing.T) {
 	t.Parallel()
 	s := newSharing(t, 3, 2)
@@ -25,8 +27,12 @@ func TestTakeoverTime(t *testing.T) {
 	s.start()
 	began := time.Now()
 	sideBySide(t, len(s.nodes), *takeoverMessages, func(node, i int) error {
-		_, err := s.nodes[node].e.HitAt(time.Unix(1_000_000+int64(i)%300, 0), fmt.Sprint("k", i%1000), 1)
-		return errors.Join(err, s.nodes[node].j.Sync(t.Context()))
+		for key := range *takeoverKeys {
+			if _, err := s.nodes[node].e.HitAt(time.Unix(1_000_000+int64(i)%300, 0), fmt.Sprint("k", i%1000+key), 1); err != nil {
+				return err
+			}
+		}
+		return s.nodes[node].j.Sync(t.Context())
 	})
 	_, last, bytes, err := s.nodes[0].j.store.Bounds(t.Context())
 	t.Logf("%d messages with %d bytes in the journal, written in %v, %v", last, bytes, time.Since(began).Round(time.Millisecond), err)

@@ -3,7 +3,6 @@ package membership
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,8 +24,8 @@ import (
 // nothing, since it does not know who is there.
 //
 // This part says where a partition belongs and has the registry of who holds it; package
-// internal/journal/replica does the hand-off itself; package peers gets what the journal lost. Package
-// journal opens the View before it loads and runs the Keeper; package query asks it whom to ask.
+// internal/journal/replica does the hand-off itself. Package
+// durable opens the View before it loads and runs the Keeper; package query asks it whom to ask.
 
 // Keeper takes and releases partitions until this node holds its share, and says what it holds.
 type Keeper struct {
@@ -35,7 +34,6 @@ type Keeper struct {
 	Promise time.Duration // within which this node says something (replica.Promised)
 	Replica *replica.Replica
 	Store   *stream.Store
-	Lost    *Missing           // what the journal does not give
 	Flushes *concurrency.Queue // whose next cut takes what was handed over
 }
 
@@ -127,44 +125,23 @@ func (k *Keeper) release(ctx context.Context, list []Holder) {
 	k.View.cfg.Log.Info("journal: released partitions that other nodes hold now", "released", len(surplus), "held", k.View.engine().HeldPartitions().Len())
 }
 
-// A node takes partitions in steps: each reads the journal from their snapshots on, and keeps in memory
-// what it finds of them. So there are as few steps as takeBytes of journal and snapshots allow for each, and
-// takeParts at most for all partitions: what is larger is read no more often than that.
-const (
-	takeBytes = 64 << 20
-	takeParts = 16
-)
-
-// atOnce is how many partitions one step takes.
-func (k *Keeper) atOnce(ctx context.Context) (int, error) {
-	bytes, err := k.Store.Bytes(ctx)
-	steps := min(1+bytes/takeBytes, takeParts)
-	return max(1, k.View.partitions()/int(steps)), err
-}
-
 // takeMissing takes the partitions that this node should hold, those that fewest hold
-// first. What it should hold is looked at before each step: nodes come back meanwhile.
+// first: as many at once as there is memory for. What it should hold is looked at each time: nodes come back meanwhile.
 func (k *Keeper) takeMissing(ctx context.Context) (err error) {
-	if len(k.missing()) == 0 || !k.Current() {
-		return nil
-	}
 	began, taken := time.Now(), 0
-	atOnce, err := k.atOnce(ctx)
-	if err != nil {
-		return err
-	}
 	tried := replication.NewPartitionSet(k.View.partitions())
 	for ctx.Err() == nil && k.Current() {
 		some := slices.DeleteFunc(k.missing(), tried.Has)
-		some = some[:min(len(some), atOnce)]
 		if len(some) == 0 {
 			break
 		}
+		some, failed := k.Replica.TakeOver(some, &taking{k.Store.Source(ctx), ctx, k, time.Now()})
 		for _, partition := range some {
 			tried.Add(partition)
+			if k.View.engine().Holds(partition) {
+				taken++
+			}
 		}
-		n, failed := k.takeSome(ctx, some)
-		taken += n
 		err = cmp.Or(err, failed)
 		k.tell(ctx)
 	}
@@ -172,27 +149,6 @@ func (k *Keeper) takeMissing(ctx context.Context) (err error) {
 		k.View.cfg.Log.Info("journal: took over partitions", "taken", taken, "held", k.View.engine().HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
 	}
 	return err
-}
-
-// takeSome takes partitions together, or one by one if one of them can't be taken.
-func (k *Keeper) takeSome(ctx context.Context, some []int) (taken int, err error) {
-	if err = k.takeOver(ctx, some); err == nil {
-		return len(some), nil
-	}
-	if !errors.Is(err, replica.ErrCannotCatchUp) && !errors.Is(err, replica.ErrOverflow) || len(some) == 1 {
-		return 0, err
-	}
-	for _, partition := range some {
-		if k.View.engine().Holds(partition) {
-			continue
-		}
-		if failed := k.takeOver(ctx, []int{partition}); failed == nil {
-			taken++
-		} else if err = failed; ctx.Err() != nil {
-			break
-		}
-	}
-	return taken, err
 }
 
 // missing are the partitions that this node should hold and does not, those that fewest
@@ -266,11 +222,6 @@ const takeTime = time.Minute
 
 var errTooLong = fmt.Errorf("a partition was not taken within %v", takeTime)
 
-// takeOver takes partitions that are not held, from their snapshots and the journal (replica.TakeOver).
-func (k *Keeper) takeOver(ctx context.Context, partitions []int) error {
-	return k.Replica.TakeOver(partitions, &taking{k.Lost.Source(ctx), ctx, k, time.Now()})
-}
-
 // taking is what a take-over needs of the journal's stores and of the clock.
 type taking struct {
 	replica.Source
@@ -282,11 +233,10 @@ type taking struct {
 // Now is the time.
 func (*taking) Now() time.Time { return time.Now() }
 
-// Snapshots reads the newest good snapshot of some partitions, by partition.
-func (t *taking) Snapshots(partitions []int) ([]*record.Snapshot, error) {
+// Snapshots reads the newest good snapshot of some partitions.
+func (t *taking) Snapshots(partitions []int, each func(record.Snapshot)) error {
 	k, ctx := t.keeper, t.ctx
-	snaps := make([]*record.Snapshot, k.View.partitions())
-	return snaps, concurrency.Do(len(partitions), func(i int) error {
+	return concurrency.Do(len(partitions), func(i int) error {
 		list, _, err := k.Store.SlotsOf(ctx, partitions[i])
 		if err != nil {
 			return err
@@ -294,7 +244,7 @@ func (t *taking) Snapshots(partitions []int) ([]*record.Snapshot, error) {
 		for _, at := range list {
 			snap, err := k.Store.GetSnapshot(ctx, at)
 			if err == nil {
-				snaps[partitions[i]] = &snap
+				each(snap)
 				return nil
 			}
 			if ctx.Err() != nil || stream.IsUnavailable(err) {
@@ -337,16 +287,16 @@ func (t *taking) Read(from, to uint64, each func(sequence uint64, data []byte) e
 func (t *taking) Hurry([]int) { t.keeper.Flushes.Hurry() }
 
 // Await waits for a cut, and has it come now too: each takes only some of many partitions.
-func (t *taking) Await(held <-chan error) error {
+func (t *taking) Await(held <-chan struct{}) error {
 	select {
-	case err := <-held:
-		return err
+	case <-held:
+		return nil
 	default:
 		t.keeper.Flushes.Hurry()
 	}
 	select {
-	case err := <-held:
-		return err
+	case <-held:
+		return nil
 	case <-t.ctx.Done():
 		return context.Cause(t.ctx)
 	case <-time.After(takeTime):

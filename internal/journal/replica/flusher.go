@@ -151,25 +151,6 @@ func (f *Flusher) Open() int64 { return f.open.Load() }
 // goroutine.
 func (f *Flusher) Written() *Written { return f.written.Load() }
 
-// gatherer is the sink of step 2 of a take (handoff.go).
-type gatherer struct {
-	of replication.PartitionSet
-	by []gathered // partition
-}
-
-func (g gatherer) Wants(partition int) bool              { return g.of.Has(partition) }
-func (g gatherer) Receipts([][]byte, uint64, bool) error { return nil }
-
-func (g gatherer) Count(b record.Batch, _, _ bool) error {
-	to := &g.by[b.Partition]
-	switch b.Kind {
-	case record.KindAdmissions, record.KindPast: // in no window
-	default:
-		to.add(b)
-	}
-	return nil
-}
-
 // gathered is what the journal has of one partition, in its order. Hits, the windows of a
 // restored backup and clears are steps, since a removal or a clear takes what is before it.
 type gathered struct {

@@ -21,12 +21,15 @@ type taking struct {
 }
 
 func newTaking(t *testing.T, origin uint64, log *soundLog) *taking {
+	return newTakingOf(t, origin, log, engine.Config{Partitions: 2})
+}
+
+func newTakingOf(t *testing.T, origin uint64, log *soundLog, cfg engine.Config) *taking {
 	n := &taking{t: t, log: log, now: time.Unix(1_700_000_000, 0)}
 	begin := n.now
-	e, err := engine.New(engine.Config{
-		Partitions: 2, Clock: engine.EventClock, Gather: true,
-		Now: func() time.Time { return n.now.Add(n.set) }, Elapsed: func() time.Duration { return n.now.Sub(begin) },
-	})
+	cfg.Clock, cfg.Gather = engine.EventClock, true
+	cfg.Now, cfg.Elapsed = func() time.Time { return n.now.Add(n.set) }, func() time.Duration { return n.now.Sub(begin) }
+	e, err := engine.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,22 +66,65 @@ func (n *taking) flush(states map[int]bool) Flush {
 }
 
 // take is a hand-off up to where the next cut takes the partition. then is what happens after
-// the node began to keep what it follows.
-func (n *taking) take(partition int, snap *record.Snapshot, then func()) (held <-chan error) {
+// the node began to keep what it follows. held returns once the partition is held.
+func (n *taking) take(partition int, snap *record.Snapshot, then func()) (held func() error) {
 	n.t.Helper()
-	snaps := make([]*record.Snapshot, 2)
-	snaps[partition] = snap
-	h, ok := n.r.beginHandOff([]int{partition}, snaps)
-	if !ok {
+	h, err := n.r.newHandOff([]int{partition})
+	n.must(err)
+	n.must(h.load(takingFrom{n, snap}))
+	if !n.r.covers(h) {
 		n.t.Fatal("the snapshot is ahead of what was followed")
 	}
-	h.scratch.audit.ResumeOf(h.gathered.of, h.snaps, h.upTo)
-	_, err := h.scratch.FollowTo(n.now, h.upTo, n.log)
-	n.must(err)
+	n.must(h.catchUp(takingFrom{n, snap}, n.r.beginHandOff(h)))
 	then()
-	held = h.arrivals[0].held
-	n.must(n.r.commitHandOff(h))
-	return held
+	n.r.commitHandOff(h)
+	return func() error {
+		c := h.arrivals[partition]
+		<-c.held
+		return c.err
+	}
+}
+
+// takingFrom is the world around a hand-off of a partition with one snapshot, or none.
+type takingFrom struct {
+	*taking
+	snap *record.Snapshot
+}
+
+func (t takingFrom) Now() time.Time         { return t.now }
+func (t takingFrom) Pause() error           { return nil }
+func (t takingFrom) First() (uint64, error) { return 1, nil }
+func (t takingFrom) Hurry([]int)            {}
+
+func (t takingFrom) Message(sequence uint64) ([]byte, error) { return t.log.Message(sequence) }
+
+func (t takingFrom) Resend(of record.Incarnation, flush, part uint64) ([]byte, error) {
+	return t.log.Resend(of, flush, part)
+}
+
+func (t takingFrom) Snapshots(_ []int, each func(record.Snapshot)) error {
+	if t.snap != nil {
+		each(*t.snap)
+	}
+	return nil
+}
+
+func (t takingFrom) Read(from, to uint64, each func(sequence uint64, data []byte) error) error {
+	for ; from <= to; from++ {
+		data, err := t.log.Message(from)
+		if err == nil {
+			err = each(from, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t takingFrom) Await(held <-chan struct{}) error {
+	<-held
+	return nil
 }
 
 // A partition whose state is due in the flush that it arrives with is held from that flush on, and its
@@ -95,7 +141,7 @@ func TestPartitionIsDueAsItArrives(t *testing.T) {
 	if !n.e.Holds(partition) {
 		t.Fatal("the flush did not take the partition")
 	}
-	n.must(<-held)
+	n.must(held())
 	if later := n.r.Later(due, f.Snaps); len(f.Snaps) > 0 || !slices.Equal(later, []int{partition}) {
 		t.Errorf("the flush has %d states, and %v are to be taken later", len(f.Snaps), later)
 	}
@@ -176,7 +222,7 @@ func TestTheClockIsSetAroundAHandOff(t *testing.T) {
 				}
 			})
 			n.flush(nil)
-			n.must(<-held)
+			n.must(held())
 			v, err := limitOf(n).Peek(key, 1)
 			if n.must(err); v.Allowed || v.RetryAfter < 58*time.Minute || v.RetryAfter > time.Hour {
 				t.Errorf("after 5 of 5 an hour, a minute ago: %+v", v)

@@ -46,10 +46,11 @@ type arrival struct {
 	then     gathered // what was followed since it began
 	overflow bool     // that was more than maxThen
 
-	ready  bool // it is held with the next cut
+	ready  bool           // it is held with the next cut
+	copied *engine.Engine // has it up to then, until state is taken
 	state  []byte
-	before gathered // of the journal, between the state and then
-	held   chan error
+	held   chan struct{} // closed when it is held, or can't be
+	err    error         // why it can't be; written before held is closed
 }
 
 // maxThen bounds the entries that are followed of a partition while it is on its way: a few

@@ -29,7 +29,8 @@ func (n *simNode) take(partitions []int) {
 	t := &simTaking{n, n.run, partitions, make([]simSlot, simPartitions), nil, 0}
 	next, stop := iter.Pull(func(wait func(time.Duration) bool) {
 		t.wait = wait
-		t.ended(n.r.TakeOver(partitions, t))
+		_, err := n.r.TakeOver(partitions, t)
+		t.ended(err)
 	})
 	n.c.takes = append(n.c.takes, stop)
 	var goOn func()
@@ -74,15 +75,17 @@ func (t *simTaking) pass(most time.Duration) error {
 
 func (t *simTaking) Now() time.Time { return t.c.now() }
 
-func (t *simTaking) Snapshots(partitions []int) ([]*record.Snapshot, error) {
-	snaps := make([]*record.Snapshot, simPartitions)
+func (t *simTaking) Snapshots(partitions []int, each func(record.Snapshot)) error {
 	for _, p := range partitions {
-		var err error
-		if snaps[p], _, err = t.newestSnapshot(p); err != nil {
-			return nil, err
+		snap, _, err := t.newestSnapshot(p)
+		if err != nil {
+			return err
+		}
+		if snap != nil {
+			each(*snap)
 		}
 	}
-	return snaps, t.Pause()
+	return t.Pause()
 }
 
 func (t *simTaking) Pause() error {
@@ -134,11 +137,11 @@ func (t *simTaking) Hurry(partitions []int) {
 }
 
 // Await waits for longer than any flush takes once all is healed, and gives up at times before.
-func (t *simTaking) Await(held <-chan error) error {
+func (t *simTaking) Await(held <-chan struct{}) error {
 	for range 1000 {
 		select {
-		case err := <-held:
-			return err
+		case <-held:
+			return nil
 		default:
 		}
 		if err := t.pass(200 * time.Millisecond); err != nil {

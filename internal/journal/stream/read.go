@@ -15,7 +15,7 @@ import (
 )
 
 // Read calls f with each message of the journal from one sequence to another, in
-// order. It skips messages that neither the replica that answers nor the leader can read: f sees the gap in the sequences.
+// order. It skips messages that no replica can read: f sees the gap in the sequences.
 //
 // It asks for ranges, one after the other, and leaves nothing on a server: there is no consumer that
 // outlives a lost answer, a cut link or this process. Each range may be asked for again for as long as
@@ -140,41 +140,24 @@ func (s *Store) readSingly(ctx context.Context, next *uint64, last uint64, f fun
 	for ; *next <= last; *next++ {
 		var data []byte
 		err := askWithin(ctx, AskTime, func(ctx context.Context) (err error) {
-			data, err = s.Get(ctx, *next)
+			data, err = s.getNearOrLed(ctx, *next)
 			return err
 		})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			data, err = s.ask(ctx, *next)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && IsUnavailable(err):
-			return err
 		case err == nil:
 			if err := f(*next, data); err != nil {
 				return err
 			}
+		case !errors.Is(err, replica.ErrLost) && IsUnavailable(err):
+			return err
 		}
 	}
 	return nil
-}
-
-// Get reads one message, from any replica, or from the leader if that one does
-// not have it.
-func (s *Store) Get(ctx context.Context, sequence uint64) ([]byte, error) {
-	data, err := s.GetNear(ctx, sequence)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		_, data, err = s.at.Load().fromLeader(ctx, FlushStream, wanted{Sequence: sequence})
-	}
-	return data, err
-}
-
-// GetNear reads one message from any replica, this node's own if it has one: what that one
-// does not have, is not found.
-func (s *Store) GetNear(ctx context.Context, sequence uint64) ([]byte, error) {
-	msg, err := s.at.Load().flushes.GetMsg(ctx, sequence)
-	if err != nil {
-		return nil, err
-	}
-	return msg.Data, nil
 }
 
 // Asker asks for ranges of the journal's messages, without waiting for one before it

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,8 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
 // A request that is lost on its way, as by a server that leads no more, is made again: a start
@@ -22,7 +26,7 @@ import (
 func TestALostRequestIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	server, js := aloneServer(t)
-	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true)
+	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +67,7 @@ func TestALostRequestIsMadeAgain(t *testing.T) {
 func TestReadsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	server, js := aloneServer(t)
-	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true)
+	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +93,7 @@ func TestReadsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := new(Store)
+	reader := &Store{log: slog.New(slog.DiscardHandler)}
 	reader.at.Store(&streams{js: cut, flushes: flushes})
 	for range 10 {
 		next := uint64(1)
@@ -155,7 +159,7 @@ func (c *cutConn) Read(b []byte) (n int, err error) {
 func TestRemoveOldReaders(t *testing.T) {
 	t.Parallel()
 	_, js := aloneServer(t)
-	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true)
+	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +216,7 @@ func aloneServer(t *testing.T) (*natsserver.Server, jetstream.JetStream) {
 func TestReadOfAReplicaWithHoles(t *testing.T) {
 	t.Parallel()
 	server, js := aloneServer(t)
-	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true)
+	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,5 +279,69 @@ func TestReadOfAReplicaWithHoles(t *testing.T) {
 	}
 	if asked := js.Conn().Stats().OutMsgs - before; asked > 60 {
 		t.Errorf("%d requests", asked)
+	}
+}
+
+// A message that the leader lost without noticing is had from the replica of another node, by a read of many messages and by one of a
+// single message. What nobody has is passed over, and what was trimmed is told from that.
+func TestReadOfAHoleAtTheLeader(t *testing.T) {
+	t.Parallel()
+	_, js := aloneServer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	store, _, err := Open(ctx, js, Identity{}, func(int) int { return 1 }, true, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages, trimmed = 20, 3
+	for i := range messages {
+		if _, err := store.Publish(ctx, []byte(fmt.Sprint(i+1)), AskTime); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sound, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "SOUND", Mirror: &jetstream.StreamSource{Name: FlushStream}, AllowDirect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for copied := uint64(0); copied < messages; {
+		info, err := sound.Info(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied = info.State.LastSeq
+	}
+	const hole, nobody = 10, 15
+	for _, message := range []uint64{hole, nobody} {
+		if err := store.at.Load().flushes.DeleteMsg(ctx, message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sound.DeleteMsg(ctx, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Trim(ctx, trimmed); err != nil {
+		t.Fatal(err)
+	}
+	other := &Store{log: store.log}
+	other.at.Store(&streams{js: js, flushes: sound})
+	if err := other.ServeMissing(record.Incarnation{Origin: 2, Epoch: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	if data, err := store.Get(ctx, hole); err != nil || string(data) != fmt.Sprint(hole) {
+		t.Errorf("the message that only another node has: %q, %v", data, err)
+	}
+	if _, err := store.Get(ctx, nobody); !errors.Is(err, replica.ErrLost) {
+		t.Errorf("a message that nobody has: %v", err)
+	}
+	if _, err := store.Get(ctx, trimmed); !errors.Is(err, replica.ErrLeftBehind) {
+		t.Errorf("a message that was trimmed: %v", err)
+	}
+	var got []uint64
+	if err := store.Read(ctx, 1, messages, func(sequence uint64, _ []byte) error {
+		got = append(got, sequence)
+		return nil
+	}); err != nil || len(got) != messages-trimmed-1 || !slices.Contains(got, hole) || slices.Contains(got, nobody) {
+		t.Errorf("read messages %v, %v", got, err)
 	}
 }

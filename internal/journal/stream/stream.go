@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,8 +32,14 @@ import (
 )
 
 // Store is the stream of flushes, which is the journal, and that of snapshots, of
-// the server that runs now (revive.go).
-type Store struct{ at atomic.Pointer[streams] }
+// the server that runs now. It is safe for many goroutines.
+type Store struct {
+	at  atomic.Pointer[streams]
+	log *slog.Logger
+
+	unanswered  atomic.Int64 // messages in a row that no node had
+	silentUntil atomic.Int64 // Unix ns: until then nobody is asked for one
+}
 
 type streams struct {
 	journal   uint64 // its identity
@@ -54,8 +61,8 @@ const (
 // missing.
 //
 // of names the journal, if that is known; copies tells how many nodes there are to keep
-// each message, of as many as are wanted.
-func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(want int) int, create bool) (opened *Store, missing []record.Finding, err error) {
+// each message, of as many as are wanted. log takes what is lost or damaged.
+func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(want int) int, create bool, log *slog.Logger) (opened *Store, missing []record.Finding, err error) {
 	s := &streams{js: js, journal: of.Journal}
 	for _, one := range []struct {
 		stream        *jetstream.Stream
@@ -104,7 +111,7 @@ func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(
 			return nil, nil, fmt.Errorf("journal: %s: %w", one.called, err)
 		}
 	}
-	opened = new(Store)
+	opened = &Store{log: log}
 	opened.at.Store(s)
 	return opened, missing, nil
 }
@@ -169,24 +176,6 @@ func (s *Store) Bounds(ctx context.Context) (first, last, bytes uint64, err erro
 		return 0, 0, 0, err
 	}
 	return max(info.State.FirstSeq, 1), info.State.LastSeq, info.State.Bytes, nil
-}
-
-// Bytes are what the journal and one of the two snapshots of each partition have, about.
-func (s *Store) Bytes(ctx context.Context) (bytes uint64, err error) {
-	err = RetryUnavailable(ctx, func(ctx context.Context) error {
-		at := s.at.Load()
-		flushes, err := at.flushes.Info(ctx)
-		if err != nil {
-			return err
-		}
-		snapshots, err := at.snapshots.Info(ctx)
-		if err != nil {
-			return err
-		}
-		bytes = flushes.State.Bytes + snapshots.State.Bytes/record.Slots
-		return nil
-	})
-	return bytes, err
 }
 
 // ID is the journal's identity.

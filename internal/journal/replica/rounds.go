@@ -2,100 +2,10 @@ package replica
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-counter/weir/internal/journal/record"
 )
-
-// Taking is what a hand-off needs of the world around a replica. Its methods may take long, and fail when they took too long, or the
-// process ends: the hand-off is abandoned then.
-type Taking interface {
-	Source
-
-	// Now is the time.
-	Now() time.Time
-
-	// Snapshots reads the newest good snapshot of each partition; the list is by partition, nil where there is none.
-	Snapshots(partitions []int) ([]*record.Snapshot, error)
-
-	// Pause returns after a moment, in which the follower may have gone on.
-	Pause() error
-
-	// First is the sequence of the first message that the journal has.
-	First() (uint64, error)
-
-	// Read calls each with the messages from one to another, in order. Those that the journal can't hand out it passes over.
-	Read(from, to uint64, each func(sequence uint64, data []byte) error) error
-
-	// Hurry has the next cut come soon: it takes what is handed over.
-	Hurry(partitions []int)
-
-	// Await waits for what a cut says of a partition.
-	Await(held <-chan error) error
-}
-
-// errTrimmed is of a partition whose snapshot the journal does not reach back to.
-var errTrimmed = fmt.Errorf("%w: it was trimmed", ErrCannotCatchUp)
-
-// TakeOver takes partitions that are not held, from their snapshots and the journal, and returns when they are held. After an error
-// those are not that the engine does not hold; the error wraps ErrCannotCatchUp or ErrOverflow where one of the partitions is to
-// blame. A goroutine of package holders runs it, and the simulation.
-func (r *Replica) TakeOver(partitions []int, by Taking) (err error) {
-	snaps, err := by.Snapshots(partitions)
-	if err != nil {
-		return err
-	}
-	t, ok := r.beginHandOff(partitions, snaps)
-	for !ok {
-		if err := by.Pause(); err != nil {
-			return err
-		}
-		t, ok = r.beginHandOff(partitions, snaps)
-	}
-	defer func() {
-		if err != nil {
-			r.abandonHandOff(t)
-		}
-	}()
-	if err := t.gather(by); err != nil {
-		return err
-	}
-	if err := r.commitHandOff(t); err != nil {
-		return err
-	}
-	by.Hurry(partitions)
-	for _, c := range t.arrivals {
-		if err := by.Await(c.held); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// gather is step 2: it follows the messages from the snapshots up to where step 1 was.
-func (t *handOff) gather(by Taking) error {
-	first, err := by.First()
-	if err != nil {
-		return err
-	}
-	start := t.scratch.audit.ResumeOf(t.gathered.of, t.snaps, t.upTo)
-	if start < first && start <= t.upTo {
-		return errTrimmed
-	}
-	err = by.Read(start, t.upTo, func(sequence uint64, data []byte) error {
-		_, err := t.scratch.Follow(by.Now(), sequence, data, by)
-		return err
-	})
-	if err == nil { // what the journal did not hand out
-		_, err = t.scratch.FollowTo(by.Now(), t.upTo, by)
-	}
-	if errors.Is(err, ErrLeftBehind) { // while it was read
-		return errTrimmed
-	}
-	return err
-}
 
 // Rounds is when snapshots are taken, of which partitions, and what of the journal they
 // make needless: without clock, disk and lock, for the checkpointer and the simulation.
