@@ -115,7 +115,7 @@ cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS
 	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
 
 cluster-ledger: need-go need-iproute2 need-postgres ## An exact ledger of hits, counts and history in SQLite and Postgres, while links flap, nodes are killed and disks fill, LEDGER_ROUNDS (6) times each
-	$(GO) test -tags netns -run 'TestClusterLedger' -count 1 -v -timeout $$(( $(LEDGER_ROUNDS) * 30 + 20 ))m ./cmd/weir -args -cluster-rounds $(LEDGER_ROUNDS) -cluster-pace 2ms
+	$(GO) test -tags netns -run 'TestClusterLedger' -count 1 -v -timeout $$(( $(LEDGER_ROUNDS) * 30 + 20 ))m ./cmd/weir -args -cluster-rounds $(LEDGER_ROUNDS) -cluster-pace 10ms
 
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./internal/durable -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \

@@ -29,9 +29,9 @@ func TestClusterLedgerOfSharesInPostgres(t *testing.T) {
 }
 
 func ledger(t *testing.T, flags ...string) {
-	c, faults, n := newNamespacedProcesses(t, flags...)
+	c, n := newNamespacedProcesses(t, flags...)
 	disks := newDisks(t, c)
-	faults = append(faults,
+	faults := append(n.faults(n.slowed),
 		fault{name: "a link that flaps for 30 s", do: n.flap},
 		fault{name: "nothing arrives from it for 6 s, meanwhile kill -9 of it and of the next", do: n.killTwoInLoss},
 		fault{name: "killed and replaced by an empty one", do: func(c *processes, i int) {

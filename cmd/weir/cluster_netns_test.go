@@ -23,16 +23,16 @@ const (
 // which proxies can't do. It needs root and iproute2, and is compiled by make cluster-netns
 // alone (the tag netns), which checks that they are there.
 func TestClusterNamespaces(t *testing.T) {
-	c, faults, _ := newNamespacedProcesses(t)
-	crashCluster(t, c, inPair(faults, 0), nil)
+	c, n := newNamespacedProcesses(t)
+	crashCluster(t, c, inPair(n.faults(n.shaped), 0), nil)
 }
 
 func TestClusterNamespacesOfShares(t *testing.T) {
-	c, faults, _ := newNamespacedProcesses(t, "--replicas", "2", "--move-after", "1s")
-	crashCluster(t, c, inPair(faults, 1), nil)
+	c, n := newNamespacedProcesses(t, "--replicas", "2", "--move-after", "1s")
+	crashCluster(t, c, inPair(n.faults(n.shaped), 1), nil)
 }
 
-func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault, *namespaces) {
+func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, *namespaces) {
 	t.Helper()
 	n, authority := newNamespaces(t), transporttest.NewAuthority(t)
 	authority.IPs = nil
@@ -45,11 +45,11 @@ func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault,
 	for i := range c.own {
 		c.own[i] = []string{"--cluster-tls", authority.IssueDir(t, c.name(i))}
 	}
-	return c, n.faults(), n
+	return c, n
 }
 
-// faults are those that this kernel can do.
-func (n *namespaces) faults() []fault {
+// faults are those that this kernel can do; poor is what to do with a link that becomes poor.
+func (n *namespaces) faults(poor func(name, discipline string) func(c *processes, i int)) []fault {
 	faults := []fault{killAndRestart, stopAndGoOn, n.linkDown(6 * time.Second), n.linkDown(20 * time.Second),
 		{name: "nothing arrives at it for 6 s", do: n.loss(true, false)},
 		{name: "nothing arrives from it for 6 s", do: n.loss(false, true)},
@@ -59,7 +59,7 @@ func (n *namespaces) faults() []fault {
 		{"a link of 2 Mbit/s", narrow},
 	} {
 		if n.has(link.discipline) {
-			faults = append(faults, fault{name: link.name, do: n.shaped(link.name, link.discipline)})
+			faults = append(faults, fault{name: link.name, do: poor(link.name, link.discipline)})
 		} else {
 			n.t.Logf("LEFT OUT, as this kernel can't do it (tc qdisc %s): %s", link.discipline, link.name)
 		}
@@ -73,6 +73,15 @@ func (n *namespaces) linkDown(d time.Duration) fault {
 		<-time.After(d)
 		n.Cut(c.name(i), false)
 	}}
+}
+
+// slowed is a link that is poor for 6 s, and may have more to carry than it can.
+func (n *namespaces) slowed(_, discipline string) func(c *processes, i int) {
+	return func(_ *processes, i int) {
+		n.shape(i, true, true, discipline)
+		<-time.After(6 * time.Second)
+		n.unshape(i, true, true)
+	}
 }
 
 func (n *namespaces) loss(to, from bool) func(c *processes, i int) {
