@@ -112,7 +112,7 @@ regions-fleet: need-go ## Simulate 1,000 nodes as 33 cells of 30 in a tree of tw
 	  -fleet.out $(CURDIR)/regions-fleet.md && cat regions-fleet.md; rm -f regions-fleet.md
 
 cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
-	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
+	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 20ms
 
 cluster-ledger: need-go need-iproute2 need-postgres ## An exact ledger of hits, counts and history in SQLite and Postgres, while links flap, nodes are killed and disks fill, LEDGER_ROUNDS (6) times each
 	$(GO) test -tags netns -run 'TestClusterLedger' -count 1 -v -timeout $$(( $(LEDGER_ROUNDS) * 30 + 20 ))m ./cmd/weir -args -cluster-rounds $(LEDGER_ROUNDS) -cluster-pace 10ms
