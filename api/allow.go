@@ -83,9 +83,10 @@ type ReserveAnswer struct {
 
 // SettleRequest is how much of a reservation was used.
 type SettleRequest struct {
-	ID   string `json:"id"`
-	Used Used   `json:"used"`
-	Over string `json:"over,omitempty"` // "debt": what was used beyond the reservation counts whatever the limits say
+	_    struct{} `additionalProperties:"false"`
+	ID   string   `json:"id" maxLength:"64" doc:"Of the reservation."`
+	Used Used     `json:"used"`
+	Over string   `json:"over,omitempty" enum:"deny,debt" doc:"Usage beyond the reservation: counts only if the limit permits all of it (deny, the default), or in any case (debt)."`
 }
 
 // Used is one number for all limits of a reservation, or one for each cost: "requests" is that of limits without a cost.

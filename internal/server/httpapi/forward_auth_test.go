@@ -53,21 +53,44 @@ func TestForwardAuthReadsNoBody(t *testing.T) {
 	a := newTestAPI(t, engine.Config{}, options{})
 	until := make(chan struct{})
 	defer close(until)
-	for _, path := range []string{"/v1/forward-auth?key=a&limit=1&per=1m", "/v1/allow?key=b&limit=1&per=1m"} {
-		req, err := http.NewRequest(http.MethodGet, a.url+path, neverRead{until})
-		if err != nil {
-			t.Fatal(err)
+	req, err := http.NewRequest(http.MethodGet, a.url+"/v1/forward-auth?key=a&limit=1&per=1m", neverRead{until})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = 1000
+	req.Header.Set("X-Forwarded-Uri", "/")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !resp.Close {
+		t.Errorf("%d, close %v", resp.StatusCode, resp.Close)
+	}
+}
+
+// Its parameters name limits as the body of a decision does.
+func TestForwardAuthLimits(t *testing.T) {
+	a := newTestAPI(t, engine.Config{}, options{})
+	for _, test := range []struct{ query, body string }{
+		{"key=a&limit=2&per=1m", `{"key":"b","limit":{"n":2,"per":"1m"}}`},
+		{"key=a&limit=2&per=60", `{"key":"b","limit":{"n":2,"per":"1m"}}`},
+		{"key=a&limit=2&per=1m", `{"key":"b","limit":{"n":2,"per":"1m"}}`},
+		{"key=a&limit=9&per=1m&burst=3&algorithm=gcra&name=own&n=2", `{"key":"b","limit":{"n":9,"per":"1m","burst":3,"algorithm":"gcra","name":"own"},"n":2}`},
+		{"key=a&limit=9&per=1m&burst=3&algorithm=gcra&name=own&n=2", `{"key":"b","limit":{"n":9,"per":"1m","burst":3,"algorithm":"gcra","name":"own"},"n":2}`},
+		{"key=a", `{"key":"b"}`},
+	} {
+		proxy, post := a.ofProxy("GET", test.query, "192.0.2.7"), a.allow(test.body)
+		if proxy.status != post.status || proxy.header.Get("Retry-After") != post.header.Get("Retry-After") ||
+			proxy.header.Get("RateLimit") != post.header.Get("RateLimit") || proxy.header.Get("RateLimit-Policy") != post.header.Get("RateLimit-Policy") {
+			t.Errorf("%s: %d %v\nbut %d %v", test.query, proxy.status, proxy.header, post.status, post.header)
 		}
-		req.ContentLength = 1000
-		req.Header.Set("X-Forwarded-Uri", "/")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK || !resp.Close {
-			t.Errorf("%s: %d, close %v", path, resp.StatusCode, resp.Close)
-		}
+	}
+	if r := a.ofProxy("GET", "key=c&key=d&key=c&limit=2&per=1m", "192.0.2.7"); r.status != http.StatusOK {
+		t.Errorf("several keys: %d", r.status)
+	}
+	if r := a.ofProxy("GET", "key=d&key=c&limit=2&per=1m", "192.0.2.7"); r.status != http.StatusTooManyRequests || !strings.Contains(r.header.Get("RateLimit"), "r=1") {
+		t.Errorf("several keys, one used up: %d %v", r.status, r.header)
 	}
 }
 
@@ -128,7 +151,7 @@ func TestForwardAuthToken(t *testing.T) {
 	if r.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	r = a.do(http.MethodGet, "/v1/allow?key=ip:1", "", "", "X-Weir-Token", tokenOf("user"))
+	r = a.do(http.MethodPost, "/v1/allow", "application/json", `{"key":"ip:1"}`, "X-Weir-Token", tokenOf("user"))
 	a.wantProblem(r, api.CodeUnauthorized, http.StatusUnauthorized)
 }
 

@@ -19,8 +19,12 @@ import (
 // the log line, and an answer when it panics.
 func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFunc {
 	observe := s.metrics.Route(pattern)
-	if pool := poolOf(s.service.Pools, pattern); pool != nil {
-		handler = s.within(pool, handler)
+	of, known := s.needs[pattern]
+	if !known {
+		panic("nothing says who may ask " + pattern)
+	}
+	if of.pool != nil {
+		handler = s.within(of.pool, handler)
 	}
 	handler = s.identified(pattern, handler)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -105,41 +109,15 @@ func (s *Server) pace() Pace { return Pace{Left: s.cfg.ReadTimeout, Rate: s.cfg.
 // paced is an answer that has to be taken with a pace.
 func (s *Server) paced(w http.ResponseWriter) *PacedWriter { return NewPacedWriter(w, s.pace()) }
 
-// poolOf is the pool that a route's requests are in from beginning to end; nil: none, or the
-// handler enters some by itself.
-func poolOf(p *access.Pools, pattern string) *access.Pool {
-	switch pattern {
-	case "GET /healthz", "GET /readyz", "GET /metrics", "/",
-		"GET /docs", "GET /docs/page.js", "GET /docs/page.css", "GET /openapi.json", "GET /{$}", "GET /docs/{$}", "GET /web/app.js", "GET /web/app.css", "GET /web/icon.svg",
-		"POST /v1/hits", "POST /v1/allow", "POST /v1/refund", "POST /v1/reserve", "POST /v1/settle", "GET /v1/allow", ForwardAuthPath, "GET /v1/backup", "POST /v1/restore", "GET /v1/export", "GET " + feedPath:
-		return nil
-	case "GET /v1/views/overview", "GET /v1/views/key", "GET /v1/views/limits", "GET /v1/views/nodes":
-		return p.Views
-	case "GET /v1/stats", "GET /v1/cluster", "DELETE /v1/keys", "DELETE /v1/keys/{key}", "DELETE /v1/cluster/nodes/{node}", "GET /v1/regions", "DELETE /v1/regions/{region}", "DELETE /v1/limits/inline",
-		"DELETE /v1/limits/{name}/keys/{key}", "POST /v1/grants", "PUT /v1/policies/{name}", "DELETE /v1/policies/{name}":
-		return p.Admin
-	}
-	return p.Questions
-}
-
 type callerKey struct{}
-
-// openRoute tells which routes are for everybody: an orchestrator's probe has no token, and the
-// dashboard has not asked for one yet ("GET /{$}" is the handler's own affair).
-func openRoute(pattern string) bool {
-	return pattern == "GET /healthz" || pattern == "GET /readyz" || pattern == "GET /{$}" || strings.HasPrefix(pattern, "GET /web/")
-}
 
 // identified wraps a handler: the request is answered for the identity that sends it, or refused
 // when it has none, before any of its body is read. The hot paths of a server that is not
 // locked pay nothing.
 func (s *Server) identified(pattern string, handler http.HandlerFunc) http.HandlerFunc {
-	if openRoute(pattern) || !s.service.Locked() && hotRoute(pattern) {
+	of := s.needs[pattern]
+	if of.open || of.hot && !s.service.Locked() {
 		return handler
-	}
-	need, known := routeNeeds[pattern]
-	if !known {
-		panic("routeNeeds does not say who may ask " + pattern)
 	}
 	identify, how, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", ProblemOf
 	if pattern == ForwardAuthPath {
@@ -151,7 +129,7 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 			err = s.known(c, how)
 		}
 		if err == nil {
-			err = s.service.Permit(c, need.Need, need.keysNamed(r)...)
+			err = s.service.Permit(c, of.Need, of.keysNamed(r)...)
 		}
 		if err != nil {
 			if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && request.As(err).Code == api.CodeUnauthorized {
@@ -166,19 +144,11 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	}
 }
 
-func hotRoute(pattern string) bool {
-	switch pattern {
-	case "POST /v1/hits", "POST /v1/allow", "GET /v1/allow", ForwardAuthPath:
-		return true
-	}
-	return false
-}
-
 // asksByItself tells whether a page sent the request, and not its browser: it takes JSON or events alone. It is
 // not told of Basic: the browser would ask its user, in place of the page.
 func asksByItself(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
-	return accept == "application/json" || accept == EventStream
+	return accept == "application/json" || accept == eventStreamType
 }
 
 // known fails where the caller has to prove an identity, and says how.

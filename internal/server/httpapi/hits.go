@@ -1,19 +1,14 @@
 package httpapi
 
 import (
-	"log/slog"
 	"net/http"
-	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -28,32 +23,32 @@ import (
 // Neighbours: package body parses, package service counts, package pace cuts slow senders off.
 
 // takeHits is POST /v1/hits.
-func (s *IngestRoutes) takeHits(w http.ResponseWriter, r *http.Request) {
-	o, p := readHitsParams(r)
-	if p != nil {
-		p.Write(w)
+func (s *Server) takeHits(w http.ResponseWriter, r *http.Request) {
+	o, err := readHitsParams(r)
+	if err != nil {
+		ProblemOf(err).Write(w)
 		return
 	}
-	under := s.requests.Get().(*requestMemory)
-	defer s.requests.Put(under)
-	client, t := s.cfg.Caller(r), &under.tally
-	if err := s.cfg.Service.Ingest(client, t); err != nil {
+	under := s.hitRequests.Get().(*requestMemory)
+	defer s.hitRequests.Put(under)
+	client, t := clientOf(r), &under.tally
+	if err := s.service.Ingest(client, t); err != nil {
 		ProblemOf(err).Write(w)
 		return
 	}
 	if o.durable { // before anything is counted: who is refused may send it again
-		if err := s.cfg.Service.EnterDurable(client); err != nil {
+		if err := s.service.EnterDurable(client); err != nil {
 			refuseHits(w, err, o)
 			return
 		}
-		defer s.cfg.Service.LeaveDurable(client)
+		defer s.service.LeaveDurable(client)
 	}
 	repeated, err := s.countHits(client, t, w, r, o.key)
 	if repeated {
 		w.Header().Set(ReplayedHeader, "true")
 	}
 	if o.durable {
-		if late := s.cfg.Service.Sync(r.Context(), t); err == nil {
+		if late := s.service.Sync(r.Context(), t); err == nil {
 			err = late
 		}
 	}
@@ -61,16 +56,16 @@ func (s *IngestRoutes) takeHits(w http.ResponseWriter, r *http.Request) {
 		refuseHits(w, err, o)
 		return
 	}
-	w.Header()["Content-Type"] = ingestJsonType
-	under.answer = ingestAppendAnswer(under.answer[:0], &t.HitsAnswer)
+	w.Header()["Content-Type"] = jsonType
+	under.answer = appendHitsAnswer(under.answer[:0], &t.HitsAnswer)
 	if _, err := w.Write(under.answer); err != nil {
-		s.cfg.Log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
+		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
 	}
 }
 
 // countHits counts the hits of a request while it has a place, which it lets go before
 // anybody waits for the disk, or for the client to take the answer.
-func (s *IngestRoutes) countHits(client access.Caller, t *ingest.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
+func (s *Server) countHits(client access.Caller, t *ingest.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
 	at, err := s.arrive(client, w, r)
 	defer at.leave()
 	if err != nil {
@@ -92,7 +87,7 @@ func (s *IngestRoutes) countHits(client access.Caller, t *ingest.Tally, w http.R
 	case key == "":
 		return false, s.hits.Count(t, f, contentType, whole)
 	}
-	return s.cfg.Service.Once(r.Context(), client, key, ingest.Fingerprint(byte(f), whole), t, func() error {
+	return s.service.Once(r.Context(), client, key, ingest.Fingerprint(byte(f), whole), t, func() error {
 		return s.hits.Count(t, f, contentType, whole)
 	})
 }
@@ -120,44 +115,10 @@ func advertise(h http.Header, p *Problem, o hitsParams) {
 	}
 }
 
-// IngestConfig is what Routes are made of.
-type IngestConfig struct {
-	Service *service.Service
-	Log     *slog.Logger
-
-	// Caller is who a request comes from.
-	Caller func(*http.Request) access.Caller
-
-	Pace  Pace          // with which a body must arrive
-	Pause time.Duration // how long it may take longer than a request may be read
-
-	MaxLineBytes int // of one line of a body
-}
-
-// IngestRoutes take hits. They are safe for many goroutines.
-type IngestRoutes struct {
-	cfg      IngestConfig
-	maxBody  int64
-	hits     *BodyHits
-	requests sync.Pool // of *requestMemory
-}
-
 // requestMemory is what a request of hits would otherwise allocate.
 type requestMemory struct {
 	tally  ingest.Tally
 	answer []byte
-}
-
-// NewIngest returns Routes that are not registered yet.
-func NewIngest(cfg IngestConfig) *IngestRoutes {
-	s := &IngestRoutes{cfg: cfg, maxBody: cfg.Service.Config().MaxBodyBytes, hits: NewBodyHits(cfg.Service, cfg.MaxLineBytes)}
-	s.requests.New = func() any { return new(requestMemory) }
-	return s
-}
-
-// IngestMux is where handlers are registered, each under its pattern.
-type IngestMux interface {
-	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
 }
 
 // hitsParams are what a request of hits asks for beside its body.
@@ -171,40 +132,25 @@ const (
 	ReplayedHeader = "Idempotency-Replayed"
 )
 
-func readHitsParams(r *http.Request) (o hitsParams, p *Problem) {
+// readHitsParams refuses a parameter that is not known: a misspelt durable must not pass for a promise.
+func readHitsParams(r *http.Request) (o hitsParams, err error) {
 	if r.URL.RawQuery != "" {
-		if o.durable, p = readDurable(r.URL.RawQuery); p != nil {
-			return o, p
+		q, err := queryOf(r, ": there is durable=true", durableParam)
+		if err != nil {
+			return o, err
+		}
+		if given := q[durableParam]; len(given) > 0 {
+			if o.durable, err = strconv.ParseBool(given[0]); err != nil || len(given) > 1 {
+				return o, fail(api.CodeInvalidParameter, durableParam, "durable is "+request.Clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
+			}
 		}
 	}
 	key, bad := ReadKey(r.Header.Values(IdempotencyKey))
 	if bad != nil {
-		return o, ProblemOf(bad)
+		return o, bad
 	}
 	o.key = key
 	return o, nil
-}
-
-// readDurable reads the query of a request of hits. A parameter that is not
-// known is refused: a misspelt durable must not pass for a promise.
-func readDurable(query string) (durable bool, p *Problem) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return false, NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+request.Clip(err.Error()))
-	}
-	for name := range values {
-		if name != durableParam {
-			return false, NewProblem(api.CodeUnknownParameter, request.Clip(name), request.Clip(name)+": unknown query parameter: there is durable=true")
-		}
-	}
-	given := values[durableParam]
-	if len(given) == 0 {
-		return false, nil
-	}
-	if durable, err = strconv.ParseBool(given[0]); err != nil || len(given) > 1 {
-		return false, NewProblem(api.CodeInvalidParameter, durableParam, "durable is "+request.Clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
-	}
-	return durable, nil
 }
 
 const hitsDescription = `Three ways to write the same hits:
@@ -254,41 +200,35 @@ func (hitAt) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// Register routes POST /v1/hits around huma, whose handlers see a body only
-// once it is whole, and describes it by hand.
-func (s *IngestRoutes) Register(doc *API, mux IngestMux) {
-	mux.HandleFunc("POST /v1/hits", s.takeHits)
-	registry := doc.OpenAPI().Components.Schemas
-	one := registry.Schema(reflect.TypeFor[hitObject](), true, "Hit")
+// hitsQuestion describes hitsParams.
+type hitsQuestion struct {
+	Durable bool   `query:"durable" default:"false" doc:"Answer once the hits are on disk."`
+	Key     string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"A name for this request that no other has, such as a UUID, to send it again by."`
+}
+
+type hitsOutput struct {
+	Replayed bool `header:"Idempotency-Replayed" doc:"true: these hits were counted before, under the same Idempotency-Key."`
+	Body     api.HitsAnswer
+}
+
+// registerHits describes a route whose body huma would hold in memory.
+func (s *Server) registerHits(to *router) {
+	one := to.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[hitObject](), true, "Hit")
 	many := &huma.Schema{Type: huma.TypeArray, Items: one}
 	lines := &huma.Schema{Type: huma.TypeString}
-	responses := doc.Responses(api.CodeNothingCounted, api.CodeEmptyBody, api.CodeBodyBroken, api.CodeTooLate, api.CodeBodyTimeout,
-		api.CodeBodyTooLarge, api.CodeTooManyLines, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed,
-		api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull, api.CodeEphemeral, api.CodeNotDurable, api.CodeJournalFailing, api.CodeDurableFull)
-	responses["200"] = &huma.Response{
-		Description: "At least one hit was counted",
-		Content:     map[string]*huma.MediaType{"application/json": {Schema: SchemaFor[api.HitsAnswer](doc)}},
-		Headers: map[string]*huma.Param{ReplayedHeader: {
-			Description: "true: these hits were counted before, under the same Idempotency-Key.",
-			Schema:      &huma.Schema{Type: huma.TypeBoolean},
-		}},
-	}
-	doc.OpenAPI().AddOperation(&huma.Operation{
-		OperationID: "hit", Method: http.MethodPost, Path: "/v1/hits",
-		Summary:     "Count hits",
-		Description: hitsDescription,
-		Parameters: []*huma.Param{{
-			Name: durableParam, In: "query", Description: "Answer once the hits are on disk.",
-			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
-		}, {
-			Name: IdempotencyKey, In: "header", Description: "A name for this request that no other has, such as a UUID, to send it again by.",
-			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(engine.MaxOnceKeyBytes)},
-		}},
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+	responses := describe[hitsQuestion, hitsOutput](to, route{
+		pattern: "POST /v1/hits", id: "hit", need: needOf(auth.Ingest).isHot(),
+		codes: []api.Code{
+			api.CodeNothingCounted, api.CodeEmptyBody, api.CodeBodyBroken, api.CodeTooLate, api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeTooManyLines,
+			api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed, api.CodeInvalidParameter, api.CodeUnknownParameter,
+			api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull, api.CodeEphemeral, api.CodeNotDurable, api.CodeJournalFailing, api.CodeDurableFull,
+		},
+		summary: "Count hits", description: hitsDescription,
+		body: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"text/plain":           {Schema: lines, Example: "url:/home\nurl:/about 3\nurl:/home 1 1769860800\n"},
 			"application/x-ndjson": {Schema: lines, Example: "{\"key\":\"url:/home\"}\n{\"key\":\"url:/about\",\"n\":3}\n"},
 			"application/json":     {Schema: &huma.Schema{OneOf: []*huma.Schema{one, many}}, Example: []any{map[string]any{"key": "url:/home", "n": 3}}},
 		}},
-		Responses: responses,
-	})
+	}, s.takeHits)
+	responses["200"].Description = "At least one hit was counted"
 }

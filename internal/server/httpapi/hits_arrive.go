@@ -32,7 +32,7 @@ type bodyPlace struct {
 
 // arrive waits for a small body, which r then has at once, and takes a place. leave
 // must be called, also beside an error.
-func (s *IngestRoutes) arrive(client access.Caller, w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
+func (s *Server) arrive(client access.Caller, w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
 	at.client = client
 	if length := r.ContentLength; length < 0 || length > SmallBody {
 		return at, s.upload(&at, w, r)
@@ -47,21 +47,21 @@ func (s *IngestRoutes) arrive(client access.Caller, w http.ResponseWriter, r *ht
 	}
 	at.small.arrived = arrived{whole: at.small.buffer[:n], rest: at.small.buffer[:n], end: end}
 	r.Body = &at.small.arrived
-	return at, at.enter(s.cfg.Service.Pools.Hits)
+	return at, at.enter(s.service.Pools.Hits)
 }
 
 // upload takes a place for a body that arrives while it is read.
-func (s *IngestRoutes) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) error {
-	err := at.enter(s.cfg.Service.Pools.Uploads)
+func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) error {
+	err := at.enter(s.service.Pools.Uploads)
 	if err == nil {
-		r.Body = NewPacedBody(w, r, s.cfg.Pace, s.cfg.Pause)
+		r.Body = NewPacedBody(w, r, s.pace(), s.cfg.WriteTimeout-s.cfg.ReadTimeout)
 	}
 	return err
 }
 
 // Upload takes a place for a body of another route that arrives while it is read; leave gives it back.
-func (s *IngestRoutes) Upload(w http.ResponseWriter, r *http.Request) (leave func(), err error) {
-	at := bodyPlace{client: s.cfg.Caller(r)}
+func (s *Server) Upload(w http.ResponseWriter, r *http.Request) (leave func(), err error) {
+	at := bodyPlace{client: clientOf(r)}
 	if err := s.upload(&at, w, r); err != nil {
 		return nil, err
 	}
@@ -147,12 +147,12 @@ func keep(b []byte) {
 
 // readBody gives all plain bytes of r's body, or why there is not all of it: of a body that
 // breaks off nothing is counted. release must be called.
-func (s *IngestRoutes) readBody(client access.Caller, r *http.Request) (whole []byte, release func(), err error) {
+func (s *Server) readBody(client access.Caller, r *http.Request) (whole []byte, release func(), err error) {
 	release = func() {}
-	if whole, ok := wholeOf(r); ok && int64(len(whole)) <= s.maxBody {
+	if whole, ok := wholeOf(r); ok && int64(len(whole)) <= s.ceilings.MaxBodyBytes {
 		return whole, release, nil
 	}
-	plain, decoder, err := DecodedBody(r, s.maxBody)
+	plain, decoder, err := DecodedBody(r, s.ceilings.MaxBodyBytes)
 	defer decoder()
 	if err != nil {
 		return nil, release, err
@@ -163,8 +163,8 @@ func (s *IngestRoutes) readBody(client access.Caller, r *http.Request) (whole []
 // ReadWhole reads a body to its end. All bodies in memory share
 // MaxBufferedBytes; one that finds no room is refused and may come again.
 // release gives the room back and must be called: whole is good until then.
-func (s *IngestRoutes) ReadWhole(client access.Caller, from io.Reader) (whole []byte, release func(), err error) {
-	pool := s.cfg.Service.Pools.Buffered
+func (s *Server) ReadWhole(client access.Caller, from io.Reader) (whole []byte, release func(), err error) {
+	pool := s.service.Pools.Buffered
 	release = func() {
 		pool.Leave(client, int64(cap(whole)))
 		keep(whole)
@@ -185,17 +185,14 @@ func (s *IngestRoutes) ReadWhole(client access.Caller, from io.Reader) (whole []
 		case errors.Is(err, io.EOF):
 			return whole, release, nil
 		case err != nil:
-			return whole, release, BrokenBody(err, s.maxBody)
+			return whole, release, BrokenBody(err, s.ceilings.MaxBodyBytes)
 		}
 	}
 }
 
-// ingestJsonType is the Content-Type of answers, which nobody writes to.
-var ingestJsonType = []string{"application/json"}
-
-// ingestAppendAnswer appends what encoding/json makes of an answer, and a newline. That of a
+// appendHitsAnswer appends what encoding/json makes of an answer, and a newline. That of a
 // request of which all hits were counted, as nearly every one is, needs no reflection.
-func ingestAppendAnswer(b []byte, a *api.HitsAnswer) []byte {
+func appendHitsAnswer(b []byte, a *api.HitsAnswer) []byte {
 	if len(a.Rejected) > 0 {
 		text, err := json.Marshal(a)
 		if err != nil {

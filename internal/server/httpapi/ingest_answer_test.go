@@ -31,7 +31,7 @@ func TestAppendAnswer(t *testing.T) {
 		if err := json.NewEncoder(&want).Encode(&a); err != nil {
 			t.Fatal(err)
 		}
-		if got := ingestAppendAnswer([]byte("before "), &a); string(got) != "before "+want.String() {
+		if got := appendHitsAnswer([]byte("before "), &a); string(got) != "before "+want.String() {
 			t.Errorf("%s, want %s", got, want.String())
 		}
 	}

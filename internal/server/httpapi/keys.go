@@ -1,26 +1,25 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/history/calendar"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/service/queries"
-	servicerequest "github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 type keysQuestion struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 	After  string `query:"after" doc:"Only keys that sort after this: next of the answer before."`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"5000" doc:"How many keys to list."`
-	FreshParam
-	ScopeParam
+	ReachParams
 }
-
-type keysOutput struct{ Body api.KeysAnswer }
 
 type deleteQuestion struct {
 	Key string `path:"key" doc:"The key; its slashes may be raw or percent-encoded, but ?, # and % must be percent-encoded." example:"url:/home"`
@@ -32,137 +31,62 @@ type deletePrefixQuestion struct {
 	Limits bool   `query:"limits" default:"false" doc:"Also forget what all keys that begin so have used of all limits, with their grants and bans. The request without after does it."`
 }
 
-type deletedOutput struct{ Body api.DeletedAnswer }
-
-func (s *Server) registerKeys(doc *API) {
-	AskView(doc, huma.Operation{
-		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
-		Summary:     "List keys",
-		Description: "Keys that begin with `limit:` are listed only when `prefix` does.",
-	}, []api.Code{api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
-		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
-			fresh, err := servicerequest.ParseFresh(q.Fresh)
-			if err != nil {
-				return nil, ProblemOrNil(err)
-			}
-			scope, err := servicerequest.ScopeOf(q.Scope)
-			if err != nil {
-				return nil, ProblemOrNil(err)
-			}
-			answer, err := s.service.Keys(ctx, callerOf(ctx), queries.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh, Scope: scope})
-			return &keysOutput{answer}, ProblemOrNil(err)
-		})
-	AskView(doc, huma.Operation{
-		OperationID: "delete-keys", Method: http.MethodDelete, Path: "/v1/keys",
-		Summary:     "Delete all keys that begin with a prefix, and their hits",
-		Description: "With their history, also of keys that only history knows any more. At most 1000 keys a request: go on with `after` while there is a `next`. What keys have used of limits stays, unless `limits=true`.",
-	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeOverloaded, api.CodeClosed},
-		func(ctx context.Context, q *deletePrefixQuestion) (*deletedOutput, error) {
-			answer, err := s.service.DeletePrefix(ctx, callerOf(ctx), q.Prefix, q.After, q.Limits)
-			return &deletedOutput{answer}, ProblemOrNil(err)
-		})
-	AskView(doc, huma.Operation{
-		OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{key}",
-		Summary:       "Delete a key and its hits",
-		Description:   "With its history. The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
-		DefaultStatus: http.StatusNoContent,
-	}, []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeClosed},
-		func(ctx context.Context, q *deleteQuestion) (*struct{}, error) {
-			return nil, ProblemOrNil(s.service.Delete(ctx, callerOf(ctx), q.Key))
-		})
-}
-
-const exportDescription = `The hits of keys in each day of UTC, or each hour, as history has them: the columns key, start, hits and doubt (the true number is
-hits to hits + doubt). It is streamed, and an answer that is cut short is dropped, not ended. The header field
-Weir-Missing has the times of which hits may be missing, if there are any. Who does not take it at 64 KiB a second loses it.`
-
-// registerExport routes GET /v1/export around huma, which would hold the answer in memory.
-func (s *Server) registerExport(doc *API, mux *router) {
-	mux.HandleFunc("GET /v1/export", s.export)
-	responses := doc.Responses(api.CodeInvalidParameter, api.CodeInvalidTime, api.CodeInvalidRange, api.CodeNoHistory)
-	content := map[string]*huma.MediaType{}
-	for _, media := range calendar.ExportFormats {
-		content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
-	}
-	responses["200"] = &huma.Response{Description: "The rows", Content: content}
-	text := func(name, description string) *huma.Param {
-		return &huma.Param{Name: name, In: "query", Description: description, Schema: &huma.Schema{Type: huma.TypeString}}
-	}
-	doc.OpenAPI().AddOperation(&huma.Operation{
-		OperationID: "export", Method: http.MethodGet, Path: "/v1/export",
-		Summary: "Export history", Description: exportDescription,
-		Parameters: []*huma.Param{
-			text("unit", "day (the default) or hour."), text("format", "csv (the default) or parquet."), text("prefix", "Only keys that begin with this."),
-			text("from", "The first day, by a moment in it; -365d is a duration before now. Default: the beginning."), text("to", "The last day, by a moment after it begins. Default: now."),
-		},
-		Responses: responses,
-	})
-}
-
-// export streams. A failure after the first byte can't be told any more: the connection is
-// dropped, so that the client sees it.
-func (s *Server) export(w http.ResponseWriter, r *http.Request) {
-	q, err := s.exportQuery(r)
-	if err != nil {
-		ProblemOf(err).Write(w)
-		return
-	}
-	q.Missing = func(times string) { w.Header().Set("Weir-Missing", times) }
-	to := &exportStream{w: s.paced(w), format: q.Format}
-	err = s.service.Export(r.Context(), clientOf(r), q, to)
-	switch {
-	case err == nil:
-	case to.began:
-		panic(http.ErrAbortHandler)
-	default:
-		ProblemOf(err).Write(w)
-	}
-}
-
-func (s *Server) exportQuery(r *http.Request) (q queries.ExportQuery, err error) {
-	values := r.URL.Query()
-	q = queries.ExportQuery{Prefix: values.Get("prefix"), Unit: calendar.Day, Format: "csv"}
-	for name := range values {
-		switch name {
-		case "unit", "format", "prefix", "from", "to":
-		default:
-			return q, &api.Error{Code: api.CodeUnknownParameter, Field: servicerequest.Clip(name), Message: "there are unit, format, prefix, from and to"}
+func (s *Server) registerKeys(to *router) {
+	serve(to, route{
+		pattern: "GET /v1/keys", id: "list-keys", need: reads, codes: []api.Code{api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
+		summary:     "List keys",
+		description: "Keys that begin with `limit:` are listed only when `prefix` does.",
+	}, func(ctx context.Context, c access.Caller, q *keysQuestion) (none api.KeysAnswer, err error) {
+		fresh, err := request.ParseFresh(q.Fresh)
+		if err != nil {
+			return none, err
 		}
-	}
-	if unit := values.Get("unit"); unit != "" {
-		q.Unit = calendar.Unit(unit)
-	}
-	if format := values.Get("format"); format != "" {
-		q.Format = format
-	}
-	if q.From, err = s.agoParam("from", values.Get("from")); err != nil {
-		return q, err
-	}
-	q.To, err = s.agoParam("to", values.Get("to"))
-	return q, err
-}
-
-// exportStream has no deadline but the pace.
-type exportStream struct {
-	w      *PacedWriter
-	format string
-	began  bool
-}
-
-func (e *exportStream) Write(piece []byte) (int, error) {
-	if !e.began {
-		e.began = true
-		e.w.Header().Set("Content-Type", calendar.ExportFormats[e.format])
-		e.w.Header().Set("Content-Disposition", `attachment; filename="weir-history.`+e.format+`"`)
-	}
-	return e.w.Write(piece)
+		return s.service.Keys(ctx, c, queries.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh, Scope: q.Scope})
+	})
+	serve(to, route{
+		pattern: "DELETE /v1/keys", id: "delete-keys", need: administers("delete prefix", "prefix"), pool: s.service.Pools.Admin,
+		codes:       []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeClosed},
+		summary:     "Delete all keys that begin with a prefix, and their hits",
+		description: "With their history, also of keys that only history knows any more. At most 1000 keys a request: go on with `after` while there is a `next`. What keys have used of limits stays, unless `limits=true`.",
+	}, func(ctx context.Context, c access.Caller, q *deletePrefixQuestion) (api.DeletedAnswer, error) {
+		return s.service.DeletePrefix(ctx, c, q.Prefix, q.After, q.Limits)
+	})
+	respond(to, route{
+		pattern: "DELETE /v1/keys/{key}", id: "delete-key", need: administers("delete key", "key"), pool: s.service.Pools.Admin, status: http.StatusNoContent,
+		codes:       []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeClosed},
+		summary:     "Delete a key and its hits",
+		description: "With its history. The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
+	}, func(ctx context.Context, c access.Caller, q *deleteQuestion) (*struct{}, error) {
+		return nil, s.service.Delete(ctx, c, q.Key)
+	})
+	serve(to, route{
+		pattern: "GET /v1/denials/{id}", id: "why-denied", need: reads, codes: []api.Code{api.CodeUnknownDenial, api.CodeDenialGone, api.CodeOtherNode},
+		summary: "Say why a request was denied", description: whyDescription,
+	}, func(_ context.Context, c access.Caller, q *whyQuestion) (api.DenialAnswer, error) {
+		return s.service.Why(c, q.ID)
+	})
+	serve(to, route{
+		pattern: "GET /v1/limits/who", id: "limited-keys", need: reads, codes: []api.Code{api.CodeInvalidWindow},
+		summary:     "List who is limited now, most denied first",
+		description: "Keys that this server denied within the window, for each limit. It knows 4096 at once: those that are denied seldom leave first.",
+	}, func(_ context.Context, c access.Caller, q *whoQuestion) (none api.WhoAnswer, err error) {
+		w, err := request.ParseWindow("window", q.Window)
+		if err != nil {
+			return none, err
+		}
+		return s.service.Who(c, limits.WhoQuery{Window: w, N: q.N, Prefix: q.Prefix, Limit: q.Limit})
+	})
+	responses := describe[exportParams, struct{}](to, route{
+		pattern: "GET /v1/export", id: "export", need: readsAll.audited("export"), status: http.StatusOK,
+		codes:   []api.Code{api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidTime, api.CodeInvalidRange, api.CodeNoHistory},
+		summary: "Export history", description: exportDescription,
+	}, s.export)
+	responses["200"].Description, responses["200"].Content = "The rows", fileContent(calendar.ExportFormats["csv"], calendar.ExportFormats["parquet"])
 }
 
 type whyQuestion struct {
 	ID string `path:"id" maxLength:"128" doc:"The ID of a denial: denial in the answer, or the header field Weir-Denial." example:"4v8k0zq2m1b7c"`
 }
-
-type whyOutput struct{ Body api.DenialAnswer }
 
 const whyDescription = `The limits that denied it, the admissions that filled them, with their times as far as the algorithm knows them, and the smallest limit that would have let it
 pass. Each node keeps the newest 8192 denials that it answered with, 64 of them for each 128th of all keys, so that one key that is denied all the time pushes out few others'. What a
@@ -175,26 +99,74 @@ type whoQuestion struct {
 	N      int    `query:"n" default:"20" minimum:"1" maximum:"4096" doc:"How many keys to list."`
 }
 
-type whoOutput struct{ Body api.WhoAnswer }
+type exportParams struct {
+	Unit   string `query:"unit" doc:"day (the default) or hour."`
+	Format string `query:"format" doc:"csv (the default) or parquet."`
+	Prefix string `query:"prefix" doc:"Only keys that begin with this."`
+	From   string `query:"from" doc:"The first day, by a moment in it; -365d is a duration before now. Default: the beginning."`
+	To     string `query:"to" doc:"The last day, by a moment after it begins. Default: now."`
+}
 
-func (s *Server) registerDenials(doc *API) {
-	AskView(doc, huma.Operation{
-		OperationID: "why-denied", Method: http.MethodGet, Path: "/v1/denials/{id}",
-		Summary: "Say why a request was denied", Description: whyDescription,
-	}, []api.Code{api.CodeUnknownDenial, api.CodeDenialGone, api.CodeOtherNode, api.CodeUnknownParameter}, func(ctx context.Context, q *whyQuestion) (*whyOutput, error) {
-		answer, err := s.service.Why(callerOf(ctx), q.ID)
-		return &whyOutput{answer}, ProblemOrNil(err)
+const exportDescription = `The hits of keys in each day of UTC, or each hour, as history has them: the columns key, start, hits and doubt (the true number is
+hits to hits + doubt). It is streamed, and an answer that is cut short is dropped, not ended. The header field
+Weir-Missing has the times of which hits may be missing, if there are any. Who does not take it at 64 KiB a second loses it.`
+
+// export streams, so that no answer is held in memory.
+func (s *Server) export(w http.ResponseWriter, r *http.Request) {
+	q, err := s.exportQuery(r)
+	if err != nil {
+		ProblemOf(err).Write(w)
+		return
+	}
+	q.Missing = func(times string) { w.Header().Set("Weir-Missing", times) }
+	s.download(w, calendar.ExportFormats[q.Format], "weir-history."+q.Format, func(to io.Writer) error {
+		return s.service.Export(r.Context(), clientOf(r), q, to)
 	})
-	AskView(doc, huma.Operation{
-		OperationID: "limited-keys", Method: http.MethodGet, Path: "/v1/limits/who",
-		Summary:     "List who is limited now, most denied first",
-		Description: "Keys that this server denied within the window, for each limit. It knows 4096 at once: those that are denied seldom leave first.",
-	}, []api.Code{api.CodeInvalidWindow, api.CodeUnknownParameter}, func(ctx context.Context, q *whoQuestion) (*whoOutput, error) {
-		w, err := servicerequest.ParseWindow("window", q.Window)
-		if err != nil {
-			return nil, ProblemOf(err)
+}
+
+func (s *Server) exportQuery(r *http.Request) (q queries.ExportQuery, err error) {
+	values := r.URL.Query()
+	for name := range values {
+		switch name {
+		case "unit", "format", "prefix", "from", "to":
+		default:
+			return q, fail(api.CodeUnknownParameter, request.Clip(name), "there are unit, format, prefix, from and to")
 		}
-		answer, err := s.service.Who(callerOf(ctx), limits.WhoQuery{Window: w, N: q.N, Prefix: q.Prefix, Limit: q.Limit})
-		return &whoOutput{answer}, ProblemOrNil(err)
-	})
+	}
+	p := params{now: s.service.Now()}
+	q = queries.ExportQuery{
+		Prefix: values.Get("prefix"), Unit: calendar.Unit(cmp.Or(values.Get("unit"), string(calendar.Day))), Format: cmp.Or(values.Get("format"), "csv"),
+		From: p.ago("from", values.Get("from")), To: p.ago("to", values.Get("to")),
+	}
+	return q, p.err
+}
+
+// download is an answer of one file that is sent while it is made. It has no deadline but the pace.
+type download struct {
+	*PacedWriter
+	contentType, name string
+	began             bool
+}
+
+// Write sends the header first.
+func (d *download) Write(piece []byte) (int, error) {
+	if !d.began {
+		d.began = true
+		d.Header().Set("Content-Type", d.contentType)
+		d.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+	}
+	return d.PacedWriter.Write(piece)
+}
+
+// download has write send a file. After the first byte a failure can't be answered any more: the connection is dropped, so
+// that the client sees it.
+func (s *Server) download(w http.ResponseWriter, contentType, name string, write func(io.Writer) error) {
+	to := &download{PacedWriter: s.paced(w), contentType: contentType, name: name}
+	switch err := write(to); {
+	case err == nil:
+	case to.began:
+		panic(http.ErrAbortHandler)
+	default:
+		ProblemOf(err).Write(w)
+	}
 }

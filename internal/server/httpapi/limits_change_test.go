@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -112,10 +114,18 @@ func TestResetGrantRefund(t *testing.T) {
 	}
 }
 
-// settle settles a reservation.
+// settle settles a reservation, by its id, used and over as a query has them.
 func (a *testAPI) settle(query string) reply {
 	a.Helper()
-	return a.do(http.MethodPost, "/v1/settle?"+query, "", "")
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		a.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"id":%q,"used":%s}`, q.Get("id"), q.Get("used"))
+	if q.Has("over") {
+		body = fmt.Sprintf(`{"id":%q,"used":%s,"over":%q}`, q.Get("id"), q.Get("used"), q.Get("over"))
+	}
+	return a.do(http.MethodPost, "/v1/settle", "application/json", body)
 }
 
 // A key that is banned is denied until the ban is over or lifted; the answer, the list and the audit log say so.
@@ -224,7 +234,7 @@ func TestReserveCosts(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, r.status, r.body)
 		}
 	}
-	a.wants(a.do(http.MethodPost, "/v1/settle?id=a", "application/json", `{"id":"a","used":1}`), 400, `"code":"invalid_parameter"`, "one of them")
+	a.wants(a.do(http.MethodPost, "/v1/settle?id=a&used=1", "", ""), 400, `"code":"unknown_parameter"`)
 }
 
 func TestReserveSettle(t *testing.T) {
@@ -264,7 +274,7 @@ func TestReserveSettle(t *testing.T) {
 		{"/v1/reserve?unsettled=x", `{"key":"k"}`, "invalid_parameter"}, {"/v1/reserve?x=1", `{"key":"k"}`, "unknown_parameter"},
 		{"/v1/reserve", `{"key":"k","peek":true}`, "invalid_parameter"}, {"/v1/reserve?id=" + strings.Repeat("i", 65), `{"key":"k"}`, "invalid_parameter"},
 		{"/v1/reserve", `{"key":"login:bob:x","n":6}`, "invalid_count"}, {"/v1/reserve", ``, "empty_body"},
-		{"/v1/settle?id=nobody&used=1", "", "unknown_reservation"}, {"/v1/settle?id=x", "", "invalid_parameter"}, {"/v1/settle?id=x&used=1&over=x", "", "invalid_parameter"},
+		{"/v1/settle", `{"id":"","used":1}`, "invalid_parameter"}, {"/v1/settle", "", "invalid_parameter"},
 	} {
 		if r := a.do(http.MethodPost, bad.path, "application/json", bad.body); !strings.Contains(r.body, `"code":"`+bad.code+`"`) {
 			t.Errorf("%s: %d %s, want %s", bad.path, r.status, r.body, bad.code)

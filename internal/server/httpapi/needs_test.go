@@ -25,7 +25,7 @@ func TestNeedsComeFirst(t *testing.T) {
 	}
 	identities["nothing"] = `permissions: [{role: ingest, keys: ["nothing:"]}]`
 	a := newLockedAPI(t, identities, options{})
-	for pattern, need := range routeNeeds {
+	for pattern, need := range a.server.needs {
 		if len(need.Roles) == 0 {
 			continue
 		}

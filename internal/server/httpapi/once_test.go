@@ -138,7 +138,7 @@ func TestBufferedBytes(t *testing.T) {
 	here, there := access.CallerAt("127.0.0.1:1"), access.CallerAt("192.0.2.1:1")
 	var releases []func()
 	for range 3 {
-		_, release, p := a.server.ingest.ReadWhole(here, strings.NewReader(large))
+		_, release, p := a.server.ReadWhole(here, strings.NewReader(large))
 		if p != nil {
 			t.Fatal(p)
 		}
@@ -152,7 +152,7 @@ func TestBufferedBytes(t *testing.T) {
 	if r := a.hitOnce("k4", "a"); r.status != 200 {
 		t.Errorf("a small body: %d %s", r.status, r.body)
 	}
-	_, release, p := a.server.ingest.ReadWhole(there, strings.NewReader(large))
+	_, release, p := a.server.ReadWhole(there, strings.NewReader(large))
 	if p != nil {
 		t.Errorf("another client: %v", p)
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -39,22 +39,14 @@ Durations are written ` + "`90s`, `5m`, `24h`, `7d`, `1w`, `1h30m`" + ` or as pl
 A server with a tokens file wants a token, ` + "`Authorization: Bearer weir_...`" + ` (or as the password of Basic), or a client certificate, but for health.
 Every failure is a problem document (RFC 9457) with a stable ` + "`code`."
 
-// API is the OpenAPI document of a server, and the questions that are registered by it.
-type API struct {
-	huma.API
-	log *slog.Logger
-}
-
-// NewAPI returns an API of version that registers questions with mux, and logs to log what
-// should not happen. It is built by hand because
-// huma's defaults add links to schemas, and pages that load scripts from a CDN.
-func NewAPI(mux humago.Mux, version string, log *slog.Logger) *API {
+// newDocument is the configuration of huma with an OpenAPI document of version, in which nothing is described yet. It is built
+// by hand because huma's defaults add links to schemas, and pages that load scripts from a CDN.
+func newDocument(version string) huma.Config {
 	hookErrors()
-	info := &huma.Info{Title: "Weir", Version: version, Description: apiDescription}
 	cfg := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI:  "3.1.0",
-			Info:     info,
+			Info:     &huma.Info{Title: "Weir", Version: version, Description: apiDescription},
 			Security: []map[string][]string{{}, {"token": {}}},
 			Components: &huma.Components{
 				Schemas: NewRegistry(),
@@ -68,7 +60,7 @@ func NewAPI(mux humago.Mux, version string, log *slog.Logger) *API {
 		RejectUnknownQueryParameters: true,
 	}
 	cfg.AllowAdditionalPropertiesByDefault = true // answers may gain members
-	return &API{humago.New(mux, cfg), log}
+	return cfg
 }
 
 // logOf is the key in an operation's Metadata under which its API's log is
@@ -91,19 +83,10 @@ var hookErrors = sync.OnceFunc(func() {
 	}
 })
 
-// AskView registers one operation that answers a question, with the codes it can
-// fail with.
-func AskView[I, O any](doc *API, op huma.Operation, codes []api.Code, handler func(context.Context, *I) (*O, error)) {
-	op.Metadata = map[string]any{logOf: doc.log}
-	op.Middlewares = huma.Middlewares{checkParams}
-	op.Responses = doc.Responses(append(codes, api.CodeInvalidParameter, api.CodeOverloaded)...)
-	huma.Register(doc.API, op, handler)
-}
-
-// Responses documents each status that codes map to, with those of any request that asks for something.
-func (doc *API) Responses(codes ...api.Code) map[string]*huma.Response {
+// responses documents each status that codes map to, with those of any request that asks for something.
+func (to *router) responses(codes ...api.Code) map[string]*huma.Response {
 	codes = append(slices.Clip(codes), api.CodeUnauthorized, api.CodeForbidden, api.CodeCeiling, api.CodeForbiddenOrigin)
-	schema := SchemaFor[Problem](doc)
+	schema := schemaOf[Problem](to)
 	responses := map[string]*huma.Response{}
 	for _, code := range codes {
 		status := StatusOf[code]
@@ -121,23 +104,37 @@ func (doc *API) Responses(codes ...api.Code) map[string]*huma.Response {
 	return responses
 }
 
+// schemaOf returns a reference to the schema of T.
+func schemaOf[T any](to *router) *huma.Schema {
+	return to.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// fileContent is a file as the document has it.
+func fileContent(types ...string) map[string]*huma.MediaType {
+	content := map[string]*huma.MediaType{}
+	for _, of := range types {
+		content[of] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+	}
+	return content
+}
+
 // docsFiles is a page of our own, because the usual ones load their scripts
 // from the internet.
 //
 //go:embed docs/index.html docs/page.js docs/page.css
 var docsFiles embed.FS
 
-// RegisterDocs serves the OpenAPI document and the page that shows it. It
+// registerDocs serves the OpenAPI document and the page that shows it. It
 // comes after all operations: the document is written once, here.
-func (doc *API) RegisterDocs(mux humago.Mux) error {
+func (to *router) registerDocs() error {
 	for _, name := range []string{"ErrorModel", "ErrorDetail"} {
-		delete(doc.OpenAPI().Components.Schemas.Map(), name) // huma's errors, which hookErrors replaces
+		delete(to.api.OpenAPI().Components.Schemas.Map(), name) // huma's errors, which hookErrors replaces
 	}
-	document, err := json.Marshal(doc.OpenAPI())
+	document, err := json.Marshal(to.api.OpenAPI())
 	if err != nil {
 		return fmt.Errorf("write the OpenAPI document: %w", err)
 	}
-	mux.HandleFunc("GET /openapi.json", serveBytes("application/openapi+json", document))
+	to.handle("GET /openapi.json", anyRole, nil, serveBytes("application/openapi+json", document))
 	for pattern, file := range map[string]struct{ name, contentType string }{
 		"GET /docs":          {"docs/index.html", "text/html; charset=utf-8"},
 		"GET /docs/page.js":  {"docs/page.js", "text/javascript; charset=utf-8"},
@@ -147,9 +144,9 @@ func (doc *API) RegisterDocs(mux humago.Mux) error {
 		if err != nil {
 			return err
 		}
-		mux.HandleFunc(pattern, serveBytes(file.contentType, content))
+		to.handle(pattern, anyRole, nil, serveBytes(file.contentType, content))
 	}
-	mux.HandleFunc("GET /docs/{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
+	to.handle("GET /docs/{$}", anyRole, nil, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
 	return nil
 }
 
@@ -202,31 +199,13 @@ func emptyKey() *Problem {
 	return NewProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", engine.MaxKeyBytes))
 }
 
-// EventStream is the media type of server-sent events.
-const EventStream = "text/event-stream"
-
-// OpenAPIView registers an operation whose answer is an A, or a stream of them for a caller that asks for one: send writes
-// it, and all that it fails with.
-func OpenAPIView[I, A any](doc *API, op huma.Operation, codes []api.Code, send func(huma.Context, *I)) {
-	op.Metadata = map[string]any{logOf: doc.log}
-	op.Middlewares = huma.Middlewares{checkParams}
-	op.Responses = doc.Responses(append(codes, api.CodeInvalidParameter, api.CodeOverloaded)...)
-	schema := SchemaFor[A](doc)
-	op.Responses["200"] = &huma.Response{
-		Description: "The view; for `Accept: text/event-stream` a stream of events, `view` with the view as it is now, and `problem` with why there is none.",
-		Content:     map[string]*huma.MediaType{"application/json": {Schema: schema}, EventStream: {Schema: &huma.Schema{Type: huma.TypeString}}},
-	}
-	huma.Register(doc.API, op, func(_ context.Context, in *I) (*huma.StreamResponse, error) {
-		return &huma.StreamResponse{Body: func(ctx huma.Context) { send(ctx, in) }}, nil
-	})
-}
-
 // The types of package api know no OpenAPI: these say in its document what their own
 // spelling of JSON is.
 var schemas = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[api.Time]():                         reflect.TypeFor[timeSchema](),
 	reflect.TypeFor[api.Period]():                       reflect.TypeFor[periodSchema](),
 	reflect.TypeFor[api.AllowLimit]():                   reflect.TypeFor[limitSchema](),
+	reflect.TypeFor[api.Used]():                         reflect.TypeFor[usedSchema](),
 	reflect.TypeFor[api.OneOrCounts[api.CountAnswer]](): reflect.TypeFor[oneOrCountsSchema[api.CountAnswer]](),
 	reflect.TypeFor[api.OneOrCounts[api.RateAnswer]]():  reflect.TypeFor[oneOrCountsSchema[api.RateAnswer]](),
 }
@@ -263,11 +242,6 @@ func (oneOrCountsSchema[T]) Schema(r huma.Registry) *huma.Schema {
 	}}
 }
 
-// SchemaFor returns a reference to the schema of T.
-func SchemaFor[T any](doc *API) *huma.Schema {
-	return doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
-}
-
 type periodSchema struct{}
 
 // Schema implements huma.SchemaProvider.
@@ -289,5 +263,19 @@ func (limitSchema) Schema(r huma.Registry) *huma.Schema {
 			r.Schema(reflect.TypeFor[api.InlineLimit](), true, ""),
 		},
 		Description: "Which limit; default: all policies that are for the key.",
+	}
+}
+
+type usedSchema struct{}
+
+// Schema implements huma.SchemaProvider.
+func (usedSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Description: "One number for all limits, or an object with one for each cost, of which requests is for limits without a cost.",
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeInteger, Minimum: new(0.0)},
+			{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0)}, MinProperties: new(1), MaxProperties: new(admit.MaxCosts)},
+		},
+		Examples: []any{map[string]any{"tokens": 200, "requests": 1}},
 	}
 }

@@ -35,7 +35,7 @@ import (
 //     an address, without being able to read the answer.
 //
 // Who sends neither field is no browser, one that follows a link of its user, or one that asks
-// over plain HTTP beyond loopback by GET: that may ask questions, and take nothing.
+// over plain HTTP beyond loopback by GET, which only asks questions.
 type OriginGuard struct {
 	next    http.Handler
 	hosts   map[string]bool // lower case, without a port
@@ -51,9 +51,6 @@ type GuardConfig struct {
 	Hosts   []string // names of this server beside its own: a name, *.example.com, or * for all
 	Origins []string // sites whose pages may ask it from a browser: scheme://host[:port]
 }
-
-// ForwardAuthPath is where proxies ask.
-const ForwardAuthPath = "/v1/forward-auth"
 
 const (
 	// allowedMethods and allowedHeaders are what a page of an allowed origin may send.
@@ -103,9 +100,6 @@ func (o *OriginGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case origin != "" && !isOriginOf(origin, r.Host):
 		o.refuse(w, "Origin", "a web page of "+request.Clip(origin)+" sent this: start the server with --allow-origin "+request.Clip(origin)+" if it may")
-		return
-	case takesByGet(r) && origin == "" && ofUnknownPage(r):
-		o.refuse(w, "User-Agent", "a browser sent this, and does not say for which page: it does so over HTTPS alone, or to loopback; send POST /v1/allow, or start the server with --allow-origin if a page of that site may")
 		return
 	case !ownSite(r) && !isLink(r):
 		o.refuse(w, "Sec-Fetch-Site", "a web page of another site sent this: start the server with --allow-origin and that site's scheme://host:port if it may")
@@ -189,17 +183,6 @@ func isLink(r *http.Request) bool {
 // make a browser send the field: it asks the server first (CORS), and is refused.
 func ofProxy(r *http.Request) bool {
 	return r.URL.Path == ForwardAuthPath && len(r.Header[ForwardedMark]) > 0
-}
-
-// takesByGet tells whether a GET changes something here.
-func takesByGet(r *http.Request) bool {
-	return r.URL.Path == "/v1/allow" && r.Method != http.MethodPost
-}
-
-// ofUnknownPage tells whether a browser sent the request that does not say who made it. All
-// browsers' names begin so, and a page has no say in it.
-func ofUnknownPage(r *http.Request) bool {
-	return len(r.Header["Sec-Fetch-Site"]) == 0 && strings.HasPrefix(r.UserAgent(), "Mozilla/")
 }
 
 // hostOf is the host of host[:port], without brackets.

@@ -94,6 +94,15 @@ func ProblemOrNil(err error) error {
 	return ProblemOf(err)
 }
 
+// errStopping answers what a server that stops does not begin.
+var errStopping = fail(api.CodeStopping, "", "this server is stopping: use another")
+
+// writeJSON answers with made.
+func writeJSON(w http.ResponseWriter, made any) {
+	w.Header()["Content-Type"] = jsonType
+	_ = json.NewEncoder(w).Encode(made) // a client that left is not an error of ours
+}
+
 // RetrySoon says that the same request may succeed in a second.
 func RetrySoon(h http.Header) { h.Set("Retry-After", "1") }
 

@@ -1,89 +1,165 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
-	"github.com/weir-counter/weir/web"
 )
 
-// routes builds the whole handler: every route with its measurement and
-// limits, and problem documents where no route matches.
+// route is one operation of the API: who may ask it, what bounds its requests, and what the OpenAPI document says.
+type route struct {
+	pattern string // METHOD /path; without a method: any, of which the document has GET
+	id      string // of the operation
+	need    need
+	pool    *access.Pool // in which a request has a place from beginning to end; nil: none, or the handler enters one itself
+	codes   []api.Code   // of failures, in addition to those that every route has
+	status  int          // of a success; 0: 200
+
+	summary, description string
+
+	body    *huma.RequestBody // nil: as the type of the question says
+	maxBody int64             // bytes of a body; 0: 1 MiB
+}
+
+// router registers handlers on mux, each behind its guard, and describes them in the OpenAPI document.
+type router struct {
+	server     *Server
+	mux        *http.ServeMux
+	exact      map[string]map[string]http.HandlerFunc // by path and method: of patterns without a parameter
+	api        huma.API                               // serves questions by their types
+	documented huma.API                               // writes the same document, and serves nothing
+}
+
+// nowhere is a mux that serves nothing.
+type nowhere struct{ *http.ServeMux }
+
+// HandleFunc implements humago.Mux.
+func (nowhere) HandleFunc(string, func(http.ResponseWriter, *http.Request)) {}
+
+// routes builds the whole handler: every route with its measurement and limits, and problem documents where no route
+// matches.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	to := &router{server: s, mux: mux, exact: map[string]map[string]http.HandlerFunc{}}
+	document := newDocument(s.ceilings.Version)
+	to.api, to.documented = humago.New(to, document), humago.New(nowhere{mux}, document)
 
-	to.HandleFunc("GET /healthz", s.healthz)
-	to.HandleFunc("GET /readyz", s.readyz)
-	to.HandleFunc("GET /metrics", s.scrape(s.metrics.Handler()))
-	doc := NewAPI(to, s.ceilings.Version, s.log)
-	s.ingest.Register(doc, to)
-	NewDecisions(DecisionsConfig{Service: s.service, Log: s.log, Caller: clientOf, Upload: s.ingest.Upload}).Register(doc, to)
-	s.registerLimits(doc)
-	s.registerForget(doc)
-	s.registerDenials(doc)
-	s.registerPermits(doc)
-	s.registerLimitChanges(doc)
-	s.registerSettle(doc)
-	s.registerBans(doc)
-	s.registerPolicies(doc)
-	s.registerCount(doc)
-	s.registerSeries(doc)
-	s.registerTop(doc)
-	s.registerKeys(doc)
-	s.registerViews(doc)
-	s.registerStats(doc)
-	s.registerCluster(doc)
-	s.registerRemove(doc)
-	s.registerRegions(doc, to)
-	s.registerBackup(doc, to)
-	s.registerRestore(doc, to)
-	s.registerExport(doc, to)
-	if err := doc.RegisterDocs(to); err != nil {
+	to.handle("GET /healthz", need{open: true}, nil, s.healthz)
+	to.handle("GET /readyz", need{open: true}, nil, s.readyz)
+	to.handle("GET /metrics", readsAll, nil, s.scrape(s.metrics.Handler()))
+	s.registerHits(to)
+	s.registerDecisions(to)
+	s.registerLimits(to)
+	s.registerLimitChanges(to)
+	s.registerPermits(to)
+	s.registerPolicies(to)
+	s.registerCounts(to)
+	s.registerKeys(to)
+	s.registerViews(to)
+	s.registerCluster(to)
+	s.registerRegions(to)
+	s.registerBackup(to)
+	if err := to.registerDocs(); err != nil {
 		return nil, err
 	}
 	s.registerDashboard(to)
-	to.HandleFunc("/", noRoute(mux))
+	to.handle("/", need{}, nil, noRoute(mux))
 	return NewGuard(keyInPath(to), s.cfg.origins(), s.metrics.Forbidden), nil
 }
 
-// router registers handlers on mux and measures each under its pattern.
-type router struct {
-	server *Server
-	mux    *http.ServeMux
-	exact  map[string]map[string]http.HandlerFunc // by path and method: of patterns without a parameter
+// handle registers a handler for callers with a need, whose requests have a place in a pool, if it is not nil.
+func (to *router) handle(pattern string, of need, pool *access.Pool, handler http.HandlerFunc) {
+	of.pool = pool
+	to.server.needs[pattern] = of
+	to.HandleFunc(pattern, handler)
 }
 
-// HandleFunc is what humago asks of a mux.
-func (r *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
-	guarded := r.server.guard(pattern, handler)
-	r.mux.Handle(pattern, guarded)
+// HandleFunc implements humago.Mux. The need of the pattern must be known.
+func (to *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	guarded := to.server.guard(pattern, handler)
+	to.mux.Handle(pattern, guarded)
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok || strings.ContainsAny(path, "{}") {
 		return
 	}
-	if r.exact[path] == nil {
-		r.exact[path] = map[string]http.HandlerFunc{}
+	if to.exact[path] == nil {
+		to.exact[path] = map[string]http.HandlerFunc{}
 	}
-	r.exact[path][method] = guarded
+	to.exact[path][method] = guarded
 }
 
-// ServeHTTP is what humago asks of a mux. Most requests are for a path that is a pattern as it stands,
-// which the mux would find the long way.
-func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if guarded := r.exact[req.URL.Path][req.Method]; guarded != nil && req.URL.RawPath == "" {
+// ServeHTTP implements humago.Mux. Most requests are for a path that is a pattern as it stands, which the mux would find
+// the long way.
+func (to *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if guarded := to.exact[req.URL.Path][req.Method]; guarded != nil && req.URL.RawPath == "" {
 		guarded(w, req)
 		return
 	}
-	r.mux.ServeHTTP(w, req)
+	to.mux.ServeHTTP(w, req)
+}
+
+// answer is what huma writes as JSON.
+type answer[A any] struct{ Body A }
+
+// serve registers a question: I has its parameters, and A is the answer.
+func serve[I, A any](to *router, r route, handler func(context.Context, access.Caller, *I) (A, error)) {
+	respond(to, r, func(ctx context.Context, c access.Caller, in *I) (*answer[A], error) {
+		made, err := handler(ctx, c, in)
+		return &answer[A]{made}, err
+	})
+}
+
+// respond is serve for an answer with a status or header fields, or without a body: O has them as huma wants it.
+func respond[I, O any](to *router, r route, handler func(context.Context, access.Caller, *I) (*O, error)) {
+	huma.Register(to.api, to.question(&r), func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, callerOf(ctx), in)
+		if err != nil {
+			return nil, ProblemOf(err)
+		}
+		return out, nil
+	})
+}
+
+// describe registers a handler that reads the request and writes the answer itself, as those do that are hot or stream. I and
+// O describe both, as if huma did. It returns the responses of the document, for what types can't say.
+func describe[I, O any](to *router, r route, handler http.HandlerFunc) map[string]*huma.Response {
+	op := to.operation(&r)
+	huma.Register(to.documented, op, func(context.Context, *I) (*O, error) { panic("nothing is served here") })
+	to.handle(r.pattern, r.need, r.pool, handler)
+	return op.Responses
+}
+
+// question is an operation that huma serves, with a place among the questions if its route names no other pool.
+func (to *router) question(r *route) huma.Operation {
+	r.codes = append(slices.Clip(r.codes), api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeOverloaded)
+	op := to.operation(r)
+	op.Metadata = map[string]any{logOf: to.server.log}
+	op.Middlewares = huma.Middlewares{checkParams}
+	if r.need.pool = r.pool; r.pool == nil {
+		r.need.pool = to.server.service.Pools.Questions
+	}
+	to.server.needs[r.pattern] = r.need
+	return op
+}
+
+// operation is what the document says of a route, but for what the types of its question and answer say.
+func (to *router) operation(r *route) huma.Operation {
+	method, path, ok := strings.Cut(r.pattern, " ")
+	if !ok {
+		method, path = http.MethodGet, r.pattern
+	}
+	return huma.Operation{
+		OperationID: r.id, Method: method, Path: path, Summary: r.summary, Description: r.description,
+		DefaultStatus: r.status, MaxBodyBytes: r.maxBody, RequestBody: r.body, Responses: to.responses(r.codes...),
+	}
 }
 
 // noRoute answers what no other pattern took: 405 when the path is known under
@@ -168,108 +244,4 @@ func encodeSegment(key string) string {
 		return strings.ReplaceAll(key, ".", "%2E")
 	}
 	return url.PathEscape(key)
-}
-
-// healthz says that the process lives; restarting it when this fails is right.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { writeOK(w) }
-
-// readyz says whether to send requests here, and what is wrong. With alarms=none it is 200 only while nothing is wrong: a rolling
-// update waits for that, and a load balancer must not, or it would take all nodes out at once.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	answer, refusing := s.service.Ready()
-	if refusing == nil && len(answer.Alarms) > 0 && r.URL.Query().Get("alarms") == "none" {
-		refusing = &answer.Alarms[0]
-	}
-	switch {
-	case s.draining.Load():
-		NewProblem(api.CodeStopping, "", "this server is stopping: use another").Write(w)
-	case refusing != nil:
-		p := NewProblem(api.CodeJournalFailing, "", refusing.Message)
-		p.Code, p.Alarms = api.Code(refusing.Code), answer.Alarms
-		p.Write(w)
-	default:
-		writeReady(w, answer)
-	}
-}
-
-func writeReady(w http.ResponseWriter, answer api.Ready) {
-	body, err := json.Marshal(answer)
-	if err != nil {
-		panic(err) // strings and numbers only
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
-}
-
-func writeOK(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, "{\"status\":\"ok\"}\n") // a client that left is not an error of ours
-}
-
-type statsOutput struct{ Body api.StatsAnswer }
-
-func (s *Server) registerStats(doc *API) {
-	AskView(doc, huma.Operation{
-		OperationID: "stats", Method: http.MethodGet, Path: "/v1/stats",
-		Summary: "What the server holds and what it dropped",
-	}, []api.Code{api.CodeClosed}, func(ctx context.Context, _ *struct{}) (*statsOutput, error) {
-		answer, err := s.service.Stats(callerOf(ctx))
-		return &statsOutput{answer}, ProblemOrNil(err)
-	})
-}
-
-// scrapesAtOnce bounds what metrics cost; more wait for a moment.
-const scrapesAtOnce = 4
-
-// scrape has metrics made before any of them are sent: a client that does not take them
-// keeps no other one waiting.
-func (s *Server) scrape(metrics http.Handler) http.HandlerFunc {
-	places := make(chan struct{}, scrapesAtOnce)
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := s.service.MayReadFigures(callerOf(r.Context())); err != nil {
-			ProblemOf(err).Write(w)
-			return
-		}
-		select {
-		case places <- struct{}{}:
-		case <-r.Context().Done():
-			return // nobody reads it
-		}
-		made := &madeAnswer{header: w.Header(), status: http.StatusOK}
-		func() {
-			defer func() { <-places }()
-			metrics.ServeHTTP(made, r)
-		}()
-		w.WriteHeader(made.status)
-		_, _ = s.paced(w).Write(made.body.Bytes()) // a client that left is not an error of ours
-	}
-}
-
-// madeAnswer is an answer in memory.
-type madeAnswer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (m *madeAnswer) Header() http.Header         { return m.header }
-func (m *madeAnswer) WriteHeader(status int)      { m.status = status }
-func (m *madeAnswer) Write(p []byte) (int, error) { return m.body.Write(p) }
-
-// registerDashboard serves the dashboard to browsers. Its page and files are the same for
-// everybody, so that they need no token: the page asks its user for one. Others are sent from / to the
-// description of the API.
-func (s *Server) registerDashboard(mux *router) {
-	docs := s.identified("GET /docs", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Add("Vary", "Accept")
-		if strings.Contains(r.Header.Get("Accept"), "text/html") {
-			web.Page(w, r)
-			return
-		}
-		docs(w, r)
-	})
-	for name := range web.Files {
-		mux.HandleFunc("GET /web/"+name, web.File(name))
-	}
 }

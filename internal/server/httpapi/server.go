@@ -21,13 +21,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,13 +41,18 @@ import (
 
 // Server is the HTTP listener of a service. Create it with New.
 type Server struct {
-	service   *service.Service
-	ceilings  service.Config
-	cfg       Config // defaults applied, valid
-	log       *slog.Logger
-	metrics   *metrics.Metrics
-	ingest    *IngestRoutes
-	handler   http.Handler
+	service  *service.Service
+	ceilings service.Config
+	cfg      Config // defaults applied, valid
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	handler  http.Handler
+	needs    map[string]need // of routes, by pattern
+
+	hits        *BodyHits
+	hitRequests sync.Pool // of *requestMemory
+	decisions   sync.Pool // of *allowing
+
 	inFlight  atomic.Int64       // requests
 	board     dashboard.Board    // of the pages that are open
 	tops      dashboard.TopsView // that they show
@@ -70,11 +75,10 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	if err := cfg.Validate(of.Config().DurableTimeout); err != nil {
 		return nil, err
 	}
-	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger}
+	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger, needs: map[string]need{}, hits: NewBodyHits(of, cfg.MaxLineBytes)}
+	s.hitRequests.New = func() any { return new(requestMemory) }
+	s.decisions.New = newAllowing
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
-	s.ingest = NewIngest(IngestConfig{
-		Service: of, Log: s.log, Caller: clientOf, Pace: s.pace(), Pause: cfg.WriteTimeout - cfg.ReadTimeout, MaxLineBytes: cfg.MaxLineBytes,
-	})
 	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns, Keys: cfg.MetricsKeys})
 	handler, err := s.routes()
 	if err != nil {
@@ -245,12 +249,7 @@ func notYet(phase func() Phase) http.Handler {
 			NewProblem(api.CodeStarting, "", is.Status+": "+is.Detail).Write(w)
 			return
 		}
-		body, err := json.Marshal(map[string]string{"status": is.Status, "detail": is.Detail})
-		if err != nil {
-			panic(err) // strings only
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
+		writeJSON(w, map[string]string{"status": is.Status, "detail": is.Detail})
 	})
 }
 

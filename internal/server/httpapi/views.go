@@ -13,10 +13,9 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/dashboard"
-	"github.com/weir-counter/weir/internal/service/request"
 )
 
 type overviewQuestion struct {
@@ -36,45 +35,6 @@ type limitsViewQuestion struct {
 	Name   string `query:"name" doc:"The policy whose fullest keys are listed." example:"login"`
 }
 
-const viewDescription = "What a page of the dashboard shows, in one answer. With `Accept: text/event-stream` it is sent again and again, about once a second, less often when it takes long to make: " +
-	"it is made once for all who look at the same."
-
-func (s *Server) registerViews(doc *API) {
-	OpenAPIView[overviewQuestion, api.OverviewAnswer](doc, huma.Operation{
-		OperationID: "view-overview", Method: http.MethodGet, Path: "/v1/views/overview", Summary: "View all keys", Description: viewDescription,
-	}, []api.Code{api.CodeInvalidWindow, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *overviewQuestion) {
-		w, err := request.ParseWindow("window", q.Window)
-		s.view(ctx, err, dashboard.OverviewQuery{Window: w, N: q.N, Prefix: q.Prefix})
-	})
-	OpenAPIView[keyViewQuestion, api.KeyAnswer](doc, huma.Operation{
-		OperationID: "view-key", Method: http.MethodGet, Path: "/v1/views/key", Summary: "View a key", Description: viewDescription,
-	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *keyViewQuestion) {
-		w, err := request.ParseWindow("window", q.Window)
-		s.view(ctx, err, dashboard.KeyQuery{Key: q.Key, Window: w, With: q.With})
-	})
-	OpenAPIView[limitsViewQuestion, api.LimitsView](doc, huma.Operation{
-		OperationID: "view-limits", Method: http.MethodGet, Path: "/v1/views/limits", Summary: "View the policies", Description: viewDescription,
-	}, []api.Code{api.CodeInvalidWindow, api.CodeUnknownLimit, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *limitsViewQuestion) {
-		w, err := request.ParseWindow("window", q.Window)
-		s.view(ctx, err, dashboard.LimitsQuery{Window: w, Name: q.Name})
-	})
-	OpenAPIView[whatIfQuestion, api.WhatIfView](doc, huma.Operation{
-		OperationID: "view-what-if", Method: http.MethodGet, Path: "/v1/views/what-if", Summary: "View what a limit would have denied", Description: viewDescription,
-	}, []api.Code{api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidLimit, api.CodeUnknownLimit, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *whatIfQuestion) {
-		query, err := q.query()
-		s.view(ctx, err, query)
-	})
-	OpenAPIView[struct{}, api.NodesView](doc, huma.Operation{
-		OperationID: "view-nodes", Method: http.MethodGet, Path: "/v1/views/nodes", Summary: "View the nodes", Description: viewDescription,
-	}, []api.Code{api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, _ *struct{}) { s.view(ctx, nil, nodesQuery{}) })
-	OpenAPIView[logQuestion, api.LogView](doc, huma.Operation{
-		OperationID: "view-log", Method: http.MethodGet, Path: "/v1/views/log", Summary: "View hits and denials as they come", Description: logDescription,
-	}, []api.Code{api.CodeInvalidWindow, api.CodeStopping}, func(ctx huma.Context, q *logQuestion) {
-		query, err := q.query()
-		s.view(ctx, err, query)
-	})
-}
-
 type whatIfQuestion struct {
 	Key    string `query:"key" doc:"What the limit would have denied of this key." example:"url:/home"`
 	Policy string `query:"policy" doc:"In place of key: of all keys that this policy is for, of which the busiest are decided." example:"login"`
@@ -83,61 +43,135 @@ type whatIfQuestion struct {
 	Window string `query:"window" default:"6h" doc:"Of which hits, up to now; 1m to 1d." example:"6h"`
 }
 
-func (q *whatIfQuestion) query() (dashboard.WhatIfQuery, error) {
-	of := dashboard.WhatIfQuery{Key: q.Key, Policy: q.Policy, N: q.Limit}
-	var err error
-	if of.Per, err = request.ParseWindow("per", q.Per); err != nil {
-		return of, err
-	}
-	if of.Window, err = request.ParseWindow("window", q.Window); err != nil {
-		return of, err
-	}
-	switch {
-	case (q.Key == "") == (q.Policy == ""):
-		err = &api.Error{Code: api.CodeInvalidParameter, Field: "key", Message: "name a key, or a policy"}
-	case of.Per < time.Second || of.Per > dashboard.MaxWhatIf || of.Per%time.Second != 0:
-		err = &api.Error{Code: api.CodeInvalidWindow, Field: "per", Message: "per must be whole seconds from 1s to 1d: hits are not known by less than a second"}
-	case of.Window < time.Minute || of.Window > dashboard.MaxWhatIf || of.Window%time.Second != 0:
-		err = &api.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay"}
-	}
-	return of, err
-}
-
-type nodesQuery struct{}
-
 type logQuestion struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 	For    string `query:"for" default:"1s" doc:"How long an answer that is no stream waits for what comes, 10s at most." example:"1s"`
 }
 
+const viewDescription = "What a page of the dashboard shows, in one answer. With `Accept: text/event-stream` it is sent again and again, about once a second, less often when it takes long to make: " +
+	"it is made once for all who look at the same."
+
 const logDescription = "Hits and denials as this node takes them: of few all, of many a sample, and how large a share it is. Hits and denials are noted only while a client asks: one answer has those after the question. " +
 	"With `Accept: text/event-stream` it is sent again and again, about once a second."
 
-// logQuery asks for the live log of keys that begin with prefix.
-type logQuery struct {
-	prefix string
-	within time.Duration // that an answer waits; 0: of a stream
-}
-
-// longestLog is the longest time that an answer waits.
+// longestLog is the longest time that an answer of the live log waits.
 const longestLog = 10 * time.Second
 
-func (q *logQuestion) query() (logQuery, error) {
-	within, err := request.ParseWindow("for", q.For)
-	if err == nil && (within <= 0 || within > longestLog) {
-		err = &api.Error{Code: api.CodeInvalidWindow, Field: "for", Message: "for must be more than 0 and at most 10s"}
-	}
-	return logQuery{q.Prefix, within}, err
+// pageView is what a page of the dashboard asks for.
+type pageView struct {
+	name string // the same for all that ask the same
+	once func(context.Context, access.Caller) (any, error)
+
+	// watch begins to make the view again and again for a stream, whose name is that of all that ask the same and may
+	// see the same. end must follow. nil: once does it.
+	watch func(c access.Caller, stream string) (again func(context.Context) (any, error), end func(), err error)
 }
 
-// liveLog is one answer of the live log.
-func (s *Server) liveLog(ctx context.Context, c access.Caller, q logQuery) (any, error) {
-	tap, err := s.service.OpenLog(c, q.prefix)
+// viewOf is a view that package dashboard makes of a query.
+func viewOf[Q, A any](s *Server, query Q, made func(context.Context, *service.Service, access.Caller, Q) (A, error)) pageView {
+	return pageView{
+		name: fmt.Sprintf("%#v", query),
+		once: func(ctx context.Context, c access.Caller) (any, error) { return made(ctx, s.service, c, query) },
+	}
+}
+
+// registerView registers a route whose answer is an A, or a stream of them for a caller that asks for one.
+func registerView[I, A any](to *router, r route, read func(*params, *I) pageView) {
+	if r.description == "" {
+		r.description = viewDescription
+	}
+	r.codes, r.pool = append(r.codes, api.CodeClosed, api.CodeStopping), to.server.service.Pools.Views
+	op := to.question(&r)
+	op.Responses["200"] = &huma.Response{
+		Description: "The view; for `Accept: text/event-stream` a stream of events, `view` with the view as it is now, and `problem` with why there is none.",
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaOf[A](to)}, eventStreamType: {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}
+	huma.Register(to.api, op, func(_ context.Context, in *I) (*huma.StreamResponse, error) {
+		var p params
+		v := read(&p, in)
+		if p.err != nil {
+			return nil, ProblemOf(p.err)
+		}
+		return &huma.StreamResponse{Body: func(ctx huma.Context) {
+			r, w := humago.Unwrap(ctx)
+			to.server.view(w, r, v)
+		}}, nil
+	})
+}
+
+func (s *Server) registerViews(to *router) {
+	registerView[overviewQuestion, api.OverviewAnswer](to, route{
+		pattern: "GET /v1/views/overview", id: "view-overview", need: reads, summary: "View all keys", codes: []api.Code{api.CodeInvalidWindow, api.CodeNotHeld},
+	}, func(p *params, q *overviewQuestion) pageView {
+		query := dashboard.OverviewQuery{Window: p.window("window", q.Window), N: q.N, Prefix: q.Prefix}
+		v := viewOf(s, query, dashboard.OverviewView)
+		v.watch = func(c access.Caller, stream string) (func(context.Context) (any, error), func(), error) {
+			return func(ctx context.Context) (any, error) { return s.tops.OverviewAgain(ctx, s.service, c, query, stream) }, func() {}, nil
+		}
+		return v
+	})
+	registerView[keyViewQuestion, api.KeyAnswer](to, route{
+		pattern: "GET /v1/views/key", id: "view-key", need: readsKey, summary: "View a key",
+		codes: []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeNotHeld},
+	}, func(p *params, q *keyViewQuestion) pageView {
+		return viewOf(s, dashboard.KeyQuery{Key: q.Key, Window: p.window("window", q.Window), With: q.With}, dashboard.KeyView)
+	})
+	registerView[limitsViewQuestion, api.LimitsView](to, route{
+		pattern: "GET /v1/views/limits", id: "view-limits", need: reads, summary: "View the policies", codes: []api.Code{api.CodeInvalidWindow, api.CodeUnknownLimit, api.CodeNotHeld},
+	}, func(p *params, q *limitsViewQuestion) pageView {
+		return viewOf(s, dashboard.LimitsQuery{Window: p.window("window", q.Window), Name: q.Name}, dashboard.LimitsView)
+	})
+	registerView[whatIfQuestion, api.WhatIfView](to, route{
+		pattern: "GET /v1/views/what-if", id: "view-what-if", need: readsKey, summary: "View what a limit would have denied",
+		codes: []api.Code{api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidLimit, api.CodeUnknownLimit, api.CodeNotHeld},
+	}, func(p *params, q *whatIfQuestion) pageView { return viewOf(s, q.query(p), dashboard.WhatIfView) })
+	registerView[struct{}, api.NodesView](to, route{
+		pattern: "GET /v1/views/nodes", id: "view-nodes", need: readsAll, summary: "View the nodes",
+	}, func(*params, *struct{}) pageView { return viewOf(s, dashboard.NodesQuery{}, dashboard.NodesView) })
+	registerView[logQuestion, api.LogView](to, route{
+		pattern: "GET /v1/views/log", id: "view-log", need: reads, summary: "View hits and denials as they come", description: logDescription,
+		codes: []api.Code{api.CodeInvalidWindow},
+	}, func(p *params, q *logQuestion) pageView {
+		within := p.window("for", q.For)
+		if p.err == nil && (within <= 0 || within > longestLog) {
+			p.err = fail(api.CodeInvalidWindow, "for", "for must be more than 0 and at most 10s")
+		}
+		return pageView{
+			name: fmt.Sprintf("log %q", q.Prefix),
+			once: func(ctx context.Context, c access.Caller) (any, error) { return s.liveLog(ctx, c, q.Prefix, within) },
+			watch: func(c access.Caller, _ string) (func(context.Context) (any, error), func(), error) {
+				tap, err := s.service.OpenLog(c, q.Prefix) // hits are noted for as long as it is watched
+				if err != nil {
+					return nil, nil, err
+				}
+				return func(context.Context) (any, error) { return s.service.LogView(tap), nil }, tap.Close, nil
+			},
+		}
+	})
+}
+
+func (q *whatIfQuestion) query(p *params) dashboard.WhatIfQuery {
+	of := dashboard.WhatIfQuery{Key: q.Key, Policy: q.Policy, N: q.Limit, Per: p.window("per", q.Per), Window: p.window("window", q.Window)}
+	switch {
+	case p.err != nil:
+	case (q.Key == "") == (q.Policy == ""):
+		p.err = fail(api.CodeInvalidParameter, "key", "name a key, or a policy")
+	case of.Per < time.Second || of.Per > dashboard.MaxWhatIf || of.Per%time.Second != 0:
+		p.err = fail(api.CodeInvalidWindow, "per", "per must be whole seconds from 1s to 1d: hits are not known by less than a second")
+	case of.Window < time.Minute || of.Window > dashboard.MaxWhatIf || of.Window%time.Second != 0:
+		p.err = fail(api.CodeInvalidWindow, "window", "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay")
+	}
+	return of
+}
+
+// liveLog is one answer of the live log, with what comes within a time.
+func (s *Server) liveLog(ctx context.Context, c access.Caller, prefix string, within time.Duration) (any, error) {
+	tap, err := s.service.OpenLog(c, prefix)
 	if err != nil {
 		return nil, err
 	}
 	defer tap.Close()
-	timer := time.NewTimer(q.within)
+	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -145,87 +179,34 @@ func (s *Server) liveLog(ctx context.Context, c access.Caller, q logQuery) (any,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-s.stopping.Done():
-		return nil, &api.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
+		return nil, errStopping
 	}
-}
-
-// made is the view that a query asks for.
-func (s *Server) made(ctx context.Context, c access.Caller, query any) (any, error) {
-	switch q := query.(type) {
-	case dashboard.OverviewQuery:
-		return dashboard.OverviewView(ctx, s.service, c, q)
-	case dashboard.KeyQuery:
-		return dashboard.KeyView(ctx, s.service, c, q)
-	case dashboard.LimitsQuery:
-		return dashboard.LimitsView(ctx, s.service, c, q)
-	case dashboard.WhatIfQuery:
-		return dashboard.WhatIfView(ctx, s.service, c, q)
-	case nodesQuery:
-		return dashboard.NodesView(ctx, s.service, c)
-	case logQuery:
-		return s.liveLog(ctx, c, q)
-	case *activity.Tap:
-		return s.service.LogView(q), nil
-	}
-	panic(fmt.Sprintf("no view of %T", query))
 }
 
 // view answers with a view, or streams it.
-func (s *Server) view(hctx huma.Context, wrong error, query any) {
-	r, w := humago.Unwrap(hctx)
+func (s *Server) view(w http.ResponseWriter, r *http.Request, v pageView) {
 	c := clientOf(r)
-	if wrong != nil {
-		ProblemOf(wrong).Write(w)
+	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), eventStreamType) {
+		s.stream(w, r, c, v)
 		return
 	}
-	if r.Method == http.MethodGet && wantsEvents(r) {
-		s.stream(w, r, c, query)
-		return
-	}
-	body, err := s.viewJSON(r.Context(), c, query)
+	made, err := v.once(r.Context(), c)
 	if err != nil {
 		ProblemOf(err).Write(w)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
+	writeJSON(w, made)
 }
 
-// makingView bounds the time that a view takes to be made for a stream: nodes that are away are
-// waited for within it.
+// makingView bounds the time that a view takes to be made for a stream: unreachable nodes are waited for within it.
 const makingView = 10 * time.Second
 
-func wantsEvents(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept"), EventStream)
-}
-
-func (s *Server) viewJSON(ctx context.Context, c access.Caller, query any) ([]byte, error) {
-	view, err := s.made(ctx, c, query)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(view)
-}
-
-// viewAgain is viewJSON for a stream of that name.
-func (s *Server) viewAgain(ctx context.Context, c access.Caller, query any, name string) ([]byte, error) {
-	q, is := query.(dashboard.OverviewQuery)
-	if !is {
-		return s.viewJSON(ctx, c, query)
-	}
-	view, err := s.tops.OverviewAgain(ctx, s.service, c, q, name)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(view)
-}
-
-// stream sends a view as server-sent events until the client leaves, or may not look any more. The view is
-// made once for all streams of the same identity, while it may do the same, and query. A client that does not take an event
-// with a pace is cut off; one that is slower than the view is made misses some.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, c access.Caller, query any) {
+// stream sends a view as server-sent events until the client leaves, or may not look any more. The view is made once for all
+// streams of the same identity and name, as long as the identity may do the same. A client that does not take an event in
+// time is cut off; one that is slower than the view is made misses some.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, c access.Caller, v pageView) {
 	to := eventStream{w: w, control: http.NewResponseController(w), conn: PaceOf(r), pace: s.pace()}
-	for s.streamWhile(&to, r, c, query) {
+	for s.streamWhile(&to, r, c, v) {
 	}
 }
 
@@ -233,8 +214,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c access.Caller,
 var errOtherScope = errors.New("the identity may do something else now")
 
 // streamWhile streams while the client may do the same; again tells whether to begin again since that has changed.
-func (s *Server) streamWhile(to *eventStream, r *http.Request, c access.Caller, query any) (again bool) {
-	watch, leave, err := s.watch(c, query)
+func (s *Server) streamWhile(to *eventStream, r *http.Request, c access.Caller, v pageView) (again bool) {
+	watch, leave, err := s.watch(c, v)
 	if err != nil {
 		to.end(err)
 		return false
@@ -263,8 +244,8 @@ func (s *Server) streamWhile(to *eventStream, r *http.Request, c access.Caller, 
 	}
 }
 
-// watch begins to watch what the client looks at, as far as it may now; leave ends it.
-func (s *Server) watch(c access.Caller, query any) (watch *dashboard.Watch, leave func(), err error) {
+// watch begins to watch a view, as far as the client may now; leave ends it.
+func (s *Server) watch(c access.Caller, v pageView) (watch *dashboard.Watch, leave func(), err error) {
 	scope, err := s.service.Scope(c)
 	if err != nil {
 		return nil, nil, err
@@ -275,18 +256,12 @@ func (s *Server) watch(c access.Caller, query any) (watch *dashboard.Watch, leav
 		}
 		return errOtherScope
 	}
-	log, isLog := query.(logQuery)
-	if isLog {
-		query = logQuery{prefix: log.prefix}
-	}
-	name := fmt.Sprintf("%q %q %#v", c.Name(), scope, query)
-	end := func() {}
-	if isLog { // hits are noted for as long as it is watched
-		tap, err := s.service.OpenLog(c, log.prefix)
-		if err != nil {
+	name := fmt.Sprintf("%q %q %s", c.Name(), scope, v.name)
+	again, end := func(ctx context.Context) (any, error) { return v.once(ctx, c) }, func() {}
+	if v.watch != nil {
+		if again, end, err = v.watch(c, name); err != nil {
 			return nil, nil, err
 		}
-		query, end = tap, tap.Close
 	}
 	watch, err = s.board.Watch(name, dashboard.Asker{
 		Client: c.String(),
@@ -294,11 +269,14 @@ func (s *Server) watch(c access.Caller, query any) (watch *dashboard.Watch, leav
 		Ask: func(ctx context.Context) ([]byte, error) {
 			ctx, cancel := context.WithTimeout(ctx, makingView)
 			defer cancel()
-			document, err := s.viewAgain(ctx, c, query, name)
+			made, err := again(ctx)
 			if changed := may(); changed != nil { // it may be made for what it may do now
 				return nil, changed
 			}
-			return document, err
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(made)
 		},
 	})
 	if err != nil {
@@ -316,10 +294,13 @@ func boardProblem(err error) *Problem {
 	case errors.Is(err, dashboard.ErrShare):
 		return NewProblem(api.CodeOverloaded, "", fmt.Sprintf("you look at %d different views, your share: close some, so that others can look too", dashboard.MaxOwn))
 	case errors.Is(err, dashboard.ErrClosed):
-		return NewProblem(api.CodeStopping, "", "this server is stopping: use another")
+		return ProblemOf(errStopping)
 	}
 	return ProblemOf(err)
 }
+
+// eventStreamType is the media type of server-sent events.
+const eventStreamType = "text/event-stream"
 
 // eventStream writes server-sent events.
 type eventStream struct {
@@ -335,7 +316,7 @@ func (e *eventStream) send(event string, data []byte) error {
 	if !e.began {
 		e.began = true
 		h := e.w.Header()
-		h.Set("Content-Type", EventStream)
+		h.Set("Content-Type", eventStreamType)
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Accel-Buffering", "no") // proxies are to pass each event on
 		h.Set("X-Content-Type-Options", "nosniff")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -171,7 +170,7 @@ func (s *session) refund(args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	s.out.Uint(limits.Refunded(made))
+	s.out.Uint(made.Refunded)
 	return nil
 }
 

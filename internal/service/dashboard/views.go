@@ -126,7 +126,7 @@ func LimitsView(ctx context.Context, s *service.Service, c access.Caller, q Limi
 		}
 	}
 	if q.Name != "" {
-		keys, err := s.LimitKeys(ctx, c, q.Name, fullest)
+		keys, err := s.LimitKeys(c, q.Name, fullest)
 		if err != nil {
 			return answer, err
 		}
@@ -212,8 +212,11 @@ func take(bounds *[]api.Bounds, n int) []api.Bounds {
 	return front
 }
 
+// NodesQuery asks for the view of the nodes.
+type NodesQuery struct{}
+
 // NodesView is the nodes that count together, what this one holds, and the regions, where it counts for one.
-func NodesView(ctx context.Context, s *service.Service, c access.Caller) (api.NodesView, error) {
+func NodesView(ctx context.Context, s *service.Service, c access.Caller, _ NodesQuery) (api.NodesView, error) {
 	cluster, err := s.Nodes(ctx, c)
 	if err != nil {
 		return api.NodesView{}, err

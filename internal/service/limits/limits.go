@@ -75,7 +75,7 @@ const mostLimitKeys = 10_000
 
 // LimitKeys lists the keys that have used most of a policy, at most n of them. All keys that the policy
 // is for must be the caller's. Of those that it counts, the caller's are listed.
-func (s *Service) LimitKeys(_ context.Context, c access.Caller, name string, n int) (api.LimitKeysAnswer, error) {
+func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysAnswer, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {
 		return api.LimitKeysAnswer{}, err

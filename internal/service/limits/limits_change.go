@@ -123,13 +123,21 @@ func (s *Service) mayChange(may access.Rights, name, key string) error {
 // zero time stands for what was taken last. Who may take may give back: role decide. With an idempotency key, 1 to
 // engine.MaxOnceKeyBytes bytes, one that comes again within ten minutes gives nothing back anew and has the first answer; with
 // another content it is refused (CodeKeyReused).
-func (s *Service) Refund(ctx context.Context, c access.Caller, requests []admit.Request, taken time.Time, key string) (_ []admit.Changed, err error) {
+func (s *Service) Refund(ctx context.Context, c access.Caller, requests []admit.Request, taken time.Time, key string) (answer api.RefundAnswer, err error) {
 	defer func() {
 		if len(requests) > 0 {
 			s.parts.Gate.Audit(ctx, c, "refund", fmt.Sprintf("%d of %s, and %d more", requests[0].N, request.Clip(requests[0].Key), len(requests)-1), err)
 		}
 	}()
-	return s.giveBack(ctx, c, requests, taken, key)
+	made, err := s.giveBack(ctx, c, requests, taken, key)
+	answer.Limits = make([]api.LimitRefund, len(made))
+	for i, m := range made {
+		answer.Limits[i] = api.LimitRefund{Name: m.Name, Key: m.Key, Refunded: m.Freed, Remaining: m.Remaining}
+		if i == 0 || m.Freed < answer.Refunded {
+			answer.Refunded = m.Freed
+		}
+	}
+	return answer, err
 }
 
 // GiveBack is Refund of what was taken last, without a line in the audit log: for a listener whose requests give back all the time.
@@ -164,14 +172,4 @@ func (s *Service) giveBack(ctx context.Context, c access.Caller, requests []admi
 		return nil, s.undecided(may, err)
 	}
 	return made, nil
-}
-
-// Refunded is by how many more requests may pass after a Refund: the least of its limits, 0 without any.
-func Refunded(made []admit.Changed) (n uint64) {
-	for i, m := range made {
-		if i == 0 || m.Freed < n {
-			n = m.Freed
-		}
-	}
-	return n
 }
