@@ -187,10 +187,12 @@ func (p *proxied) limits20() {
 // usedUp asserts that the server counted the requests under the address of their client.
 func (p *proxied) usedUp(key string) {
 	p.Helper()
-	req, err := http.NewRequest("GET", "http://"+p.weir.addr+"/v1/allow?limit=20&per=1m&peek=true&key="+key, nil)
+	body := fmt.Sprintf(`{"key":%q,"limit":{"n":20,"per":"1m"},"peek":true}`, key)
+	req, err := http.NewRequest(http.MethodPost, "http://"+p.weir.addr+"/v1/allow", strings.NewReader(body))
 	if err != nil {
 		p.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+p.token)
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
