@@ -34,8 +34,8 @@ func TestCluster(t *testing.T) {
 		for partition := range parts {
 			for _, to := range f.holders[partition] {
 				transporttest.Eventually(t, n.id+" reaches "+to, func() bool {
-					each, ok := n.askNode(t.Context(), to, quick, []*question{{kind: counted{f.keyOf(partition, 0), now, time.Hour}}})
-					return ok && each[0].err == nil
+					each := n.askNode(t.Context(), to, []*question{{kind: count, key: f.keyOf(partition, 0), at: now, window: time.Hour}})
+					return each != nil && each[0].err == nil
 				})
 			}
 		}

@@ -32,7 +32,7 @@ func TestAHolderFails(t *testing.T) {
 		},
 		"let one go": func(_ *fleet, n *node) { n.engine.Release(1) },
 		"is too old": func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x00\x00\x00") }) },
-		"is newer":   func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x02\x00\x00\x01") }) },
+		"is newer":   func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x04\x00\x00\x01") }) },
 		"refuses": func(f *fleet, n *node) {
 			f.answers(n, func([]byte) []byte { return append([]byte{wireVersion}, "\x01\x00\x01why"...) })
 		},
@@ -219,7 +219,7 @@ func TestPartitionsMove(t *testing.T) {
 func TestServingHasBounds(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
 	n := f.nodes[1]
-	q := question{kind: counted{f.keyOf(1, 0), now, time.Hour}}
+	q := question{kind: count, key: f.keyOf(1, 0), at: now, window: time.Hour}
 	ask := appendRequest(nil, quick, parts, 0, 1) // nobody waits for it
 	ask = append(append(ask, byte(len(q.append(nil)))), q.append(nil)...)
 	for range 10 {

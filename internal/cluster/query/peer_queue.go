@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// maxUnderWay is how many requests of one class may be under way to a node. With
-	// two, one is answered while the other is on the wire.
+	// maxUnderWay is how many requests of one class a node may have at once. With two, it answers one while the other is on
+	// the wire.
 	maxUnderWay = 2
 
 	// breakerTime is for how long a node that did not answer is asked after all others.
 	breakerTime = time.Second
 
-	// maxPeers is how many nodes are remembered that nothing is under way to.
+	// maxPeers is how many nodes without a request are remembered.
 	maxPeers = 256
 )
 
-// pendingGroup is some questions to one node, until all are answered.
+// pendingGroup is some questions to one node, until all have an answer or an error.
 type pendingGroup struct {
 	left atomic.Int32
-	gone atomic.Bool // nobody waits any more
+	gone atomic.Bool // no caller waits any more
 	done chan struct{}
 	each []*pending
 }
 
-// pending is one of them. After done it has an answer or an error.
+// pending is one question of a pendingGroup. After done it has an answer or an error.
 type pending struct {
 	of      *pendingGroup
 	q       *question
@@ -49,7 +49,7 @@ func (a *pending) end() {
 	}
 }
 
-// peer is a node that is asked.
+// peer is another node.
 type peer struct {
 	node   string
 	queues [classes]peerQueue
@@ -57,7 +57,7 @@ type peer struct {
 
 // peerQueue is where the questions of one class to one node wait.
 type peerQueue struct {
-	openUntil atomic.Int64 // the circuit breaker: Unix ns until when others are asked before it
+	openUntil atomic.Int64 // the circuit breaker: Unix ns until when other nodes are asked first
 
 	mu       sync.Mutex
 	waiting  []*pending
@@ -65,7 +65,7 @@ type peerQueue struct {
 }
 
 func (p *peer) breakerOpen(c class, now time.Time) bool {
-	// One that does not answer what is quick won't scan either.
+	// A node that does not answer quick questions does not scan either.
 	return p.queues[c].openUntil.Load() > now.UnixNano() || c == scan && p.queues[quick].openUntil.Load() > now.UnixNano()
 }
 
@@ -82,7 +82,7 @@ func (p *peer) idle() bool {
 	return true
 }
 
-// peers are the nodes that are asked.
+// peers are the other nodes, by name.
 type peers struct {
 	mu   sync.Mutex
 	list map[string]*peer
@@ -114,9 +114,10 @@ func (ps *peers) breakerOpen(node string, c class) bool {
 	return p != nil && p.breakerOpen(c, time.Now())
 }
 
-// askNode puts questions of one class to a node, and waits for all answers. It is
-// false if ctx ended before: then nothing is known of any.
-func (r *Router) askNode(ctx context.Context, node string, c class, questions []*question) ([]*pending, bool) {
+// askNode asks a node questions of one class, and waits for all answers. It returns nil if ctx ended before: then no answer is
+// known.
+func (r *Router) askNode(ctx context.Context, node string, questions []*question) []*pending {
+	c := questions[0].class()
 	of := &pendingGroup{done: make(chan struct{}), each: make([]*pending, len(questions))}
 	of.left.Store(int32(len(questions)))
 	for i, q := range questions {
@@ -136,18 +137,18 @@ func (r *Router) askNode(ctx context.Context, node string, c class, questions []
 		l.mu.Lock()
 		l.underWay--
 		l.mu.Unlock()
-		return nil, false
+		return nil
 	}
 	select {
 	case <-of.done:
-		return of.each, true
+		return of.each
 	case <-ctx.Done():
 		of.gone.Store(true)
-		return nil, false
+		return nil
 	}
 }
 
-// run sends what waits in a queue, request after request, until nothing does.
+// run sends the questions in a queue, request after request, until it is empty.
 func (r *Router) run(p *peer, c class) {
 	l := &p.queues[c]
 	for {
@@ -170,7 +171,7 @@ func (r *Router) run(p *peer, c class) {
 	}
 }
 
-// take takes what one request has room for; nil ends the turn.
+// take returns the questions of the next request. nil means that there are none, and ends the run.
 func (l *peerQueue) take(c class) []*pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +194,7 @@ func (l *peerQueue) take(c class) []*pending {
 	return batch
 }
 
-// fail opens a node's circuit breaker, and returns what waited for it: others may be asked.
+// fail opens a node's circuit breaker, and returns the questions that waited for it: other nodes may be asked.
 func (r *Router) fail(p *peer, c class, err error) []*pending {
 	r.stats.failed.Add(1)
 	if r.ctx.Err() == nil {

@@ -1,32 +1,25 @@
 // Package query answers questions whose keys other nodes hold.
 //
-// A node holds some of the partitions (engine.Engine.Holds). A question about what it
-// holds is answered by its own engine, without any message. Any other is asked of a
-// node that holds the key, by NATS request and reply:
+// A node holds some of the partitions (engine.Engine.Holds). Its own engine answers questions about these, without any
+// message. Any other question goes to a node that holds the key, by NATS request and reply:
 //
-//   - The first holder whose circuit breaker is closed is asked; where it is gone, does not answer
-//     in time or no longer holds the partition, the next one. A node that did not
-//     answer has its breaker open for a second: others are asked before it.
-//   - Questions about all keys are put to as few nodes as hold all partitions
-//     together, each about its set of them. A key is in one partition, so what they
-//     say adds up exactly. Answers are whole or an error, never a part.
-//   - Questions to one node leave together: two requests of a kind are under way at
-//     most, and what comes meanwhile leaves with the next. Nothing waits for company
-//     otherwise.
-//   - Equal questions that are under way share one, and an answer is given again for
-//     one flush interval. It carries the time up to which it is complete, so it stays
-//     true.
+//   - The first holder whose circuit breaker is closed is asked. If it is down, does not answer in time or no longer holds
+//     the partition, the next one is asked. A node that did not answer has its breaker open for a second.
+//   - Questions about all keys go to as few nodes as hold all partitions together, each about its set. A key is in one
+//     partition, so the answers add up exactly. The sum is complete or an error, never a part.
+//   - Questions to one node leave together. A node has at most two requests of a class at once; questions that come
+//     meanwhile leave with the next. Otherwise nothing waits.
+//   - Equal questions share one request, and its answer is reused for one flush interval. It says up to when it is complete,
+//     so it stays true.
 //
-// Every answer says up to when it is complete, and which nodes are late: the earliest
-// and the union of all nodes that took part.
+// Every answer says up to when it is complete, and which nodes are late: the earliest time and the union of all nodes that
+// took part.
 package query
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/bits"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +28,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // Config sets up a Router. Engine, Conn, Self, Holders and Freshness must be given;
@@ -54,25 +46,23 @@ type Config struct {
 	// nodes are late. It is called 20 times a second at most.
 	Freshness func() api.Freshness
 
-	// Followed is the last message of the journal that was applied here: questions
-	// that need a later one are answered by other nodes. nil: there is no journal.
+	// Followed is the last message of the journal that was applied here. Other nodes answer questions that need a later one.
+	// nil: there is no journal.
 	Followed func() uint64
 
-	// Flush brings all hits of this node so far into the journal. A deletion at
-	// another node takes what is before it there: without Flush, hits that were on
-	// their way from here would outlive it. nil: there is no journal.
+	// Flush writes all hits of this node so far to the journal. A deletion at another node deletes the hits before it in the
+	// journal: without Flush, hits on their way from here would outlive it. nil: there is no journal.
 	Flush func(ctx context.Context) error
 
-	// Deadline is how long a question may wait for its answer; for series and lists,
-	// whose holders go through many keys, it is ten times that. A holder has a third
-	// of it, then the next one is asked. 0: 1 s.
+	// Deadline is how long a question may wait for its answer. Series and lists have ten times as long, because they read
+	// many keys. After a third of it, the next holder is asked. 0: 1 s.
 	Deadline time.Duration
 
 	// FlushEvery is how long an answer is given again to equal questions, a second at most.
 	// 0: 100 ms.
 	FlushEvery time.Duration
 
-	// Logger takes which nodes do not answer. nil: none.
+	// Logger logs which nodes do not answer. nil: none.
 	Logger *slog.Logger
 }
 
@@ -80,8 +70,7 @@ const (
 	defaultDeadline   = time.Second
 	defaultFlushEvery = 100 * time.Millisecond
 
-	// mostShared bounds how old an answer may be: that this node writes rarely is no reason
-	// to see rarely what others write.
+	// mostShared bounds how old an answer may be: a node that flushes rarely still sees what others flush.
 	mostShared = time.Second
 
 	// scanFactor is how much longer a scan may take.
@@ -91,8 +80,8 @@ const (
 	attempts = 3
 )
 
-// Router answers questions about all keys, and those of other nodes about what this
-// one holds. It is safe for many goroutines. It owns some, until Close.
+// Router answers questions about keys of all nodes, and questions of other nodes about keys that this one holds. It is safe
+// for many goroutines. It owns some, until Close.
 type Router struct {
 	cfg        Config
 	engine     *engine.Engine
@@ -156,9 +145,8 @@ func Open(cfg Config) (*Router, error) {
 	return r, nil
 }
 
-// Close stops answering: what other nodes have asked is still answered, and own
-// questions that wait are not. It must come before the connection's end. A second
-// call does nothing.
+// Close answers what other nodes have asked, and then stops. Own questions that wait fail. Call it before the connection
+// ends. A second call does nothing.
 func (r *Router) Close() {
 	r.mu.Lock()
 	was := r.closed
@@ -183,7 +171,7 @@ func (r *Router) Stats() Stats {
 	}
 }
 
-// goes runs f, which Close waits for; false after it.
+// goes runs f in a goroutine, which Close waits for. After Close it returns false.
 func (r *Router) goes(f func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,114 +189,8 @@ func (r *Router) deadline(c class) time.Duration {
 	return r.cfg.Deadline
 }
 
-// attempt is how long one node may take.
+// attempt returns how long one node may take.
 func (r *Router) attempt(c class) time.Duration { return r.deadline(c) / attempts }
 
-// subject is where a node takes questions.
+// subject is the NATS subject of the questions to a node.
 func subject(id string) string { return "weir.ask." + id }
-
-// subquery is what one node is asked of a question about all keys.
-type subquery struct {
-	node string // "": this one
-	in   replication.PartitionSet
-}
-
-// plan covers partitions with as few nodes as it can: what is held here, then of the
-// others always the one that holds most of the rest (which needs at most ln n times
-// as many as the best plan). Nodes whose circuit breaker is open come last. of says what a node may be
-// asked, nil is all that Holders says it has. What nobody has is left.
-func (r *Router) plan(rest replication.PartitionSet, of map[string]replication.PartitionSet) (subqueries []subquery, left replication.PartitionSet) {
-	left = slices.Clone(rest)
-	if own := both(left, r.engine.HeldPartitions()); own.Len() > 0 {
-		subqueries, left = append(subqueries, subquery{in: own}), without(left, own)
-	}
-	fit, broken := map[string]replication.PartitionSet{}, map[string]replication.PartitionSet{}
-	open := map[string]bool{}
-	for partition := range r.partitions {
-		if !left.Has(partition) {
-			continue
-		}
-		for _, node := range r.cfg.Holders(partition) {
-			if may := of[node]; node == r.cfg.Self || may != nil && !may.Has(partition) {
-				continue
-			}
-			if _, known := open[node]; !known {
-				open[node] = r.peers.breakerOpen(node, scan)
-			}
-			into := fit
-			if open[node] {
-				into = broken
-			}
-			if into[node] == nil {
-				into[node] = replication.NewPartitionSet(r.partitions)
-			}
-			into[node].Add(partition)
-		}
-	}
-	for _, nodes := range []map[string]replication.PartitionSet{fit, broken} {
-		more, still := greedy(left, nodes)
-		subqueries, left = append(subqueries, more...), still
-	}
-	return subqueries, left
-}
-
-// greedy takes the node with most of the rest, again and again; of equal ones the
-// first by name.
-func greedy(rest replication.PartitionSet, nodes map[string]replication.PartitionSet) (subqueries []subquery, left replication.PartitionSet) {
-	for rest.Len() > 0 {
-		best, most := "", 0
-		for node, has := range nodes {
-			n := common(rest, has)
-			if n > most || n == most && n > 0 && node < best {
-				best, most = node, n
-			}
-		}
-		if most == 0 {
-			break
-		}
-		in := both(rest, nodes[best])
-		subqueries, rest = append(subqueries, subquery{best, in}), without(rest, in)
-	}
-	return subqueries, rest
-}
-
-func both(a, b replication.PartitionSet) replication.PartitionSet {
-	c := slices.Clone(a)
-	for i := range c {
-		c[i] &= b[i]
-	}
-	return c
-}
-
-func without(a, b replication.PartitionSet) replication.PartitionSet {
-	c := slices.Clone(a)
-	for i := range c {
-		c[i] &^= b[i]
-	}
-	return c
-}
-
-func common(a, b replication.PartitionSet) (n int) {
-	for i := range a {
-		n += bits.OnesCount64(a[i] & b[i])
-	}
-	return n
-}
-
-// first is the least partition of a set that has one.
-func first(s replication.PartitionSet) int {
-	for i, word := range s {
-		if word != 0 {
-			return 64*i + bits.TrailingZeros64(word)
-		}
-	}
-	return -1
-}
-
-func all(partitions int) replication.PartitionSet {
-	s := replication.NewPartitionSet(partitions)
-	for i := range partitions {
-		s.Add(i)
-	}
-	return s
-}

@@ -463,9 +463,9 @@ func TestLateDeletionIsRefused(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
 	key := f.keyOf(1, 0)
 	f.hit(key, epoch+1, 1)
-	each, ok := f.nodes[0].askNode(t.Context(), "n1", quick, []*question{{kind: &deletion{key, time.Now().UnixMilli() - 1}}})
-	if !ok || each[0].err != nil || each[0].answer.err == nil || each[0].answer.err.Code != engine.CodeOverloaded {
-		t.Fatalf("%v %+v", ok, each)
+	each := f.nodes[0].askNode(t.Context(), "n1", []*question{{kind: deletion, key: key, until: time.Now().UnixMilli() - 1}})
+	if each == nil || each[0].err != nil || each[0].answer.err == nil || each[0].answer.err.Code != engine.CodeOverloaded {
+		t.Fatalf("%+v", each)
 	}
 	if c := f.nodes[1].count(t, key); c.Lower != 1 {
 		t.Errorf("%v hits are left", c)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// maxServing and maxServingBytes bound the requests of each class that wait to
-	// be answered. A node has two of a class under way to another.
+	// maxServing and maxServingBytes bound the requests of each class that wait to be answered. Each node sends at most two
+	// of a class at once.
 	maxServing, maxServingBytes = 256, 32 << 20
 
-	// drainTime bounds what Close waits for requests that are on their way.
+	// drainTime bounds how long Close waits for requests that are on their way.
 	drainTime = time.Second
 )
 
@@ -46,7 +46,7 @@ type arrived struct {
 	at  time.Time
 }
 
-// listen takes questions.
+// listen starts to take questions.
 func (r *Router) listen() (*serving, error) {
 	s := &serving{r: r, stop: make(chan struct{})}
 	for i := range s.queues {
@@ -57,7 +57,7 @@ func (r *Router) listen() (*serving, error) {
 		err = sub.SetPendingLimits(maxServing, maxServingBytes)
 	}
 	if err == nil {
-		err = r.cfg.Conn.Flush() // from now on nobody is told that there is nobody
+		err = r.cfg.Conn.Flush() // from now on, no node is answered that there is no subscriber
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for questions: %w", err)
@@ -74,10 +74,9 @@ func (r *Router) listen() (*serving, error) {
 	return s, nil
 }
 
-// arrive puts a request where it waits. It never waits itself: one that has no place
-// is dropped, and its asker asks another node.
+// arrive queues a request. It never blocks: if the queue is full, the request is dropped, and its sender asks another node.
 func (s *serving) arrive(msg *nats.Msg) {
-	of := quick // also of what will be refused
+	of := quick // also for a request that will be refused
 	if len(msg.Data) > 1 && class(msg.Data[1]) < classes {
 		of = class(msg.Data[1])
 	}
@@ -112,7 +111,7 @@ func (s *serving) work(q *queue) {
 	}
 }
 
-// answer answers one request. Who asked has given up after its ttl.
+// answer answers one request. Its sender has given up after the ttl.
 func (s *serving) answer(a arrived) {
 	r := s.r
 	req, err := readRequest(a.msg.Data, r.partitions)
@@ -121,7 +120,7 @@ func (s *serving) answer(a arrived) {
 		s.send(a.msg, statusRefused, []byte(clip(err.Error(), maxWhy)))
 		return
 	}
-	fresh := r.own() // before what it is said of
+	fresh := r.own() // before the answers that it describes
 	text := appendFresh(nil, fresh)
 	text = binary.AppendUvarint(text, uint64(len(req.questions)))
 	for i := range req.questions {
@@ -141,27 +140,25 @@ func (s *serving) say(q *question) answer {
 	if q.upTo > 0 && (s.r.cfg.Followed == nil || s.r.cfg.Followed() < q.upTo) {
 		return answer{err: errBehind}
 	}
-	c, ok := q.kind.(change)
-	if !ok {
-		return answerOf(s.r.engine, q)
+	if q.kind == deletion {
+		if time.Now().UnixMilli() > q.until {
+			return answer{err: errDeleteLate}
+		}
+		defer s.r.single.forget(q.key)
 	}
-	if c.expired(time.Now().UnixMilli()) {
-		return answer{err: errDeleteLate}
-	}
-	defer s.r.single.forget(c.keyed())
 	return answerOf(s.r.engine, q)
 }
 
-// errBehind is of a node that has not followed the journal as far as a fresh answer
-// needs: another holder is asked, or this one again in a moment.
+// errBehind says that the node has not followed the journal as far as a fresh answer needs. Another holder is asked, or this
+// one again in a moment.
 var errBehind = &engine.Error{Code: engine.CodeNotFresh, Message: "it has not yet followed the journal up to the newest hits"}
 
-// errDeleteLate refuses a deletion that was on its way for too long: who asked has
-// given up or asked another node, and what was hit since must stay.
+// errDeleteLate refuses a deletion that took too long to arrive. Its caller has given up or asked another node, and later
+// hits must stay.
 var errDeleteLate = &engine.Error{Code: engine.CodeOverloaded, Field: "key",
 	Message: "the key was not deleted: the question came to its holder too late, or the clocks of the two nodes are too far apart; try again, and keep NTP running"}
 
-// send sends a text in as many parts as it needs.
+// send sends a text in as many parts as needed.
 func (s *serving) send(to *nats.Msg, status byte, text []byte) {
 	for part := 0; ; part++ {
 		n := min(len(text), maxMessage)
@@ -178,7 +175,7 @@ func (s *serving) send(to *nats.Msg, status byte, text []byte) {
 	}
 }
 
-// close takes no more requests, and answers those that came.
+// close takes no more requests, and answers the queued ones.
 func (s *serving) close() {
 	drained := make(chan struct{})
 	s.sub.SetClosedHandler(func(string) { close(drained) })
@@ -192,7 +189,7 @@ func (s *serving) close() {
 	s.working.Wait()
 }
 
-// joined is the freshness of an answer that two nodes made together. The zero Freshness is that of nobody.
+// joined returns the freshness of an answer that two nodes made together. A zero Freshness is of no node.
 func joined(f, o api.Freshness) api.Freshness {
 	if f.AsOf.IsZero() {
 		return o
@@ -217,8 +214,8 @@ func joined(f, o api.Freshness) api.Freshness {
 	return f
 }
 
-// freshnessEvery is how old this node's own freshness may be: it only says too little.
+// freshnessEvery is how old this node's own freshness may be: an old one only claims less.
 const freshnessEvery = 50 * time.Millisecond
 
-// own is this node's own freshness. It must be asked for before what it is said of.
+// own returns this node's own freshness. Call it before getting the answer that it describes.
 func (r *Router) own() api.Freshness { return r.fresh.Get(freshnessEvery, r.cfg.Freshness) }

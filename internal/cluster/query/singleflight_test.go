@@ -154,14 +154,14 @@ func TestKeptAnswersLeave(t *testing.T) {
 		s := newSingleflight(100 * time.Millisecond)
 		defer s.close()
 		ask := func(key string) *flight {
-			f, isNew, err := s.begin(&question{kind: counted{Key: key, Window: time.Second}})
+			f, isNew, err := s.begin(&question{kind: count, key: key, window: time.Second})
 			if err != nil || !isNew {
 				t.Fatalf("%v, %v", isNew, err)
 			}
 			s.finish(f)
 			return f
 		}
-		q := question{kind: counted{Key: "a", Window: time.Second}}
+		q := question{kind: count, key: "a", window: time.Second}
 		ask("a")
 		time.Sleep(60 * time.Millisecond)
 		ask("b")
@@ -184,11 +184,11 @@ func TestKeptAnswersLeave(t *testing.T) {
 		if len(s.flights) != maxRemembered || len(s.answered) != maxRemembered {
 			t.Errorf("%d answers are kept", len(s.answered))
 		}
-		f, _, _ := s.begin(&question{kind: keys{n: 1}})
-		f.answer.result = names{string(make([]byte, maxRememberedBytes/2))}
+		f, _, _ := s.begin(&question{kind: keys, n: 1})
+		f.answer.result = result{{Key: string(make([]byte, maxRememberedBytes/2))}}
 		s.finish(f)
-		f, _, _ = s.begin(&question{kind: keys{n: 2}})
-		f.answer.result = names{string(make([]byte, maxRememberedBytes/2))}
+		f, _, _ = s.begin(&question{kind: keys, n: 2})
+		f.answer.result = result{{Key: string(make([]byte, maxRememberedBytes/2))}}
 		s.finish(f)
 		if len(s.answered) != 1 || s.bytes > maxRememberedBytes || s.asking.Load() != 0 {
 			t.Errorf("%d answers, %d bytes are kept", len(s.answered), s.bytes)
@@ -200,7 +200,7 @@ func TestKeptAnswersLeave(t *testing.T) {
 func TestErrorsAreNotKept(t *testing.T) {
 	s := newSingleflight(time.Hour)
 	defer s.close()
-	q := question{kind: counted{Key: "a", Window: time.Second}}
+	q := question{kind: count, key: "a", window: time.Second}
 	f, _, _ := s.begin(&q)
 	if again, isNew, _ := s.begin(&q); again != f || isNew {
 		t.Error("not shared")
