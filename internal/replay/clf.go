@@ -21,6 +21,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -68,11 +69,8 @@ type clfParser struct {
 	tail, user bool
 }
 
-func newCLFParser(used func(field int) bool) *clfParser {
-	return &clfParser{
-		tail: used(clfBytes) || used(clfReferer) || used(clfAgent),
-		user: used(clfIdent) || used(clfUser),
-	}
+func newCLFParser(p *plan) parser {
+	return &clfParser{tail: uses(p.bound, clfBytes, clfReferer, clfAgent), user: uses(p.bound, clfIdent, clfUser)}
 }
 
 func (p *clfParser) parse(b []byte, l *line) error {
@@ -314,32 +312,11 @@ func parseMinute(m [17]byte, z [6]byte) (int64, bool) {
 	return 0, false
 }
 
+// monthOf returns 0 for a text that is not the name of a month.
 func monthOf(name string) time.Month {
-	switch name {
-	case "Jan":
-		return time.January
-	case "Feb":
-		return time.February
-	case "Mar":
-		return time.March
-	case "Apr":
-		return time.April
-	case "May":
-		return time.May
-	case "Jun":
-		return time.June
-	case "Jul":
-		return time.July
-	case "Aug":
-		return time.August
-	case "Sep":
-		return time.September
-	case "Oct":
-		return time.October
-	case "Nov":
-		return time.November
-	case "Dec":
-		return time.December
+	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	if at := strings.Index(months, name); at >= 0 && at%3 == 0 {
+		return time.Month(at/3 + 1)
 	}
 	return 0
 }

@@ -25,31 +25,21 @@ type collector struct {
 	plan    *plan     // nil before the first line
 	keyless []uint64  // by template
 	refused uint64
-	sample  []malformedLine
+	sample  []MalformedLine
 }
 
 // fileTotals is what was read of one file.
 type fileTotals struct {
-	newlines  int // line ends: the number of the next line, from 0
-	lines     int // good ones
-	hits      uint64
-	late      int
-	ahead     int
-	malformed int
-	newest    int64 // of the lines so far; math.MinInt64 before the first
-}
-
-// malformedLine is one of those that are shown.
-type malformedLine struct {
-	file int
-	badLine
+	FileReport
+	newlines int
+	newest   int64 // of the lines so far; math.MinInt64 before the first
 }
 
 func (c *collector) begin(o *Options) {
 	c.opts = o
 	c.files = make([]fileTotals, len(o.Files))
 	for i := range c.files {
-		c.files[i].newest = math.MinInt64
+		c.files[i].Name, c.files[i].newest = o.Files[i], math.MinInt64
 	}
 	c.counted = make([]seconds, len(o.CountKeys))
 	c.countKeys = make(map[string]int, len(o.CountKeys))
@@ -88,10 +78,10 @@ func (c *collector) collect(order <-chan *chunk, free chan<- *chunk) error {
 func (c *collector) chunk(chunk *chunk) error {
 	f := &c.files[chunk.file]
 	for _, r := range chunk.runs {
-		f.lines += r.lines
-		f.hits += r.n
+		f.Lines += r.lines
+		f.Hits += r.n
 		if r.at < f.newest {
-			f.late += r.lines
+			f.Late += r.lines
 		}
 		f.newest = max(f.newest, r.at)
 		if err := c.all.add(r.at, r.n); err != nil {
@@ -104,8 +94,8 @@ func (c *collector) chunk(chunk *chunk) error {
 		}
 	}
 	for _, bad := range chunk.sample[:min(len(chunk.sample), sampleLines-len(c.sample))] {
-		bad.line += f.newlines
-		c.sample = append(c.sample, malformedLine{chunk.file, bad})
+		bad.File, bad.Line = f.Name, bad.Line+f.newlines
+		c.sample = append(c.sample, bad)
 	}
 	if chunk.part != nil {
 		if err := c.lines.Take(chunk.part); err != nil {
@@ -113,8 +103,8 @@ func (c *collector) chunk(chunk *chunk) error {
 		}
 	}
 	f.newlines += chunk.lines
-	f.malformed += chunk.malformed
-	f.ahead += chunk.ahead
+	f.Malformed += chunk.malformed
+	f.Ahead += chunk.ahead
 	c.refused += chunk.refused
 	c.plan = chunk.plan
 	c.keyless = append(c.keyless, make([]uint64, len(chunk.keyless)-len(c.keyless))...)
@@ -126,10 +116,7 @@ func (c *collector) chunk(chunk *chunk) error {
 
 // A Status is the state of a replay while it runs.
 type Status struct {
-	Lines     int     // good lines
-	Hits      uint64  // that they stand for
-	Late      int     // lines
-	Malformed int     // lines
+	Totals
 	Newest    int64   // Unix seconds of the newest hit; 0 before the first
 	PerSecond float64 // over the minute up to the newest hit
 }
@@ -146,10 +133,7 @@ func (s Status) String() string {
 
 func (c *collector) status() (s Status) {
 	for _, f := range c.files {
-		s.Lines += f.lines
-		s.Hits += f.hits
-		s.Late += f.late
-		s.Malformed += f.malformed
+		s.add(f.Totals)
 	}
 	if newest, ok := c.all.newest(); ok {
 		s.Newest = newest

@@ -223,46 +223,39 @@ func decompress(r io.Reader) (text io.Reader, done func(), err error) {
 	case "gzip":
 		z, err := gzip.NewReader(bufio.NewReaderSize(all, 256<<10))
 		if err != nil {
-			return nil, nil, compressed{"gzip", err}
+			return nil, nil, compressed{kind: "gzip"}.damaged(err)
 		}
-		return wrapped{z, "gzip"}, func() { z.Close() }, nil
+		return compressed{z, "gzip"}, func() { z.Close() }, nil
 	case "zstd":
 		z, err := zstd.NewReader(all, zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
-			return nil, nil, compressed{"zstd", err}
+			return nil, nil, compressed{kind: "zstd"}.damaged(err)
 		}
-		return wrapped{z, "zstd"}, z.Close, nil
+		return compressed{z, "zstd"}, z.Close, nil
 	}
 	return all, func() {}, nil
 }
 
-// wrapped says of which compression a read error comes.
-type wrapped struct {
+// compressed is the text of a compressed file, whose errors say so.
+type compressed struct {
 	io.Reader
 	kind string
 }
 
-func (w wrapped) Read(b []byte) (int, error) {
-	n, err := w.Reader.Read(b)
+func (c compressed) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
 	if err != nil && err != io.EOF {
-		err = compressed{w.kind, err}
+		err = c.damaged(err)
 	}
 	return n, err
 }
 
-type compressed struct {
-	kind string
-	err  error
-}
-
-func (c compressed) Error() string {
-	if errors.Is(c.err, io.ErrUnexpectedEOF) {
-		return fmt.Sprintf("the %s data is cut short", c.kind)
+func (c compressed) damaged(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the %s data is cut short", c.kind)
 	}
-	return fmt.Sprintf("the %s data is damaged: %v", c.kind, c.err)
+	return fmt.Errorf("the %s data is damaged: %w", c.kind, err)
 }
-
-func (c compressed) Unwrap() error { return c.err }
 
 // A cutter cuts a stream of text into whole lines. Between two calls it holds
 // the start of a line whose end has not come yet: less than chunkBytes.

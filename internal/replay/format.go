@@ -25,6 +25,17 @@ const (
 // Formats lists all formats, in the order in which they are offered.
 var Formats = []Format{Auto, CLF, JSON, TSV}
 
+// formats says how the lines of each format are read.
+var formats = map[Format]struct {
+	fields []string // that lines may have, by their places in line.fields; nil: any
+	keys   []string // templates that are used if none are named
+	parser func(p *plan) parser
+}{
+	CLF:  {clfFieldNames[:], []string{"url:{path}", "host:{host}"}, newCLFParser},
+	JSON: {nil, []string{"{key}"}, newJSONParser},
+	TSV:  {[]string{"key"}, []string{"{key}"}, func(*plan) parser { return tsvParser{} }},
+}
+
 // formatList says what the formats are, for messages.
 const formatList = "clf (Apache and nginx, common or combined), json (one object per line, with its time in " + timeFields + "), tsv (epoch count [key], with tabs or spaces between them)"
 
@@ -79,7 +90,8 @@ const maxFields = 40
 // fieldsOf lists the fields that the first lines of a log have, as {a} {b}, for messages.
 func (p *plan) fieldsOf(text []byte) string {
 	var names []string
-	if p.format == JSON {
+	all := formats[p.format].fields
+	if all == nil {
 		for b := range firstLines(text) {
 			var fields map[string]json.RawMessage
 			if json.Unmarshal(b, &fields) != nil {
@@ -94,12 +106,11 @@ func (p *plan) fieldsOf(text []byte) string {
 		slices.Sort(names)
 		return braced(names)
 	}
-	all := p.allNames()
-	every := make([]template, len(all))
-	for i, name := range all {
-		every[i] = template{parts: []part{{field: name}}}
+	var every template
+	for _, name := range all {
+		every.parts = append(every.parts, part{field: name})
 	}
-	plan, _ := newPlan(p.format, every)
+	plan, _ := newPlan(p.format, []template{every})
 	reader, l := plan.newParser(), plan.newLine()
 	has := make([]bool, len(all))
 	for b := range firstLines(text) {
@@ -118,14 +129,6 @@ func (p *plan) fieldsOf(text []byte) string {
 	return braced(names)
 }
 
-// allNames lists the fields that a log of the format may have; those of JSON are in its lines.
-func (p *plan) allNames() []string {
-	if p.format == TSV {
-		return tsvFieldNames[:]
-	}
-	return clfFieldNames[:]
-}
-
 func braced(names []string) string {
 	if len(names) == 0 {
 		return "no fields"
@@ -136,77 +139,45 @@ func braced(names []string) string {
 // trimEnd takes the carriage return of a CRLF line away.
 func trimEnd(b []byte) []byte { return bytes.TrimSuffix(b, []byte("\r")) }
 
-// A plan is how one replay reads its lines: the format and the templates that
-// go with it. It does not change, so all workers share it.
+// A plan is how one replay reads its lines: the format and the templates. It does not change, so all workers share it.
 type plan struct {
-	format     Format
-	templates  []template
-	bound      []boundTemplate // parallel to templates
-	fieldCount int
-	jsonNames  []string // JSON only: the fields that templates name
-	has        string   // the fields of the first lines, for messages
+	format    Format
+	templates []template
+	bound     []boundTemplate // parallel to templates
+	fields    []string        // by their places in line.fields
+	has       string          // the fields of the first lines, for messages
 }
 
-// newPlan binds templates to the fields of a format. Without templates it
-// takes those that fit the format.
+// newPlan binds templates, or the format's own if there are none, to the fields of a format.
 func newPlan(format Format, templates []template) (*plan, error) {
-	p := &plan{format: format, templates: templates}
+	f := formats[format]
+	p := &plan{format: format, templates: templates, fields: f.fields}
 	if len(templates) == 0 {
-		p.templates = defaultTemplates(format)
-	}
-	place := func(name string) int {
-		if format == JSON {
-			return p.jsonPlace(name)
+		var err error
+		if p.templates, err = parseTemplates(f.keys); err != nil {
+			return nil, err
 		}
-		return slices.Index(p.allNames(), name)
 	}
 	for _, t := range p.templates {
-		bound, unknown := t.bind(place)
+		bound, unknown := t.bind(func(name string) int {
+			at := slices.Index(p.fields, name)
+			if at < 0 && f.fields == nil {
+				at = len(p.fields)
+				p.fields = append(p.fields, name)
+			}
+			return at
+		})
 		if unknown != "" {
-			return nil, fmt.Errorf("key template %s: a %s log has no field {%s}; it has %s", t.text, format, unknown, braced(p.allNames()))
+			return nil, fmt.Errorf("key template %s: a %s log has no field {%s}; it has %s", t.text, format, unknown, braced(p.fields))
 		}
 		p.bound = append(p.bound, bound)
-	}
-	p.fieldCount = len(p.jsonNames)
-	if format != JSON {
-		p.fieldCount = len(p.allNames())
 	}
 	return p, nil
 }
 
-// jsonPlace gives every field name a place: any of them may be in the lines.
-func (p *plan) jsonPlace(name string) int {
-	if i := slices.Index(p.jsonNames, name); i >= 0 {
-		return i
-	}
-	p.jsonNames = append(p.jsonNames, name)
-	return len(p.jsonNames) - 1
-}
+func (p *plan) newParser() parser { return formats[p.format].parser(p) }
 
-func defaultTemplates(format Format) []template {
-	texts := []string{"{key}"}
-	if format == CLF {
-		texts = []string{"url:{path}", "host:{host}"}
-	}
-	templates, err := parseTemplates(texts)
-	if err != nil {
-		panic(err) // fixed texts
-	}
-	return templates
-}
-
-func (p *plan) newParser() parser {
-	switch p.format {
-	case JSON:
-		return newJSONParser(p.jsonNames)
-	case TSV:
-		return tsvParser{}
-	default:
-		return newCLFParser(func(field int) bool { return uses(p.bound, field) })
-	}
-}
-
-func (p *plan) newLine() line { return line{fields: make([][]byte, p.fieldCount)} }
+func (p *plan) newLine() line { return line{fields: make([][]byte, len(p.fields))} }
 
 // MaxLineBytes is the longest line that is read. A longer one is malformed.
 const MaxLineBytes = 256 << 10
@@ -250,14 +221,6 @@ var (
 	errNotTSV      = errors.New("not `epoch count [key]`")
 )
 
-// tsvKey is the place of the only field of a TSV line in line.fields.
-const (
-	tsvKey = iota
-	tsvFieldCount
-)
-
-var tsvFieldNames = [tsvFieldCount]string{"key"}
-
 // tsvParser reads `epoch count [key]`. A line with a tab is cut at tabs, and
 // then the key may hold spaces; any other line is cut at spaces. What follows
 // the key is not looked at.
@@ -280,7 +243,7 @@ func (tsvParser) parse(b []byte, l *line) error {
 	if l.n, err = parseWeight(count); err != nil {
 		return err
 	}
-	l.fields[tsvKey], _ = cut(rest)
+	l.fields[0], _ = cut(rest) // the key
 	return nil
 }
 

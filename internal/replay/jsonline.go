@@ -35,7 +35,7 @@ type jsonValue struct {
 	quoted bool
 }
 
-func newJSONParser(names []string) *jsonParser { return &jsonParser{names: names} }
+func newJSONParser(p *plan) parser { return &jsonParser{names: p.fields} }
 
 func (p *jsonParser) parse(b []byte, l *line) error {
 	b = bytes.Trim(b, " \t\r\n") // the white space that JSON has

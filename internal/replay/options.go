@@ -1,11 +1,13 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/client"
@@ -90,12 +92,12 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.Format, Auto)
-	orDefault(&o.Top, 10)
-	orDefault(&o.MaxAhead, 5*time.Second)
-	orDefault(&o.Workers, runtime.GOMAXPROCS(0))
-	orDefault(&o.Poll, 250*time.Millisecond)
-	orDefault(&o.StatusEvery, 10*time.Second)
+	o.Format = cmp.Or(o.Format, Auto)
+	o.Top = cmp.Or(o.Top, 10)
+	o.MaxAhead = cmp.Or(o.MaxAhead, 5*time.Second)
+	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
+	o.StatusEvery = cmp.Or(o.StatusEvery, 10*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -103,7 +105,7 @@ func (o Options) withDefaults() Options {
 		o.Progress = func(int) {}
 	}
 	if o.Stdin == nil {
-		o.Stdin = eof{}
+		o.Stdin = strings.NewReader("")
 	}
 	o.CountKeys = unique(o.CountKeys)
 	if len(o.At) > 0 && len(o.Windows) == 0 {
@@ -120,13 +122,6 @@ func unique(all []string) (different []string) {
 		}
 	}
 	return different
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // An OptionError says which field of Options is outside what it may be.
@@ -207,8 +202,3 @@ func (o Options) plainToFollow() error {
 func validKey[T string | []byte](key T) bool {
 	return len(key) > 0 && len(key) <= engine.MaxKeyBytes && string(key) != engine.AllKeys
 }
-
-// eof is an empty input.
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }

@@ -59,7 +59,7 @@ func (r *reader) file(ctx context.Context, index int) error {
 	var raw io.Reader
 	slow := true
 	if name == Stdin {
-		raw = newPump(ctx, r.opts.Stdin)
+		raw = endingReader(ctx, r.opts.Stdin)
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
@@ -71,7 +71,7 @@ func (r *reader) file(ctx context.Context, index int) error {
 			return err
 		}
 		if slow = !info.Mode().IsRegular(); slow {
-			raw = newPump(ctx, f) // a named pipe blocks as the standard input does
+			raw = endingReader(ctx, f) // a named pipe blocks as the standard input does
 		} else {
 			raw = f
 		}
@@ -222,16 +222,16 @@ type chunk struct {
 
 // found is what a worker found in a chunk.
 type found struct {
-	lines     int          // all line ends: gives the line numbers
-	runs      []run        // good lines, in order
-	malformed int          // lines
-	sample    []badLine    // the first malformed lines
-	ahead     int          // lines whose time is in the future
-	keyless   []uint64     // hits without a key, by template
-	refused   uint64       // hits whose key cannot be one
-	counted   []keyCount   // hits of the keys that are counted exactly
-	hits      []client.Hit // that are sent to a server, sorted by time
-	part      any          // that a LineWorker made
+	lines     int             // all line ends: gives the line numbers
+	runs      []run           // good lines, in order
+	malformed int             // lines
+	sample    []MalformedLine // the first ones; their lines count from 1 in the chunk
+	ahead     int             // lines whose time is in the future
+	keyless   []uint64        // hits without a key, by template
+	refused   uint64          // hits whose key cannot be one
+	counted   []keyCount      // hits of the keys that are counted exactly
+	hits      []client.Hit    // that are sent to a server, sorted by time
+	part      any             // that a LineWorker made
 }
 
 // A run is lines in a row that have the same second.
@@ -245,12 +245,6 @@ type keyCount struct {
 	key int // index in Options.CountKeys
 	at  int64
 	n   uint64
-}
-
-type badLine struct {
-	line   int // in the chunk, from 0
-	text   string
-	reason error
 }
 
 func newChunk() *chunk {
@@ -289,6 +283,6 @@ func (f *found) addMalformed(text []byte, reason error) {
 	f.malformed++
 	if len(f.sample) < sampleLines {
 		text = text[:min(len(text), sampleBytes)]
-		f.sample = append(f.sample, badLine{line: f.lines, text: string(text), reason: reason})
+		f.sample = append(f.sample, MalformedLine{Line: f.lines + 1, Text: string(text), Reason: reason.Error()})
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/window"
 )
@@ -21,13 +20,9 @@ type Report struct {
 	// is about the lines before. Empty: they were.
 	StoppedEarly string `json:"stopped_early,omitempty"`
 
-	Files     []FileReport `json:"files"`
-	Format    Format       `json:"format,omitempty"` // empty: there was no line
-	Lines     int          `json:"lines"`            // good lines
-	Hits      uint64       `json:"hits"`             // that they stand for
-	Late      int          `json:"late"`             // lines older than a line before them in their file
-	Ahead     int          `json:"ahead"`            // lines from the future: not counted
-	Malformed int          `json:"malformed"`        // lines
+	Files  []FileReport `json:"files"`
+	Format Format       `json:"format,omitempty"` // empty: there was no line
+	Totals
 
 	First *Time `json:"first,omitempty"` // the oldest hit
 	Last  *Time `json:"last,omitempty"`  // the newest hit
@@ -56,14 +51,27 @@ type Report struct {
 	Warning string `json:"warning,omitempty"`
 }
 
+// Totals are the numbers of lines, and of the hits that they stand for.
+type Totals struct {
+	Lines     int    `json:"lines"` // good lines
+	Hits      uint64 `json:"hits"`
+	Late      int    `json:"late"`      // lines older than a line before them in their file
+	Ahead     int    `json:"ahead"`     // lines from the future: not counted
+	Malformed int    `json:"malformed"` // lines
+}
+
+func (t *Totals) add(more Totals) {
+	t.Lines += more.Lines
+	t.Hits += more.Hits
+	t.Late += more.Late
+	t.Ahead += more.Ahead
+	t.Malformed += more.Malformed
+}
+
 // FileReport is what was read of one file.
 type FileReport struct {
-	Name      string `json:"name"`
-	Lines     int    `json:"lines"`
-	Hits      uint64 `json:"hits"`
-	Late      int    `json:"late"`
-	Ahead     int    `json:"ahead"`
-	Malformed int    `json:"malformed"`
+	Name string `json:"name"`
+	Totals
 	// Problem says why the file was not read, or not to its end.
 	Problem string `json:"problem,omitempty"`
 }
@@ -130,31 +138,19 @@ var (
 
 // report is called when the run is over.
 func (p *pipeline) report() (*Report, error) {
-	r := &Report{Busiest: []Peak{}, Now: []Rate{}, Refused: p.refused}
+	r := &Report{Busiest: []Peak{}, Now: []Rate{}, Refused: p.refused, MalformedLines: p.sample}
 	if p.stopped != nil {
 		r.StoppedEarly = p.stopped.Error()
 	}
 	for i, f := range p.files {
-		file := FileReport{
-			Name: p.opts.Files[i], Lines: f.lines, Hits: f.hits, Late: f.late, Ahead: f.ahead, Malformed: f.malformed,
-		}
 		if err := p.problems[i]; err != nil {
-			file.Problem = err.Error()
+			f.Problem = err.Error()
 		}
-		r.Files = append(r.Files, file)
-		r.Lines += f.lines
-		r.Hits += f.hits
-		r.Late += f.late
-		r.Ahead += f.ahead
-		r.Malformed += f.malformed
+		r.Files = append(r.Files, f.FileReport)
+		r.Totals.add(f.Totals)
 	}
 	if p.plan != nil {
 		r.Format = p.plan.format
-	}
-	for _, m := range p.sample {
-		r.MalformedLines = append(r.MalformedLines, MalformedLine{
-			File: p.opts.Files[m.file], Line: m.line + 1, Reason: m.reason.Error(), Text: m.text,
-		})
 	}
 	if p.sent != nil {
 		r.Sent = &p.sent.receipt
@@ -300,15 +296,11 @@ func (p *pipeline) top(r *Report) error {
 		if err != nil {
 			return fmt.Errorf("top keys of %s: %w", t.text, err)
 		}
-		r.Top = append(r.Top, Top{Template: t.text, Keys: topKeys(keys), Keyless: p.keyless[i]})
+		top := Top{Template: t.text, Keys: []TopKey{}, Keyless: p.keyless[i]}
+		for _, k := range keys {
+			top.Keys = append(top.Keys, TopKey{Key: k.Key, Hits: k.Estimate, Lower: k.Lower, Upper: k.Upper})
+		}
+		r.Top = append(r.Top, top)
 	}
 	return nil
-}
-
-func topKeys(keys []engine.KeyCount) []TopKey {
-	top := make([]TopKey, 0, len(keys))
-	for _, k := range keys {
-		top = append(top, TopKey{Key: k.Key, Hits: k.Estimate, Lower: k.Lower, Upper: k.Upper})
-	}
-	return top
 }

@@ -121,9 +121,9 @@ func (t boundTemplate) appendKey(key []byte, fields [][]byte) ([]byte, bool) {
 	return key, true
 }
 
-// uses tells whether a template asks for the field at place.
-func uses(templates []boundTemplate, place int) bool {
+// uses reports whether a template asks for a field at one of the places.
+func uses(templates []boundTemplate, places ...int) bool {
 	return slices.ContainsFunc(templates, func(t boundTemplate) bool {
-		return slices.ContainsFunc(t, func(p boundPart) bool { return p.place == place })
+		return slices.ContainsFunc(t, func(p boundPart) bool { return slices.Contains(places, p.place) })
 	})
 }

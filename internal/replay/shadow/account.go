@@ -12,6 +12,7 @@ import (
 
 // account is what is known of one limit.
 type account struct {
+	Limit  // what is reported: the numbers as they are so far, the rest by finish
 	policy policy.Policy
 	shadow bool // it denies nothing
 	rule   *rule
@@ -22,35 +23,28 @@ type account struct {
 	// the demand of some key was: see ledger.
 	dropped, thinned, cut bool
 
-	requests  uint64
-	allowed   uint64
-	denied    uint64
-	elsewhere uint64 // this limit would have let them through, another one did not
-	undecided uint64
-	plain     uint64 // of requests, those of keys that have the policy's own limit
-
-	keys       uint64 // that asked
-	deniedKeys uint64
-
-	first, last int64 // denials, Unix s; if denied > 0
+	plain       uint64 // of the requests, those of keys that have the policy's own limit
+	first, last int64  // denials, Unix s; if there are any
 	minute      minute
 	asked       timeline // requests, decided ones
-	timeline    timeline // denials
-
-	peak   uint64 // of the keys that have the policy's own limit
-	peakAt int64
-	peakOf string
+	denials     timeline
+	peak        Peak // of the keys that have the policy's own limit
 }
 
 func newAccount(e *engine.Engine, p policy.Policy, asWritten bool) (*account, error) {
 	a := &account{
 		policy: p, shadow: asWritten && p.Mode == policy.Shadow,
 		rules: map[engine.Limit]*rule{}, records: map[string]*record{},
+		Limit: Limit{
+			Name: p.Name, Keys: p.Keys, By: p.By, Algorithm: p.Limit.Algorithm.String(), Mode: p.Mode.String(), Where: p.WhereText(),
+			Needs: []Need{}, Timeline: Timeline{Requests: []uint64{}, Denied: []uint64{}}, Top: []Key{},
+		},
 	}
 	var err error
 	if a.rule, err = newRule(e, a, p.Limit, false); err != nil {
 		return nil, err
 	}
+	a.Rule, a.Enforced = a.rule.report(), !a.shadow
 	for _, o := range p.Overrides {
 		if a.rules[o.Limit], err = newRule(e, a, o.Limit, true); err != nil {
 			return nil, err
@@ -62,7 +56,7 @@ func newAccount(e *engine.Engine, p policy.Policy, asWritten bool) (*account, er
 
 // ask notes n requests of a key, before they are decided.
 func (a *account) ask(r *record, at int64, n uint64) {
-	a.requests += n
+	a.Requests += n
 	a.asked.add(at, n)
 	r.requests += n
 	r.add(at, n, &r.rule.reach)
@@ -70,35 +64,30 @@ func (a *account) ask(r *record, at int64, n uint64) {
 		return
 	}
 	a.plain += n
-	if r.peak > a.peak {
-		a.peak, a.peakAt, a.peakOf = r.peak, r.peakAt, r.key
+	if r.peak > a.peak.Requests {
+		a.peak = Peak{r.peak, unix(r.peakAt), r.key}
 	}
-}
-
-// undecide notes n requests that were not decided.
-func (a *account) undecide(n uint64) {
-	a.requests += n
-	a.undecided += n
 }
 
 // deny notes n denials of a key.
 func (a *account) deny(r *record, at int64, n uint64) {
-	if a.denied == 0 {
+	if a.Denied == 0 {
 		a.first = at
 	}
 	if r.denied == 0 {
-		a.deniedKeys++
+		a.DeniedKeys++
 	}
-	a.denied += n
+	a.Denied += n
 	a.last = at
 	a.minute.add(at, n)
-	a.timeline.add(at, n)
+	a.denials.add(at, n)
 	r.deny(at, n)
 }
 
 // clerk writes down what the judge decided: totals, and a record of each key. It has a
 // goroutine of its own, so that a judge need not wait for it.
 type clerk struct {
+	Report              // the numbers as they are so far, the rest by report
 	accounts []*account // in order of application
 	ledger   ledger
 	writer   *deniedWriter // nil: none
@@ -107,15 +96,11 @@ type clerk struct {
 	done  parts      // for the routers
 	ended sync.WaitGroup
 
-	begun                      bool
-	first, last                int64 // requests, Unix s
-	requests, unmatched        uint64
-	allowed, denied, undecided uint64
-	late                       uint64 // lines
-	latest                     int64  // s that a line was late at most
-	stranger                   string // a key that no policy is for
-	missed                     missed
-	problem                    error // why the first undecided request is so
+	begun       bool
+	first, last int64  // requests, Unix s
+	stranger    string // a key that no policy is for
+	missed      missed
+	problem     error // why the first undecided request is so
 }
 
 // clerkBehind is how many parts may wait for the clerk.
@@ -147,7 +132,7 @@ func (c *clerk) close() error {
 }
 
 func (c *clerk) part(p *part) {
-	c.unmatched += p.unmatched
+	c.Unmatched += p.unmatched
 	c.missed.add(p.missed)
 	if c.stranger == "" {
 		c.stranger = p.stranger
@@ -165,19 +150,21 @@ func (c *clerk) part(p *part) {
 
 func (c *clerk) line(a *asked, questions []question) {
 	c.time(a)
-	c.requests += a.n
+	c.Requests += a.n
 	switch {
 	case a.undecided:
-		c.undecided += a.n
+		c.Undecided += a.n
 		for i := range questions {
-			questions[i].rule.account.undecide(a.n * questions[i].times)
+			account, n := questions[i].rule.account, a.n*questions[i].times
+			account.Requests += n
+			account.Undecided += n
 		}
 		return
 	case len(questions) == 0:
 		return
 	}
-	c.allowed += a.admitted
-	c.denied += a.n - a.admitted
+	c.Allowed += a.admitted
+	c.Denied += a.n - a.admitted
 	for i := range questions {
 		c.settle(&questions[i], a)
 	}
@@ -189,12 +176,12 @@ func (c *clerk) time(a *asked) {
 	if !c.begun {
 		c.begun, c.first = true, a.at
 		for _, account := range c.accounts {
-			account.asked, account.timeline = newTimeline(a.at), newTimeline(a.at)
+			account.asked, account.denials = newTimeline(a.at), newTimeline(a.at)
 		}
 	}
 	if a.at < a.now {
-		c.late++
-		c.latest = max(c.latest, a.now-a.at)
+		c.Late++
+		c.LatestSeconds = max(c.LatestSeconds, a.now-a.at)
 	}
 	c.first = min(c.first, a.at)
 	c.last = a.now
@@ -211,8 +198,8 @@ func (c *clerk) settle(q *question, a *asked) {
 	if refused := a.n - a.admitted; q.denied < refused {
 		elsewhere = refused - q.denied
 	}
-	account.elsewhere += elsewhere * q.times
-	account.allowed += (a.n - q.denied - elsewhere) * q.times
+	account.Elsewhere += elsewhere * q.times
+	account.Allowed += (a.n - q.denied - elsewhere) * q.times
 	if q.denied == 0 {
 		return
 	}

@@ -36,7 +36,7 @@ func (l *ledger) find(c *check) {
 	}
 	c.record = &record{key: c.key, rule: c.rule, late: a.dropped}
 	a.records[c.key] = c.record
-	a.keys++
+	a.DistinctKeys++
 	l.bytes += c.record.bytes()
 }
 

@@ -249,12 +249,12 @@ func (c *clerk) approximate(o *Options) (said []string) {
 	if cut {
 		said = append(said, fmt.Sprintf("the requests of the denied keys did not fit in %s: which limit would have denied fewer is not known; raise --memory", memory))
 	}
-	if c.undecided > 0 {
-		text := fmt.Sprintf("%s could not be decided, the first one because: %v", units.Plural(c.undecided, "request"), c.problem)
+	if c.Undecided > 0 {
+		text := fmt.Sprintf("%s could not be decided, the first one because: %v", units.Plural(c.Undecided, "request"), c.problem)
 		var refused *engine.Error
 		if errors.As(c.problem, &refused) && refused.Code == engine.CodeOverloaded {
 			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
-				units.Plural(c.undecided, "request"), units.FormatSize(o.LimitMemory))
+				units.Plural(c.Undecided, "request"), units.FormatSize(o.LimitMemory))
 		}
 		said = append(said, text)
 	}
@@ -272,12 +272,12 @@ func (c *clerk) warnings(empty bool) (said []string) {
 	if empty {
 		return []string{"the log is empty: no line was read"}
 	}
-	if c.latest > sortedWithin || c.late > c.requests/sortedMost {
+	if c.LatestSeconds > sortedWithin || c.Late > c.Requests/sortedMost {
 		said = append(said, fmt.Sprintf("%s are up to %s older than a line before them, and were decided too late: sort the log by time, and name the oldest file first",
-			units.Plural(c.late, "line"), seconds(float64(c.latest))))
+			units.Plural(c.Late, "line"), seconds(float64(c.LatestSeconds))))
 	}
 	for _, a := range c.accounts {
-		if a.rule.interval < time.Second && a.requests > 0 {
+		if a.rule.interval < time.Second && a.Requests > 0 {
 			said = append(said, fmt.Sprintf("%s: its interval of %s is shorter than a second, which is as fine as times are read: requests of one second count as at once, so it denies more here than it would have",
 				a.policy.Name, units.FormatDuration(a.rule.interval)))
 		}

@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // useless tells why a replay that went well was in vain.
 func (c *clerk) useless(o *Options, err error) error {
-	if err != nil || c.requests == 0 || c.requests > c.unmatched {
+	if err != nil || c.Requests == 0 || c.Requests > c.Unmatched {
 		return nil
 	}
 	const most = 5
@@ -123,15 +123,9 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Top == 0 {
-		o.Top = 10
-	}
-	if o.Memory == 0 {
-		o.Memory = 256 << 20
-	}
-	if o.LimitMemory == 0 {
-		o.LimitMemory = 256 << 20
-	}
+	o.Top = cmp.Or(o.Top, 10)
+	o.Memory = cmp.Or(o.Memory, 256<<20)
+	o.LimitMemory = cmp.Or(o.LimitMemory, 256<<20)
 	if o.Log.DefaultKeys == nil {
 		o.Log.DefaultKeys = func(f replay.Format) []string { return DefaultKeys(f, o.Policies) }
 	}
@@ -152,13 +146,10 @@ func (o Options) validate() error {
 
 // report is called when the log was read.
 func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Report {
-	r := &Report{
-		StoppedEarly: log.StoppedEarly, Files: log.Files, Format: log.Format, Keys: []Template{},
-		Policies: o.PolicyFile, Modes: policy.Enforce.String(),
-		Lines: log.Lines, Ahead: log.Ahead, Malformed: log.Malformed, Late: c.late, LatestSeconds: c.latest,
-		Requests: c.requests, Unmatched: c.unmatched, Allowed: c.allowed, Denied: c.denied, Undecided: c.undecided,
-		Summary: []string{}, Limits: []Limit{}, MalformedLines: log.MalformedLines,
-	}
+	r := &c.Report
+	r.StoppedEarly, r.Files, r.Format, r.Policies, r.Modes = log.StoppedEarly, log.Files, log.Format, o.PolicyFile, policy.Enforce.String()
+	r.Lines, r.Ahead, r.Malformed, r.MalformedLines = log.Lines, log.Ahead, log.Malformed, log.MalformedLines
+	r.Keys, r.Summary, r.Limits = []Template{}, []string{}, []Limit{}
 	if o.AsWritten {
 		r.Modes = "as_written"
 	}
@@ -170,9 +161,14 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 		r.First, r.Last, r.SpanSeconds = &first, &last, c.last-c.first+1
 	}
 	for _, a := range c.accounts {
-		l := c.limit(ctx, a, o.Top)
-		r.Limits = append(r.Limits, l)
-		r.Summary = append(r.Summary, l.sentence())
+		if c.begun {
+			a.asked.reach(c.last)
+			a.denials.reach(c.last) // both have the same buckets now
+			a.Timeline = Timeline{unix(a.denials.first * a.denials.width), a.denials.width, a.asked.buckets, a.denials.buckets}
+		}
+		a.finish(ctx, o.Top)
+		r.Limits = append(r.Limits, a.Limit)
+		r.Summary = append(r.Summary, a.sentence())
 	}
 	r.Approximate = c.approximate(o)
 	r.Warnings = c.warnings(log.Lines == 0 && log.Malformed == 0 && log.StoppedEarly == "")
@@ -190,51 +186,40 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 	return r
 }
 
-func (c *clerk) limit(ctx context.Context, a *account, top int) Limit {
-	l := Limit{
-		Name: a.policy.Name, Keys: a.policy.Keys, By: a.policy.By, Rule: a.rule.report(), Algorithm: a.policy.Limit.Algorithm.String(),
-		Mode: a.policy.Mode.String(), Enforced: !a.shadow, Where: a.policy.WhereText(),
-		Requests: a.requests, Allowed: a.allowed, Denied: a.denied, DeniedShare: share(a.denied, a.requests),
-		Elsewhere: a.elsewhere, Undecided: a.undecided, DistinctKeys: a.keys, DeniedKeys: a.deniedKeys,
-		Needs: []Need{}, Timeline: Timeline{Requests: []uint64{}, Denied: []uint64{}}, Top: []Key{},
-	}
-	if c.begun {
-		a.asked.reach(c.last)
-		a.timeline.reach(c.last) // both have the same buckets now
-		l.Timeline = Timeline{unix(a.timeline.first * a.timeline.width), a.timeline.width, a.asked.buckets, a.timeline.buckets}
-	}
-	if a.denied > 0 {
+// finish completes what is reported of a limit.
+func (a *account) finish(ctx context.Context, top int) {
+	a.DeniedShare = share(a.Denied, a.Requests)
+	if a.Denied > 0 {
 		first, last := unix(a.first), unix(a.last)
-		l.FirstDenial, l.LastDenial = &first, &last
-		l.WorstMinute = &Minute{unix(a.minute.worstAt), a.minute.worst}
+		a.FirstDenial, a.LastDenial = &first, &last
+		a.WorstMinute = &Minute{unix(a.minute.worstAt), a.minute.worst}
 	}
-	if a.peak > 0 {
-		l.Peak = &Peak{a.peak, unix(a.peakAt), a.peakOf}
+	if a.peak.Requests > 0 {
+		a.Peak = &a.peak
 	}
-	a.needs(ctx, &l)
+	a.findNeeds(ctx)
 	for _, r := range a.mostDenied(top) {
-		l.Top = append(l.Top, r.report())
+		a.Top = append(a.Top, r.report())
 	}
-	return l
 }
 
-func (a *account) needs(ctx context.Context, l *Limit) {
+func (a *account) findNeeds(ctx context.Context) {
 	switch {
 	case a.plain == 0:
 		return
 	case a.cut:
-		l.NeedsUnknown = "the records of the keys did not fit in memory"
+		a.NeedsUnknown = "the records of the keys did not fit in memory"
 		return
 	}
 	for _, share := range needShares {
 		if n := a.need(ctx, share); n != nil {
-			l.Needs = append(l.Needs, *n)
+			a.Needs = append(a.Needs, *n)
 		} else {
-			l.NeedsUnknown = "there is no limit as large as that"
+			a.NeedsUnknown = "there is no limit as large as that"
 		}
 	}
 	if ctx.Err() != nil {
-		l.Needs, l.NeedsUnknown = []Need{}, "interrupted"
+		a.Needs, a.NeedsUnknown = []Need{}, "interrupted"
 	}
 }
 
