@@ -35,15 +35,8 @@ func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
 	if b.AsOf.After(after.AsOf) {
 		after.AsOf = b.AsOf
 	}
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		if err := s.fence(ctx, tx, l); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET position = ?, message = ?, as_of = ? WHERE journal = ?"),
-			after.Position, int64(after.Message), after.AsOf.UnixMilli(), l.Journal); err != nil {
-			return err
-		}
-		if err := s.noteGaps(ctx, tx, l.Journal, b.Gaps); err != nil {
+	err := s.fenced(ctx, l, func(tx *sql.Tx) error {
+		if err := s.reached(ctx, tx, &after, b.Gaps); err != nil {
 			return err
 		}
 		if _, err := s.removeKeys(ctx, tx, b.Remove); err != nil {
@@ -69,20 +62,20 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto 
 		}
 	}
 	sortRows(rows)
-	if err := s.d.hours(ctx, tx, rows, origin, upto); err != nil {
+	if err := s.d.upsert(ctx, tx, &hours, rows, origin, upto); err != nil {
 		return err
 	}
 	return s.addDays(ctx, tx, origin, upto, slices.Collect(maps.Values(late)))
 }
 
-func (s *Store) noteGaps(ctx context.Context, tx *sql.Tx, journal string, gaps []Gap) error {
+// reached writes how far a journal is, and which gaps it has in addition.
+func (s *Store) reached(ctx context.Context, tx *sql.Tx, l *Lease, gaps []Gap) error {
 	for _, g := range gaps {
-		if _, err := tx.ExecContext(ctx, s.d.sql("INSERT INTO weir_gaps (journal, noted, first, last, why) VALUES (?, "+s.d.now+", ?, ?, ?)"),
-			journal, g.First.Unix(), g.Last.Unix(), g.Why); err != nil {
+		if err := s.exec(ctx, tx, "INSERT INTO weir_gaps (journal, noted, first, last, why) VALUES (?, "+s.d.now+", ?, ?, ?)", l.Journal, g.First.Unix(), g.Last.Unix(), g.Why); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.exec(ctx, tx, "UPDATE weir_journals SET position = ?, message = ?, as_of = ?, rolled = ? WHERE journal = ?", l.Position, int64(l.Message), l.AsOf.UnixMilli(), l.Rolled, l.Journal)
 }
 
 // Roll sums up days in weir_days that are over: from l.Rolled up to day, without it. It
@@ -100,17 +93,13 @@ func (s *Store) Roll(ctx context.Context, l *Lease, day int64) error {
 			continue
 		}
 		upTo := min(d+1, day)
-		err := s.tx(ctx, func(tx *sql.Tx) error {
-			if err := s.fence(ctx, tx, l); err != nil {
-				return err
-			}
+		err := s.fenced(ctx, l, func(tx *sql.Tx) error {
 			if d < day {
 				if err := s.sumUp(ctx, tx, l, d); err != nil {
 					return err
 				}
 			}
-			_, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET rolled = ? WHERE journal = ?"), upTo, l.Journal)
-			return err
+			return s.exec(ctx, tx, "UPDATE weir_journals SET rolled = ? WHERE journal = ?", upTo, l.Journal)
 		})
 		if err != nil {
 			return err
@@ -130,10 +119,10 @@ func (s *Store) sumUp(ctx context.Context, tx *sql.Tx, l *Lease, day int64) erro
 	}
 	for _, origin := range origins {
 		month, year := spansOf(day)
-		if _, err := tx.ExecContext(ctx, s.d.sql(s.d.rollSums), origin, day, day, month, year); err != nil {
+		if err := s.exec(ctx, tx, rollSums, origin, day, day, month, year); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, s.d.sql(s.d.roll), origin, day); err != nil {
+		if err := s.exec(ctx, tx, roll, origin, day); err != nil {
 			return err
 		}
 	}
@@ -158,19 +147,34 @@ func firsts(ctx context.Context, in asker, table, column string) ([]int64, error
 }
 
 func numbers(ctx context.Context, in asker, query string, args ...any) (list []int64, err error) {
+	err = scan(ctx, in, query, args, func(row *sql.Rows) error {
+		var n int64
+		err := row.Scan(&n)
+		list = append(list, n)
+		return err
+	})
+	return list, err
+}
+
+// scan calls f with each row of a query. An error of f ends it.
+func scan(ctx context.Context, in asker, query string, args []any, f func(row *sql.Rows) error) error {
 	rows, err := in.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
+		if err := f(rows); err != nil {
+			return err
 		}
-		list = append(list, n)
 	}
-	return list, rows.Err()
+	return rows.Err()
+}
+
+// exec runs a statement.
+func (s *Store) exec(ctx context.Context, tx *sql.Tx, statement string, args ...any) error {
+	_, err := tx.ExecContext(ctx, s.d.sql(statement), args...)
+	return err
 }
 
 // isFull tells whether SQLite has no room, by its own bound or on the disk.
@@ -193,22 +197,14 @@ func in(list []int64) string {
 
 // eachRow calls f with the rows of a query that selects key, slot, n and doubt. An error of f ends it.
 func eachRow(ctx context.Context, in asker, query string, args []any, f func(Row) error) error {
-	rows, err := in.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return scan(ctx, in, query, args, func(row *sql.Rows) error {
 		var r Row
-		if err := rows.Scan(&r.Key, &r.Slot, &r.N, &r.Doubt); err != nil {
+		if err := row.Scan(&r.Key, &r.Slot, &r.N, &r.Doubt); err != nil {
 			return err
 		}
 		r.Key = keyOf(r.Key)
-		if err := f(r); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return f(r)
+	})
 }
 
 // Lease is the right to write the history of one journal, and what is written so far. It lasts
@@ -260,8 +256,7 @@ func (s *Store) Claim(ctx context.Context, journal, holder string, token int64, 
 		if was != holder || token != l.Token {
 			l.Token++
 		}
-		_, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET token = ?, holder = ?, until = ? WHERE journal = ?"), l.Token, holder, now+ttl.Milliseconds(), journal)
-		return err
+		return s.exec(ctx, tx, "UPDATE weir_journals SET token = ?, holder = ?, until = ? WHERE journal = ?", l.Token, holder, now+ttl.Milliseconds(), journal)
 	})
 	return l, err
 }
@@ -277,8 +272,7 @@ func (s *Store) introduce(ctx context.Context, tx *sql.Tx, journal string, slot 
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, s.d.sql("INSERT INTO weir_journals (journal, origin, slot) VALUES (?, ?, ?)"), journal, origin, int64(slot/time.Second))
-	return err
+	return s.exec(ctx, tx, "INSERT INTO weir_journals (journal, origin, slot) VALUES (?, ?, ?)", journal, origin, int64(slot/time.Second))
 }
 
 // newOrigin makes another origin of a journal: that of its writer, or of a filling.
@@ -290,8 +284,7 @@ func (s *Store) newOrigin(ctx context.Context, tx *sql.Tx, journal string, compl
 	if complete {
 		is = 1
 	}
-	_, err = tx.ExecContext(ctx, s.d.sql("INSERT INTO weir_origins (origin, journal, complete) VALUES (?, ?, ?)"), origin, journal, is)
-	return origin, err
+	return origin, s.exec(ctx, tx, "INSERT INTO weir_origins (origin, journal, complete) VALUES (?, ?, ?)", origin, journal, is)
 }
 
 // Release gives a lease back, so that another can have it at once.
@@ -300,16 +293,18 @@ func (s *Store) Release(ctx context.Context, l *Lease) error {
 	return err
 }
 
-// fence renews a lease in a transaction, whose rows count only if it is still the newest.
-func (s *Store) fence(ctx context.Context, tx *sql.Tx, l *Lease) error {
-	done, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET until = "+s.d.now+" + ? WHERE journal = ? AND token = ?"), l.TTL.Milliseconds(), l.Journal, l.Token)
-	if err != nil {
-		return err
-	}
-	if n, err := done.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(ErrFenced, err)
-	}
-	return nil
+// fenced runs f in a transaction that renews a lease, and fails if the lease is not the newest any more.
+func (s *Store) fenced(ctx context.Context, l *Lease, f func(tx *sql.Tx) error) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET until = "+s.d.now+" + ? WHERE journal = ? AND token = ?"), l.TTL.Milliseconds(), l.Journal, l.Token)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n != 1 {
+			return errors.Join(ErrFenced, err)
+		}
+		return f(tx)
+	})
 }
 
 // tx runs f in a transaction.

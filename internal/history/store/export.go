@@ -27,7 +27,7 @@ func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) erro
 	if of.Days {
 		rolled := min(max(v.Rolled(), of.From), of.To)
 		query := "SELECT {key}, day * 86400, SUM(n), SUM(doubt) FROM weir_days WHERE day >= ? AND day < ? AND " + where + " GROUP BY {key}, day ORDER BY {key}, day"
-		if err := v.sums(ctx, f, query, append([]any{from, rolled}, args...)...); err != nil {
+		if err := eachRow(ctx, v.tx, v.s.d.sql(query), append([]any{from, rolled}, args...), f); err != nil {
 			return err
 		}
 		from = rolled
@@ -45,15 +45,11 @@ func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) erro
 		if day < from || day >= of.To {
 			continue
 		}
-		if err := v.sums(ctx, f, query, append([]any{day}, args...)...); err != nil {
+		if err := eachRow(ctx, v.tx, v.s.d.sql(query), append([]any{day}, args...), f); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (v *View) sums(ctx context.Context, f func(Row) error, query string, args ...any) error {
-	return eachRow(ctx, v.tx, v.s.d.sql(query), args, f)
 }
 
 // Keys are the first keys that begin with prefix, which is not empty, and sort after another: of
@@ -83,19 +79,12 @@ func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) (keys
 }
 
 func (v *View) keys(ctx context.Context, found map[string]bool, query string, args ...any) error {
-	rows, err := v.tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return scan(ctx, v.tx, query, args, func(row *sql.Rows) error {
 		var key string
-		if err := rows.Scan(&key); err != nil {
-			return err
-		}
+		err := row.Scan(&key)
 		found[strings.Clone(key)] = true
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 // firstOf are the first columns by their bytes, as keys.
@@ -115,19 +104,16 @@ type Fill struct{ Origin int64 }
 // BeginFill begins to fill the history of a journal, and drops what an earlier filling left that
 // did not come to its end.
 func (s *Store) BeginFill(ctx context.Context, l *Lease) (f Fill, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
-		if err := s.fence(ctx, tx, l); err != nil {
-			return err
-		}
+	err = s.fenced(ctx, l, func(tx *sql.Tx) error {
 		left, err := numbers(ctx, tx, s.d.sql("SELECT origin FROM weir_origins WHERE complete = 0 AND journal = ?"), l.Journal)
 		if err != nil {
 			return err
 		}
-		for _, statement := range []string{"DELETE FROM weir_hours WHERE origin IN (", "DELETE FROM weir_days WHERE origin IN (", "DELETE FROM weir_sums WHERE origin IN (", "DELETE FROM weir_origins WHERE origin IN ("} {
+		for _, table := range []string{"weir_hours", "weir_days", "weir_sums", "weir_origins"} {
 			if len(left) == 0 {
 				break
 			}
-			if _, err := tx.ExecContext(ctx, statement+in(left)+")"); err != nil {
+			if err := s.exec(ctx, tx, "DELETE FROM "+table+" WHERE origin IN ("+in(left)+")"); err != nil {
 				return err
 			}
 		}
@@ -139,12 +125,9 @@ func (s *Store) BeginFill(ctx context.Context, l *Lease) (f Fill, err error) {
 
 // AddFill adds rows to a filling, and puts them in order: each key and slot once in all calls.
 func (s *Store) AddFill(ctx context.Context, l *Lease, f Fill, slots, days []Row) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		if err := s.fence(ctx, tx, l); err != nil {
-			return err
-		}
+	return s.fenced(ctx, l, func(tx *sql.Tx) error {
 		sortRows(slots)
-		if err := s.d.hours(ctx, tx, slots, f.Origin, 1); err != nil {
+		if err := s.d.upsert(ctx, tx, &hours, slots, f.Origin, 1); err != nil {
 			return err
 		}
 		return s.addDays(ctx, tx, f.Origin, 1, days)
@@ -157,18 +140,11 @@ func (s *Store) EndFill(ctx context.Context, l *Lease, f Fill, b *Batch, rolled 
 	after := *l
 	after.Position, after.Message, after.AsOf, after.Rolled = b.Position, b.Message, b.AsOf, rolled
 	after.Gaps += len(b.Gaps)
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		if err := s.fence(ctx, tx, l); err != nil {
+	err := s.fenced(ctx, l, func(tx *sql.Tx) error {
+		if err := s.exec(ctx, tx, "UPDATE weir_origins SET complete = 1 WHERE origin = ?", f.Origin); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET position = ?, message = ?, as_of = ?, rolled = ? WHERE journal = ?"),
-			after.Position, int64(after.Message), after.AsOf.UnixMilli(), after.Rolled, l.Journal); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_origins SET complete = 1 WHERE origin = ?"), f.Origin); err != nil {
-			return err
-		}
-		return s.noteGaps(ctx, tx, l.Journal, b.Gaps)
+		return s.reached(ctx, tx, &after, b.Gaps)
 	})
 	if err == nil {
 		*l = after

@@ -91,47 +91,29 @@ func (s *Store) View(ctx context.Context, f func(v *View) error) error {
 }
 
 func (v *View) readJournals(ctx context.Context) error {
-	rows, err := v.tx.QueryContext(ctx, "SELECT journal, message, as_of, slot, rolled, since FROM weir_journals ORDER BY journal")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	if err := scan(ctx, v.tx, "SELECT journal, message, as_of, slot, rolled, since FROM weir_journals ORDER BY journal", nil, func(row *sql.Rows) error {
 		var j JournalState
 		var asOf, slot int64
-		if err := rows.Scan(&j.Journal, &j.Message, &asOf, &slot, &j.Rolled, &j.Since); err != nil {
-			return err
-		}
+		err := row.Scan(&j.Journal, &j.Message, &asOf, &slot, &j.Rolled, &j.Since)
 		j.AsOf, j.Slot = time.UnixMilli(asOf), time.Duration(slot)*time.Second
 		v.Journals = append(v.Journals, j)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}); err != nil {
 		return err
 	}
-	return v.readGaps(ctx)
-}
-
-func (v *View) readGaps(ctx context.Context) error {
-	rows, err := v.tx.QueryContext(ctx, "SELECT journal, first, last, why FROM weir_gaps ORDER BY noted, first")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return scan(ctx, v.tx, "SELECT journal, first, last, why FROM weir_gaps ORDER BY noted, first", nil, func(row *sql.Rows) error {
 		var journal string
 		var first, last int64
 		var g Gap
-		if err := rows.Scan(&journal, &first, &last, &g.Why); err != nil {
-			return err
-		}
+		err := row.Scan(&journal, &first, &last, &g.Why)
 		g.First, g.Last = time.Unix(first, 0), time.Unix(last, 0)
 		for i := range v.Journals {
 			if v.Journals[i].Journal == journal {
 				v.Journals[i].Gaps = append(v.Journals[i].Gaps, g)
 			}
 		}
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 // onlyComplete leaves out the rows of fillings that have not come to their end.
@@ -171,19 +153,14 @@ func (v *View) Days(ctx context.Context, key string, from, to int64, f func(Row)
 }
 
 func (v *View) rows(ctx context.Context, key string, f func(Row), query string, args ...any) error {
-	rows, err := v.tx.QueryContext(ctx, v.s.d.sql(query), args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return scan(ctx, v.tx, v.s.d.sql(query), args, func(row *sql.Rows) error {
 		r := Row{Key: key}
-		if err := rows.Scan(&r.Slot, &r.N, &r.Doubt); err != nil {
+		if err := row.Scan(&r.Slot, &r.N, &r.Doubt); err != nil {
 			return err
 		}
 		f(r)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // FileSize is how many bytes a file of SQLite has, without its log; 0 of other databases, and
@@ -284,20 +261,18 @@ func (v *View) Top(ctx context.Context, l List, of Pick, n int, f func(key strin
 
 // top calls f with the keys of a query for n of them; rest is what the last one has, if there are as many.
 func (v *View) top(ctx context.Context, n int, f func(key string), query string, args ...any) (rest uint64, err error) {
-	rows, err := v.tx.QueryContext(ctx, v.s.d.sql(query), args...)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	for found := 1; rows.Next(); found++ {
+	found := 0
+	err = scan(ctx, v.tx, v.s.d.sql(query), args, func(row *sql.Rows) error {
 		var key string
 		var hits uint64
-		if err := rows.Scan(&key, &hits); err != nil {
-			return 0, err
+		if err := row.Scan(&key, &hits); err != nil {
+			return err
 		}
-		if f(keyOf(key)); found == n {
+		f(keyOf(key))
+		if found++; found == n {
 			rest = hits
 		}
-	}
-	return rest, rows.Err()
+		return nil
+	})
+	return rest, err
 }

@@ -157,32 +157,24 @@ func (s *Store) expire(ctx context.Context, l *Lease, table string, before int64
 // dropSlots deletes slots of a day; all says that they are those of nearly all keys, so that the
 // day counts as one that has no slots any more.
 func (s *Store) dropSlots(ctx context.Context, l *Lease, day int64, all bool, statement string, args ...any) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		if err := s.fence(ctx, tx, l); err != nil {
-			return err
-		}
+	return s.fenced(ctx, l, func(tx *sql.Tx) error {
 		if all {
-			if _, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET since = ? WHERE journal = ? AND since <= ?"), day+1, l.Journal, day); err != nil {
+			if err := s.exec(ctx, tx, "UPDATE weir_journals SET since = ? WHERE journal = ? AND since <= ?", day+1, l.Journal, day); err != nil {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, s.d.sql(statement), args...)
-		return err
+		return s.exec(ctx, tx, statement, args...)
 	})
 }
 
 // dropDays deletes the days before one, and the months and years that end before the one that it is in.
 func (s *Store) dropDays(ctx context.Context, l *Lease, before int64, where string, args []any) error {
 	month, year := spansOf(before)
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		if err := s.fence(ctx, tx, l); err != nil {
+	return s.fenced(ctx, l, func(tx *sql.Tx) error {
+		if err := s.exec(ctx, tx, "DELETE FROM weir_days WHERE day < ? AND "+where, append([]any{before}, args...)...); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, s.d.sql("DELETE FROM weir_days WHERE day < ? AND "+where), append([]any{before}, args...)...); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, s.d.sql("DELETE FROM weir_sums WHERE (span < ? OR span > ? AND span < ?) AND "+where), append([]any{year, firstMonth, month}, args...)...)
-		return err
+		return s.exec(ctx, tx, "DELETE FROM weir_sums WHERE (span < ? OR span > ? AND span < ?) AND "+where, append([]any{year, firstMonth, month}, args...)...)
 	})
 }
 

@@ -98,9 +98,9 @@ const firstMonth = 100_000
 
 // addDays adds rows to weir_days, and to the months and years that these days are in. upto must be greater than in the call
 // before of the same keys.
-func (s *Store) addDays(ctx context.Context, tx *sql.Tx, origin int64, upto uint64, days []Row) error {
-	sortRows(days)
-	if err := s.d.days(ctx, tx, days, origin, upto); err != nil {
+func (s *Store) addDays(ctx context.Context, tx *sql.Tx, origin int64, upto uint64, list []Row) error {
+	sortRows(list)
+	if err := s.d.upsert(ctx, tx, &days, list, origin, upto); err != nil {
 		return err
 	}
 	type place struct {
@@ -108,21 +108,21 @@ func (s *Store) addDays(ctx context.Context, tx *sql.Tx, origin int64, upto uint
 		key  string
 	}
 	at := map[place]int{}
-	var sums []Row
-	for _, r := range days {
+	var added []Row
+	for _, r := range list {
 		r = r.bounded()
 		month, year := spansOf(r.Day())
 		for _, span := range []int64{month, year} {
 			i, ok := at[place{span, r.Key}]
 			if !ok {
-				i = len(sums)
+				i = len(added)
 				at[place{span, r.Key}] = i
-				sums = append(sums, Row{Key: r.Key, Slot: span})
+				added = append(added, Row{Key: r.Key, Slot: span})
 			}
-			sums[i].N, sums[i].Doubt = sums[i].N+r.N, sums[i].Doubt+r.Doubt // each is bounded, and a year has 366
-			sums[i] = sums[i].bounded()
+			added[i].N, added[i].Doubt = added[i].N+r.N, added[i].Doubt+r.Doubt // each is bounded, and a year has 366
+			added[i] = added[i].bounded()
 		}
 	}
-	slices.SortFunc(sums, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), strings.Compare(a.Key, b.Key)) })
-	return s.d.sums(ctx, tx, sums, origin, upto)
+	slices.SortFunc(added, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), strings.Compare(a.Key, b.Key)) })
+	return s.d.upsert(ctx, tx, &sums, added, origin, upto)
 }
