@@ -110,7 +110,7 @@ func (j *Journal) now() time.Time { return j.engine.Wall() }
 // what they lack.
 func (j *Journal) lagAlarms() (alarms []api.Alarm) {
 	_, late := j.LateOrigins()
-	spent := j.space.Room().Spent(j.space.Retained())
+	spent := j.space.Spent()
 	for _, o := range late {
 		if o.Self && j.stats.failing() {
 			continue // flushAlarms says so
@@ -228,7 +228,7 @@ func (j *Journal) consumerAlarms() []api.Alarm {
 		return nil
 	}
 	return []api.Alarm{{Code: "journal_consumers", Message: fmt.Sprintf(
-		"the stream %s has %d JetStream consumers, and Weir makes none: another program reads it, or nodes of an earlier version do; a start of this version removes theirs", stream.FlushStream, n)}}
+		"the stream %s has %d JetStream consumers, and Weir makes none: another program reads it", stream.FlushStream, n)}}
 }
 
 // replicasAlarms tells that partitions lack holders: whoever stops another node now may leave some without any.
@@ -250,7 +250,7 @@ func (j *Journal) fullAlarms() (alarms []api.Alarm) {
 	if j.space.Full() {
 		alarms = append(alarms, api.Alarm{Code: "journal_full", Refusing: true, Message: fmt.Sprintf(
 			"the journal has %s of at most %s, its part of --max-disk: hits are refused until %s and it is trimmed",
-			units.FormatSize(j.space.Retained()), units.FormatSize(j.space.Room().FullFrom()), j.trimWaitsFor())})
+			units.FormatSize(j.space.Retained()), units.FormatSize(j.space.FullFrom()), j.trimWaitsFor())})
 	}
 	if err := j.checkpoints.Unstored(); err != nil {
 		alarms = append(alarms, api.Alarm{Code: "snapshots_failing", Message: fmt.Sprintf(

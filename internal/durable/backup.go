@@ -168,13 +168,12 @@ const roomTime = time.Minute
 // holdRoom waits until the journal has room for so many bytes at once, and keeps the journal from being trimmed beyond them until free is
 // called. held ends, with ctx or because the journal must be trimmed.
 func (j *Journal) holdRoom(ctx context.Context, bytes int64) (held context.Context, free func(), err error) {
-	room := j.space.Room()
-	if !room.Takes(0, bytes) {
+	if bytes > j.space.TakesMost() {
 		return nil, nil, fmt.Errorf("the backup takes up to %s of the journal at once, which has space for %s: nothing was changed; raise --max-disk",
-			units.FormatSize(bytes), units.FormatSize(room.TakesMost()))
+			units.FormatSize(bytes), units.FormatSize(j.space.TakesMost()))
 	}
 	full := fmt.Errorf("the backup takes up to %s of the journal, which has %s of at most %s: nothing was changed; retry when it is trimmed, or raise --max-disk",
-		units.FormatSize(bytes), units.FormatSize(j.space.Retained()), units.FormatSize(room.TakesMost()))
+		units.FormatSize(bytes), units.FormatSize(j.space.Retained()), units.FormatSize(j.space.TakesMost()))
 	waiting, stop := context.WithTimeoutCause(ctx, roomTime, full)
 	defer stop()
 	if err := j.awaitRoom(waiting, bytes, j.checkpoints.StartRound); err != nil {

@@ -115,17 +115,6 @@ func (m *more) wake() {
 	}
 }
 
-// removeOldReaders removes what earlier versions of Weir left on the server.
-func (j *Journal) removeOldReaders(ctx context.Context) {
-	removed, err := j.store.RemoveOldReaders(ctx)
-	if err != nil && ctx.Err() == nil {
-		j.log.Warn("journal: could not remove consumers that an earlier version left; they expire, or the next start removes them", "error", err)
-	}
-	if removed > 0 {
-		j.log.Info("journal: removed consumers that an earlier version left", "removed", removed)
-	}
-}
-
 // Followed is the last message of the journal that was applied here.
 func (j *Journal) Followed() uint64 { return j.replica.Next() - 1 }
 

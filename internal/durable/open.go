@@ -51,7 +51,6 @@ func Open(ctx context.Context, e *engine.Engine, cfg Config, progress func(done,
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
 		j.running.Go(func() { j.clocks.Run(run) })
-		j.running.Go(func() { j.removeOldReaders(run) })
 		if j.server.Embedded() {
 			j.running.Go(func() { j.runHealing(run) })
 		}
@@ -282,7 +281,7 @@ func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
 
 // awaitRoom returns when the journal has room for something large that is no hit's. It calls again each time that it looks in vain.
 func (j *Journal) awaitRoom(ctx context.Context, bytes int64, again func()) error {
-	for !j.space.Room().Takes(j.space.Retained(), bytes) {
+	for !j.space.Takes(bytes) {
 		again()
 		select {
 		case <-ctx.Done():

@@ -156,7 +156,7 @@ func (c *Checkpointer) Run(ctx context.Context) {
 			if c.cfg.FlushEvery > hurryBeyond && c.cfg.Engine.Crowded() {
 				c.cfg.Hurry() // or they are refused until the interval is over
 			}
-			if c.cfg.Space.Room().EndsPin(c.cfg.Space.Retained()) {
+			if c.cfg.Space.EndsPin() {
 				c.endPin(ErrTooSlow)
 			}
 			if c.roundDue() && c.Look(ctx) {
@@ -302,8 +302,8 @@ func (c *Checkpointer) keepTrimmed(ctx context.Context) {
 			c.cfg.Logger.Warn("journal: could not trim the journal; will retry", "error", err)
 		}
 	}
-	if retained := c.cfg.Space.Retained(); c.cfg.Space.Room().EndsPin(retained) {
-		c.cfg.Logger.Warn("journal: can't be trimmed because the snapshots of some partitions are old; hits will be refused once it is full", "retained", retained, "partitions", c.oldest())
+	if c.cfg.Space.EndsPin() {
+		c.cfg.Logger.Warn("journal: can't be trimmed because the snapshots of some partitions are old; hits will be refused once it is full", "retained", c.cfg.Space.Retained(), "partitions", c.oldest())
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // Acknowledged; End follows the last part. The journal's goroutine and the simulation's
 // events drive it alike.
 //
-// A flush waits for the store alone, never for room: see Room.
+// A flush waits for the store alone, never for space: see Space.
 type Flusher struct {
 	r     *Replica
 	space *Space
@@ -49,12 +49,11 @@ type FlushOptions struct {
 // Begin cuts a flush of all that the engine gathered until now, and has the engine keep to
 // the room that is left beside it.
 func (f *Flusher) Begin(now time.Time, as FlushOptions) {
-	room := f.space.Flushing(as.Closing)
-	f.due, f.quiet, f.foreign, f.began, f.sent = nil, room.Quiet, false, now, 0
+	f.due, f.quiet, f.foreign, f.began, f.sent = nil, f.space.Spent() && !as.Closing, false, now, 0
 	if as.Due != nil {
-		f.due = as.Due(room.Haste)
+		f.due = as.Due(f.space.Haste())
 	}
-	as.States, as.CutOptions.Quiet = f.due, room.Quiet
+	as.States, as.Quiet = f.due, f.quiet
 	f.cut = f.r.Cut(now, as.CutOptions)
 	f.stated, f.from = len(f.cut.Parts), f.last
 	f.open.Add(int64(f.cut.Entries)) // to those of a flush that was given up

@@ -39,11 +39,10 @@ const statesInHaste = 64
 // what kept the round before from letting it go may be over. snapshotBytes is by how much
 // the journal grows between rounds, if it has room.
 func (r *Rounds) StartNow(now time.Time, s *Space, snapshotBytes int64) bool {
-	room, retained := s.Room(), s.Retained()
 	if r.UnderWay || now.Before(r.pause) {
 		return false
 	}
-	return s.Grown() >= room.Every(snapshotBytes, r.Last, retained) || r.Lacks || room.Haste(retained) && r.frees() || room.Full(retained)
+	return s.roundDue(snapshotBytes, r.Last) || r.Lacks || s.Haste() && r.frees() || s.Full()
 }
 
 // Pause lets no round begin until then.

@@ -143,7 +143,7 @@ func (n *simNode) handOver(b *simBackup, run int) {
 	data, number := b.flushes[b.next].data, b.next
 	if n.c.max > 0 {
 		n.lookForRoom()
-		if !n.room.Room().Takes(n.room.Retained(), int64(len(data))) {
+		if !n.room.Takes(int64(len(data))) {
 			later()
 			return
 		}

@@ -19,7 +19,7 @@ func (c *simCluster) bound() {
 	if c.crowded { // keys are long
 		c.max = 256 << 10
 	}
-	c.log.MaxBytes = int(c.max / roomParts * 12)
+	c.log.MaxBytes = int(c.max / spaceParts * 12)
 }
 
 // slotsFull tells whether there is no room for a snapshot, as while something else fills
@@ -51,11 +51,12 @@ func (c *simCluster) checkRoom() {
 	}
 	for _, n := range c.nodes {
 		retained, err := c.log.Retained(n.name)
+		n.room.Found(uint64(retained))
 		switch {
 		case !n.ready || err != nil:
 			c.failf("%s does not run: %v", n.name, err)
-		case n.room.Room().Full(int64(retained)):
-			c.failf("%s: the journal has %d of %d bytes, and does not empty itself", n.name, retained, n.room.Room().FullFrom())
+		case n.room.Full():
+			c.failf("%s: the journal has %d of %d bytes, and does not empty itself", n.name, retained, n.room.FullFrom())
 		case n.sending != nil && c.now().Sub(n.f.Began()) > time.Second:
 			c.failf("%s has a flush since %v", n.name, n.f.Began())
 		}

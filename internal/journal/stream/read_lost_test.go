@@ -155,34 +155,6 @@ func (c *cutConn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// What earlier versions left on the server is removed, and the consumers of others are not.
-func TestRemoveOldReaders(t *testing.T) {
-	t.Parallel()
-	_, js := aloneServer(t)
-	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const old = 999 // with the other one as many as NATS takes
-	for i := range old {
-		name := fmt.Sprintf("%022d_%d", i, 1+i%30)
-		if _, err := js.CreateConsumer(t.Context(), FlushStream, jetstream.ConsumerConfig{
-			Name: name, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 1, AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: 5 * time.Minute, MemoryStorage: true,
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := js.CreateConsumer(t.Context(), FlushStream, jetstream.ConsumerConfig{Durable: "another_program"}); err != nil {
-		t.Fatal(err)
-	}
-	if removed, err := store.RemoveOldReaders(t.Context()); removed != old || err != nil {
-		t.Errorf("removed %d, %v", removed, err)
-	}
-	if _, _, _, err := store.Bounds(t.Context()); err != nil || store.Consumers() != 1 {
-		t.Errorf("the journal has %d consumers, %v", store.Consumers(), err)
-	}
-}
-
 // aloneServer is an embedded server with JetStream, and a connection to it.
 func aloneServer(t *testing.T) (*natsserver.Server, jetstream.JetStream) {
 	t.Helper()

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -212,38 +211,6 @@ func (s *Store) Consumers() int {
 		return info.State.Consumers
 	}
 	return 0
-}
-
-// oldReader is the name of a consumer that an earlier version of Weir read the journal by.
-var oldReader = regexp.MustCompile(`^[A-Za-z0-9]{22}_[0-9]+$`)
-
-// RemoveOldReaders removes the consumers of the journal that earlier versions of Weir left on the server. A node of
-// such a version that reads at this moment reads again.
-func (s *Store) RemoveOldReaders(ctx context.Context) (removed int, err error) {
-	flushes := s.at.Load().flushes
-	var names []string
-	if err := RetryUnavailable(ctx, func(ctx context.Context) error {
-		names = nil
-		list := flushes.ConsumerNames(ctx)
-		for name := range list.Name() {
-			if oldReader.MatchString(name) {
-				names = append(names, name)
-			}
-		}
-		return list.Err()
-	}); err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		err := RetryUnavailable(ctx, func(ctx context.Context) error { return flushes.DeleteConsumer(ctx, name) })
-		switch {
-		case err == nil:
-			removed++
-		case !errors.Is(err, jetstream.ErrConsumerNotFound): // else another node was quicker
-			return removed, err
-		}
-	}
-	return removed, nil
 }
 
 // Metadata of the streams: what all nodes that share them must agree on.
