@@ -134,7 +134,7 @@ suites: need-go need-redis-server need-npm ## Run the tests of other projects' l
 soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults; ROUNDS (50) scales all but memory
 	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
-	$(GO) test -run 'TestDamage$$|TestDamageOfOneNode$$|TestFreshReads|TestStartAmongOldReaders$$' -count 1 -timeout 6h ./internal/durable -args -damages $$(( $(ROUNDS) * 60 )) -cluster-damages each -old.readers 1000 -fresh.rounds $$(( $(ROUNDS) * 30 ))
+	$(GO) test -run 'TestDamage$$|TestDamageOfOneNode$$|TestFreshReads|TestStartAmongConsumers$$' -count 1 -timeout 6h ./internal/durable -args -damages $$(( $(ROUNDS) * 60 )) -cluster-damages each -consumers 1000 -fresh.rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestNeverOver$$|DenyNobody$$|DeniesNobody$$' -count 1 -timeout 6h ./internal/cluster/limits -args -brute.rounds $(ROUNDS)
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
 	$(MAKE) --no-print-directory memory MEMORY="64 256"

@@ -271,7 +271,8 @@ func TestReadOfAHoleAtTheLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sound, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "SOUND", Mirror: &jetstream.StreamSource{Name: FlushStream}, AllowDirect: true})
+	// A copy with the same numbers. It is no mirror, which would answer for the stream.
+	sound, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "SOUND", Sources: []*jetstream.StreamSource{{Name: FlushStream}}, AllowDirect: true})
 	if err != nil {
 		t.Fatal(err)
 	}
