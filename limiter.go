@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/limit"
 )
 
-// Limiter keeps one limit, for many goroutines, by its own monotonic clock: the
-// time of day may jump. It serves the everyday use of golang.org/x/time/rate, with
-// the guarantee of package limit.
+// Limiter keeps one limit, for many goroutines, by its own monotonic clock: the time of day may
+// jump. It serves the everyday use of golang.org/x/time/rate, with the guarantee of package limit.
 type Limiter struct {
 	start time.Time
 
@@ -25,7 +25,7 @@ type Limiter struct {
 func NewLimiter(l Limit) (*Limiter, error) {
 	plan, err := limit.New(l)
 	if err != nil {
-		return nil, &Error{Code: CodeInvalidLimit, Field: "limit", Message: err.Error()}
+		return nil, &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	return &Limiter{start: time.Now(), plan: plan}, nil
 }
@@ -36,19 +36,19 @@ func (l *Limiter) Allow() bool { return l.Take(1).Allowed }
 // AllowN admits n requests now, all or none.
 func (l *Limiter) AllowN(n uint64) bool { return l.Take(n).Allowed }
 
-// Take admits n requests now, all or none, and says what is left and when to try
-// again. A denied request uses nothing.
+// Take admits n requests now, all or none, and returns what is left and when to try again. A denied
+// request uses nothing.
 func (l *Limiter) Take(n uint64) Verdict { return l.decide(n, (*limit.Plan).Take) }
 
-// Peek says what Take would, and takes nothing.
+// Peek returns what Take would decide, and takes nothing.
 func (l *Limiter) Peek(n uint64) Verdict { return l.decide(n, (*limit.Plan).Peek) }
 
-// SetLimit changes the limit while it is in use. It grants no fresh allowance:
-// what was admitted before counts under the new limit too.
+// SetLimit changes the limit while it is in use. It grants no fresh allowance: earlier admissions
+// count under the new limit too.
 func (l *Limiter) SetLimit(to Limit) error {
 	plan, err := limit.New(to)
 	if err != nil {
-		return &Error{Code: CodeInvalidLimit, Field: "limit", Message: err.Error()}
+		return &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,16 +57,15 @@ func (l *Limiter) SetLimit(to Limit) error {
 	return nil
 }
 
-// Reserve admits n requests at the earliest time that the limit lets them, and
-// returns how long to wait for it. Requests after it come after it, as in a queue;
-// a reservation can't be given back. More than the burst is an error.
+// Reserve admits n requests at the earliest time that the limit permits, and returns how long to
+// wait. Later requests come after it, as in a queue. A reservation can't be given back. More than the
+// burst is an error.
 func (l *Limiter) Reserve(n uint64) (time.Duration, error) {
 	return l.reserve(n, -1)
 }
 
-// Wait returns when a request is admitted, in the order of the calls. It fails at
-// once if ctx would end before, and takes nothing then. If ctx is cancelled while
-// it waits, the admission is lost.
+// Wait returns when a request is admitted, in the order of the calls. It fails at once, and takes
+// nothing, if ctx would end before. If ctx is canceled while it waits, the admission is lost.
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN is Wait for n requests at once.
@@ -100,7 +99,7 @@ func (l *Limiter) reserve(n uint64, most time.Duration) (time.Duration, error) {
 	from := max(now, l.taken)
 	v := l.plan.Peek(&l.state, from, n)
 	if v.Never {
-		return 0, &Error{Code: CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.plan.Limit().Burst)}
+		return 0, &Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.plan.Limit().Burst)}
 	}
 	at := from + int64(v.RetryAfter)
 	wait := time.Duration(at - now)

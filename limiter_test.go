@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -71,7 +72,7 @@ func TestLimiterWait(t *testing.T) {
 			t.Errorf("behind a reservation: %+v", v)
 		}
 		_, err := l.Reserve(2)
-		wantCode(t, err, CodeInvalidCount)
+		wantCode(t, err, api.CodeInvalidCount)
 	})
 }
 
@@ -128,7 +129,7 @@ func TestSetLimit(t *testing.T) {
 		if v := l.Peek(1); v.Remaining != 100 {
 			t.Errorf("after 100 admissions and a limit of 200: %+v", v)
 		}
-		wantCode(t, l.SetLimit(Limit{}), CodeInvalidLimit)
+		wantCode(t, l.SetLimit(Limit{}), api.CodeInvalidLimit)
 		if err := l.SetLimit(Limit{N: 50, Per: time.Second, Algorithm: limit.GCRA}); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +151,7 @@ func BenchmarkLimiterAllow(b *testing.B) {
 	})
 }
 
-func wantCode(t *testing.T, err error, code Code) {
+func wantCode(t *testing.T, err error, code api.Code) {
 	t.Helper()
 	if e, ok := errors.AsType[*Error](err); !ok || e.Code != code || e.Message == "" {
 		t.Errorf("got error %v, want code %s", err, code)

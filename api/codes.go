@@ -20,7 +20,7 @@ import (
 // and every protocol maps each exactly once.
 type Code string
 
-// The codes of the engine, weir.Code there.
+// The codes of packages weir and engine.
 const (
 	CodeInvalidKey    Code = "invalid_key"      // a key that is empty or longer than MaxKeyBytes
 	CodeReservedKey   Code = "reserved_key"     // a hit or a delete on AllKeys

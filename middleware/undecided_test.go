@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // decides is a Decider made of a function.
@@ -23,7 +24,7 @@ func (f decides) Decide(ctx context.Context, _ []Check, d *Decision) error {
 
 func TestFail(t *testing.T) {
 	away := fmt.Errorf("%w: connection refused", ErrUnavailable)
-	full := &weir.Error{Code: weir.CodeOverloaded, Message: "full"}
+	full := &weir.Error{Code: api.CodeOverloaded, Message: "full"}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {

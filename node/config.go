@@ -250,7 +250,7 @@ func (cfg Config) validate() error {
 	if err := cfg.validateHistory(); err != nil {
 		return err
 	}
-	return in("Engine", engine.Config(cfg.Engine).Validate())
+	return in("Engine", cfg.Engine.Validate())
 }
 
 func (cfg Config) validateJournal() error {
@@ -277,7 +277,7 @@ func (cfg Config) validateJournal() error {
 	if err := as.Validate(); err != nil {
 		return settings.Invalid("Journal.Join", err.Error())
 	}
-	return in("Journal", cfg.Journal.FitsMemory(engine.Config(cfg.Engine)))
+	return in("Journal", cfg.Journal.FitsMemory(cfg.Engine))
 }
 
 // in names the part whose field is at fault.

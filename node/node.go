@@ -99,7 +99,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err error) {
 	sockets := &sockets{listeners: &n.listeners, memory: &memoryNeeds{cfg: &n.cfg}}
 	sockets.memory.setRegions(0)
-	if n.engine, err = engine.New(engine.Config(n.cfg.Engine)); err != nil {
+	if n.engine, err = engine.New(n.cfg.Engine); err != nil {
 		return err
 	}
 	n.parts.opened(func(context.Context) error { return n.engine.Close() })

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/durable"
@@ -228,7 +229,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		change(&cfg)
 		_, err := node.Start(t.Context(), cfg)
 		for _, err := range []error{err, cfg.Validate()} {
-			if fault, ok := errors.AsType[*engine.Error](err); !ok || fault.Code != engine.CodeInvalidConfig || fault.Field != field {
+			if fault, ok := errors.AsType[*engine.Error](err); !ok || fault.Code != api.CodeInvalidConfig || fault.Field != field {
 				t.Errorf("%s: %#v", field, err)
 			}
 		}

@@ -58,7 +58,7 @@ func (cfg *Config) regionConfig() (region.Config, error) {
 		}
 		to.Links = append(to.Links, region.Link{Region: name, URL: strings.TrimSuffix(at, "/"), Token: from.token(name)})
 	}
-	if err := to.Validate(engine.Config(cfg.Engine)); err != nil {
+	if err := to.Validate(cfg.Engine); err != nil {
 		return to, in("Regions", err)
 	}
 	var err error

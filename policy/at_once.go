@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
@@ -60,7 +61,7 @@ func (s *Set) Concurrencies() []Concurrency { return append([]Concurrency(nil), 
 // a *NamedError for a name that there is not, or that is not for the key.
 func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 	if len(key) < 1 || len(key) > engine.MaxKeyBytes {
-		return nil, Failure(engine.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), engine.MaxKeyBytes)
+		return nil, Failure(api.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), engine.MaxKeyBytes)
 	}
 	known := name == ""
 	for _, at := range s.atOnce.index.Candidates(key) {
@@ -72,15 +73,15 @@ func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 		known = true
 		counted := s.atOnce.templates[at].Key(key, &took)
 		if len(counted) > engine.MaxKeyBytes {
-			return nil, Failure(engine.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), units.Excerpt(key), engine.MaxKeyBytes)
+			return nil, Failure(api.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), units.Excerpt(key), engine.MaxKeyBytes)
 		}
 		all = append(all, AtOnce{c.Name, counted, c.Max, c.TTL})
 	}
 	switch {
 	case !known:
-		return nil, &NamedError{name, Failure(engine.CodeInvalidLimit, "limit", "no limit %q of how many at once (max) is for key %q", units.Excerpt(name), units.Excerpt(key))}
+		return nil, &NamedError{name, Failure(api.CodeInvalidLimit, "limit", "no limit %q of how many at once (max) is for key %q", units.Excerpt(name), units.Excerpt(key))}
 	case len(all) > engine.MaxChecks:
-		return nil, Failure(engine.CodeInvalidCount, "key", "more than %d limits are for key %q", engine.MaxChecks, units.Excerpt(key))
+		return nil, Failure(api.CodeInvalidCount, "key", "more than %d limits are for key %q", engine.MaxChecks, units.Excerpt(key))
 	}
 	return all, nil
 }

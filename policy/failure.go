@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -21,13 +22,13 @@ func (s *Set) Unknown(name string) error {
 		own = "; a limit of the request's own needs per too: limit=" + units.Excerpt(name) + "&per=1m, or weir allow --n " + units.Excerpt(name) + " --per 1m"
 	}
 	if len(names) == 0 {
-		return Failure(engine.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", units.Excerpt(name), own)
+		return Failure(api.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", units.Excerpt(name), own)
 	}
 	guess, more := units.DidYouMean(name, names), ""
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return Failure(engine.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", units.Excerpt(name), guess, strings.Join(names, ", "), more, own)
+	return Failure(api.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", units.Excerpt(name), guess, strings.Join(names, ", "), more, own)
 }
 
 // NamedError is the error of a request that names a policy that there is not, or whose keys the
@@ -44,7 +45,7 @@ func (e *NamedError) Error() string { return e.Err.Error() }
 func (e *NamedError) Unwrap() error { return e.Err }
 
 // Failure is a *engine.Error about a field of a request.
-func Failure(code engine.Code, field, format string, args ...any) error {
+func Failure(code api.Code, field, format string, args ...any) error {
 	return &engine.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 

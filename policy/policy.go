@@ -35,6 +35,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/pattern"
@@ -192,9 +193,9 @@ func (s *Set) Counts(name, key string) error {
 	}
 	switch p := &s.policies[at]; {
 	case p.By == "" && !s.patterns[at].Fits(key):
-		return Failure(engine.CodeInvalidKey, "key", "limit %s never counts key %q: its keys are %q", name, units.Excerpt(key), p.Keys)
+		return Failure(api.CodeInvalidKey, "key", "limit %s never counts key %q: its keys are %q", name, units.Excerpt(key), p.Keys)
 	case p.By != "" && !s.templates[at].CanMake(key):
-		return Failure(engine.CodeInvalidKey, "key", "limit %s never counts key %q: it counts what `by: %q` makes of its keys, %q; write the key as it is counted", name, units.Excerpt(key), p.By, p.Keys)
+		return Failure(api.CodeInvalidKey, "key", "limit %s never counts key %q: it counts what `by: %q` makes of its keys, %q; write the key as it is counted", name, units.Excerpt(key), p.By, p.Keys)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
@@ -186,7 +187,7 @@ func (a *apart) home() (allowed bool, err error) {
 		return true, nil
 	}
 	if len(a.here) > engine.MaxChecks {
-		return false, policy.Failure(engine.CodeInvalidCount, "checks", "more than %d limits to pass at once while the node that decides is away: ask for fewer keys in a request", engine.MaxChecks)
+		return false, policy.Failure(api.CodeInvalidCount, "checks", "more than %d limits to pass at once while the node that decides is away: ask for fewer keys in a request", engine.MaxChecks)
 	}
 	a.verdict = slices.Grow(a.verdict, len(a.here))[:len(a.here)]
 	allowed, _, err = a.engine.DecideAll(a.here, a.beside, a.verdict, a.take)

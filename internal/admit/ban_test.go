@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
@@ -78,10 +79,10 @@ func TestDenyFor(t *testing.T) {
 	for _, bad := range []struct {
 		name, key string
 		length    time.Duration
-		want      engine.Code
+		want      api.Code
 	}{
-		{"nobody", "login:eve", time.Hour, engine.CodeInvalidLimit}, {"try", "try:a", time.Hour, engine.CodeInvalidLimit},
-		{"login", "login:eve:x", time.Hour, engine.CodeInvalidKey}, {"login", "login:eve", 0, engine.CodeInvalidTime}, {"login", "login:eve", 367 * 24 * time.Hour, engine.CodeInvalidTime},
+		{"nobody", "login:eve", time.Hour, api.CodeInvalidLimit}, {"try", "try:a", time.Hour, api.CodeInvalidLimit},
+		{"login", "login:eve:x", time.Hour, api.CodeInvalidKey}, {"login", "login:eve", 0, api.CodeInvalidTime}, {"login", "login:eve", 367 * 24 * time.Hour, api.CodeInvalidTime},
 	} {
 		err := live.Ban(bad.name, bad.key, bad.length)
 		if refused, ok := errors.AsType[*engine.Error](err); !ok || refused.Code != bad.want {

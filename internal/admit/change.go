@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
@@ -136,11 +137,11 @@ func (l *Live) change(c engine.Change, of boundLimit, key string, n uint64) (Cha
 	case nil:
 		made, err = c.MakeOnce(l.engine, of.limit, key, n)
 	case noPart:
-		err = policy.Failure(engine.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
+		err = policy.Failure(api.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
 	default:
 		made, answered, err = l.cluster.Owners.Change(c, engine.Check{Limit: of.limit, Key: key, N: n})
 		if err == nil && !answered {
-			err = policy.Failure(engine.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
+			err = policy.Failure(api.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
 		}
 	}
 	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
@@ -253,13 +254,13 @@ func (l *Live) Ban(name, key string, length time.Duration) error {
 		return set.Unknown(name)
 	}
 	if set.At(at).Mode != policy.Enforce {
-		return policy.Failure(engine.CodeInvalidLimit, "name", "limit %s is in shadow mode, which denies nobody", name)
+		return policy.Failure(api.CodeInvalidLimit, "name", "limit %s is in shadow mode, which denies nobody", name)
 	}
 	if err := set.Counts(name, key); err != nil {
 		return err
 	}
 	if length < policy.MinDenyFor || length > engine.MaxBan {
-		return policy.Failure(engine.CodeInvalidTime, "for", "a ban for %s: must be 1s to 366d", units.FormatDuration(length))
+		return policy.Failure(api.CodeInvalidTime, "for", "a ban for %s: must be 1s to 366d", units.FormatDuration(length))
 	}
 	return l.engine.Ban(name, key, length)
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -138,7 +139,7 @@ func (s *elsewhere) shareNow(nodes int) (*engine.KeyedLimit, error) {
 func shareOf(of engine.Limit, nodes int) (engine.Limit, error) {
 	plan, err := limit.New(of)
 	if err != nil {
-		return engine.Limit{}, policy.Failure(engine.CodeInvalidLimit, "limit", "%v", err)
+		return engine.Limit{}, policy.Failure(api.CodeInvalidLimit, "limit", "%v", err)
 	}
 	return policy.PartOf(plan.Limit(), max(1, plan.Limit().Burst/uint64(nodes))), nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
@@ -70,7 +71,7 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 		// A policy that a tenant put by API keeps nobody else from the name.
 		_, matches := b.set.CountedKey(at, r.Key)
 		if matches || b.set.At(at).Version == 0 || b.set.Counts(r.Limit, r.Key) == nil {
-			return policy.Failure(engine.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
+			return policy.Failure(api.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
 		}
 	}
 	last, id, released := &d.lastInline, inlineID{r.Limit, *r.Inline}, l.inline.released.Load()
@@ -98,11 +99,11 @@ func (in *inlineLimits) get(l *Live, id inlineID, tenant string) (*inlineLimit, 
 		return have, nil
 	}
 	if strings.HasPrefix(id.name, policy.ListenerPrefix) {
-		return nil, policy.Failure(engine.CodeInvalidLimit, "limit", "limit %s: names that begin with %s belong to limits of --rls-config: give the request's own limit another name", id.name, policy.ListenerPrefix)
+		return nil, policy.Failure(api.CodeInvalidLimit, "limit", "limit %s: names that begin with %s belong to limits of --rls-config: give the request's own limit another name", id.name, policy.ListenerPrefix)
 	}
 	// First, so that a limit that can't be leaves no name behind.
 	if _, err := limit.New(id.limit); err != nil {
-		return nil, policy.Failure(engine.CodeInvalidLimit, "limit", "%s", strings.TrimPrefix(err.Error(), "limit: "))
+		return nil, policy.Failure(api.CodeInvalidLimit, "limit", "%s", strings.TrimPrefix(err.Error(), "limit: "))
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -124,10 +125,10 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 		in.release()
 	}
 	if shareFull() {
-		return nil, policy.Failure(engine.CodeOverloaded, "limit", "%d names of inline limits are in use by %s, the share of an identity that is for some keys only: use fewer names and periods, or write policies", Share(MaxInlineNames), tenant)
+		return nil, policy.Failure(api.CodeOverloaded, "limit", "%d names of inline limits are in use by %s, the share of an identity that is for some keys only: use fewer names and periods, or write policies", Share(MaxInlineNames), tenant)
 	}
 	if full() {
-		return nil, policy.Failure(engine.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
+		return nil, policy.Failure(api.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
 	of, err := l.unwritten(name, InlineAway, id.limit)
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
@@ -95,7 +96,7 @@ func TestCost(t *testing.T) {
 		t.Errorf("%+v, %v", made, err)
 	}
 	var wrong *engine.Error
-	if err := l.Take([]Request{{Key: "llm:7", N: 1}}, &d); !errors.As(err, &wrong) || wrong.Code != engine.CodeInvalidCount || !strings.Contains(err.Error(), "tokens") {
+	if err := l.Take([]Request{{Key: "llm:7", N: 1}}, &d); !errors.As(err, &wrong) || wrong.Code != api.CodeInvalidCount || !strings.Contains(err.Error(), "tokens") {
 		t.Errorf("%v", err)
 	}
 	costs := []Cost{{"tokens", 5}}
@@ -104,7 +105,7 @@ func TestCost(t *testing.T) {
 	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, both, &d); err != nil || !d.Allowed || len(l.Reserved("both")) != 2 || !l.Reserved("both")[0].Whole || !l.Reserved("both")[1].Whole {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := l.Settle("both", Used{Costs: []Cost{{Requests, 0}}}, false, nil); !errors.As(err, &wrong) || wrong.Code != engine.CodeInvalidCount {
+	if _, err := l.Settle("both", Used{Costs: []Cost{{Requests, 0}}}, false, nil); !errors.As(err, &wrong) || wrong.Code != api.CodeInvalidCount {
 		t.Errorf("%v", err)
 	}
 	made, err = l.Settle("both", Used{Costs: []Cost{{Requests, 0}, {"tokens", 2}}}, false, nil)

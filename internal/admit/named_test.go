@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -43,10 +44,10 @@ func TestErrorsHaveCodes(t *testing.T) {
 	for i := range many {
 		many[i] = Request{Key: "k", Inline: &engine.Limit{N: 1, Per: time.Second}, N: 1}
 	}
-	for code, reqs := range map[engine.Code][]Request{
-		engine.CodeInvalidKey:   {{Key: "l:" + strings.Repeat("x", 300)}},
-		engine.CodeInvalidCount: many,
-		engine.CodeInvalidLimit: {{Key: "k"}, {Key: "k", Limit: "none"}},
+	for code, reqs := range map[api.Code][]Request{
+		api.CodeInvalidKey:   {{Key: "l:" + strings.Repeat("x", 300)}},
+		api.CodeInvalidCount: many,
+		api.CodeInvalidLimit: {{Key: "k"}, {Key: "k", Limit: "none"}},
 	} {
 		var d Decision
 		err := r.Take(reqs, &d)

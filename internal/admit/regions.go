@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
@@ -61,7 +62,7 @@ func (g *global) fits(key string) error {
 	if g == nil || len(g.prefix)+len(key) <= engine.MaxKeyBytes {
 		return nil
 	}
-	return policy.Failure(engine.CodeInvalidKey, "key", "key %q of %d bytes is counted as %s... for other regions, and must have at most %d", units.Excerpt(key), len(key), g.prefix, engine.MaxKeyBytes-len(g.prefix))
+	return policy.Failure(api.CodeInvalidKey, "key", "key %q of %d bytes is counted as %s... for other regions, and must have at most %d", units.Excerpt(key), len(key), g.prefix, engine.MaxKeyBytes-len(g.prefix))
 }
 
 // othersAt is the end of the windows in which admissions of other regions are looked for: as late as a clock may be that is ahead.
@@ -176,7 +177,7 @@ func (l *Live) refusesReserving(reqs []Request, d *Decision) error {
 	}
 	for i := range d.Results {
 		if r := &d.Results[i]; r.global != nil {
-			return policy.Failure(engine.CodeInvalidLimit, "limit", "limit %s is shared by regions without parts (within: shared), and can't be reserved of: other regions would not learn how it is settled; take what is needed at once, or have the policy give each region its part", r.Name)
+			return policy.Failure(api.CodeInvalidLimit, "limit", "limit %s is shared by regions without parts (within: shared), and can't be reserved of: other regions would not learn how it is settled; take what is needed at once, or have the policy give each region its part", r.Name)
 		}
 	}
 	return nil
@@ -186,9 +187,9 @@ func (l *Live) refusesReserving(reqs []Request, d *Decision) error {
 func (l *Live) checkGlobal(p *policy.Policy, of engine.Limit) error {
 	switch keeps := l.engine.Config().Retention; {
 	case l.cluster.Divided:
-		return policy.Failure(engine.CodeInvalidLimit, "within", "limit %s in line %d is shared by regions without parts, which a cluster with --replicas does not decide: give each region its part (regions, and within: leased or strict)", p.Name, p.Line)
+		return policy.Failure(api.CodeInvalidLimit, "within", "limit %s in line %d is shared by regions without parts, which a cluster with --replicas does not decide: give each region its part (regions, and within: leased or strict)", p.Name, p.Line)
 	case othersWindow(of) > keeps:
-		return policy.Failure(engine.CodeInvalidLimit, "per", "limit %s in line %d is shared by regions without parts, and admissions of the others count for %s: hits are kept for %s, so raise --retention in all regions", p.Name, p.Line, units.FormatDuration(othersWindow(of)), units.FormatDuration(keeps))
+		return policy.Failure(api.CodeInvalidLimit, "per", "limit %s in line %d is shared by regions without parts, and admissions of the others count for %s: hits are kept for %s, so raise --retention in all regions", p.Name, p.Line, units.FormatDuration(othersWindow(of)), units.FormatDuration(keeps))
 	}
 	return nil
 }
@@ -256,7 +257,7 @@ func (l *Live) Here(p *policy.Policy, of engine.Limit) (here engine.Limit, ok bo
 		return of, true, nil
 	}
 	if l.cluster.Region == "" {
-		return of, false, policy.Failure(engine.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
+		return of, false, policy.Failure(api.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
 	}
 	if p.Global {
 		return of, true, l.checkGlobal(p, of)

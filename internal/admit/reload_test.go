@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -86,7 +87,7 @@ func TestReplaceThatFailsChangesNothing(t *testing.T) {
 			before = next
 		}
 	}
-	if e, ok := errors.AsType[*engine.Error](failed); !ok || e.Code != engine.CodeOverloaded {
+	if e, ok := errors.AsType[*engine.Error](failed); !ok || e.Code != api.CodeOverloaded {
 		t.Fatalf("%v", failed)
 	}
 	if r.Set() != before {

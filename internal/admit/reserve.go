@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -78,7 +79,7 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 	if cost == Requests {
 		return reserved, nil
 	}
-	return 0, policy.Failure(engine.CodeInvalidCount, "used", "limit %s counts %s, and used does not say how many: send for example \"used\":{%q:1}", p.Name, cost, cost)
+	return 0, policy.Failure(api.CodeInvalidCount, "used", "limit %s counts %s, and used does not say how many: send for example \"used\":{%q:1}", p.Name, cost, cost)
 }
 
 // Settle says how many of each of a reservation's admissions were used, and appends what came of each part to made: the
@@ -192,7 +193,7 @@ func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (ma
 	defer of.Release()
 	made, answered, err := l.cluster.Owners.Change(engine.Change{Kind: do, Content: holder}, engine.Check{Limit: of, Key: a.Key})
 	if err == nil && !answered {
-		err = policy.Failure(engine.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
+		err = policy.Failure(api.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
 	}
 	return made, err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
@@ -35,8 +36,8 @@ func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	}
 	var d Decision
 	err = live.Reserve([]Request{{Key: "a:x", N: 4}}, engine.Reservation{ID: "one more", Until: until}, &d)
-	if refused, ok := errors.AsType[*engine.Error](err); !ok || refused.Code != engine.CodeOverloaded {
-		t.Errorf("%v, want %s", err, engine.CodeOverloaded)
+	if refused, ok := errors.AsType[*engine.Error](err); !ok || refused.Code != api.CodeOverloaded {
+		t.Errorf("%v, want %s", err, api.CodeOverloaded)
 	}
 	if v, err := of.Peek("a:x", 0); err != nil || v.Remaining != 10 {
 		t.Errorf("%+v, %v: the refused request has taken", v, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
@@ -109,7 +110,7 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 // gather notes the limits that one request must pass.
 func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 	if len(r.Key) < 1 || len(r.Key) > engine.MaxKeyBytes {
-		return policy.Failure(engine.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(r.Key), engine.MaxKeyBytes)
+		return policy.Failure(api.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(r.Key), engine.MaxKeyBytes)
 	}
 	switch {
 	case r.Prepared != nil:
@@ -123,7 +124,7 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 		}
 		matched, err := b.gather(at, r, d)
 		if err == nil && !matched {
-			err = &policy.NamedError{Name: r.Limit, Err: policy.Failure(engine.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", units.Excerpt(r.Key), r.Limit, b.set.At(at).Keys)}
+			err = &policy.NamedError{Name: r.Limit, Err: policy.Failure(api.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", units.Excerpt(r.Key), r.Limit, b.set.At(at).Keys)}
 		}
 		return err
 	}
@@ -148,7 +149,7 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	}
 	p, of := &b.policies[at], b.set.At(at)
 	if len(key) > engine.MaxKeyBytes {
-		return false, policy.Failure(engine.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), engine.MaxKeyBytes)
+		return false, policy.Failure(api.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), engine.MaxKeyBytes)
 	}
 	if err := p.global.fits(key); err != nil {
 		return false, err
@@ -172,7 +173,7 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 // note is add, up to what the engine asks at once.
 func (d *Decision) note(limit boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) error {
 	if len(d.checks) == engine.MaxChecks {
-		return policy.Failure(engine.CodeInvalidCount, "checks", "more than %d limits to pass at once: ask for fewer keys in a request, or end a chain of policies with `last: true`", engine.MaxChecks)
+		return policy.Failure(api.CodeInvalidCount, "checks", "more than %d limits to pass at once: ask for fewer keys in a request, or end a chain of policies with `last: true`", engine.MaxChecks)
 	}
 	d.add(limit, mode, key, n, hits)
 	return nil
@@ -272,7 +273,7 @@ func (r *Request) cost(p *policy.Policy) (uint64, error) {
 	if p.Cost == "" {
 		return r.N, nil
 	}
-	return 0, policy.Failure(engine.CodeInvalidCount, "costs", "limit %s counts %s, and the request does not say how many: send for example \"costs\":{%q:1}", p.Name, p.Cost, p.Cost)
+	return 0, policy.Failure(api.CodeInvalidCount, "costs", "limit %s counts %s, and the request does not say how many: send for example \"costs\":{%q:1}", p.Name, p.Cost, p.Cost)
 }
 
 // Fits is the error of a Set that can't be in use on this node, whatever is beside it: of limits over regions on a node of none; nil:

@@ -197,7 +197,7 @@ func (c *Conversion) checkRetention() error {
 		return nil
 	}
 	before, now := units.FormatDuration(was), units.FormatDuration(is)
-	return &engine.Error{Code: engine.CodeInvalidConfig, Field: "Retention", Message: fmt.Sprintf(
+	return &engine.Error{Code: api.CodeInvalidConfig, Field: "Retention", Message: fmt.Sprintf(
 		"data directory %s keeps hits for %s: with a retention of %s all hits older than %s would be dropped for good, so nothing was changed; start with --retention %s to keep them, or add --shrink-retention to drop them",
 		c.Dir, before, now, now, before)}
 }

@@ -239,7 +239,7 @@ func Work(w *World, do func(cmd *cobra.Command, args []string, from Sources) err
 			return nil
 		case errors.As(err, &option):
 			return from.Blame(option.Field, option)
-		case errors.As(err, &config) && config.Code == engine.CodeInvalidConfig:
+		case errors.As(err, &config) && config.Code == api.CodeInvalidConfig:
 			return from.Blame(config.Field, config)
 		case errors.As(err, &usageError{}):
 			return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
@@ -139,7 +140,7 @@ func (cfg Config) validate() error {
 }
 
 func invalidConfig(field, format string, args ...any) error {
-	return &engine.Error{Code: engine.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
+	return &engine.Error{Code: api.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
 // clustered tells whether the journal has batches of other origins.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
@@ -33,7 +34,7 @@ func (r *running) take(key string, at int64) bool {
 	r.t.Helper()
 	_, err := r.e.HitAt(time.Unix(at, 0), key, 1)
 	var refused *engine.Error
-	if err != nil && (!errors.As(err, &refused) || refused.Code != engine.CodeOverloaded) {
+	if err != nil && (!errors.As(err, &refused) || refused.Code != api.CodeOverloaded) {
 		r.t.Fatal(err)
 	}
 	return err == nil

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -97,7 +98,7 @@ const changesClient = "changes"
 
 // MakeOnce is Make, unless the engine knows that the change of this ID was made within ten minutes: then it says again
 // what came of it. A Change without an ID is made in any case; what is reserved and settled is known by its own ID, and a permit by its holder, as
-// long as they can be. The error is CodeKeyReused for another change under the ID, and CodeOverloaded where no
+// long as they can be. The error is api.CodeKeyReused for another change under the ID, and api.CodeOverloaded where no
 // more IDs can be known.
 func (c Change) MakeOnce(e *Engine, l *KeyedLimit, key string, n uint64) (made Changed, err error) {
 	if c.ID == "" || c.Kind == ChangeSettle || c.Kind.HasContent() {
@@ -146,15 +147,15 @@ func readChanged(b []byte) (c Changed, err error) {
 	c.Was, c.Freed = r.Bool(), r.Uvarint()
 	c.After = Verdict{Allowed: r.Bool(), Never: r.Bool(), Remaining: r.Uvarint(), RetryAfter: time.Duration(r.Uvarint()), Reset: time.Duration(r.Uvarint())}
 	if !r.Done() {
-		return Changed{}, &Error{Code: CodeInvalidCount, Field: "id", Message: "the change was made before, but what came of it can't be read"}
+		return Changed{}, &Error{Code: api.CodeInvalidCount, Field: "id", Message: "the change was made before, but what came of it can't be read"}
 	}
 	return c, nil
 }
 
 // full says what it means for a change that no more receipts can be kept.
 func full(failure error) error {
-	if of, ok := errors.AsType[*Error](failure); ok && of.Code == CodeOnceFull {
-		return &Error{Code: CodeOverloaded, Field: of.Field,
+	if of, ok := errors.AsType[*Error](failure); ok && of.Code == api.CodeOnceFull {
+		return &Error{Code: api.CodeOverloaded, Field: of.Field,
 			Message: "the node that decides has made more changes in the last ten minutes than it can know again: this one was not made; try again later, or raise OnceMemory (weir serve --idempotency-memory)"}
 	}
 	return failure

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // Hits by a clock that is not set are refused with an error, not lost.
@@ -10,7 +12,7 @@ func TestHitByAnOddClock(t *testing.T) {
 	for _, now := range []time.Time{{}, unix(-5), unix(1 << 40)} {
 		for _, kind := range []Clock{WallClock, EventClock} {
 			e := newTestEngine(t, Config{Clock: kind, Now: func() time.Time { return now }})
-			wantCode(t, e.Hit("a"), CodeInvalidTime)
+			wantCode(t, e.Hit("a"), api.CodeInvalidTime)
 		}
 	}
 	now := unix(1_700_000_000)

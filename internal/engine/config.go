@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
@@ -78,7 +79,7 @@ func wholeSeconds(field string, w time.Duration) (int64, error) {
 }
 
 func windowError(field string, w time.Duration) error {
-	return &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s (31.7 years)"}
+	return &Error{Code: api.CodeInvalidWindow, Field: field, Message: field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s (31.7 years)"}
 }
 
 // checkHit refuses what no counter takes.
@@ -91,24 +92,56 @@ func checkHit(second int64, n uint64) error {
 
 func hitError(second int64, n uint64) error {
 	if n-1 >= MaxHits {
-		return &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d: must be 1 to %d", n, uint64(MaxHits))}
+		return &Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d: must be 1 to %d", n, uint64(MaxHits))}
 	}
-	return &Error{CodeInvalidTime, "at", "at is before 1970 or after 2514: check its unit, Unix times are in seconds"}
+	return &Error{Code: api.CodeInvalidTime, Field: "at", Message: "at is before 1970 or after 2514: check its unit, Unix times are in seconds"}
 }
 
-// Config sets up an Engine. engine.Config has the same fields, and describes them.
+// Config sets up an Engine. The zero Config is valid: each field says what its zero means.
 type Config struct {
-	Partitions  int
-	Retention   time.Duration
-	Memory      int64
+	// Partitions is the number of shares of the key space, a power of two from
+	// 1 to 65536. 0: 256.
+	Partitions int
+
+	// Retention is how long hits are kept at least: whole seconds, 1 s to
+	// MaxWindow. Less than 511 s counts as 511 s, so that windows of 300 s are
+	// always exact. 0: 30 days.
+	Retention time.Duration
+
+	// Memory is the budget for keys and their windows, in bytes, at least 64 KiB
+	// for each partition. When it is full, the coldest keys are evicted. 0: 1 GiB.
+	Memory int64
+
+	// LimitMemory is the budget for what keys have used of their limits, in bytes,
+	// at least 64 KiB. When it is full of limits in use, requests of further keys
+	// are refused. 0: 256 MiB.
 	LimitMemory int64
-	OnceMemory  int64 // for receipts of Once that this engine gives within OnceSeconds: 160 bytes for each, its key and its answer
-	Clock       Clock
-	MaxAhead    time.Duration
-	Gather      bool  // every new hit is kept for a journal, which takes it by Cut
-	MaxWaiting  int64 // how many deltas and filled live cells may wait for Cut, one for each key and second that was hit
-	Now         func() time.Time
-	Elapsed     func() time.Duration
+
+	// OnceMemory is the budget for receipts of Once that this engine gives within OnceSeconds, in
+	// bytes, at least 64 KiB: 160 bytes for each, its key and its answer. Receipts of other nodes
+	// may take twice as much. 0: 64 MiB, some 400 requests a second.
+	OnceMemory int64
+
+	// Clock says what "now" is.
+	Clock Clock
+
+	// MaxAhead is how far after the wall clock a hit may be, with either Clock;
+	// later ones are refused. Less than the retention. 0: 5 s.
+	MaxAhead time.Duration
+
+	// Gather keeps every new hit for a journal, which takes it by Cut. Package node sets it.
+	Gather bool
+
+	// MaxWaiting is how many deltas and filled live cells may wait for Cut, one for each key and
+	// second that was hit. Hits beyond it are refused with api.CodeOverloaded. 0: 4 million, some 128 MiB.
+	MaxWaiting int64
+
+	// Now is the wall clock, and the clock of limits, for tests. nil: the system's.
+	Now func() time.Time
+
+	// Elapsed is the clock of limits, for tests: the time since any beginning. It never runs
+	// back, whatever Now does. nil: by Now, or the system's monotonic clock.
+	Elapsed func() time.Duration
 }
 
 // Clock says what an engine means by "now".
@@ -134,7 +167,7 @@ const (
 	defaultMaxWaiting = 4 << 20
 )
 
-// Validate returns an *Error of CodeInvalidConfig that names the first field outside what
+// Validate returns an *Error of api.CodeInvalidConfig that names the first field outside what
 // it may be. New does the same: this is for code that opens other things before it.
 func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
 
@@ -168,7 +201,7 @@ func (cfg Config) withDefaults() Config {
 
 func (cfg Config) validate() error {
 	bad := func(field string, value any, must string) error {
-		return &Error{CodeInvalidConfig, field, fmt.Sprintf("%s of %v: must be %s", field, value, must)}
+		return &Error{Code: api.CodeInvalidConfig, Field: field, Message: fmt.Sprintf("%s of %v: must be %s", field, value, must)}
 	}
 	if _, err := wholeSeconds("Retention", cfg.Retention); err != nil {
 		return bad("Retention", cfg.Retention, "whole seconds from 1s to 1000000000s (31.7 years)")
@@ -192,40 +225,18 @@ func (cfg Config) validate() error {
 	return nil
 }
 
-// Code names one kind of failure. Codes are stable: clients may branch on
-// them, and every protocol maps each code exactly once.
-type Code string
-
-// The codes that the engine and the counter give.
-const (
-	CodeInvalidKey    Code = "invalid_key"      // a key that is empty or longer than MaxKeyBytes
-	CodeReservedKey   Code = "reserved_key"     // a hit or a delete on AllKeys
-	CodeInvalidCount  Code = "invalid_count"    // a hit of n = 0
-	CodeInvalidTime   Code = "invalid_time"     // a time before 1970 or after window.MaxTime
-	CodeTooLate       Code = "too_late"         // a hit now, by a clock that has run back for longer than the retention
-	CodeTooFarAhead   Code = "too_far_ahead"    // a hit beyond the engine's clock plus MaxAhead
-	CodeInvalidWindow Code = "invalid_window"   // a window that is not whole seconds within 1 s to 1e9 s
-	CodeInvalidRange  Code = "invalid_range"    // a series or page with impossible limits
-	CodeInvalidLimit  Code = "invalid_limit"    // a limit outside what it may be
-	CodeInvalidConfig Code = "invalid_config"   // a Config field outside what it may be
-	CodeOverloaded    Code = "overloaded"       // hits wait for the journal and MaxWaiting is reached: retry later
-	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory has room for
-	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
-	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
-	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time
-	CodeClosed        Code = "closed"           // the engine was closed
-)
-
 // Error is the one error type of this package: what went wrong (Code), where
 // (Field, the name of the argument or setting, may be empty) and what to do
 // about it (Message).
 type Error struct {
-	Code    Code
+	Code    api.Code
 	Field   string
 	Message string
 }
 
-var errNotHeld = &Error{CodeNotHeld, "key", "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
+func (e *Error) Error() string { return e.Message }
+
+var errNotHeld = &Error{Code: api.CodeNotHeld, Field: "key", Message: "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
 
 // ifHeld is errNotHeld for an answer about partitions that are not held.
 func ifHeld(held bool) error {
@@ -234,5 +245,3 @@ func ifHeld(held bool) error {
 	}
 	return nil
 }
-
-func (e *Error) Error() string { return e.Message }

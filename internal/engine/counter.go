@@ -60,7 +60,7 @@ func (c *Counter) HitN(n uint64) {
 
 // HitAt counts n >= 1 hits at a time from 1970 to now, in any order of times.
 // TooLate is an outcome, not an error; a time more than 5 s after the system's
-// clock is an error, CodeTooFarAhead, and changes nothing: it would make all
+// clock is an error, api.CodeTooFarAhead, and changes nothing: it would make all
 // later hits too late.
 func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	second := at.Unix()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 )
 
@@ -160,27 +161,27 @@ func TestCounterRefuses(t *testing.T) {
 	for _, s := range []struct {
 		at   time.Time
 		n    uint64
-		code Code
+		code api.Code
 	}{
-		{unix(5), 0, CodeInvalidCount},
-		{unix(-1), 1, CodeInvalidTime},
-		{unix(1 << 40), 1, CodeInvalidTime},
-		{time.Time{}, 1, CodeInvalidTime},
+		{unix(5), 0, api.CodeInvalidCount},
+		{unix(-1), 1, api.CodeInvalidTime},
+		{unix(1 << 40), 1, api.CodeInvalidTime},
+		{time.Time{}, 1, api.CodeInvalidTime},
 	} {
 		_, err := c.HitAt(s.at, s.n)
 		wantCode(t, err, s.code)
 	}
 	for _, w := range []time.Duration{0, -time.Second, time.Millisecond, 1500 * time.Millisecond, MaxWindow + time.Second} {
 		_, err := c.CountAt(unix(5), w)
-		wantCode(t, err, CodeInvalidWindow)
+		wantCode(t, err, api.CodeInvalidWindow)
 		_, err = c.Load(w)
-		wantCode(t, err, CodeInvalidWindow)
+		wantCode(t, err, api.CodeInvalidWindow)
 		_, err = NewCounter(w)
-		wantCode(t, err, CodeInvalidWindow)
+		wantCode(t, err, api.CodeInvalidWindow)
 	}
 }
 
-func wantCode(t *testing.T, err error, code Code) {
+func wantCode(t *testing.T, err error, code api.Code) {
 	t.Helper()
 	var e *Error
 	if !errors.As(err, &e) || e.Code != code || e.Message == "" {
@@ -224,7 +225,7 @@ func TestCounterIdleSecond(t *testing.T) {
 	var c Counter
 	c.HitAt(unix(100), 1)
 	_, err := c.HitAt(unix(1<<34-1), 1)
-	wantCode(t, err, CodeInvalidTime)
+	wantCode(t, err, api.CodeInvalidTime)
 	if outcome, err := c.HitAt(unix(101), 1); outcome != Counted || err != nil {
 		t.Errorf("afterwards: %v, %v", outcome, err)
 	}
@@ -236,7 +237,7 @@ func TestCounterCannotBePoisoned(t *testing.T) {
 	c.HitN(10)
 	for _, ahead := range []time.Duration{6 * time.Second, 40 * 24 * time.Hour} {
 		outcome, err := c.HitAt(time.Now().Add(ahead), 1)
-		wantCode(t, err, CodeTooFarAhead)
+		wantCode(t, err, api.CodeTooFarAhead)
 		if outcome != Refused {
 			t.Errorf("%v ahead: %v", ahead, outcome)
 		}

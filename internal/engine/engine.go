@@ -33,7 +33,7 @@ type Engine struct {
 // refusals count hits, weighted, that were late or not counted.
 type refusals struct{ late, tooLate, forHistory, tooFarAhead atomic.Uint64 }
 
-// New returns an Engine, or an Error with CodeInvalidConfig that names the
+// New returns an Engine, or an Error with api.CodeInvalidConfig that names the
 // field. It starts one goroutine, the janitor, which Close ends.
 func New(cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
@@ -59,7 +59,7 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Close ends the janitor. Later hits are refused with CodeClosed; reads go on.
+// Close ends the janitor. Later hits are refused with api.CodeClosed; reads go on.
 func (e *Engine) Close() error {
 	e.closed.Store(true)
 	e.stop()
@@ -171,20 +171,27 @@ type Stats struct {
 	WaitingBytes int64 // what they take there, at most, and keys of the last cut if they are hit again
 }
 
-// Figures are the part of Stats that library users see: engine.Stats has these fields, and describes them.
+// Figures are the part of Stats that library users see, since the engine was made. Hits are weighted by their n.
 type Figures struct {
-	Hits, Late, TooLate, TooFarAhead uint64
+	Hits        uint64 // counted, late ones included
+	Late        uint64 // counted though their key had seen a newer second
+	TooLate     uint64 // refused: older than the retention
+	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
 
-	Keys                                  int
-	EvictedKeys, EvictedHits, ExpiredKeys uint64
+	Keys        int
+	EvictedKeys uint64 // left because the memory budget was full
+	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
+	ExpiredKeys uint64 // left because their newest hit was older than the retention
 
-	LimitStates             int
-	LimitBytes, LimitBudget int64
-	LimitRefused            uint64
+	LimitStates  int    // keys with limits in use, counted for each limit, and some that are no longer
+	LimitBytes   int64  // memory of LimitStates
+	LimitBudget  int64  // Config.LimitMemory
+	LimitRefused uint64 // requests whose limit found no memory
 
-	Bytes, MemoryBudget int64
-	Partitions          int
-	Newest              time.Time
+	Bytes        int64     // of tables, keys and windows
+	MemoryBudget int64     // Config.Memory
+	Partitions   int       // Config.Partitions
+	Newest       time.Time // second of the newest hit; the zero Time before the first
 }
 
 // Stats returns the figures; each is exact, but they are not taken at one instant.

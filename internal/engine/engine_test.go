@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
@@ -161,16 +162,16 @@ func TestEngineRefuses(t *testing.T) {
 		key  string
 		n    uint64
 		at   time.Time
-		code Code
+		code api.Code
 	}{
-		{"", 1, now, CodeInvalidKey},
-		{string(long), 1, now, CodeInvalidKey},
-		{AllKeys, 1, now, CodeReservedKey},
-		{"a", 0, now, CodeInvalidCount},
-		{"a", 1, now.Add(6 * time.Second), CodeTooFarAhead},
-		{"a", 1, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), CodeTooFarAhead},
-		{"a", 1, unix(-5), CodeInvalidTime},
-		{"a", 1, unix(now.UnixMilli()), CodeInvalidTime},
+		{"", 1, now, api.CodeInvalidKey},
+		{string(long), 1, now, api.CodeInvalidKey},
+		{AllKeys, 1, now, api.CodeReservedKey},
+		{"a", 0, now, api.CodeInvalidCount},
+		{"a", 1, now.Add(6 * time.Second), api.CodeTooFarAhead},
+		{"a", 1, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), api.CodeTooFarAhead},
+		{"a", 1, unix(-5), api.CodeInvalidTime},
+		{"a", 1, unix(now.UnixMilli()), api.CodeInvalidTime},
 	} {
 		_, err := e.HitAt(s.at, s.key, s.n)
 		wantCode(t, err, s.code)
@@ -188,13 +189,13 @@ func TestEngineRefuses(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	_, err := e.Count("a", 0)
-	wantCode(t, err, CodeInvalidWindow)
+	wantCode(t, err, api.CodeInvalidWindow)
 	_, err = e.Count("", time.Second)
-	wantCode(t, err, CodeInvalidKey)
+	wantCode(t, err, api.CodeInvalidKey)
 	_, err = e.Delete(AllKeys)
-	wantCode(t, err, CodeReservedKey)
+	wantCode(t, err, api.CodeReservedKey)
 	e.Close()
-	wantCode(t, e.Hit("a"), CodeClosed)
+	wantCode(t, e.Hit("a"), api.CodeClosed)
 }
 
 // The event clock is not moved by a hit in the year 2100 either.
@@ -205,7 +206,7 @@ func TestEventClockCannotBePoisoned(t *testing.T) {
 	}
 	e.HitAt(unix(1000), "a", 1)
 	_, err := e.HitAt(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), "a", 1)
-	wantCode(t, err, CodeTooFarAhead)
+	wantCode(t, err, api.CodeTooFarAhead)
 	if got := e.Now(); !got.Equal(unix(1000)) {
 		t.Errorf("Now = %v", got)
 	}
@@ -236,7 +237,7 @@ func TestConfigNamesTheField(t *testing.T) {
 		"MaxAhead":   {MaxAhead: 31 * 24 * time.Hour},
 	} {
 		_, err := New(cfg)
-		wantCode(t, err, CodeInvalidConfig)
+		wantCode(t, err, api.CodeInvalidConfig)
 		if e := new(Error); !errors.As(err, &e) || e.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
@@ -179,7 +180,7 @@ func TestCutExpectsMoreHits(t *testing.T) {
 		t.Errorf("two keys that may be hit again count with %d bytes, want %d", n, both)
 	}
 	e.BoundWaiting(both-1, "no room")
-	wantCode(t, e.Hit("a"), CodeOverloaded)
+	wantCode(t, e.Hit("a"), api.CodeOverloaded)
 	e.BoundWaiting(both, "")
 	hit("a")
 	cut("a")
@@ -205,7 +206,7 @@ func TestRefusesWhenNobodyCuts(t *testing.T) {
 		}
 		counted++
 	}
-	wantCode(t, err, CodeOverloaded)
+	wantCode(t, err, api.CodeOverloaded)
 	var c replication.Cut
 	var sum uint64
 	for i := range e.cfg.Partitions {

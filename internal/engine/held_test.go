@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
@@ -112,7 +113,7 @@ func (n *heldNode) check(seed uint64, model *heldNode, key string) {
 		got, err := n.e.CountAt(at, key, w)
 		if key != AllKeys && !n.e.Holds(n.e.PartitionOf(key)) {
 			var refused *Error
-			if !errors.As(err, &refused) || refused.Code != CodeNotHeld {
+			if !errors.As(err, &refused) || refused.Code != api.CodeNotHeld {
 				n.t.Fatalf("seed %d: a count of a key that is not held: %v, %v", seed, got, err)
 			}
 			continue
@@ -352,7 +353,7 @@ func TestQuestionsAboutSomePartitions(t *testing.T) {
 		"top":    func() error { _, err := n.e.Top(at, time.Minute, 10, ""); return err },
 		"keys":   func() error { _, err := n.e.Keys("", "", 10); return err },
 	} {
-		if err := ask(); !errors.As(err, &refused) || refused.Code != CodeNotHeld {
+		if err := ask(); !errors.As(err, &refused) || refused.Code != api.CodeNotHeld {
 			t.Errorf("%s of all partitions: %v", name, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
@@ -29,14 +30,14 @@ func (e *Engine) HitN(key string, n uint64) error {
 	}
 	e.clock.Advance(second)
 	if e.hit(second, e.keys.Find(key), n) == TooLate {
-		return &Error{CodeTooLate, "", "the clock is more than the retention behind the hits counted so far: check it"}
+		return &Error{Code: api.CodeTooLate, Message: "the clock is more than the retention behind the hits counted so far: check it"}
 	}
 	return nil
 }
 
 // HitAt counts n >= 1 hits of the key at any time, in any order of times.
 // TooLate and ForHistory are outcomes, not errors; a time more than MaxAhead after the wall
-// clock is an error, CodeTooFarAhead, and changes nothing. HitAt does not keep
+// clock is an error, api.CodeTooFarAhead, and changes nothing. HitAt does not keep
 // the key's bytes.
 //
 // Cost: a look-up and two atomic operations for a hit in the key's newest
@@ -84,7 +85,7 @@ func (e *Engine) HitSampled(at time.Time, key string, n, added uint64) (Outcome,
 		return Refused, err
 	}
 	if most := MaxKeyBytes - len(SampledPrefix); len(key) > most {
-		return Refused, &Error{CodeInvalidKey, "key", fmt.Sprintf("key of %d bytes: of sampled hits it must have 1 to %d", len(key), most)}
+		return Refused, &Error{Code: api.CodeInvalidKey, Field: "key", Message: fmt.Sprintf("key of %d bytes: of sampled hits it must have 1 to %d", len(key), most)}
 	}
 	second := at.Unix()
 	if err := checkHit(second, n); err != nil {
@@ -118,11 +119,11 @@ func (e *Engine) check(key string, n uint64) error {
 	case n == 0:
 		return checkHit(0, n)
 	case e.closed.Load():
-		return &Error{CodeClosed, "", "the engine is closed"}
+		return &Error{Code: api.CodeClosed, Message: "the engine is closed"}
 	case e.keys.Crowded():
 		return e.crowded()
 	case key == AllKeys:
-		return &Error{CodeReservedKey, "key", "key * is reserved: it counts all hits by itself"}
+		return &Error{Code: api.CodeReservedKey, Field: "key", Message: "key * is reserved: it counts all hits by itself"}
 	}
 	return checkKey(key)
 }
@@ -130,18 +131,18 @@ func (e *Engine) check(key string, n uint64) error {
 // crowded is why hits are refused while too much waits for the journal.
 func (e *Engine) crowded() error {
 	why := cmp.Or(e.keys.WhyCrowded(), "the journal is behind and its buffer is full: retry in a second; if it lasts, look at the disk")
-	return &Error{CodeOverloaded, "", why}
+	return &Error{Code: api.CodeOverloaded, Message: why}
 }
 
 func checkKey(key string) error {
 	if len(key) < 1 || len(key) > MaxKeyBytes {
-		return &Error{CodeInvalidKey, "key", fmt.Sprintf("key of %d bytes: must have 1 to %d", len(key), MaxKeyBytes)}
+		return &Error{Code: api.CodeInvalidKey, Field: "key", Message: fmt.Sprintf("key of %d bytes: must have 1 to %d", len(key), MaxKeyBytes)}
 	}
 	return nil
 }
 
 func tooFarAhead(by, most int64) error {
-	return &Error{CodeTooFarAhead, "at", fmt.Sprintf(
+	return &Error{Code: api.CodeTooFarAhead, Field: "at", Message: fmt.Sprintf(
 		"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", by, most)}
 }
 
@@ -176,13 +177,13 @@ const (
 // MaxOnceKeyBytes long, and returns its answer. Within OnceSeconds a repeat with
 // the same fingerprint of its content applies nothing and gets the first answer,
 // also across a restart if a journal runs; with another fingerprint it is
-// refused with CodeKeyReused. A repeat that comes while the first is being
+// refused with api.CodeKeyReused. A repeat that comes while the first is being
 // applied waits for it.
 //
 // apply must not wait for anybody else: cuts wait for it. A nil answer is not
 // remembered: the request counted nothing and may be sent again.
 //
-// When Config.OnceMemory is full, a new key is refused with CodeOnceFull, and nothing is
+// When Config.OnceMemory is full, a new key is refused with api.CodeOnceFull, and nothing is
 // applied.
 func (e *Engine) Once(ctx context.Context, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
 	return e.OnceFrom(ctx, "", key, fingerprint, apply)
@@ -198,7 +199,7 @@ func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint u
 // It is nil before RecordRequests.
 func (e *Engine) RecordedOnce(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *replication.RequestRecorder) []byte) (answer []byte, repeated bool, err error) {
 	if len(key) < 1 || len(key) > MaxOnceKeyBytes {
-		return nil, false, &Error{CodeInvalidKey, "idempotency key", fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
+		return nil, false, &Error{Code: api.CodeInvalidKey, Field: "idempotency key", Message: fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
 	}
 	answer, repeated, err = e.receipts.Once(ctx, client, key, fingerprint, apply)
 	return answer, repeated, onceError(err)
@@ -206,14 +207,14 @@ func (e *Engine) RecordedOnce(ctx context.Context, client, key string, fingerpri
 
 func onceError(err error) error {
 	if errors.Is(err, keyspace.ErrReceiptReused) {
-		return &Error{CodeKeyReused, "idempotency key", "this idempotency key came with another content before: use a new key for each request"}
+		return &Error{Code: api.CodeKeyReused, Field: "idempotency key", Message: "this idempotency key came with another content before: use a new key for each request"}
 	}
 	if full, ok := errors.AsType[*keyspace.ReceiptsFullError](err); ok {
 		who := "all clients"
 		if full.OneClient {
 			who = "this client address"
 		}
-		return &Error{CodeOnceFull, "idempotency key", fmt.Sprintf("the idempotency keys of %s in the last ten minutes take %d MiB here, and more are not remembered: nothing was counted; send larger batches, use other nodes too, or raise OnceMemory (weir serve --idempotency-memory)", who, full.Bytes>>20)}
+		return &Error{Code: api.CodeOnceFull, Field: "idempotency key", Message: fmt.Sprintf("the idempotency keys of %s in the last ten minutes take %d MiB here, and more are not remembered: nothing was counted; send larger batches, use other nodes too, or raise OnceMemory (weir serve --idempotency-memory)", who, full.Bytes>>20)}
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/limit"
 )
@@ -45,7 +46,7 @@ func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) {
 // keyedLimit makes the limit ready, under the name that its states are kept by.
 func (e *Engine) keyedLimit(name, shown string, l Limit, set func(made *KeyedLimit)) (*KeyedLimit, error) {
 	if _, err := limit.New(l); err != nil { // first: a limit that can't be holds no name
-		return nil, &Error{CodeInvalidLimit, "limit", err.Error()}
+		return nil, &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	held, err := e.limits.Hold(name)
 	if err != nil {
@@ -78,7 +79,7 @@ func (l *KeyedLimit) Limit() Limit { return l.plan.Load().Limit() }
 func (l *KeyedLimit) SetLimit(to Limit) error {
 	plan, err := limit.New(to)
 	if err != nil {
-		return &Error{CodeInvalidLimit, "limit", err.Error()}
+		return &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	made := l.engine.limits.NewPlan(l.name, plan, l.journaled, l.strict, l.inline)
 	l.plan.Store(made)
@@ -102,7 +103,7 @@ func (l *KeyedLimit) AllowN(key string, n uint64) bool {
 
 // Take admits n requests of the key now, all or none, and says what is left and
 // when to try again. A denied request uses nothing. The error is an Error with
-// CodeInvalidKey, or CodeOverloaded if LimitMemory is full of keys whose limits
+// api.CodeInvalidKey, or api.CodeOverloaded if LimitMemory is full of keys whose limits
 // are in use, so that no key is forgotten into a fresh allowance, or if a journal takes
 // no admissions.
 func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
@@ -123,7 +124,7 @@ func (l *KeyedLimit) Peek(key string, n uint64) (Verdict, error) {
 
 func checkLimitName(name string) error {
 	if !admission.IsLimitName(name) {
-		return &Error{CodeInvalidLimit, "limit", fmt.Sprintf("the name %.80q of a limit: must be 1 to %d letters, digits or any of ._/-", name, MaxLimitNameBytes)}
+		return &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("the name %.80q of a limit: must be 1 to %d letters, digits or any of ._/-", name, MaxLimitNameBytes)}
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func checkLimitName(name string) error {
 // limitError is the error of a decision that there was no room, or no journal, for.
 func limitError(err error) error {
 	if full, ok := errors.AsType[*admission.OverloadedError](err); ok {
-		return &Error{CodeOverloaded, "limit", full.Message}
+		return &Error{Code: api.CodeOverloaded, Field: "limit", Message: full.Message}
 	}
 	return err
 }
@@ -152,8 +153,8 @@ const MaxChecks = 64
 // of checks, gets what each limit says by itself. A check of a key and a limit's
 // name that came before asks for both together.
 //
-// The error is an Error with CodeInvalidKey, CodeInvalidCount for more than
-// MaxChecks, CodeInvalidLimit for none or another engine's, or CodeOverloaded (see
+// The error is an Error with api.CodeInvalidKey, api.CodeInvalidCount for more than
+// MaxChecks, api.CodeInvalidLimit for none or another engine's, or api.CodeOverloaded (see
 // KeyedLimit.Take); nothing is taken then.
 // Cost: that of Take for each; it holds the locks of all keys' partitions.
 func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
@@ -171,7 +172,7 @@ func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err 
 // it was decided, by the clock of limits.
 func (e *Engine) DecideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
 	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
-		return false, 0, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
+		return false, 0, &Error{Code: api.CodeInvalidCount, Field: "checks", Message: fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
 	}
 	var room [admission.FewRequests]admission.Request // on the stack, where it is cleared each time
 	asked := room[:min(len(checks), admission.FewRequests)]
@@ -180,7 +181,7 @@ func (e *Engine) DecideAll(checks []Check, beside []uint64, verdicts []Verdict, 
 	}
 	for i, c := range checks {
 		if c.Limit == nil || c.Limit.engine != e {
-			return false, 0, &Error{CodeInvalidLimit, "limit", fmt.Sprintf("check %d has no limit of this engine: make it with its Limit method", i)}
+			return false, 0, &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("check %d has no limit of this engine: make it with its Limit method", i)}
 		}
 		if err := checkKey(c.Key); err != nil {
 			return false, 0, err
@@ -210,7 +211,7 @@ func (l *KeyedLimit) Known(key string, raw time.Time, list []limit.Admitted) (kn
 // before, and has taken nothing when it fails.
 func (l *KeyedLimit) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
 
-// WaitN is Wait for n requests at once. More than the burst is an Error with CodeInvalidCount; others are those of Take.
+// WaitN is Wait for n requests at once. More than the burst is an Error with api.CodeInvalidCount; others are those of Take.
 func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
 	for {
 		if ctx.Err() != nil {
@@ -221,7 +222,7 @@ func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
 		case err != nil || v.Allowed:
 			return err
 		case v.Never:
-			return &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.Limit().Burst)}
+			return &Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.Limit().Burst)}
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < v.RetryAfter {
 			return fmt.Errorf("the limit lets this pass in %v: %w", v.RetryAfter, context.DeadlineExceeded)
@@ -247,13 +248,13 @@ func (l *KeyedLimit) Keys(most int) []KeyUse {
 }
 
 // KeysUnder is Keys where the keys in overrides have those limits. An invalid one is
-// CodeInvalidLimit.
+// api.CodeInvalidLimit.
 func (l *KeyedLimit) KeysUnder(most int, overrides map[string]Limit) ([]KeyUse, error) {
 	plans := make(map[string]*admission.Plan, len(overrides))
 	for key, of := range overrides {
 		plan, err := limit.New(of)
 		if err != nil {
-			return nil, &Error{CodeInvalidLimit, "limit", err.Error()}
+			return nil, &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 		}
 		plans[key] = l.engine.limits.NewPlan(l.name, plan, l.journaled, l.strict, l.inline)
 	}

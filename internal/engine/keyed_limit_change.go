@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/limit"
 )
@@ -55,7 +56,7 @@ func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
 		return err
 	}
 	if n > limit.MaxBurst {
-		return &Error{CodeInvalidCount, "n", fmt.Sprintf("a grant of %d: at most %d", n, uint64(limit.MaxBurst))}
+		return &Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("a grant of %d: at most %d", n, uint64(limit.MaxBurst))}
 	}
 	var at int64
 	if n > 0 {
@@ -64,7 +65,7 @@ func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
 			return err
 		}
 		if now := l.engine.clock.Wall.Time(); !until.After(now) {
-			return &Error{CodeInvalidTime, "until", fmt.Sprintf("%s is over: it is %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+			return &Error{Code: api.CodeInvalidTime, Field: "until", Message: fmt.Sprintf("%s is over: it is %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 		}
 	}
 	return limitError(l.engine.limits.Grant(l.name, l.engine.keys.PartitionOf(key), key, n, at/int64(time.Millisecond)))
@@ -73,7 +74,7 @@ func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
 // unixNano is a time that an int64 has.
 func unixNano(field string, t time.Time) (int64, error) {
 	if s := t.Unix(); s < 0 || s > 9_000_000_000 {
-		return 0, &Error{CodeInvalidTime, field, fmt.Sprintf("%s: must be 1970 to 2255", t.UTC().Format(time.RFC3339))}
+		return 0, &Error{Code: api.CodeInvalidTime, Field: field, Message: fmt.Sprintf("%s: must be 1970 to 2255", t.UTC().Format(time.RFC3339))}
 	}
 	return t.UnixNano(), nil
 }
@@ -94,13 +95,13 @@ type KeyBan struct {
 
 // Ban has a key of the limit of a name denied for a time from now, 1 ms to MaxBan, whatever it has used, in place of an earlier ban;
 // 0 lifts it. With a journal, other nodes know when they follow the next flush, and a restart keeps it. It is
-// CodeOverloaded where there is no room for one more. A ban denies nothing by itself: who decides asks for it.
+// api.CodeOverloaded where there is no room for one more. A ban denies nothing by itself: who decides asks for it.
 func (e *Engine) Ban(name, key string, length time.Duration) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	if length < 0 || length > MaxBan {
-		return &Error{CodeInvalidTime, "for", fmt.Sprintf("a ban for %s: must be more than 0, and at most 366 days", length)}
+		return &Error{Code: api.CodeInvalidTime, Field: "for", Message: fmt.Sprintf("a ban for %s: must be more than 0, and at most 366 days", length)}
 	}
 	until := int64(0)
 	if length > 0 {
@@ -157,7 +158,7 @@ func (e *Engine) LimitIn(node string, where limit.Where, name string, l Limit) (
 		return nil, err
 	}
 	if !admission.IsNodeName(node) {
-		return nil, &Error{CodeInvalidLimit, "node", fmt.Sprintf("the name %.80q of a node: must be 1 to %d letters, digits or any of ._-", node, MaxLimitNameBytes)}
+		return nil, &Error{Code: api.CodeInvalidLimit, Field: "node", Message: fmt.Sprintf("the name %.80q of a node: must be 1 to %d letters, digits or any of ._-", node, MaxLimitNameBytes)}
 	}
 	kept := name
 	switch where {
@@ -165,7 +166,7 @@ func (e *Engine) LimitIn(node string, where limit.Where, name string, l Limit) (
 		kept = admission.OfNode(name, node)
 	case limit.WhereStrict, limit.WhereLeased:
 	default:
-		return nil, &Error{CodeInvalidLimit, "where", fmt.Sprintf("%v: must be leased, node or strict", where)}
+		return nil, &Error{Code: api.CodeInvalidLimit, Field: "where", Message: fmt.Sprintf("%v: must be leased, node or strict", where)}
 	}
 	return e.keyedLimit(kept, name, l, func(made *KeyedLimit) {
 		made.journaled, made.leased = where != limit.WhereNode, where == limit.WhereLeased
@@ -216,7 +217,7 @@ func (e *Engine) ForgetInline(name string) (states int, err error) {
 // ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans: KeyedLimit.Reset of
 // all of them. It returns of how many keys there was something here, each counted for each limit. With a journal, other nodes forget too
 // when they follow the next flush, and a restart brings nothing back; what another node admits meanwhile may stay. The error is
-// CodeInvalidKey for a prefix that is empty or longer than a key, and CodeOverloaded while the journal can take no more.
+// api.CodeInvalidKey for a prefix that is empty or longer than a key, and api.CodeOverloaded while the journal can take no more.
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (e *Engine) ForgetKeys(prefix string) (keys int, err error) {

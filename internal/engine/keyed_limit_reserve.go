@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/admission"
 )
 
@@ -13,7 +14,7 @@ type Reservation struct {
 	ID       string    // 1 to MaxReservationID bytes, another for each
 	Until    time.Time // required: it can be settled until then, at most MaxReservation from now
 	GiveBack bool      // what is not settled until then is given back; else it stays used
-	Content  uint64    // of what is asked for, if the ID may come again: with another one it is refused. 0: it is not looked at
+	Content  uint64    // identifies what is asked for, if the ID may come again: another content is refused. 0: not checked
 }
 
 const (
@@ -42,7 +43,7 @@ type ReservedPart struct {
 
 // Reserve is Take of n admissions that Settle says later how many were used of; without it all stay
 // used, or none, as r says. It is journaled with them. The same ID again, for the same key, takes nothing more; with another
-// Content or n it is CodeKeyReused.
+// Content or n it is api.CodeKeyReused.
 func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, error) {
 	if err := l.checkReservation(key, r); err != nil {
 		return Verdict{}, err
@@ -50,7 +51,7 @@ func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, erro
 	for _, part := range l.engine.limits.Reserved(r.ID) {
 		if part.Name == l.name.Name && part.Key == key {
 			if part.N != n || part.Content != r.Content {
-				return Verdict{}, &Error{CodeKeyReused, "id", "this id is of a reservation of another n or content: use a new id for each reservation"}
+				return Verdict{}, &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id is of a reservation of another n or content: use a new id for each reservation"}
 			}
 			v, err := l.Peek(key, 0)
 			return v, err
@@ -85,11 +86,11 @@ func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
 	now := l.engine.clock.Wall.Time()
 	switch left := r.Until.Sub(now); {
 	case len(r.ID) < 1 || len(r.ID) > MaxReservationID:
-		return &Error{CodeInvalidKey, "id", fmt.Sprintf("the id of a reservation has %d bytes: must have 1 to %d", len(r.ID), MaxReservationID)}
+		return &Error{Code: api.CodeInvalidKey, Field: "id", Message: fmt.Sprintf("the id of a reservation has %d bytes: must have 1 to %d", len(r.ID), MaxReservationID)}
 	case r.Until.IsZero():
-		return &Error{CodeInvalidTime, "ttl", fmt.Sprintf("Until is not set: a reservation needs a time within %v from now", MaxReservation)}
+		return &Error{Code: api.CodeInvalidTime, Field: "ttl", Message: fmt.Sprintf("Until is not set: a reservation needs a time within %v from now", MaxReservation)}
 	case left <= 0 || left > MaxReservation:
-		return &Error{CodeInvalidTime, "ttl", fmt.Sprintf("a reservation for %v: must be more than 0, and at most %v", left, MaxReservation)}
+		return &Error{Code: api.CodeInvalidTime, Field: "ttl", Message: fmt.Sprintf("a reservation for %v: must be more than 0, and at most %v", left, MaxReservation)}
 	}
 	return limitError(l.engine.limits.RefusesReservations())
 }
@@ -119,7 +120,7 @@ func (e *Engine) Reserved(id string) (parts []ReservedPart) {
 // ReservedWhole notes that all parts of a reservation are known here: they were made here, or waited for.
 func (e *Engine) ReservedWhole(id string) { e.limits.Whole(id) }
 
-// RefusesReservations is CodeOverloaded while there is no room for a reservation more.
+// RefusesReservations is api.CodeOverloaded while there is no room for a reservation more.
 func (e *Engine) RefusesReservations() error {
 	return limitError(e.limits.RefusesReservations())
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // limitEngine is an engine with a clock of its own, which the test moves.
@@ -54,15 +56,15 @@ func TestLimitRefusesBadInput(t *testing.T) {
 	e, _ := limitEngine(t, Config{})
 	var weirErr *Error
 	for _, name := range []string{"", "a b", "a:b", "ü", string(make([]byte, 65))} {
-		if _, err := e.Limit(name, Limit{N: 1, Per: time.Second}); !errors.As(err, &weirErr) || weirErr.Code != CodeInvalidLimit {
+		if _, err := e.Limit(name, Limit{N: 1, Per: time.Second}); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidLimit {
 			t.Errorf("name %q: %v", name, err)
 		}
 	}
-	if _, err := e.Limit("x", Limit{Per: time.Second}); !errors.As(err, &weirErr) || weirErr.Code != CodeInvalidLimit {
+	if _, err := e.Limit("x", Limit{Per: time.Second}); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidLimit {
 		t.Errorf("n of 0: %v", err)
 	}
 	l := mustLimit(t, e, "x", Limit{N: 1, Per: time.Second})
-	if _, err := l.Take("", 1); !errors.As(err, &weirErr) || weirErr.Code != CodeInvalidKey {
+	if _, err := l.Take("", 1); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidKey {
 		t.Errorf("empty key: %v", err)
 	}
 	if l.Allow("") {
@@ -71,11 +73,11 @@ func TestLimitRefusesBadInput(t *testing.T) {
 	other, _ := limitEngine(t, Config{})
 	foreign := mustLimit(t, other, "x", Limit{N: 1, Per: time.Second})
 	for _, c := range []Check{{Key: "k", N: 1}, {Limit: foreign, Key: "k", N: 1}} {
-		if _, err := e.TakeAll([]Check{c}, make([]Verdict, 1)); !errors.As(err, &weirErr) || weirErr.Code != CodeInvalidLimit {
+		if _, err := e.TakeAll([]Check{c}, make([]Verdict, 1)); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidLimit {
 			t.Errorf("a limit that is not this engine's: %v", err)
 		}
 	}
-	if _, err := e.TakeAll(make([]Check, MaxChecks+1), make([]Verdict, MaxChecks+1)); !errors.As(err, &weirErr) || weirErr.Code != CodeInvalidCount {
+	if _, err := e.TakeAll(make([]Check, MaxChecks+1), make([]Verdict, MaxChecks+1)); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidCount {
 		t.Errorf("too many checks: %v", err)
 	}
 }
@@ -287,7 +289,7 @@ func TestKeysAfterAChange(t *testing.T) {
 		t.Errorf("%+v, %v", uses, err)
 	}
 	_, err = l.KeysUnder(2, map[string]Limit{"own": {}})
-	wantCode(t, err, CodeInvalidLimit)
+	wantCode(t, err, api.CodeInvalidLimit)
 }
 
 // A clock that runs back neither admits too many nor locks out.

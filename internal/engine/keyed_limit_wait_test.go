@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // Callers that wait pass at the rate of the key's limit, and never more than that; who can't in time takes nothing.
@@ -54,7 +56,7 @@ func TestKeyedLimitWait(t *testing.T) {
 		if v, err := l.Peek("k", 0); err != nil || v.Remaining != 5 {
 			t.Errorf("who failed took something: %+v, %v", v, err)
 		}
-		wantCode(t, l.WaitN(t.Context(), "k", 11), CodeInvalidCount)
-		wantCode(t, l.Wait(t.Context(), ""), CodeInvalidKey)
+		wantCode(t, l.WaitN(t.Context(), "k", 11), api.CodeInvalidCount)
+		wantCode(t, l.Wait(t.Context(), ""), api.CodeInvalidKey)
 	})
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // A ban is known where it was made, where it is followed and after kill -9, until it is over or lifted, by a reset too.
@@ -64,7 +66,7 @@ func TestBansAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, c.e.Ban("x", "one more", time.Hour), CodeOverloaded)
-	wantCode(t, c.e.Ban("x", "", time.Hour), CodeInvalidKey)
-	wantCode(t, c.e.Ban("x", "k", MaxBan+1), CodeInvalidTime)
+	wantCode(t, c.e.Ban("x", "one more", time.Hour), api.CodeOverloaded)
+	wantCode(t, c.e.Ban("x", "", time.Hour), api.CodeInvalidKey)
+	wantCode(t, c.e.Ban("x", "k", MaxBan+1), api.CodeInvalidTime)
 }

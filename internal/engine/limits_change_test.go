@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
@@ -130,9 +131,9 @@ func TestRefundBeforeTheCut(t *testing.T) {
 		t.Errorf("a cut of what was given back: %+v", c.Admissions)
 	}
 	_, err := kl.Refund("", 1, time.Time{})
-	wantCode(t, err, CodeInvalidKey)
+	wantCode(t, err, api.CodeInvalidKey)
 	_, err = kl.Refund("k", 1, time.Unix(-1, 0))
-	wantCode(t, err, CodeInvalidTime)
+	wantCode(t, err, api.CodeInvalidTime)
 }
 
 // Where many are gathered for a cut, a refund of some of them is found where it is followed, too.
@@ -261,7 +262,7 @@ func TestResetIsFollowed(t *testing.T) {
 			t.Error(was, err)
 		}
 		_, err := kl.Reset("")
-		wantCode(t, err, CodeInvalidKey)
+		wantCode(t, err, api.CodeInvalidKey)
 	}
 }
 
@@ -345,16 +346,16 @@ func TestGrantRefusesBadInput(t *testing.T) {
 	c, pass := newChanged(t)
 	kl := mustLimit(t, c.e, "x", Limit{N: 5, Per: time.Hour})
 	later := c.cfg.Now().Add(time.Hour)
-	wantCode(t, kl.Grant("", 1, later), CodeInvalidKey)
-	wantCode(t, kl.Grant("k", limit.MaxBurst+1, later), CodeInvalidCount)
-	wantCode(t, kl.Grant("k", 1, c.cfg.Now()), CodeInvalidTime)
-	wantCode(t, kl.Grant("k", 1, time.Time{}), CodeInvalidTime)
+	wantCode(t, kl.Grant("", 1, later), api.CodeInvalidKey)
+	wantCode(t, kl.Grant("k", limit.MaxBurst+1, later), api.CodeInvalidCount)
+	wantCode(t, kl.Grant("k", 1, c.cfg.Now()), api.CodeInvalidTime)
+	wantCode(t, kl.Grant("k", 1, time.Time{}), api.CodeInvalidTime)
 	for i := range MaxGrants {
 		if err := kl.Grant(fmt.Sprint(i), 1, later); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, kl.Grant("k", 1, later), CodeOverloaded)
+	wantCode(t, kl.Grant("k", 1, later), api.CodeOverloaded)
 	if err := kl.Grant("1", 0, time.Time{}); err != nil { // one is taken back
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
@@ -67,6 +68,6 @@ func TestForgetKeysIsFollowed(t *testing.T) {
 			t.Error(n, err)
 		}
 		_, err = c.e.ForgetKeys("")
-		wantCode(t, err, CodeInvalidKey)
+		wantCode(t, err, api.CodeInvalidKey)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -31,7 +32,7 @@ func TestInlineMemory(t *testing.T) {
 	flood := func(l *KeyedLimit) (n int) {
 		for ; ; n++ {
 			if _, err := l.Take(fmt.Sprint(l.Name(), n), 1); err != nil {
-				wantCode(t, err, CodeOverloaded)
+				wantCode(t, err, api.CodeOverloaded)
 				return n
 			}
 		}
@@ -115,7 +116,7 @@ func TestInlineMemory(t *testing.T) {
 		t.Errorf("by name: %d, %v, %+v", n, err, e.Stats())
 	}
 	_, err := e.ForgetInline("no name")
-	wantCode(t, err, CodeInvalidLimit)
+	wantCode(t, err, api.CodeInvalidLimit)
 }
 
 // The memory of inline limits is what it should be when a name becomes a policy's, and back.

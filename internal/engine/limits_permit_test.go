@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // Who holds a permit is known where it was decided, where it is followed and after kill -9, until it is given back or its time is over: where it
@@ -70,7 +72,7 @@ func TestPermitsAreFollowed(t *testing.T) {
 		held(1)
 		pass(32 * time.Second)
 		held(0)
-		wantCode(t, func() error { _, err := kl.TakePermit("", 1); return err }(), CodeInvalidKey)
+		wantCode(t, func() error { _, err := kl.TakePermit("", 1); return err }(), api.CodeInvalidKey)
 	}
 }
 
@@ -85,7 +87,7 @@ func TestPermitsAreBounded(t *testing.T) {
 		}
 	}
 	_, err := kl.TakePermit("another", 1)
-	wantCode(t, err, CodeOverloaded)
+	wantCode(t, err, api.CodeOverloaded)
 	if p, err := kl.RenewPermit("7", 7); !p.OK || err != nil {
 		t.Error(p, err)
 	}

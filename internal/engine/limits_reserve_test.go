@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -93,11 +94,11 @@ func TestReserveRefusesBadInput(t *testing.T) {
 	for _, bad := range []struct {
 		key  string
 		r    Reservation
-		code Code
+		code api.Code
 	}{
-		{"", Reservation{ID: "a", Until: until}, CodeInvalidKey}, {"k", Reservation{Until: until}, CodeInvalidKey},
-		{"k", Reservation{ID: string(make([]byte, 65)), Until: until}, CodeInvalidKey},
-		{"k", Reservation{ID: "a"}, CodeInvalidTime}, {"k", Reservation{ID: "a", Until: until.Add(48 * time.Hour)}, CodeInvalidTime},
+		{"", Reservation{ID: "a", Until: until}, api.CodeInvalidKey}, {"k", Reservation{Until: until}, api.CodeInvalidKey},
+		{"k", Reservation{ID: string(make([]byte, 65)), Until: until}, api.CodeInvalidKey},
+		{"k", Reservation{ID: "a"}, api.CodeInvalidTime}, {"k", Reservation{ID: "a", Until: until.Add(48 * time.Hour)}, api.CodeInvalidTime},
 	} {
 		_, err := kl.Reserve(bad.key, 1, bad.r)
 		wantCode(t, err, bad.code)
@@ -111,7 +112,7 @@ func TestReserveRefusesBadInput(t *testing.T) {
 		}
 	}
 	_, err := kl.Reserve("k", 1, Reservation{ID: "one more", Until: until})
-	wantCode(t, err, CodeOverloaded)
+	wantCode(t, err, api.CodeOverloaded)
 	if _, err := kl.Reset("k"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -29,17 +30,17 @@ func TestOnce(t *testing.T) {
 		answer      []byte
 		want        string
 		repeated    bool
-		code        Code
+		code        api.Code
 		applied     int
 	}{
 		{0, "a", 1, []byte("first"), "first", false, "", 1},
 		{0, "a", 1, []byte("second"), "first", true, "", 1},
-		{0, "a", 2, []byte("third"), "", false, CodeKeyReused, 1},
+		{0, "a", 2, []byte("third"), "", false, api.CodeKeyReused, 1},
 		{0, "b", 1, nil, "", false, "", 2}, // counted nothing: not remembered
 		{0, "b", 2, []byte("now"), "now", false, "", 3},
 		{599 * time.Second, "a", 1, []byte("late"), "first", true, "", 3},
 		{time.Second, "a", 1, []byte("too late"), "too late", false, "", 4},
-		{0, "", 1, nil, "", false, CodeInvalidKey, 4},
+		{0, "", 1, nil, "", false, api.CodeInvalidKey, 4},
 	} {
 		now = now.Add(s.wait)
 		got, repeated, err := ask(s.key, s.fingerprint, s.answer)
@@ -136,7 +137,7 @@ func TestOnceMemory(t *testing.T) {
 	fill := func(e *Engine, client string) (n int) {
 		for ; ; n++ {
 			if err := ask(e, client, fmt.Sprint(client, n)); err != nil {
-				wantCode(t, err, CodeOnceFull)
+				wantCode(t, err, api.CodeOnceFull)
 				return n
 			}
 		}

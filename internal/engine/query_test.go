@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 func TestTopAndKeysAgainstNaive(t *testing.T) {
@@ -95,12 +97,12 @@ func TestSeries(t *testing.T) {
 	for _, s := range []struct {
 		from, to int64
 		step     time.Duration
-		code     Code
+		code     api.Code
 	}{
-		{0, 10, 0, CodeInvalidWindow},
-		{10, 0, time.Second, CodeInvalidRange},
-		{0, 10, time.Minute, CodeInvalidRange},
-		{0, 1_000_000, time.Second, CodeInvalidRange},
+		{0, 10, 0, api.CodeInvalidWindow},
+		{10, 0, time.Second, api.CodeInvalidRange},
+		{0, 10, time.Minute, api.CodeInvalidRange},
+		{0, 1_000_000, time.Second, api.CodeInvalidRange},
 	} {
 		_, err := e.Series("a", unix(s.from), unix(s.to), s.step)
 		wantCode(t, err, s.code)
@@ -111,10 +113,10 @@ func TestQueryLimits(t *testing.T) {
 	e := newTestEngine(t, Config{})
 	for _, n := range []int{-1, 0, MaxList + 1} {
 		_, err := e.Top(e.Now(), time.Minute, n, "")
-		wantCode(t, err, CodeInvalidRange)
+		wantCode(t, err, api.CodeInvalidRange)
 		_, err = e.Keys("", "", n)
-		wantCode(t, err, CodeInvalidRange)
+		wantCode(t, err, api.CodeInvalidRange)
 	}
 	_, err := e.Top(e.Now(), 0, 1, "")
-	wantCode(t, err, CodeInvalidWindow)
+	wantCode(t, err, api.CodeInvalidWindow)
 }

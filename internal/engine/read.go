@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -172,7 +173,7 @@ func (e *Engine) SeriesIn(in replication.PartitionSet, key string, from, to time
 	}
 	n := (to.Unix() - from.Unix()) / seconds
 	if n < 1 || n > MaxPoints {
-		return nil, &Error{CodeInvalidRange, "step", fmt.Sprintf(
+		return nil, &Error{Code: api.CodeInvalidRange, Field: "step", Message: fmt.Sprintf(
 			"from, to and step make %d points: must be 1 to %d", max(n, 0), MaxPoints)}
 	}
 	points := make([]Point, n)
@@ -240,7 +241,7 @@ func (h *keyHeap) Pop() any {
 // still counts them, as it did before. A hit that comes later starts the key again.
 func (e *Engine) Delete(key string) (bool, error) {
 	if key == AllKeys {
-		return false, &Error{CodeReservedKey, "key", "key * is reserved: it can't be deleted"}
+		return false, &Error{Code: api.CodeReservedKey, Field: "key", Message: "key * is reserved: it can't be deleted"}
 	}
 	if err := checkKey(key); err != nil {
 		return false, err
@@ -299,7 +300,7 @@ func (e *Engine) TopIn(in replication.PartitionSet, at time.Time, w time.Duratio
 
 func checkList(field string, n int) error {
 	if n < 1 || n > MaxList {
-		return &Error{CodeInvalidRange, field, fmt.Sprintf("%s of %d: must be 1 to %d", field, n, MaxList)}
+		return &Error{Code: api.CodeInvalidRange, Field: field, Message: fmt.Sprintf("%s of %d: must be 1 to %d", field, n, MaxList)}
 	}
 	return nil
 }

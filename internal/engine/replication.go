@@ -76,7 +76,7 @@ func (e *Engine) Confirm(partition int, key string) { e.keys.Confirm(partition, 
 
 // BoundWaiting bounds what may wait for Cut, in bytes of batches, beside
 // Config.MaxWaiting: when there is more, hits and removals are refused with
-// CodeOverloaded, and why. Below 0 all are. It may be changed at any time; until the
+// api.CodeOverloaded, and why. Below 0 all are. It may be changed at any time; until the
 // first call there is no such bound.
 //
 // It is how a journal has hits refused that it could not keep, before they are counted.
@@ -96,7 +96,7 @@ func (e *Engine) PastUntil() int64 { return e.keys.PastUntil() }
 func (e *Engine) Crowded() bool { return e.keys.Crowded() }
 
 // RefuseTakes has takes that would be admitted under a limit that is journaled refused
-// with CodeOverloaded, and why; "" ends that. What is denied is denied all the same, and
+// with api.CodeOverloaded, and why; "" ends that. What is denied is denied all the same, and
 // Peek and limits that are not journaled decide as ever.
 //
 // It is for a journal that takes no admissions: what it does not have, a crash gives back

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // While a journal takes no admissions, none is given that a crash would give back; what
@@ -20,7 +22,7 @@ func TestRefuseTakes(t *testing.T) {
 	}
 	refused := func(err error) bool {
 		var e *Error
-		return errors.As(err, &e) && e.Code == CodeOverloaded && e.Message == "full"
+		return errors.As(err, &e) && e.Code == api.CodeOverloaded && e.Message == "full"
 	}
 	e.RefuseTakes("full")
 	if v, err := kept.Take("new", 1); !refused(err) || v.Allowed || kept.Allow("new") {

@@ -9,13 +9,14 @@ import (
 	"net"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
 )
 
 // Invalid is the error of a field outside what it may be.
 func Invalid(field, message string) error {
-	return &engine.Error{Code: engine.CodeInvalidConfig, Field: field, Message: message}
+	return &engine.Error{Code: api.CodeInvalidConfig, Field: field, Message: message}
 }
 
 // CheckAddr returns an error unless addr is host:port with a port, or the name of one, that there is.

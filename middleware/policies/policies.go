@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/middleware"
@@ -82,7 +83,7 @@ func (p *Decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 	k.decision.Until, _ = ctx.Deadline()
 	if err := p.live.Take(k.requests, &k.decision); err != nil {
 		var e *weir.Error
-		if errors.As(err, &e) && e.Code == weir.CodeInvalidLimit {
+		if errors.As(err, &e) && e.Code == api.CodeInvalidLimit {
 			return fmt.Errorf("%w: %w", middleware.ErrMisconfigured, err)
 		}
 		return err

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
@@ -57,7 +58,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 		transporttest.Eventually(t, "the change is answered", func() bool {
 			var err error
 			made, err = make(c.At(other).Live)
-			if of, ok := errors.AsType[*engine.Error](err); ok && of.Code == engine.CodeNotHeld {
+			if of, ok := errors.AsType[*engine.Error](err); ok && of.Code == api.CodeNotHeld {
 				return false
 			} else if err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/engine"
@@ -138,7 +139,7 @@ func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, e
 	for k := range q.items {
 		it := &q.items[k]
 		if l.cfg.Engine.PartitionOf(it.key)%kv.Groups != i {
-			return a, false, &engine.Error{Code: engine.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
+			return a, false, &engine.Error{Code: api.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
 		of, err := l.cfg.Engine.LimitOfRecord(it.record)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/wire"
@@ -213,7 +214,7 @@ func readChange(r *wire.Reader, kind engine.ChangeKind) engine.Change {
 func (a *answer) append(b []byte, q *question) []byte {
 	b = append(b, wireVersion)
 	if a.err != nil {
-		of := &engine.Error{Code: engine.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
+		of := &engine.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
 		errors.As(a.err, &of)
 		b = wire.AppendText(append(b, 1), string(of.Code))
 		return wire.AppendText(wire.AppendText(b, of.Field), of.Message)
@@ -259,7 +260,7 @@ func readAnswer(b []byte, q *question) (a answer, err error) {
 		return a, errWire
 	}
 	if r.Bool() {
-		a.err = &engine.Error{Code: engine.Code(r.Text(len(b))), Field: r.Text(len(b)), Message: r.Text(len(b))}
+		a.err = &engine.Error{Code: api.Code(r.Text(len(b))), Field: r.Text(len(b)), Message: r.Text(len(b))}
 		return a, done(r)
 	}
 	if a.Allowed = r.Bool(); q.isChange() {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/engine"
 )
@@ -19,7 +20,7 @@ func TestMessages(t *testing.T) {
 		}},
 		{record: "other", key: "l", ask: grant.Ask{Need: 1}},
 	}
-	failed := answer{err: &engine.Error{Code: engine.CodeOverloaded, Field: "limit", Message: "full"}}
+	failed := answer{err: &engine.Error{Code: api.CodeOverloaded, Field: "limit", Message: "full"}}
 	for name, c := range map[string]struct {
 		q question
 		a answer

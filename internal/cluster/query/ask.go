@@ -103,7 +103,7 @@ func (r *Router) launch(flights []*flight) {
 	}
 }
 
-var errClosed = &engine.Error{Code: engine.CodeClosed, Message: "this node is stopping: ask another"}
+var errClosed = &engine.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
 
 // pause is between two rounds in which no node answered: partitions may be moving from one node to another.
 const pause = 25 * time.Millisecond
@@ -274,12 +274,12 @@ func (r *Router) unanswered(f *flight) *engine.Error {
 		partition = r.engine.PartitionOf(f.q.key)
 	}
 	if len(f.trail) == 0 {
-		return &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no node that is up holds partition %d: retry in a second", partition)}
+		return &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no node that is up holds partition %d: retry in a second", partition)}
 	}
-	asked, code, field := make([]string, len(f.trail)), engine.CodeNotHeld, "key"
+	asked, code, field := make([]string, len(f.trail)), api.CodeNotHeld, "key"
 	for i, s := range f.trail {
 		asked[i] = s.node + " (" + s.why.Error() + ")"
-		if of, ok := errors.AsType[*engine.Error](s.why); ok && of.Code == engine.CodeNotFresh { // it answers, and is behind
+		if of, ok := errors.AsType[*engine.Error](s.why); ok && of.Code == api.CodeNotFresh { // it answers, and is behind
 			code, field = of.Code, "fresh"
 		}
 	}

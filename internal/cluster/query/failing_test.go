@@ -123,7 +123,7 @@ func TestNobodyAnswers(t *testing.T) {
 			return err
 		},
 		"delete": func() (err error) {
-			for of := (*engine.Error)(nil); of == nil || of.Code == engine.CodeOverloaded; errors.As(err, &of) { // it came too late
+			for of := (*engine.Error)(nil); of == nil || of.Code == api.CodeOverloaded; errors.As(err, &of) { // it came too late
 				_, err = n.Delete(t.Context(), key)
 			}
 			return err
@@ -131,7 +131,7 @@ func TestNobodyAnswers(t *testing.T) {
 	} {
 		err := ask()
 		var of *engine.Error
-		if !errors.As(err, &of) || of.Code != engine.CodeNotHeld || !strings.Contains(of.Message, "partition 1 ") ||
+		if !errors.As(err, &of) || of.Code != api.CodeNotHeld || !strings.Contains(of.Message, "partition 1 ") ||
 			!strings.Contains(of.Message, "n1 (no ") || !strings.Contains(of.Message, "n2 (it does not hold") {
 			t.Errorf("%s: %v", name, err)
 		}

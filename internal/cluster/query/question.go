@@ -150,11 +150,11 @@ type answer struct {
 	held   replication.PartitionSet // with CodeNotHeld: what the node holds, of a wide question
 }
 
-func (a *answer) notHeld() bool { return a.err != nil && a.err.Code == engine.CodeNotHeld }
+func (a *answer) notHeld() bool { return a.err != nil && a.err.Code == api.CodeNotHeld }
 
 // elsewhere reports whether another node should be asked.
 func (a *answer) elsewhere() bool {
-	return a.notHeld() || a.err != nil && (a.err.Code == engine.CodeClosed || a.err.Code == engine.CodeNotFresh)
+	return a.notHeld() || a.err != nil && (a.err.Code == api.CodeClosed || a.err.Code == api.CodeNotFresh)
 }
 
 // answerOf lets an engine answer.
@@ -176,7 +176,7 @@ func asError(err error) *engine.Error {
 		return of
 	}
 	// Engines have no other errors but of records of limits that they do not know, as a newer one may: another holder may.
-	return &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: err.Error()}
+	return &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: err.Error()}
 }
 
 // append appends a question, its set only if it is wide (wire.go).
@@ -352,7 +352,7 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 	case err == nil:
 		r.single.forget(key)
 		return was, nil
-	case asError(err).Code != engine.CodeNotHeld:
+	case asError(err).Code != api.CodeNotHeld:
 		return false, err
 	}
 	if err := r.flush(ctx); err != nil {
@@ -381,6 +381,6 @@ func (r *Router) flush(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return &engine.Error{Code: engine.CodeOverloaded, Field: "key",
+	return &engine.Error{Code: api.CodeOverloaded, Field: "key",
 		Message: "the key was not deleted: hits that are on their way to its holder could not be journaled before: " + err.Error() + "; retry in a second"}
 }

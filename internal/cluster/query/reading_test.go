@@ -32,7 +32,7 @@ func TestHolderIsAsFreshAsWanted(t *testing.T) {
 		},
 	}
 	for name, ask := range questions {
-		if err := ask(5); err == nil || asError(err).Code != engine.CodeNotFresh {
+		if err := ask(5); err == nil || asError(err).Code != api.CodeNotFresh {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if err := ask(0); err != nil {

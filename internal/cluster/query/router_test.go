@@ -436,7 +436,7 @@ func TestDeletionComesAfterOwnHits(t *testing.T) {
 	f.hit(far, epoch+1, 1)
 	failure = errors.New("no quorum")
 	var of *engine.Error
-	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &of) || of.Code != engine.CodeOverloaded || !strings.Contains(of.Message, "no quorum") {
+	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &of) || of.Code != api.CodeOverloaded || !strings.Contains(of.Message, "no quorum") {
 		t.Errorf("%v, %v", was, err)
 	}
 	if c := n.count(t, far); c.Lower != 1 {
@@ -464,7 +464,7 @@ func TestLateDeletionIsRefused(t *testing.T) {
 	key := f.keyOf(1, 0)
 	f.hit(key, epoch+1, 1)
 	each := f.nodes[0].askNode(t.Context(), "n1", []*question{{kind: deletion, key: key, until: time.Now().UnixMilli() - 1}})
-	if each == nil || each[0].err != nil || each[0].answer.err == nil || each[0].answer.err.Code != engine.CodeOverloaded {
+	if each == nil || each[0].err != nil || each[0].answer.err == nil || each[0].answer.err.Code != api.CodeOverloaded {
 		t.Fatalf("%+v", each)
 	}
 	if c := f.nodes[1].count(t, key); c.Lower != 1 {
@@ -477,7 +477,7 @@ func TestClosed(t *testing.T) {
 	f.nodes[0].Close()
 	_, _, err := f.nodes[0].Counts(t.Context(), 0, []api.CountQuestion{{Key: f.keyOf(1, 0), At: now, Window: time.Minute}}, nil)
 	var of *engine.Error
-	if !errors.As(err, &of) || of.Code != engine.CodeClosed {
+	if !errors.As(err, &of) || of.Code != api.CodeClosed {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -151,11 +151,11 @@ func (s *serving) say(q *question) answer {
 
 // errBehind says that the node has not followed the journal as far as a fresh answer needs. Another holder is asked, or this
 // one again in a moment.
-var errBehind = &engine.Error{Code: engine.CodeNotFresh, Message: "it has not yet followed the journal up to the newest hits"}
+var errBehind = &engine.Error{Code: api.CodeNotFresh, Message: "it has not yet followed the journal up to the newest hits"}
 
 // errDeleteLate refuses a deletion that took too long to arrive. Its caller has given up or asked another node, and later
 // hits must stay.
-var errDeleteLate = &engine.Error{Code: engine.CodeOverloaded, Field: "key",
+var errDeleteLate = &engine.Error{Code: api.CodeOverloaded, Field: "key",
 	Message: "the key was not deleted: the question came to its holder too late, or the clocks of the two nodes are too far apart; try again, and keep NTP running"}
 
 // send sends a text in as many parts as needed.

@@ -246,7 +246,7 @@ func readAnswer(r *wire.Reader, q *question, partitions int) (a answer) {
 	case answerGiven:
 		a.result = q.read(r)
 	case answerError:
-		a.err = &engine.Error{Code: engine.Code(r.Text(maxWhy)), Field: r.Text(maxWhy), Message: r.Text(maxWhy)}
+		a.err = &engine.Error{Code: api.Code(r.Text(maxWhy)), Field: r.Text(maxWhy), Message: r.Text(maxWhy)}
 		if a.notHeld() || a.err.Code == "" {
 			r.Fail()
 		}
@@ -262,7 +262,7 @@ func readAnswer(r *wire.Reader, q *question, partitions int) (a answer) {
 }
 
 // errMoved says that a node does not hold the partition.
-var errMoved = &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: "it does not hold the partition"}
+var errMoved = &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: "it does not hold the partition"}
 
 // readAnswers reads the text of all parts, to these questions.
 func readAnswers(b []byte, questions []*question, partitions int) (answers []answer, f api.Freshness, err error) {

@@ -107,7 +107,7 @@ func sampleAnswers() ([]*question, []answer) {
 	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2]}, []answer{
 		{result: result{{Count: c}}}, {result: result{{}}}, {result: result{{Key: "k"}}}, {result: result{{Count: c}, {Count: c}, {}, {}, {}, {}}},
 		{result: result{{Key: "u1", Count: c}, {Key: "u2"}}}, {result: result{{Key: "ub"}, {Key: "uc"}}},
-		{err: &engine.Error{Code: engine.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
+		{err: &engine.Error{Code: api.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/wire"
@@ -98,7 +99,7 @@ func (m Manifest) Fits(cfg engine.Config) error {
 }
 
 func misfit(field, format string, args ...any) error {
-	return &engine.Error{Code: engine.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
+	return &engine.Error{Code: api.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
 // RestoreStage is the folder in which a data directory grows until it is whole.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 )
@@ -41,7 +42,7 @@ func (n *simNode) lookForRoom() {
 // refused tells whether a node took nothing for want of room.
 func (n *simNode) refused(err error) bool {
 	var e *engine.Error
-	return n.c.max > 0 && errors.As(err, &e) && e.Code == engine.CodeOverloaded
+	return n.c.max > 0 && errors.As(err, &e) && e.Code == api.CodeOverloaded
 }
 
 // checkRoom checks that the journal has emptied itself, some time after the last fault.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/units"
@@ -252,7 +253,7 @@ func (c *clerk) approximate(o *Options) (said []string) {
 	if c.Undecided > 0 {
 		text := fmt.Sprintf("%s could not be decided, the first one because: %v", units.Plural(c.Undecided, "request"), c.problem)
 		var refused *engine.Error
-		if errors.As(c.problem, &refused) && refused.Code == engine.CodeOverloaded {
+		if errors.As(c.problem, &refused) && refused.Code == api.CodeOverloaded {
 			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
 				units.Plural(c.Undecided, "request"), units.FormatSize(o.LimitMemory))
 		}

@@ -145,7 +145,7 @@ func TestLimitsOfOthers(t *testing.T) {
 	if err := live.Take([]admit.Request{{Key: "k", N: 3}}, &d); err != nil {
 		t.Fatal(err)
 	}
-	answers.fail = &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
+	answers.fail = &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
 	if r := a.get("/v1/limits/l/keys"); r.status != http.StatusOK || !strings.Contains(r.body, `"keys":[{"key":"k","used":3,"burst":9,`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -153,7 +153,7 @@ func TestLimitsOfOthers(t *testing.T) {
 
 func TestNobodyHoldsTheKey(t *testing.T) {
 	a, answers := newElsewhereAPI(t, options{})
-	answers.fail = &engine.Error{Code: engine.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
+	answers.fail = &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
 	for _, path := range []string{"/v1/count?key=a", "/v1/rate?key=a", "/v1/series?key=a", "/v1/top", "/v1/keys", "DELETE"} {
 		method := http.MethodGet
 		if path == "DELETE" {

@@ -172,7 +172,7 @@ func TestConfig(t *testing.T) {
 	} {
 		_, err := newServer(eng, cfg)
 		var e *engine.Error
-		if !errors.As(err, &e) || e.Code != engine.CodeInvalidConfig || e.Field != field || !strings.HasPrefix(e.Message, field+" ") && field != "Addr" {
+		if !errors.As(err, &e) || e.Code != api.CodeInvalidConfig || e.Field != field || !strings.HasPrefix(e.Message, field+" ") && field != "Addr" {
 			t.Errorf("%s: got %v", field, err)
 		}
 	}

@@ -83,14 +83,14 @@ func (t *Tally) Refuses() bool {
 func (t *Tally) Took(n uint64, outcome engine.Outcome, err error) error {
 	if err != nil {
 		var e *engine.Error
-		if !errors.As(err, &e) || e.Code == engine.CodeClosed {
+		if !errors.As(err, &e) || e.Code == api.CodeClosed {
 			return err
 		}
-		if e.Code == engine.CodeOverloaded {
+		if e.Code == api.CodeOverloaded {
 			t.RetryFrom, t.stopped = t.Line, request.Reject(api.CodeOverloaded, e.Message)
 			t.Overloaded++
 		}
-		t.Reject(request.Reject(api.Code(e.Code), e.Message))
+		t.Reject(request.Reject(e.Code, e.Message))
 		return nil
 	}
 	switch outcome {

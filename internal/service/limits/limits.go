@@ -207,7 +207,7 @@ func (s *Service) unknownLimit(may access.Rights, name string) error {
 	}
 	err := s.parts.Policies.Peek([]admit.Request{{Key: "?", Limit: name}}, new(admit.Decision))
 	var unknown *engine.Error
-	if errors.As(err, &unknown) && unknown.Code == engine.CodeInvalidLimit {
+	if errors.As(err, &unknown) && unknown.Code == api.CodeInvalidLimit {
 		return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
 	}
 	return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}
@@ -260,10 +260,10 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 	}
 	if err := s.parts.Policies.Ban(name, key, length); err != nil {
 		of, ok := errors.AsType[*engine.Error](err)
-		if ok && of.Code != engine.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
+		if ok && of.Code != api.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
 			return api.BanAnswer{}, noLimit(name)
 		}
-		if ok && of.Code == engine.CodeInvalidLimit {
+		if ok && of.Code == api.CodeInvalidLimit {
 			return api.BanAnswer{}, &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
 		}
 		return api.BanAnswer{}, request.As(err)

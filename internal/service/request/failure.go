@@ -28,7 +28,7 @@ func As(err error) *api.Error {
 	}
 	var e *engine.Error
 	if errors.As(err, &e) {
-		return &api.Error{Code: api.Code(e.Code), Field: e.Field, Message: e.Message}
+		return &api.Error{Code: e.Code, Field: e.Field, Message: e.Message}
 	}
 	if errors.Is(err, context.Canceled) {
 		return &api.Error{Code: api.CodeClientGone, Message: "the client did not wait for the answer"}
