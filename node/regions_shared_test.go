@@ -171,8 +171,12 @@ func TestLimitSharedByRegionsOfNodes(t *testing.T) {
 			others = 6
 		}
 		knowsOthers(t, asks[i], others)
-		if d := allow(t, asks[i]); d.Allowed {
+		d := allow(t, asks[i])
+		if d.Allowed {
 			t.Errorf("node %d: %+v", i, d)
+		}
+		if why, err := asks[i].Why(t.Context(), d.Denial); err != nil || why.Limits[0].Where != "shared" {
+			t.Errorf("node %d: %+v, %v", i, why, err)
 		}
 	}
 }

@@ -133,14 +133,35 @@ func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 		return passes, nil
 	}
 	passes = true
+	granted := a.granted(places)
 	for _, place := range places {
+		if slices.Contains(granted, place) {
+			continue
+		}
 		ok, err := a.without(place, take == a.take)
 		if err != nil {
 			return false, err
 		}
 		passes = passes && ok
 	}
+	if passes && len(granted) > 0 {
+		return a.ask(granted, take)
+	}
 	return passes, nil
+}
+
+// granted are those of some places whose leased limits this node may decide although the owner is silent: they had to wait for
+// strict ones of the same owner. Where all are leased none was decided.
+func (a *apart) granted(places []int) (granted []int) {
+	for _, place := range places {
+		if a.d.elsewhere[place].leased {
+			granted = append(granted, place)
+		}
+	}
+	if len(granted) == len(places) {
+		return nil
+	}
+	return granted
 }
 
 // without decides a check whose node is away; last is false if it will be asked again.

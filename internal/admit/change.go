@@ -1,12 +1,16 @@
 package admit
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -42,28 +46,37 @@ func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
 	return made, ok, err
 }
 
+// resetsAtOnce is how many limits of a key ResetInline resets at the same time: in a cluster each waits for the journal.
+const resetsAtOnce = 64
+
 // ResetInline is Reset of all limits that requests brought along for a key. It returns of how many there was something to forget, also
 // with an error. In a cluster they include all limits that requests brought to this node: the journal may not have yet what was used
-// of them.
-func (l *Live) ResetInline(key string) (was int, err error) {
-	names := map[string]struct{}{}
-	for _, name := range l.engine.InlineNames(key) {
-		names[name] = struct{}{}
-	}
+// of them. After an error, and after ctx has ended, it resets no more.
+func (l *Live) ResetInline(ctx context.Context, key string) (was int, err error) {
+	names := l.engine.InlineNames(key)
 	if l.cluster.Owners != nil {
 		l.inline.mu.RLock()
-		for name := range l.inline.names {
-			names[name] = struct{}{}
-		}
+		names = slices.AppendSeq(names, maps.Keys(l.inline.names))
 		l.inline.mu.RUnlock()
 	}
-	for name := range names {
-		made, _, err := l.Reset(name, key)
-		if err != nil {
-			return was, err
+	slices.Sort(names)
+	for part := range slices.Chunk(slices.Compact(names), resetsAtOnce) {
+		if ctx.Err() != nil {
+			return was, context.Cause(ctx)
 		}
-		if made.Was {
-			was++
+		var resetting sync.WaitGroup
+		made, errs := make([]Changed, len(part)), make([]error, len(part))
+		for i, name := range part {
+			resetting.Go(func() { made[i], _, errs[i] = l.Reset(name, key) })
+		}
+		resetting.Wait()
+		for _, one := range made {
+			if one.Was {
+				was++
+			}
+		}
+		if err := cmp.Or(errs...); err != nil {
+			return was, err
 		}
 	}
 	return was, nil

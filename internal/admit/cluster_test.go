@@ -1,7 +1,10 @@
 package admit
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +19,7 @@ import (
 type other struct {
 	engine *engine.Engine
 	away   bool
+	leases bool       // this node decides leased limits within what it was granted, also while the owner is away
 	mu     sync.Mutex // groups are asked at the same time
 	asked  int
 	taken  func() // called after each take, as another node's requests come between
@@ -46,7 +50,8 @@ func (o *other) decide(group func(key string) int, checks []engine.Check, verdic
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
-	if o.away {
+	strict := func(c engine.Check) bool { return c.Limit.Where() == limit.WhereStrict }
+	if o.away && (!o.leases || slices.ContainsFunc(checks, strict)) {
 		return false, false, nil
 	}
 	there := make([]engine.Check, len(checks))
@@ -288,6 +293,27 @@ func TestNodeLimitsAreApart(t *testing.T) {
 	}
 }
 
+// A strict limit whose owner is silent is passed over where its policy says so. A leased one of the same request counts all the same, within
+// what this node was granted.
+func TestLeasesCountWithoutTheOwner(t *testing.T) {
+	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 9, ", where: strict, away: open")+policyOf("l", "k*", 2, ""))
+	o.away, o.leases = true, true
+	for n, want := range []bool{true, true, false} {
+		var d Decision
+		if err := r.Take([]Request{{Key: "k", N: 1}}, &d); err != nil || d.Allowed != want || d.Results[0].Away != "open" || d.Results[1].Away != "" {
+			t.Errorf("request %d: %v, %+v, %v", n+1, d.Allowed, d.Results, err)
+		}
+	}
+	r, o = clusterRig(t, "limits:\n"+policyOf("s", "k*", 9, ", where: strict")+policyOf("l", "k*", 2, ""))
+	o.away, o.leases = true, true
+	for range 3 { // nothing is taken of it if the other denies
+		var d Decision
+		if err := r.Take([]Request{{Key: "k", N: 1}}, &d); err != nil || d.Allowed || d.Undecided() == nil || mustIn(t, o.engine, limit.WhereLeased, "l", 2).InUse() {
+			t.Errorf("%+v, %v", d.Results, err)
+		}
+	}
+}
+
 // Limits that requests bring along, and those of listeners, are decided by the owner of the key, like leased policies: a quota by the
 // calendar too. While the owner is unreachable nothing is decided.
 func TestLimitsOfNoPolicyAreLeased(t *testing.T) {
@@ -307,7 +333,12 @@ func TestLimitsOfNoPolicyAreLeased(t *testing.T) {
 	if made, ok, err := r.Reset("inline/window/1m", "k"); !ok || err != nil || !made.Was || made.Remaining != 2 {
 		t.Errorf("reset: %+v, %v, %v", made, ok, err)
 	}
-	if was, err := r.ResetInline("k"); was != 1 || err != nil {
+	over, end := context.WithCancel(t.Context())
+	end()
+	if was, err := r.ResetInline(over, "k"); was != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("reset of all of a request that has ended: %d, %v", was, err)
+	}
+	if was, err := r.ResetInline(t.Context(), "k"); was != 1 || err != nil {
 		t.Errorf("reset of all: %d, %v", was, err)
 	}
 	o.away = true

@@ -101,7 +101,8 @@ func (s *Service) denialAnswer(id string, d *activity.Denial) api.DenialAnswer {
 	return answer
 }
 
-// denialLimit is what a rule said. A server alone decides every limit alike, and its answer has the word of the policy.
+// denialLimit is what a rule said. A server alone decides every limit alike, and regions share one as if it were
+// leased: then the answer has the word of the policy.
 func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.Set) api.DenialLimit {
 	l := api.DenialLimit{
 		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, NoPart: r.NoPart, Banned: r.Banned, Elsewhere: r.Elsewhere,
@@ -127,7 +128,7 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 			continue
 		}
 		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
-		if s.denials.Node() == "" {
+		if s.denials.Node() == "" || m.Policy.Global {
 			l.Where = m.Policy.WhereText()
 		}
 		l.Override = m.Limit != m.Policy.Limit

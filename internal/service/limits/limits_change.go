@@ -62,7 +62,7 @@ func (s *Service) ResetInline(ctx context.Context, c access.Caller, key string) 
 	if err != nil {
 		return 0, err
 	}
-	if was, err = s.parts.Policies.ResetInline(key); err != nil {
+	if was, err = s.parts.Policies.ResetInline(ctx, key); err != nil {
 		return was, request.As(err)
 	}
 	return was, nil
