@@ -23,12 +23,16 @@ func (j *Journal) Joined() *transport.Node { return j.server }
 // comes after it was not acknowledged when CatchUp was called. Only for a node
 // in a cluster.
 func (j *Journal) CatchUp(ctx context.Context) error {
-	return j.follows(ctx, j.waiters.JoinSpeaking())
+	return j.AwaitFlush(ctx, j.waiters.JoinSpeaking())
 }
 
-// SyncFollowed is Sync that also waits until the journal was followed up to the flush: whatever other nodes wrote
-// before it is then known. Only for a node in a cluster.
-func (j *Journal) SyncFollowed(ctx context.Context) error { return j.follows(ctx, j.waiters.Join()) }
+// NextFlush returns the group of the next flush, which has all that was counted before; even an empty one is written if evenEmpty says so.
+func (j *Journal) NextFlush(evenEmpty bool) *concurrency.Group {
+	if evenEmpty {
+		return j.waiters.JoinSpeaking()
+	}
+	return j.waiters.Join()
+}
 
 // Claim journals that this node owns the limits of some partitions' groups from now on, and returns once the journal
 // was followed up to that. Claimed then tells whether it came first. Only for a node in a cluster.
@@ -36,7 +40,7 @@ func (j *Journal) Claim(ctx context.Context, partitions []int) error {
 	j.claims.mu.Lock()
 	j.claims.next = append(j.claims.next, partitions...)
 	j.claims.mu.Unlock()
-	return j.follows(ctx, j.waiters.JoinSpeaking())
+	return j.AwaitFlush(ctx, j.waiters.JoinSpeaking())
 }
 
 // Claimed tells whether the last claim of a partition's group, as far as the journal was followed, is one of this
@@ -60,8 +64,9 @@ func (c *claims) take() []int {
 	return next
 }
 
-// follows waits for a flush, and until the journal was followed up to that.
-func (j *Journal) follows(ctx context.Context, group *concurrency.Group) error {
+// AwaitFlush waits for a flush, and until the journal was followed up to that: whatever other nodes wrote before it is then known. Only for
+// a node in a cluster.
+func (j *Journal) AwaitFlush(ctx context.Context, group *concurrency.Group) error {
 	select {
 	case <-group.Done:
 	case <-ctx.Done():

@@ -77,6 +77,10 @@ func (j *Journal) publish(ctx context.Context) error {
 		}
 		if err == nil {
 			j.flusher.Acknowledged(sequence)
+			select {
+			case j.flushed <- flushed{sequence, data}:
+			default: // the follower reads it
+			}
 			j.stats.wrote(len(data))
 			wait = retryFirst
 			continue
@@ -104,6 +108,12 @@ func (j *Journal) publish(ctx context.Context) error {
 		j.published()
 	}
 	return nil
+}
+
+// flushed is a message of this node that the journal has.
+type flushed struct {
+	sequence uint64
+	data     []byte
 }
 
 // published tells who follows, and the watermark, what the journal has.

@@ -91,6 +91,8 @@ func (f *follower) await(ctx context.Context) {
 	case <-ctx.Done():
 	case <-timer:
 	case <-f.j.others.highWater.News():
+	case own := <-f.j.flushed:
+		f.Ahead.Own(f.j.replica.Next(), own.sequence, own.data)
 	case msg := <-f.asker.Answers:
 		f.deliver(msg)
 		f.hear()

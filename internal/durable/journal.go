@@ -92,8 +92,9 @@ type Journal struct {
 	unwrote  chan chan [][]byte // asks for what could not be written
 	stopped  <-chan struct{}    // the flusher takes no more
 	claims   claims
-	more     more // was followed
-	elected  more // leaders of the stream of flushes
+	flushed  chan flushed // for the follower, which need not read it
+	more     more         // was followed
+	elected  more         // leaders of the stream of flushes
 }
 
 // Sync returns when every hit counted before the call is on disk. Many callers

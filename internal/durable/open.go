@@ -36,7 +36,7 @@ func Open(ctx context.Context, e *engine.Engine, cfg Config, progress func(done,
 	if err := cfg.FitsMemory(made); err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, engine: e, log: cfg.Logger, waiters: concurrency.NewQueue(), failed: make(chan struct{}), handed: make(chan handedOver), unwrote: make(chan chan [][]byte)}
+	j := &Journal{cfg: cfg, engine: e, log: cfg.Logger, waiters: concurrency.NewQueue(), failed: make(chan struct{}), handed: make(chan handedOver), unwrote: make(chan chan [][]byte), flushed: make(chan flushed, 1)}
 	if err := j.open(ctx, progress); err != nil {
 		return nil, errors.Join(err, j.release())
 	}

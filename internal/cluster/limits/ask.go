@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,42 +27,12 @@ func (s *owners) serve(i int, q *question, tell func(answer)) bool {
 	case !ok: // another claim was learned of meanwhile
 		return false
 	case commits:
-		s.commits.add(commit{i, token, func() { tell(a) }, q.isChange() && !a.Allowed})
+		s.commit(commit{i, token, func() { tell(a) }, q.isChange() && !a.Allowed})
 	default:
 		tell(a)
 	}
 	s.stats.decided.Add(1)
 	return true
-}
-
-// commitTime bounds the wait for the journal: who asked has long given up.
-const commitTime = 2 * time.Second
-
-// commit answers admissions once they are in the journal, and the journal was followed up to there: no later claim came. All that come while one
-// flush is written wait for the next together.
-func (s *owners) commit(ctx context.Context) {
-	for {
-		list := s.commits.take(ctx)
-		if list == nil {
-			return
-		}
-		syncing, cancel := context.WithTimeout(ctx, commitTime)
-		sync := s.cfg.Journal.SyncFollowed
-		if slices.ContainsFunc(list, func(c commit) bool { return c.empty }) {
-			sync = s.cfg.Journal.CatchUp
-		}
-		err := sync(syncing)
-		cancel()
-		for _, c := range list {
-			if c.group >= 0 {
-				if token, ok := s.owns(c.group); err != nil || !ok || token != c.token {
-					s.stats.lost.Add(1)
-					continue
-				}
-			}
-			c.tell()
-		}
-	}
 }
 
 // ask asks the owner of a group, which may be this node. It returns within Config.Deadline. An error says that there was

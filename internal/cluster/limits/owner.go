@@ -388,7 +388,7 @@ func (s *owners) readGroups(data []byte) (groups []int, err error) {
 // drained waits until all that was decided so far is answered, or lost.
 func (s *owners) drained(ctx context.Context) error {
 	over := make(chan struct{})
-	s.commits.add(commit{group: -1, tell: func() { close(over) }})
+	s.commit(commit{group: -1, tell: func() { close(over) }})
 	select {
 	case <-over:
 		return nil

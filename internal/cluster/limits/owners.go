@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // This part is what a node does as the owner of groups of keys, and as one that asks owners.
@@ -27,7 +28,8 @@ const DefaultDeadline = time.Second
 const ownerTime = time.Second
 
 // owners asks, and answers for the groups that this node owns. It is safe for many
-// goroutines. It owns four of them, until close, which must come before the journal's.
+// goroutines. It owns three of them, and one for each flush that is waited
+// for, until close, which must come before the journal's.
 type owners struct {
 	cfg     Config
 	lender  *lender
@@ -63,7 +65,7 @@ type OwnerStats struct {
 // newOwners returns one that owns nothing until open.
 func newOwners(cfg Config, lender *lender) *owners {
 	s := &owners{
-		cfg: cfg, lender: lender, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), commits: newCommits(), offers: make(chan offer, kv.Groups),
+		cfg: cfg, lender: lender, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, kv.Groups),
 		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(kv.Groups, cfg.Engine.Config().Partitions)),
 	}
 	for i := range s.groups {
@@ -94,7 +96,6 @@ func (s *owners) open() error {
 	s.running.Go(func() { s.announcing(s.life) })
 	s.running.Go(func() { s.keep(s.life) })
 	s.running.Go(func() { s.accept(s.life) })
-	s.running.Go(func() { s.commit(s.life) })
 	return nil
 }
 
@@ -118,6 +119,9 @@ func (s *owners) close(ctx context.Context) error {
 		case <-time.After(keepEvery / 4):
 		}
 	}
+	s.commits.mu.Lock()
+	s.commits.closed = true
+	s.commits.mu.Unlock()
 	s.stop()
 	s.running.Wait()
 	for _, sub := range s.heard {
@@ -195,15 +199,22 @@ func (b *breaker) leave(began, now time.Time, answered, late bool) {
 	}
 }
 
-// commits are admissions that wait until they are in the journal.
+// commits are admissions that wait until they are in the journal, those of each flush together.
 type commits struct {
-	some chan struct{}
-
-	mu   sync.Mutex
-	list []commit
+	mu     sync.Mutex
+	count  int
+	last   *flush // that the next commit may join; nil: none
+	closed bool   // nothing is committed any more
 }
 
-// commit is one, decided under the token of a claim.
+// flush is the admissions that one flush of the journal has.
+type flush struct {
+	group *concurrency.Group
+	list  []commit
+	done  chan struct{} // closed once all are answered, or lost
+}
+
+// commit is one admission, decided under the token of a claim.
 type commit struct {
 	group int // -1: it waits for those before it
 	token uint64
@@ -215,38 +226,56 @@ type commit struct {
 // decide.
 const maxCommits = 10_000
 
-func newCommits() commits { return commits{some: make(chan struct{}, 1)} }
-
 func (c *commits) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.list) >= maxCommits
+	return c.count >= maxCommits
 }
 
-func (c *commits) add(one commit) {
+// commit has an admission answered once the next flush is in the journal, and the journal was followed up to there: no later claim came.
+func (s *owners) commit(one commit) {
+	c := &s.commits
 	c.mu.Lock()
-	c.list = append(c.list, one)
-	c.mu.Unlock()
-	select {
-	case c.some <- struct{}{}:
-	default:
+	defer c.mu.Unlock()
+	if c.closed {
+		s.stats.lost.Add(1)
+		return
 	}
+	if group := s.cfg.Journal.NextFlush(one.empty); c.last == nil || c.last.group != group {
+		before, next := c.last, &flush{group: group, done: make(chan struct{})}
+		c.last = next
+		s.running.Go(func() { s.flushed(next, before) })
+	}
+	c.last.list = append(c.last.list, one)
+	c.count++
 }
 
-// take waits for the next ones; nil when ctx is done.
-func (c *commits) take(ctx context.Context) []commit {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.some:
+// commitTime bounds the wait for the journal: who asked has long given up.
+const commitTime = 2 * time.Second
+
+// flushed answers the admissions of a flush, after those of the one before it.
+func (s *owners) flushed(f, before *flush) {
+	defer close(f.done)
+	ctx, cancel := context.WithTimeout(s.life, commitTime)
+	defer cancel()
+	err := s.cfg.Journal.AwaitFlush(ctx, f.group)
+	if before != nil {
+		<-before.done
+	}
+	c := &s.commits
+	c.mu.Lock()
+	if c.last == f { // nobody joins it any more
+		c.last = nil
+	}
+	c.count -= len(f.list)
+	c.mu.Unlock()
+	for _, one := range f.list {
+		if one.group >= 0 {
+			if token, ok := s.owns(one.group); err != nil || !ok || token != one.token {
+				s.stats.lost.Add(1)
+				continue
+			}
 		}
-		c.mu.Lock()
-		list := c.list
-		c.list = nil
-		c.mu.Unlock()
-		if len(list) > 0 {
-			return list
-		}
+		one.tell()
 	}
 }

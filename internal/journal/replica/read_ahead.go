@@ -158,6 +158,18 @@ func (a *ReadAhead) Take(now time.Time, of *Ask, next, sequence uint64, data []b
 	a.Keep(sequence, data)
 }
 
+// Own keeps a message that this node wrote, if there is room, so that it need not be read.
+func (a *ReadAhead) Own(next, sequence uint64, data []byte) {
+	a.forget(next)
+	if sequence >= next && a.came[sequence] == nil && a.room() {
+		a.Known = max(a.Known, sequence)
+		if sequence == a.Front+1 {
+			a.Front = sequence
+		}
+		a.Keep(sequence, data)
+	}
+}
+
 // Keep is also for a message that could not be applied, and is retried.
 func (a *ReadAhead) Keep(sequence uint64, data []byte) {
 	if a.came == nil {

@@ -140,6 +140,9 @@ func TestAheadFollowsAll(t *testing.T) {
 				for i := range w.lost {
 					w.lost[i][w.last] = w.random.IntN(100) == 0
 				}
+				if w.random.IntN(4) == 0 { // this node wrote it
+					w.a.Own(w.next, w.last, binary.LittleEndian.AppendUint64(nil, w.last))
+				}
 			}
 			for i := range w.lag {
 				w.lag[i] = w.random.Uint64N(50)
@@ -183,6 +186,24 @@ func TestAheadDoesNotWaitForEachTrip(t *testing.T) {
 		if behind := w.last + 1 - w.next; behind > uint64(trip/(20*time.Millisecond)) {
 			t.Fatalf("%d messages behind", behind)
 		}
+	}
+}
+
+// What this node wrote is followed at once, and never asked for.
+func TestAheadOwnMessages(t *testing.T) {
+	w := newAheadWorld(t, 1, 20*time.Millisecond)
+	w.last = 1
+	w.run(10*time.Second, 0)
+	w.asks = 0
+	for range 90 {
+		w.last++
+		w.a.Own(w.next, w.last, binary.LittleEndian.AppendUint64(nil, w.last))
+		if w.run(time.Millisecond, 0); w.next != w.last+1 {
+			t.Fatalf("message %d is not followed", w.last)
+		}
+	}
+	if w.asks > 2 { // it looks for others' now and then
+		t.Errorf("%d asks for own messages", w.asks)
 	}
 }
 
