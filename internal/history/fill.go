@@ -12,8 +12,7 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// begin begins a history: at the journal's first message where that is there, else with what
-// snapshots have.
+// begin begins a history: at the journal's first message if it is there, else with what snapshots have.
 func (w *Writer) begin(ctx context.Context) error {
 	first, _, _, err := w.cfg.Journal.Bounds(ctx)
 	if err != nil {
@@ -26,12 +25,11 @@ func (w *Writer) begin(ctx context.Context) error {
 	return nil
 }
 
-// fill goes on after the newest snapshots, and fills in what they have and the rows lack: of
-// each key and slot as many hits as the rows of the journal are fewer. A window knows older
-// slots within bounds only, which rows have as their doubt; days have theirs, for these are
-// closer than those of their slots together.
+// fill goes on after the newest snapshots, and fills in what the rows lack: of each key and slot, the hits of the snapshots less the
+// hits of the rows. A window knows older slots within bounds only, which rows have as their doubt. Days are filled in as such, because
+// their bounds are closer than the bounds of their slots together.
 func (w *Writer) fill(ctx context.Context, why string) error {
-	f := &filling{w: w, all: map[int64]window.Count{}, allDays: map[int64]window.Count{}}
+	f := &filling{w: w, all: [2]map[int64]window.Count{{}, {}}}
 	began := time.Now()
 	if w.lease.Position != nil {
 		f.from = w.lease.AsOf.Unix() - w.lease.AsOf.Unix()%store.DaySeconds
@@ -39,7 +37,7 @@ func (w *Writer) fill(ctx context.Context, why string) error {
 	f.to = began.Unix() - began.Unix()%store.DaySeconds + store.DaySeconds
 	w.cfg.Logger.Info("history: filling in what snapshots have", "why", why)
 	var err error
-	if f.of, err = w.cfg.Store.BeginFill(ctx, w.lease); err != nil {
+	if f.origin, err = w.cfg.Store.BeginFill(ctx, w.lease); err != nil {
 		return err
 	}
 	snaps := make([]*record.Snapshot, w.cfg.Journal.Partitions())
@@ -64,30 +62,32 @@ func (w *Writer) fill(ctx context.Context, why string) error {
 	if b.Message, b.AsOf, err = replica.Reached(b.Position); err != nil {
 		return err
 	}
-	if err := w.cfg.Store.EndFill(ctx, w.lease, f.of, b, f.rolled()); err != nil {
+	if err := w.cfg.Store.EndFill(ctx, w.lease, f.origin, b, f.rolled()); err != nil {
 		return err
 	}
 	w.tail, w.claimed = after, time.Now()
-	w.report(w.lease, nil)
-	w.cfg.Logger.Info("history: filled in", "rows", f.rows, "took", time.Since(began).Round(time.Millisecond))
+	w.report(w.lease, f.written, nil)
+	w.cfg.Logger.Info("history: filled in", "rows", f.written, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
+
+// ofSlots and ofDays are the places of slots and days in a filling.
+const ofSlots, ofDays = 0, 1
 
 // filling is what fill writes.
 type filling struct {
 	w        *Writer
-	of       store.Fill
+	origin   int64
 	from, to int64 // whole days; from of 0: this is the first filling
 	evicted  bool
 	past     int64 // Unix ms until which hits older than the retention were taken
-	rows     int
+	written  int   // rows
 
-	slots, days  []store.Row
-	all, allDays map[int64]window.Count // of all keys together
+	rows [2][]store.Row
+	all  [2]map[int64]window.Count // of all keys together
 }
 
-// rolled is the first day that is not filled as a whole: where there were rows before, days are
-// summed up of their slots again.
+// rolled is the first day that is not filled in as a whole: days that had rows before are summed up from their slots again.
 func (f *filling) rolled() int64 {
 	if f.from > 0 {
 		return min(f.w.lease.Rolled, f.from/store.DaySeconds)
@@ -98,12 +98,12 @@ func (f *filling) rolled() int64 {
 // gaps are the times of which hits may be missing in spite of the filling.
 func (f *filling) gaps(w *Writer, why string) []store.Gap {
 	switch {
-	case f.from > 0 && f.past > w.lease.AsOf.UnixMilli(): // snapshots have nothing of these
+	case f.from > 0 && f.past > w.lease.AsOf.UnixMilli(): // snapshots have none of these
 		return []store.Gap{w.gapOfAll(why + "; hits older than the retention were among it")}
-	case f.from > 0: // hits may have been late, and of keys that were evicted since
+	case f.from > 0: // hits may have been late, or of keys that were evicted since
 		return []store.Gap{w.gap(why)}
 	case f.evicted:
-		return []store.Gap{{First: time.Unix(0, 0), Last: time.Now(), Why: why + "; some keys had been evicted"}}
+		return []store.Gap{w.gapOfAll(why + "; some keys had been evicted")}
 	}
 	return []store.Gap{{First: time.Unix(0, 0), Last: time.Now().Add(-w.cfg.Retention), Why: why}}
 }
@@ -111,7 +111,13 @@ func (f *filling) gaps(w *Writer, why string) []store.Gap {
 func (f *filling) partition(ctx context.Context, c replication.Content) error {
 	f.evicted = f.evicted || len(c.Evicted) > 0
 	f.past = max(f.past, c.Past)
-	known, err := f.known(ctx, c.Keys)
+	var names []string
+	for i := range c.Keys {
+		if c.Keys[i].Key != "" {
+			names = append(names, c.Keys[i].Key)
+		}
+	}
+	known, err := f.known(ctx, names...)
 	if err != nil {
 		return err
 	}
@@ -120,40 +126,22 @@ func (f *filling) partition(ctx context.Context, c replication.Content) error {
 		if of.Key == "" || of.Key == engine.AllKeys {
 			continue
 		}
-		f.window(&of.Window, known[of.Key], func(slot bool, at int64, c window.Count) {
-			f.put(of.Key, slot, at, c)
-		})
-		if len(f.slots)+len(f.days) >= maxRows {
+		f.window(&of.Window, known[of.Key], func(unit int, at int64, c window.Count) { f.put(of.Key, unit, at, c) })
+		if len(f.rows[ofSlots])+len(f.rows[ofDays]) >= maxRows {
 			if err := f.write(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	f.window(&c.Total, nil, func(slot bool, at int64, c window.Count) {
-		if slot {
-			f.all[at] = f.all[at].Plus(c)
-		} else {
-			f.allDays[at] = f.allDays[at].Plus(c)
-		}
-	})
+	f.window(&c.Total, nil, func(unit int, at int64, c window.Count) { f.all[unit][at] = f.all[unit][at].Plus(c) })
 	return f.write(ctx)
 }
 
 // known is what the rows of the journal have of keys already, by key and slot.
-func (f *filling) known(ctx context.Context, keys []replication.KeyWindow) (map[string]map[int64]uint64, error) {
+func (f *filling) known(ctx context.Context, names ...string) (map[string]map[int64]uint64, error) {
 	if f.from == 0 {
 		return nil, nil
 	}
-	names := make([]string, 0, len(keys))
-	for i := range keys {
-		if keys[i].Key != "" {
-			names = append(names, keys[i].Key)
-		}
-	}
-	return f.knownOf(ctx, names)
-}
-
-func (f *filling) knownOf(ctx context.Context, names []string) (map[string]map[int64]uint64, error) {
 	known := map[string]map[int64]uint64{}
 	err := f.w.cfg.Store.Has(ctx, f.w.lease, names, f.from, f.to, func(r store.Row) {
 		if known[r.Key] == nil {
@@ -165,7 +153,7 @@ func (f *filling) knownOf(ctx context.Context, names []string) (map[string]map[i
 }
 
 // window calls put with what a window has in each slot and day that is not known.
-func (f *filling) window(win *window.Window, known map[int64]uint64, put func(slot bool, at int64, c window.Count)) {
+func (f *filling) window(win *window.Window, known map[int64]uint64, put func(unit int, at int64, c window.Count)) {
 	newest, ok := win.Newest()
 	if !ok {
 		return
@@ -179,11 +167,11 @@ func (f *filling) window(win *window.Window, known map[int64]uint64, put func(sl
 		}
 		for at := day; at < day+store.DaySeconds; at += slot {
 			if c := less(within(win, at, slot), known[at]); c.Upper > 0 {
-				put(true, at, c)
+				put(ofSlots, at, c)
 			}
 		}
 		if f.from == 0 && day < f.to-store.DaySeconds {
-			put(false, day, whole)
+			put(ofDays, day, whole)
 		}
 	}
 }
@@ -202,46 +190,35 @@ func less(c window.Count, n uint64) window.Count {
 	return window.Count{Lower: c.Lower - min(c.Lower, n), Estimate: c.Estimate - min(c.Estimate, n), Upper: c.Upper - min(c.Upper, n)}
 }
 
-func (f *filling) put(key string, slot bool, at int64, c window.Count) {
-	r := store.Row{Key: key, Slot: at, N: c.Lower, Doubt: c.Upper - c.Lower}
-	if slot {
-		f.slots = append(f.slots, r)
-	} else {
-		f.days = append(f.days, r)
-	}
+func (f *filling) put(key string, unit int, at int64, c window.Count) {
+	f.rows[unit] = append(f.rows[unit], store.Row{Key: key, Slot: at, N: c.Lower, Doubt: c.Upper - c.Lower})
 }
 
 func (f *filling) write(ctx context.Context) error {
-	if len(f.slots)+len(f.days) == 0 {
+	rows := len(f.rows[ofSlots]) + len(f.rows[ofDays])
+	if rows == 0 {
 		return nil
 	}
-	f.rows += len(f.slots) + len(f.days)
-	err := f.w.cfg.Store.AddFill(ctx, f.w.lease, f.of, f.slots, f.days)
+	f.written += rows
+	err := f.w.cfg.Store.AddFill(ctx, f.w.lease, f.origin, f.rows[ofSlots], f.rows[ofDays])
 	f.w.claimed = time.Now()
-	if err == nil {
-		f.w.wrote(len(f.slots) + len(f.days))
-	}
-	f.slots, f.days = f.slots[:0], f.days[:0]
+	f.rows[ofSlots], f.rows[ofDays] = f.rows[ofSlots][:0], f.rows[ofDays][:0]
 	return err
 }
 
 // total writes what all keys together have.
 func (f *filling) total(ctx context.Context) error {
-	var known map[int64]uint64
-	if f.from > 0 {
-		of, err := f.knownOf(ctx, []string{engine.AllKeys})
-		if err != nil {
-			return err
-		}
-		known = of[engine.AllKeys]
+	known, err := f.known(ctx, engine.AllKeys)
+	if err != nil {
+		return err
 	}
-	for at, c := range f.all {
-		if c = less(c, known[at]); c.Upper > 0 {
-			f.put(engine.AllKeys, true, at, c)
+	for at, c := range f.all[ofSlots] {
+		if c = less(c, known[engine.AllKeys][at]); c.Upper > 0 {
+			f.put(engine.AllKeys, ofSlots, at, c)
 		}
 	}
-	for at, c := range f.allDays {
-		f.put(engine.AllKeys, false, at, c)
+	for at, c := range f.all[ofDays] {
+		f.put(engine.AllKeys, ofDays, at, c)
 	}
 	return f.write(ctx)
 }

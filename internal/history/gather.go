@@ -230,9 +230,7 @@ func (w *Writer) makeRoom(ctx context.Context, why error) error {
 	if !ok {
 		return why
 	}
-	w.mu.Lock()
-	w.status.Full = true
-	w.mu.Unlock()
+	w.set(func(is *WriterStatus) { is.Full = true })
 	w.cfg.Logger.Warn("history has its share of the disk (--history-disk): its oldest day is deleted early", "day", time.Unix(day*store.DaySeconds, 0).UTC().Format(time.DateOnly))
 	return nil
 }

@@ -13,19 +13,16 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// This part makes history of the journal: it follows the journal in order, adds up hits by
-// key and slot, and writes them in batches with the position that they reach (package store).
+// A Writer follows the journal in order, adds up hits by key and slot, and writes them in batches with the position that they reach.
 //
 // Invariants:
-//   - Every hit of the journal is in the rows once: who begins again goes on at the position that
-//     is stored with them.
-//   - It never slows hits. It reads what is on disk, on one goroutine, and while the database is
-//     away it waits, and the journal keeps what it has not read as long as there is room (History.Needed).
-//   - Of all writers of one journal one writes (store.Lease). The others look on.
-//   - Its memory is bounded, whatever the journal has: it commits when it has maxRows, or maxText of their keys.
+//   - Every hit of the journal is in the rows once: a Writer that begins again goes on at the position that is stored with them.
+//   - It never slows hits. It reads what is on disk, on one goroutine. While the database is away it waits, and the journal keeps
+//     what was not read, within a bound (History.Needed).
+//   - Of all writers of one journal one writes (store.Lease).
+//   - Its memory is bounded, whatever the journal has: it commits when it has maxRows, or maxText bytes of their keys.
 //
-// What was trimmed before it was read is filled from snapshots (fill.go), and answers say what of
-// it is in doubt.
+// What was trimmed before it was read is filled in from snapshots (fill.go), and answers say what is in doubt.
 
 // WriterJournal is what a writer reads.
 type WriterJournal interface {
@@ -34,39 +31,28 @@ type WriterJournal interface {
 	ID() string
 	// Partitions is how many its flushes are of.
 	Partitions() int
-	// Written says that all hits that were taken until asOf are in the journal up to a
-	// message.
+	// Written reports that all hits that were taken until asOf are in the journal up to a message.
 	Written() (message uint64, asOf time.Time)
-	// Grown tells whether the journal is of a cluster that has grown from a node alone, whose history that node has.
+	// Grown reports whether the journal is of a cluster that has grown from a node alone, whose history that node has.
 	Grown(ctx context.Context) (bool, error)
-	// NewestSnapshots calls f with the newest snapshot of each partition, in order; nil: there
-	// is none.
+	// NewestSnapshots calls f with the newest snapshot of each partition, in order; nil: there is none.
 	NewestSnapshots(ctx context.Context, f func(partition int, snap *record.Snapshot) error) error
 }
 
-// WriterConfig sets up a Writer. Store, Journal, Holder and Retention must be given; zeros of the others
-// mean their defaults.
+// WriterConfig sets up a Writer. Every, Slot and Keep are as in Config; Store, Journal, Holder and Retention must be given.
 type WriterConfig struct {
-	Store   *store.Store
-	Journal WriterJournal
-	Holder  string // names the node among the writers of a journal
-
-	// Every is how often hits are written. 0: 5 s.
-	Every time.Duration
-	// Slot is how wide the slots of a new history are: 15 min, 30 min or 1 h. 0: 1 h.
-	Slot time.Duration
-	// Retention is that of the engine: how far back snapshots and late hits reach.
-	Retention time.Duration
-	// Keep is for how long rows are kept, by the longest prefix of their keys. nil: for ever.
-	Keep []store.Keep
-
-	// Hurry asks whoever else writes the history of the journal to write what it has by now (Kick). nil: nobody else does.
-	Hurry func()
-
-	Logger *slog.Logger // nil: none
+	Store     *store.Store
+	Journal   WriterJournal
+	Holder    string // names the node among the writers of a journal
+	Every     time.Duration
+	Slot      time.Duration
+	Retention time.Duration // of the engine: how far back snapshots and late hits reach
+	Keep      []store.Keep  // nil: rows are kept for ever
+	Hurry     func()        // asks the other writers of the journal's history to write what it has by now (Kick); nil: there are none
+	Logger    *slog.Logger  // nil: none
 }
 
-// Writer writes one history. Create it with New.
+// Writer writes one history. Create it with NewWriter.
 type Writer struct {
 	cfg     WriterConfig
 	kick    chan struct{}
@@ -74,7 +60,7 @@ type Writer struct {
 
 	mu     sync.Mutex
 	status WriterStatus
-	moved  chan struct{} // closed, and made anew, when status changes
+	moved  chan struct{} // closed, and replaced, when status changes
 
 	// Of the goroutine of Run.
 	migrated bool
@@ -85,20 +71,18 @@ type Writer struct {
 	expired  int64         // the day on which old rows were last looked for
 }
 
-// WriterStatus is how far a history is.
+// WriterStatus is how far a history is. Rows and Failures count from the start of the process.
 type WriterStatus struct {
-	Writes  bool      // this is the one that writes
-	Known   bool      // how far it is, is known
-	Message uint64    // of the journal, up to which it has all
-	AsOf    time.Time // all hits that were taken until then are in
-	Err     error     // why it does not go on; nil: it does
-	Since   time.Time // of Err
-	Full    bool      // the file has its size: old days are deleted early
-	Gaps    int       // times, noted in the database, of which hits may be missing
-
-	// Since New:
-	Rows     uint64 // of hours that were inserted or added to, and of days that were filled in
-	Failures uint64 // attempts to go on that failed
+	Writes   bool      // this is the one that writes
+	Known    bool      // Message and AsOf are known
+	Message  uint64    // of the journal, up to which it has all
+	AsOf     time.Time // all hits that were taken until then are in
+	Err      error     // why it does not go on; nil: it does
+	Since    time.Time // of Err
+	Full     bool      // the file has its size: old days are deleted early
+	Gaps     int       // times, noted in the database, of which hits may be missing
+	Rows     uint64    // of hours that were inserted or added to, and of days that were filled in
+	Failures uint64    // attempts to go on that failed
 }
 
 // leaseTTL is for how long nobody writes after a writer has died.
@@ -170,19 +154,16 @@ func (w *Writer) pause(ctx context.Context, most time.Duration) {
 
 // failed begins anew with what the database has: what became of the last transaction is not known.
 func (w *Writer) failed(err error) {
-	fenced := errors.Is(err, store.ErrFenced)
 	w.tail, w.lease = nil, nil
-	w.mu.Lock()
-	if !fenced {
-		w.status.Failures++
-	}
-	if w.status.Err == nil && !fenced {
-		w.status.Since = time.Now()
-		w.cfg.Logger.Error("history: can't go on; will retry. Hits are counted meanwhile, and history is late", "error", err)
-	}
-	w.status.Err, w.status.Writes = err, false
-	w.mu.Unlock()
-	w.tell()
+	w.set(func(is *WriterStatus) {
+		if !errors.Is(err, store.ErrFenced) {
+			if is.Failures++; is.Err == nil {
+				is.Since = time.Now()
+				w.cfg.Logger.Error("history: can't go on; will retry. Hits are counted meanwhile, and history is late", "error", err)
+			}
+		}
+		is.Err, is.Writes = err, false
+	})
 }
 
 // step writes all that the journal has by now.
@@ -207,11 +188,11 @@ func (w *Writer) step(ctx context.Context) error {
 	if asOf.After(w.lease.AsOf) {
 		w.lease.AsOf = asOf // in memory: the next batch writes it
 	}
-	w.report(w.lease, nil)
+	w.report(w.lease, 0, nil)
 	return w.lookAfter(ctx)
 }
 
-// open has the lease and the tail.
+// open makes sure that there are a lease and a tail.
 func (w *Writer) open(ctx context.Context) error {
 	if gone := w.cfg.Store.CheckFile(); gone != nil {
 		w.cfg.Logger.Error("history: begins anew, with what the journal and snapshots have; to have the older hits, stop this process and put the file back",
@@ -274,9 +255,7 @@ func (w *Writer) replace(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.status.Known, w.status.Message, w.status.AsOf = false, message, time.Time{}
+	w.set(func(is *WriterStatus) { is.Known, is.Message, is.AsOf = false, message, time.Time{} })
 	return nil
 }
 
@@ -289,7 +268,7 @@ func (w *Writer) claim(ctx context.Context) error {
 	if err != nil {
 		w.tail, w.lease = nil, nil
 		if errors.Is(err, store.ErrHeld) {
-			w.report(&l, err)
+			w.report(&l, 0, err)
 		}
 		return err
 	}
@@ -355,8 +334,7 @@ func (w *Writer) advance(ctx context.Context, g *gather, message uint64, asOf ti
 		return err
 	}
 	w.claimed = time.Now()
-	w.wrote(len(b.Rows))
-	w.report(w.lease, nil)
+	w.report(w.lease, len(b.Rows), nil)
 	if w.tail.Next() == from {
 		return errors.New("history: messages of the journal can't be read, and nothing comes after them")
 	}
@@ -375,45 +353,38 @@ func (w *Writer) lacksFormer(ctx context.Context) (lacks bool, err error) {
 	return lacks, err
 }
 
-// gap is all time of which hits may be missing that were taken since the last batch: they may
-// have been late.
+// gap is all time of which hits may be missing that were taken since the last batch: they may have been late.
 func (w *Writer) gap(why string) store.Gap {
 	return store.Gap{First: w.lease.AsOf.Add(-w.cfg.Retention), Last: time.Now(), Why: why}
 }
 
-// gapOfAll is all time until now: of hits that may have been older than the retention too.
+// gapOfAll is all time until now, for hits that may have been older than the retention.
 func (w *Writer) gapOfAll(why string) store.Gap {
 	return store.Gap{First: time.Unix(0, 0), Last: time.Now(), Why: why}
 }
 
-// report says how far history is, and wakes who waits for it.
-func (w *Writer) report(l *store.Lease, held error) {
-	w.mu.Lock()
-	if w.status.Err != nil {
-		w.cfg.Logger.Info("history goes on", "late", time.Since(w.status.Since).Round(time.Second))
-	}
-	is := &w.status
-	is.Err, is.Since = nil, time.Time{}
-	is.Writes, is.Known, is.Message, is.AsOf, is.Gaps = held == nil, true, l.Message, l.AsOf, l.Gaps
-	w.mu.Unlock()
-	w.tell()
+// report notes how far history is, and how many rows were written.
+func (w *Writer) report(l *store.Lease, rows int, held error) {
+	w.set(func(is *WriterStatus) {
+		if is.Err != nil {
+			w.cfg.Logger.Info("history goes on", "late", time.Since(is.Since).Round(time.Second))
+		}
+		is.Err, is.Since = nil, time.Time{}
+		is.Writes, is.Known, is.Message, is.AsOf, is.Gaps = held == nil, true, l.Message, l.AsOf, l.Gaps
+		is.Rows += uint64(rows)
+	})
 }
 
-// wrote counts rows.
-func (w *Writer) wrote(rows int) {
+// set changes the status, and wakes the goroutines that wait for it.
+func (w *Writer) set(change func(is *WriterStatus)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.status.Rows += uint64(rows)
-}
-
-func (w *Writer) tell() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	change(&w.status)
 	close(w.moved)
 	w.moved = make(chan struct{})
 }
 
-// Status is how far history is, as of a moment ago.
+// Status returns how far history is, as of a moment ago.
 func (w *Writer) Status() WriterStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -422,50 +393,52 @@ func (w *Writer) Status() WriterStatus {
 
 // Await returns once history has the journal up to a message, or ctx has ended.
 func (w *Writer) Await(ctx context.Context, message uint64) error {
-	for {
-		w.mu.Lock()
-		is, moved := w.status, w.moved
-		w.mu.Unlock()
+	is := w.until(ctx, func(is WriterStatus) bool {
 		if is.Known && is.Message >= message {
-			return nil
+			return true
 		}
 		if !is.Writes && w.cfg.Hurry != nil {
 			w.cfg.Hurry()
 		}
 		w.Kick()
+		return false
+	})
+	if is.Known && is.Message >= message {
+		return nil
+	}
+	return errors.Join(context.Cause(ctx), is.Err)
+}
+
+// AwaitOpen returns once it is known how far history is, or why that can't be known, or ctx has ended.
+func (w *Writer) AwaitOpen(ctx context.Context) {
+	w.until(ctx, func(is WriterStatus) bool { return is.Known || is.Err != nil })
+}
+
+// until returns the status once it is as f wants it, or ctx has ended. It asks f after each change, and every awaitPoll.
+func (w *Writer) until(ctx context.Context, f func(is WriterStatus) bool) WriterStatus {
+	for {
+		w.mu.Lock()
+		is, moved := w.status, w.moved
+		w.mu.Unlock()
+		if f(is) {
+			return is
+		}
 		select {
 		case <-moved:
 		case <-time.After(awaitPoll):
 		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), is.Err)
+			return is
 		}
 	}
 }
 
-// Kick has the writer write what the journal has by now.
+// awaitPoll is how often Await wakes a writer that does not write.
+const awaitPoll = 100 * time.Millisecond
+
+// Kick makes the writer write what the journal has by now.
 func (w *Writer) Kick() {
 	select {
 	case w.kick <- struct{}{}:
 	default:
 	}
 }
-
-// AwaitOpen returns once it is known how far history is, or why it can't be known, or ctx has ended.
-func (w *Writer) AwaitOpen(ctx context.Context) {
-	for {
-		w.mu.Lock()
-		is, moved := w.status, w.moved
-		w.mu.Unlock()
-		if is.Known || is.Err != nil {
-			return
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// awaitPoll is how often Await wakes a writer that looks on.
-const awaitPoll = 100 * time.Millisecond

@@ -1,27 +1,22 @@
-// Package replay reads access logs and counts what is in them: into an engine
-// of its own, for a report, or into a running Weir server.
+// Package replay reads access logs and counts what is in them: for a report, or into a running Weir server.
 //
 // A log goes through one pipeline, whatever its size:
 //
 //	reader -> chunks of 1 MiB, cut at line ends -> workers -> collector
 //
-// The reader decompresses and cuts. The workers parse and count keys, in any
-// order: counts do not depend on the order of hits. A sender, when there is a
-// server, stands before the collector and sends in the order of the log, so
-// that hits arrive late only where the log has them late. What does depend on the
-// order of lines (which line is late, which malformed line is one of the first
-// five) is decided by the collector, which takes the chunks in the order of
-// the log. So the report is the same for one worker and for many.
+// The reader decompresses and cuts. The workers parse and count keys, in any order: counts do not depend on the order of hits. A
+// sender, if there is a server, is between workers and collector and sends in the order of the log. The collector takes the chunks
+// in that order too, and decides what depends on it: which line is late, and which malformed lines are the first five. So the report
+// is the same for one worker and for many.
 //
-// Memory is bounded: the chunks come from a fixed pool, keys are held by an
-// engine with a budget, and the totals per second are limited to MaxSeconds.
+// Memory is bounded: the chunks come from a fixed pool, an engine with a budget holds the keys, and MaxSeconds limits the totals per
+// second.
 package replay
 
 import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -51,22 +46,18 @@ var clfFieldNames = [clfFieldCount]string{
 	"host", "ident", "user", "time", "request", "method", "path", "proto", "status", "bytes", "referer", "agent", "vhost",
 }
 
-// clfParser reads the common log format and the combined one, which adds the
-// referer and the agent:
+// clfParser reads the common log format and the combined one, which adds the referer and the agent:
 //
 //	host ident user [time] "request" status bytes "referer" "agent"
 //
-// Apache's vhost_combined has the virtual host and its port before them, as
-// example.com:443, when the word after it looks like an address or a name.
+// Apache's vhost_combined has the virtual host and its port before them, as example.com:443, if the word after it looks like an
+// address or a name.
 //
-// The host, the time, the quoted request and the status must be there; what
-// follows may be missing. Values are kept as they are written: no %-decoding,
-// no unescaping, "-" stays "-".
+// The host, the time, the quoted request and the status must be there; what follows may be missing. Values are kept as they are
+// written: no %-decoding, no unescaping, "-" stays "-".
 type clfParser struct {
-	clock clfClock
-	// tail and user say that some template asks for a field after the status,
-	// or between host and time: most do not, and then these are not looked at.
-	tail, user bool
+	clock      clfClock
+	tail, user bool // a template asks for a field after the status, between host and time
 }
 
 func newCLFParser(p *plan) parser {
@@ -127,8 +118,7 @@ func hasPort(b []byte) bool {
 	return false
 }
 
-// findTime looks for [time] after the host. A user name may hold spaces and
-// brackets, so each bracket is tried.
+// findTime finds [time] after the host. A user name may hold spaces and brackets, so each bracket is tried.
 func (p *clfParser) findTime(b []byte, from int) (at int64, open int, err error) {
 	for {
 		i := bytes.IndexByte(b[from:], '[')
@@ -149,9 +139,8 @@ func (p *clfParser) findTime(b []byte, from int) (at int64, open int, err error)
 	}
 }
 
-// requestEnd finds the quote that closes the request: one that a status
-// follows. Servers write a quote inside a request as \" or \x22, but old ones
-// did not, so any other quote belongs to the request.
+// requestEnd finds the quote that closes the request: a status follows it. Servers write a quote inside a request as \" or \x22, but
+// old ones did not, so any other quote belongs to the request.
 func requestEnd(b []byte) (int, error) {
 	from, quotes := 0, false
 	for {
@@ -170,8 +159,7 @@ func requestEnd(b []byte) (int, error) {
 	}
 }
 
-// isStatus tells whether b begins with a space, a status (three digits or -),
-// and then ends or goes on after a space.
+// isStatus reports whether b begins with a space and a status (three digits or -), and then ends or goes on after a space.
 func isStatus(b []byte) bool {
 	if len(b) >= 4 && b[0] == ' ' && isDigit(b[1]) && isDigit(b[2]) && isDigit(b[3]) {
 		return len(b) == 4 || b[4] == ' '
@@ -184,8 +172,7 @@ func isStatus(b []byte) bool {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// splitRequest cuts `GET /path HTTP/1.1`: the path is the second word whether
-// or not a protocol follows; the protocol is the last word if it reads so.
+// splitRequest cuts `GET /path HTTP/1.1`. The path is the second word; the protocol is the last word if it reads so.
 func splitRequest(b []byte, f [][]byte) {
 	f[clfRequest] = b
 	f[clfMethod], f[clfPath], f[clfProto] = nil, nil, nil
@@ -216,7 +203,7 @@ func splitTail(b []byte, f [][]byte) {
 	f[clfAgent], _ = quoted(b)
 }
 
-// word cuts the first word off b. It is nil when there is none.
+// word cuts the first word off b. It is nil if there is none.
 func word(b []byte) (w, rest []byte) {
 	for len(b) > 0 && b[0] == ' ' {
 		b = b[1:]
@@ -227,8 +214,7 @@ func word(b []byte) (w, rest []byte) {
 	return nilIfEmpty(b), nil
 }
 
-// quoted cuts a string in quotes off b, and the space after it. The quotes
-// inside are those that follow a backslash. It is nil when there is none.
+// quoted cuts a string in quotes off b, and the space after it. Quotes inside follow a backslash. It is nil if there is none.
 func quoted(b []byte) (s, rest []byte) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil
@@ -254,16 +240,14 @@ func nilIfEmpty(b []byte) []byte {
 // clfTimeLen is the length of a log time: 10/Oct/2000:13:55:36 -0700.
 const clfTimeLen = 26
 
-// clfClock reads log times. Lines of a log mostly share the minute and the
-// zone with the line before, so those are parsed once and then only compared.
+// clfClock reads log times. Lines mostly share the minute and the zone with the line before: these are parsed once and then compared.
 type clfClock struct {
 	minute [17]byte // 10/Oct/2000:13:55
 	zone   [6]byte  // " -0700"
 	base   int64    // Unix seconds of that minute; valid once minute is set
 }
 
-// parse reads the first clfTimeLen bytes of b. Second 60 (a leap second) is
-// the first second of the next minute, as it is to every Unix clock.
+// parse reads the first clfTimeLen bytes of b. Second 60 (a leap second) is the first second of the next minute.
 func (c *clfClock) parse(b []byte) (int64, bool) {
 	if len(b) < clfTimeLen || b[17] != ':' {
 		return 0, false
@@ -273,52 +257,13 @@ func (c *clfClock) parse(b []byte) (int64, bool) {
 		return 0, false
 	}
 	if [17]byte(b[:17]) != c.minute || [6]byte(b[20:26]) != c.zone {
-		base, ok := parseMinute([17]byte(b[:17]), [6]byte(b[20:26]))
-		if !ok {
+		t, err := time.Parse("02/Jan/2006:15:04 -0700", string(b[:17])+string(b[20:26]))
+		if err != nil {
 			return 0, false
 		}
-		c.minute, c.zone, c.base = [17]byte(b[:17]), [6]byte(b[20:26]), base
+		c.minute, c.zone, c.base = [17]byte(b[:17]), [6]byte(b[20:26]), t.Unix()
 	}
 	return c.base + int64(second), true
-}
-
-func parseMinute(m [17]byte, z [6]byte) (int64, bool) {
-	if m[2] != '/' || m[6] != '/' || m[11] != ':' || m[14] != ':' || z[0] != ' ' {
-		return 0, false
-	}
-	day, ok1 := twoDigits(m[0], m[1])
-	month := monthOf(string(m[3:6]))
-	century, ok2 := twoDigits(m[7], m[8])
-	year, ok3 := twoDigits(m[9], m[10])
-	hour, ok4 := twoDigits(m[12], m[13])
-	minute, ok5 := twoDigits(m[15], m[16])
-	zoneHour, ok6 := twoDigits(z[2], z[3])
-	zoneMinute, ok7 := twoDigits(z[4], z[5])
-	ok := ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7
-	if !ok || month == 0 || hour > 23 || minute > 59 || zoneHour > 23 || zoneMinute > 59 {
-		return 0, false
-	}
-	t := time.Date(century*100+year, month, day, hour, minute, 0, 0, time.UTC)
-	if t.Day() != day { // time.Date turns 31 February into 3 March
-		return 0, false
-	}
-	offset := int64(zoneHour*3600 + zoneMinute*60)
-	switch z[1] {
-	case '+':
-		return t.Unix() - offset, true
-	case '-':
-		return t.Unix() + offset, true
-	}
-	return 0, false
-}
-
-// monthOf returns 0 for a text that is not the name of a month.
-func monthOf(name string) time.Month {
-	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
-	if at := strings.Index(months, name); at >= 0 && at%3 == 0 {
-		return time.Month(at/3 + 1)
-	}
-	return 0
 }
 
 func twoDigits(a, b byte) (int, bool) {
@@ -326,11 +271,10 @@ func twoDigits(a, b byte) (int, bool) {
 	return int(x)*10 + int(y), x <= 9 && y <= 9
 }
 
-// inRange tells whether the engine can hold a hit of this time.
+// inRange reports whether the engine can hold a hit of this time.
 func inRange(at int64) bool { return at >= 0 && at <= window.MaxTime }
 
-// parseTimeText reads a time that was written as text: RFC 3339, a log time,
-// or a number as parseEpoch takes it.
+// parseTimeText reads a time that was written as text: RFC 3339, a log time, or a number as parseEpoch takes it.
 func parseTimeText(b []byte, clock *clfClock) (int64, error) {
 	if len(b) == clfTimeLen {
 		if at, ok := clock.parse(b); ok {
@@ -343,9 +287,8 @@ func parseTimeText(b []byte, clock *clfClock) (int64, error) {
 	return parseEpoch(b)
 }
 
-// parseEpoch reads a number of seconds since 1970, or of milliseconds,
-// microseconds or nanoseconds: which one is told by its size, as seconds stay
-// below 1e11 until the year 5138. A fraction is rounded down.
+// parseEpoch reads a number of seconds since 1970, or of milliseconds, microseconds or nanoseconds. Its size says which: seconds
+// stay below 1e11 until the year 5138. A fraction is rounded down.
 func parseEpoch(b []byte) (int64, error) {
 	whole, ok := parseDecimal(b)
 	if !ok {
@@ -370,8 +313,7 @@ func parseEpoch(b []byte) (int64, error) {
 	return checkRange(int64(whole))
 }
 
-// parseDecimal reads 123 and 123.456, without the fraction. A float would
-// round 1700000000.99999999 up to the next second.
+// parseDecimal reads 123 and 123.456, without the fraction. A float would round 1700000000.99999999 up to the next second.
 func parseDecimal(b []byte) (whole uint64, ok bool) {
 	if i := bytes.IndexByte(b, '.'); i >= 0 {
 		for _, c := range b[i+1:] {
@@ -414,11 +356,10 @@ func parseUint(b []byte) (n uint64, ok bool) {
 	return n, true
 }
 
-// view gives b as a string without a copy, for calls that do not keep it.
+// view returns b as a string without a copy, for calls that do not keep it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// ParseTime reads a time as it may stand in a log or on a command line: like
-// 10/Oct/2000:13:55:36 -0700, RFC 3339, or Unix seconds.
+// ParseTime reads a time as in a log or on a command line: like 10/Oct/2000:13:55:36 -0700, RFC 3339, or Unix seconds.
 func ParseTime(s string) (time.Time, error) {
 	var clock clfClock
 	if len(s) == clfTimeLen {

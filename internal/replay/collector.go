@@ -12,8 +12,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// A collector brings together what the workers found, in the order of the log.
-// It belongs to one goroutine.
+// A collector adds up what the workers found, in the order of the log. It belongs to one goroutine.
 type collector struct {
 	opts      *Options
 	lines     Lines          // of Scan; nil for Run
@@ -48,8 +47,7 @@ func (c *collector) begin(o *Options) {
 	}
 }
 
-// collect takes chunks in the order of the log, waits until each is parsed,
-// and gives it back.
+// collect takes chunks in the order of the log, waits until each is parsed, and gives it back.
 func (c *collector) collect(order <-chan *chunk, free chan<- *chunk) error {
 	var tick <-chan time.Time
 	if c.opts.Status != nil {
@@ -142,15 +140,13 @@ func (c *collector) status() (s Status) {
 	return s
 }
 
-// MaxSeconds is how many different seconds with hits a replay keeps: 2^26, two
-// years without a quiet second, in 1 GiB.
+// MaxSeconds is how many different seconds with hits a replay keeps: 2^26, two years without a quiet second, in 1 GiB.
 const MaxSeconds = 1 << 26
 
 var errTooManySeconds = errors.New("the log has hits in more than 67,108,864 different seconds (two years without a quiet second): replay it in parts")
 
-// seconds holds the hits of every second, exactly. Logs are nearly in order,
-// so a second is mostly the last one or the next one; one that is neither and
-// not known yet waits in late until there are enough of them to merge.
+// seconds holds the hits of every second, exactly. Logs are nearly in order: a second is mostly the last one or the next one.
+// Another one that is not known yet waits in late until there are enough to merge.
 type seconds struct {
 	sorted []second // by time, each time once
 	late   map[int64]uint64
@@ -191,12 +187,12 @@ func (s *seconds) add(at int64, n uint64) error {
 	return nil
 }
 
-// find gives the place of the first second that is not before at.
+// find returns the place of the first second that is not before at.
 func (s *seconds) find(at int64) (int, bool) {
 	return slices.BinarySearchFunc(s.sorted, at, func(s second, at int64) int { return cmp.Compare(s.at, at) })
 }
 
-// merge brings the late seconds to their places.
+// merge sorts the late seconds in.
 func (s *seconds) merge() {
 	if len(s.late) == 0 {
 		return
@@ -208,8 +204,7 @@ func (s *seconds) merge() {
 	slices.SortFunc(s.sorted, func(a, b second) int { return cmp.Compare(a.at, b.at) })
 }
 
-// count gives the hits in (at-w, at]. It takes time proportional to the number
-// of seconds in the window.
+// count returns the hits in (at-w, at]. It takes time proportional to the number of seconds in the window.
 func (s *seconds) count(at, w int64) (n uint64) {
 	s.merge()
 	from, _ := s.find(at - w + 1)
@@ -222,8 +217,8 @@ func (s *seconds) count(at, w int64) (n uint64) {
 	return n
 }
 
-// busiest finds the window of w seconds with the most hits: of several with as
-// many, the first. It ends at a second with hits. It is zero without hits.
+// busiest returns the window of w seconds with the most hits, the first one of several with as many, by its last second. It is zero
+// without hits.
 func (s *seconds) busiest(w int64) (best second) {
 	s.merge()
 	var sum uint64
@@ -244,7 +239,7 @@ func (s *seconds) busiest(w int64) (best second) {
 // lineParts is how many parts a Line has at most.
 const lineParts = 120
 
-// line gives the hits in parts of a power of two seconds, aligned to the epoch; nil without hits.
+// line returns the hits in parts of a power of two seconds, aligned to the epoch; nil without hits.
 func (s *seconds) line() *Line {
 	oldest, ok := s.oldest()
 	if !ok {
@@ -272,7 +267,7 @@ func floor(at, step int64) int64 {
 	return n
 }
 
-// newest and oldest give the ends of the log's span; false without hits.
+// newest and oldest return the ends of the span of the log; false without hits.
 func (s *seconds) newest() (int64, bool) {
 	if len(s.sorted) == 0 {
 		return 0, false

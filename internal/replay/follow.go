@@ -18,15 +18,11 @@ import (
 // errIdle says that there is nothing to read now, and may be later.
 var errIdle = errors.New("no more lines yet")
 
-// follower reads a file that grows, through rotation: when another file has
-// taken its name (rename and create), it reads the old one to its end and goes
-// on with the new one from its start; when the file got shorter (copy and
-// truncate), it goes on from its start.
+// follower reads a file that grows, through rotation. If another file has taken its name (rename and create), it reads the old one
+// to its end and goes on with the new one. If the file got shorter (copy and truncate), it goes on from its start.
 //
-// It looks every poll interval. Two rotations within one interval lose the
-// file between them, and so does a truncated file that has outgrown its old
-// size by the next look; both take a log that turns over several times a
-// second.
+// It looks every poll interval. Two rotations within one interval lose the file between them; so does a truncated file that outgrows
+// its old size within one.
 type follower struct {
 	name string
 	poll time.Duration
@@ -34,17 +30,14 @@ type follower struct {
 	at   int64 // bytes read of file
 	last byte  // the last byte read of file
 
-	// inLine says that the reading began in the middle of a line: at the end of a
-	// file whose last line had no end yet.
-	inLine bool
+	inLine bool // reading began in the middle of a line: at the end of a file whose last line had no end yet
 
-	// replaced says that at the last look another file had the name. The old
-	// file is given up only at the look after that, when still nothing was
-	// added: its writer may need a moment to change over.
+	// replaced says that another file had the name at the last look. The old file is closed at the next look if nothing was added:
+	// its writer may need a moment to change over.
 	replaced bool
 }
 
-// newFollower opens the file, at its end when fromEnd is set.
+// newFollower opens the file, at its end if fromEnd is set.
 func newFollower(name string, poll time.Duration, fromEnd bool) (*follower, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -60,8 +53,7 @@ func newFollower(name string, poll time.Duration, fromEnd bool) (*follower, erro
 	return f, nil
 }
 
-// toEnd skips what is in the file, but for its last byte, which tells whether a
-// line is unfinished.
+// toEnd skips what is in the file. Its last byte tells whether a line is unfinished.
 func (f *follower) toEnd() error {
 	size, err := f.file.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
@@ -77,7 +69,7 @@ func (f *follower) toEnd() error {
 
 func (f *follower) close() error { return f.file.Close() }
 
-// Read gives what is there, and errIdle at the end of it.
+// Read returns errIdle at the end of what is there.
 func (f *follower) Read(b []byte) (int, error) {
 	n, err := f.file.Read(b)
 	if n > 0 {
@@ -92,8 +84,8 @@ func (f *follower) Read(b []byte) (int, error) {
 	return 0, err
 }
 
-// wait waits for the next look at the file. It tells true when a new file was
-// begun while the old one ended in the middle of a line: that line is over.
+// wait waits for the next look at the file. cut reports that a new file begins while the old one ends in the middle of a line: that
+// line is over.
 func (f *follower) wait(ctx context.Context) (cut bool, err error) {
 	timer := time.NewTimer(f.poll)
 	defer timer.Stop()
@@ -149,16 +141,14 @@ func (f *follower) begin() (cut bool) {
 	return cut
 }
 
-// Stdin is the file name that stands for the standard input.
+// Stdin is the file name for the standard input.
 const Stdin = "-"
 
-// maxZstdWindow bounds what a .zst file may make its reader allocate: 128 MiB,
-// which `zstd --long=27` needs and no smaller level does.
+// maxZstdWindow bounds the memory for reading a .zst file: 128 MiB, which `zstd --long=27` needs and no smaller level does.
 const maxZstdWindow = 128 << 20
 
-// TotalSize gives the size of all files in bytes, as they are on disk, or 0
-// when it cannot be known because one of them is not a regular file. The error
-// is that of the first file that cannot be read.
+// TotalSize returns the size of all files in bytes, as they are on disk; 0 if one of them is not a regular file. The error names the
+// first file that can't be read.
 func TotalSize(files []string) (int64, error) {
 	var total int64
 	known := true
@@ -183,7 +173,7 @@ func TotalSize(files []string) (int64, error) {
 	return total, nil
 }
 
-// meter tells how many bytes were read, before they are decompressed.
+// meter reports how many bytes were read, before they are decompressed.
 type meter struct {
 	io.Reader
 	read func(bytes int)
@@ -198,8 +188,7 @@ func (m meter) Read(b []byte) (int, error) {
 // magicBytes is how much of a file's start tells its compression.
 const magicBytes = 4
 
-// compression tells how a file that begins with magic is compressed: gzip, zstd
-// or, empty, not at all.
+// compression returns how a file that begins with magic is compressed: gzip, zstd or, empty, not at all.
 func compression(magic []byte) string {
 	switch {
 	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
@@ -210,8 +199,8 @@ func compression(magic []byte) string {
 	return ""
 }
 
-// decompress gives the text of r: what a file holds is told by its first
-// bytes, not by its name, so that it works for the standard input too.
+// decompress returns the text of r. The first bytes, not the name, say how it is compressed, so that it works for the standard
+// input.
 func decompress(r io.Reader) (text io.Reader, done func(), err error) {
 	magic := make([]byte, magicBytes)
 	n, err := io.ReadFull(r, magic)
@@ -257,8 +246,7 @@ func (c compressed) damaged(err error) error {
 	return fmt.Errorf("the %s data is damaged: %w", c.kind, err)
 }
 
-// A cutter cuts a stream of text into whole lines. Between two calls it holds
-// the start of a line whose end has not come yet: less than chunkBytes.
+// A cutter cuts a stream of text into whole lines. Between two calls it holds the start of an unfinished line: less than chunkBytes.
 type cutter struct {
 	carry []byte
 	skip  bool // in a line of chunkBytes or more, of which the start was given out
@@ -271,12 +259,10 @@ func (c *cutter) fill(buf []byte) int {
 	return n
 }
 
-// cut gives the whole lines at the start of text, which begins with what fill
-// copied, and holds the rest. With ended the last line is whole although it
-// lacks its line end.
+// cut returns the whole lines at the start of text, which begins with what fill copied, and holds the rest. With ended, the last
+// line is whole although it lacks its line end.
 //
-// Of a line that fills a chunk it gives out just enough for the worker to see
-// that it is longer than MaxLineBytes.
+// Of a line that fills a chunk it returns just enough for the worker to see that it is longer than MaxLineBytes.
 func (c *cutter) cut(text []byte, ended bool) []byte {
 	if c.skip {
 		end := bytes.IndexByte(text, '\n')

@@ -42,10 +42,9 @@ const formatList = "clf (Apache and nginx, common or combined), json (one object
 // detectLines is how many lines at the start of a log tell its format.
 const detectLines = 100
 
-// detect returns the format that most of the first lines of text are written
-// in. Lines that no format can read are JSON if they are objects, so that their
-// reasons speak of JSON. Other text is read as CLF: its lines are shown as malformed,
-// and useless says that no format fits.
+// detect returns the format that most of the first lines of text are written in. Lines that no format can read are JSON if they are
+// objects, so that their reasons speak of JSON. Other text is read as CLF: its lines are shown as malformed, and useless says that
+// no format fits.
 func detect(text []byte) Format {
 	best, most, objects := CLF, 0, 0
 	for _, f := range []Format{CLF, JSON, TSV} {
@@ -182,27 +181,21 @@ func (p *plan) newLine() line { return line{fields: make([][]byte, len(p.fields)
 // MaxLineBytes is the longest line that is read. A longer one is malformed.
 const MaxLineBytes = 256 << 10
 
-// MaxWeight is the largest count that one line may carry. It keeps the total
-// of 2^31 lines from overflowing.
+// MaxWeight is the largest count of one line. It keeps the total of 2^31 lines from overflowing.
 const MaxWeight = 1 << 32
 
-// A line is one parsed line of a log. Its fields are views into the chunk that
-// was parsed, or into the parser's scratch memory: they live until the next
+// A line is one parsed line of a log. Its fields are views into the chunk, or into the parser's memory: they live until the next
 // line is parsed.
 type line struct {
 	at int64  // Unix seconds, rounded down
 	n  uint64 // hits this line stands for; 0 is a line without hits
 
-	// fields holds the values that templates ask for, at the places that
-	// bind handed out. nil is a field that this line does not have.
-	fields [][]byte
+	fields [][]byte // that templates ask for, by place; nil: this line does not have the field
 }
 
-// A parser reads lines of one format. It is used by one worker, so it may
-// cache what the lines before had in common.
+// A parser reads lines of one format. One worker uses it, so it may cache what lines have in common.
 type parser interface {
-	// parse fills l from b, which has no line end. The error says why b is
-	// malformed; it is one of a fixed set, so that garbage costs nothing.
+	// parse fills l from b, which has no line end. The error says why b is malformed: one of a fixed set, so that it costs nothing.
 	parse(b []byte, l *line) error
 }
 
@@ -221,9 +214,8 @@ var (
 	errNotTSV      = errors.New("not `epoch count [key]`")
 )
 
-// tsvParser reads `epoch count [key]`. A line with a tab is cut at tabs, and
-// then the key may hold spaces; any other line is cut at spaces. What follows
-// the key is not looked at.
+// tsvParser reads `epoch count [key]`. A line with a tab is cut at tabs, and then the key may hold spaces; any other line is cut at
+// spaces. What follows the key is ignored.
 type tsvParser struct{}
 
 func (tsvParser) parse(b []byte, l *line) error {
@@ -247,35 +239,31 @@ func (tsvParser) parse(b []byte, l *line) error {
 	return nil
 }
 
-// cell cuts the text before the first tab off b. It is nil when it is empty.
+// cell cuts the text before the first tab off b. It is nil if it is empty.
 func cell(b []byte) (c, rest []byte) {
 	c, rest, _ = bytes.Cut(b, []byte("\t"))
 	return nilIfEmpty(bytes.TrimSpace(c)), rest
 }
 
-// Lines is told what is in a log by Scan.
+// Lines takes what is in a log from Scan.
 type Lines interface {
 	// NewWorker makes what one goroutine does with its parts of the log.
 	NewWorker() LineWorker
-	// Take gets the parts in the order of the log, from one goroutine. An error
-	// ends the scan.
+	// Take takes the parts in the order of the log, from one goroutine. An error ends the scan.
 	Take(part any) error
 }
 
-// A LineWorker is told the lines of a part of the log, in their order, by one
-// goroutine; which part is whose is by chance.
+// A LineWorker takes the lines of some parts of the log, in their order, from one goroutine.
 type LineWorker interface {
-	// Line is told a line that stands for n > 0 requests at a time in Unix
-	// seconds, with the keys that the templates make of it: none, if it has none. It
-	// must not keep them.
+	// Line takes a line that stands for n > 0 requests at a time in Unix seconds, with the keys that the templates make of it, if
+	// any. It must not keep them.
 	Line(at int64, n uint64, keys [][]byte) error
-	// Part ends a part: what it returns goes to Take.
+	// Part ends a part: its result goes to Take.
 	Part() any
 }
 
-// Scan reads the files of o as Run does, and tells their lines to lines in place
-// of counting their keys. The report has no keys: its Top is the templates, and how
-// many requests have no key of each. Follow, To and the questions of o are not used.
+// Scan reads the files of o as Run does, and gives their lines to lines in place of counting their keys. The Top of its report has
+// the templates, and how many requests have no key of each, but no keys. Follow, To and the questions of o are not used.
 func Scan(ctx context.Context, o Options, lines Lines) (*Report, error) {
 	o.To, o.Follow, o.FromEnd, o.Status, o.At, o.Windows, o.CountKeys = nil, false, false, nil, nil, nil, nil
 	o = o.withDefaults()
@@ -288,7 +276,7 @@ func Scan(ctx context.Context, o Options, lines Lines) (*Report, error) {
 	return p.finish(ctx)
 }
 
-// lineSink tells lines to a LineWorker.
+// lineSink gives lines to a LineWorker.
 type lineSink struct{ LineWorker }
 
 func (s *lineSink) line(at int64, n uint64, keys [][]byte) error { return s.Line(at, n, keys) }

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// The names of the field that holds the time, and of the one that holds the
-// count. The first one that a line has is used.
+// The names of the fields for the time and for the count. The first one that a line has is used.
 var (
 	jsonTimeNames   = []string{"at", "time", "timestamp", "ts", "@timestamp", "time_iso8601", "time_local"}
 	jsonWeightNames = []string{"n", "count"}
@@ -16,9 +15,8 @@ var (
 // timeFields lists jsonTimeNames, for messages.
 const timeFields = "at, time, timestamp, ts, @timestamp, time_iso8601 or time_local"
 
-// jsonParser reads one JSON object per line. Templates may name any of its
-// top-level fields whose value is a string, a number or a boolean. Of a name
-// that is there twice the last value counts, as for other JSON readers.
+// jsonParser reads one JSON object per line. Templates may name any of its top-level fields whose value is a string, a number or a
+// boolean. If a name is there twice, the last value counts.
 type jsonParser struct {
 	names   []string // template fields; their places in line.fields
 	clock   clfClock
@@ -28,8 +26,7 @@ type jsonParser struct {
 	weights [2]jsonValue // parallel to jsonWeightNames
 }
 
-// A jsonValue is a scalar. text is nil when the field is missing, null, an
-// object or a list.
+// A jsonValue is a scalar. text is nil if the field is missing, null, an object or a list.
 type jsonValue struct {
 	text   []byte
 	quoted bool
@@ -54,8 +51,7 @@ func (p *jsonParser) parse(b []byte, l *line) error {
 	return err
 }
 
-// scan visits the top-level fields of b, which is a valid JSON object: that is
-// why it needs no error of its own.
+// scan visits the top-level fields of b, a valid JSON object: that is why it has no error.
 func (p *jsonParser) scan(b []byte, fields [][]byte) {
 	i := skipSpace(b, 1)
 	for b[i] == '"' {
@@ -122,8 +118,7 @@ func (p *jsonParser) weight() (uint64, error) {
 	return 1, nil
 }
 
-// unescape gives the text of a JSON string with its quotes. The text is never
-// nil. Escapes are rare: then the text goes to p.scratch.
+// unescape returns the text of a JSON string in quotes, never nil. Escapes are rare: then the text goes to p.scratch.
 func (p *jsonParser) unescape(quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -154,7 +149,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// stringEnd gives the place after the string that begins at b[i].
+// stringEnd returns the place after the string that begins at b[i].
 func stringEnd(b []byte, i int) int {
 	for i++; b[i] != '"'; i++ {
 		if b[i] == '\\' {
@@ -164,7 +159,7 @@ func stringEnd(b []byte, i int) int {
 	return i + 1
 }
 
-// valueEnd gives the place after the value that begins at b[i].
+// valueEnd returns the place after the value that begins at b[i].
 func valueEnd(b []byte, i int) int {
 	depth := 0
 	for {

@@ -22,70 +22,53 @@ const (
 	MaxTop       = 10_000
 )
 
-// Options say what to read and what to find out. Files is required; the zero
-// value of every other field stands for its default.
+// Options say what to read and what to find out. Files is required; other zero values mean the defaults.
 type Options struct {
-	// Files are read one after the other, as parts of one log. Stdin ("-")
-	// stands for the standard input. Plain, gzip and zstd are told apart by
-	// their content.
+	// Files are read one after the other, as parts of one log: plain, gzip or zstd. "-" (Stdin) is the standard input.
 	Files []string
 	// Stdin is what "-" reads. Default: nothing.
 	Stdin io.Reader
 	// Format of all files. Default Auto.
 	Format Format
-	// Keys are the templates that make keys of a line. Default: url:{path} and
-	// host:{host} for CLF, {key} for JSON and TSV. At most MaxTemplates.
+	// Keys are the templates that make keys of a line, at most MaxTemplates. Default: url:{path} and host:{host} for CLF, else {key}.
 	Keys []string
-	// DefaultKeys are the templates of a log of a format, in place of those that
-	// Keys says, when Keys is empty. No templates: those of Keys after all.
+	// DefaultKeys, if set, returns the templates for a format if Keys is empty; none: the default of Keys.
 	DefaultKeys func(Format) []string
 
-	// Top is how many keys the report lists per template. Default 10, at most
-	// MaxTop.
+	// Top is how many keys the report lists per template. Default 10, at most MaxTop.
 	Top int
-	// At and Windows ask for the hits in (at-window, at], for each of At with
-	// each of Windows. Windows without At are counted at the newest hit, At
-	// without Windows over the last second, minute, 5 minutes and hour. The
-	// answers are exact.
+	// At and Windows ask for the exact hits in (at-window, at], for each of At with each of Windows. Windows without At are counted
+	// at the newest hit, At without Windows over the last second, minute, 5 minutes and hour.
 	At      []time.Time
 	Windows []time.Duration
-	// CountKeys are keys, as the templates make them, that At and Windows are
-	// answered for too. At most MaxCountKeys.
+	// CountKeys are keys, as the templates make them, for which At and Windows are answered too. At most MaxCountKeys.
 	CountKeys []string
 
 	// Memory is the budget of the report's engine in bytes. Default 1 GiB.
 	Memory int64
-	// MaxAhead is how far after the present a line's time may be; a line after
-	// that is not counted. Default 5 s.
+	// MaxAhead is how far in the future a line's time may be; a line after that is not counted. Default 5 s.
 	MaxAhead time.Duration
 	// Workers is how many goroutines parse. Default GOMAXPROCS.
 	Workers int
 
-	// To sends all keys' hits to a server, instead of keeping them in an
-	// engine. Every line is one hit per template there, so the server's "*"
-	// grows by as many.
+	// To sends all keys' hits to a server, instead of keeping them in an engine. Every line is one hit per template there.
 	To *client.Client
 
-	// Again sends lines again that the server took from these files within the last
-	// ten minutes. By default they count once: a batch of regular files has an
-	// idempotency key that is made of its place and content.
+	// Again counts lines again that the server took from these files within the last ten minutes. By default a batch of regular
+	// files has an idempotency key, made of its place and content.
 	Again bool
 
-	// Follow goes on reading the last file as it grows, through rotation,
-	// until the context ends. It must be a plain file, not a compressed one.
+	// Follow goes on reading the last file as it grows, through rotation, until the context ends. It must not be compressed.
 	Follow bool
-	// FromEnd begins a followed file at its end: what is in it already is not
-	// counted. It needs Follow.
+	// FromEnd begins a followed file at its end. It needs Follow.
 	FromEnd bool
 	// Poll is how often a followed file is looked at. Default 250 ms.
 	Poll time.Duration
-	// Status, if set, is told the state of the replay every StatusEvery
-	// (default 10 s) while it runs. It runs on the collector's goroutine.
+	// Status, if set, is called with the state of the replay every StatusEvery (default 10 s) on the collector's goroutine.
 	Status      func(Status)
 	StatusEvery time.Duration
 
-	// Progress, if set, is told how many bytes of the files were read, before
-	// they are decompressed. It runs on the reader's goroutine.
+	// Progress, if set, is called with how many bytes of the files were read, before they are decompressed, on the reader's goroutine.
 	Progress func(bytes int)
 	// Now is the present. Default time.Now.
 	Now func() time.Time
@@ -114,7 +97,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// unique gives the different values of all, in order.
+// unique returns the different values of all, in order.
 func unique(all []string) (different []string) {
 	for _, s := range all {
 		if !slices.Contains(different, s) {
@@ -175,8 +158,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// plainToFollow refuses to follow a compressed file: it does not grow line by
-// line. What cannot be opened is the reader's to report.
+// plainToFollow refuses to follow a compressed file. The reader reports what can't be opened.
 func (o Options) plainToFollow() error {
 	if !o.Follow {
 		return nil
@@ -198,7 +180,7 @@ func (o Options) plainToFollow() error {
 	return nil
 }
 
-// validKey tells whether hits can be counted under key.
+// validKey reports whether hits can be counted under key.
 func validKey[T string | []byte](key T) bool {
 	return len(key) > 0 && len(key) <= engine.MaxKeyBytes && string(key) != engine.AllKeys
 }

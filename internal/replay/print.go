@@ -12,8 +12,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// Print writes the report for a person. What came from the log is written so
-// that it cannot control the terminal.
+// Print writes the report for a person. Text of the log can't control the terminal.
 func (r *Report) Print(w io.Writer) error {
 	p := printer{NewTable(w)}
 	p.totals(r)
@@ -164,8 +163,7 @@ func spell(windowSeconds int64) string {
 
 func perSecond(rate float64) string { return strconv.FormatFloat(rate, 'f', 2, 64) }
 
-// Printable writes text that strangers chose, such as a key of a log: control
-// characters and broken UTF-8 become escapes.
+// Printable returns text that strangers chose, such as a key of a log, with control characters and broken UTF-8 as escapes.
 func Printable(s string) string {
 	clean := true
 	for i, r := range s {

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-// reader cuts the files into chunks of whole lines. It owns the channels that
-// it sends to, and closes them. Both have room for every chunk of the pool.
+// reader cuts the files into chunks of whole lines. It owns the channels that it sends to, and closes them. Both hold every chunk of
+// the pool.
 type reader struct {
 	opts      *Options
 	templates []template
@@ -25,8 +25,7 @@ type reader struct {
 	spare *chunk // taken from free, and not sent yet
 }
 
-// run reads all files. A file that cannot be read, or not to its end, does not
-// keep the others from being read: problem is told of it.
+// run reads all files. It calls problem for a file that can't be read to its end, and goes on with the others.
 func (r *reader) run(ctx context.Context, problem func(file int, err error)) error {
 	defer close(r.work)
 	defer close(r.order)
@@ -84,9 +83,8 @@ func (r *reader) file(ctx context.Context, index int) error {
 	return r.text(ctx, index, text, slow, nil)
 }
 
-// text cuts what src gives into chunks. Of a slow src, whole lines are sent on
-// as they come, and not only when a chunk is full. f is for a src that is
-// followed.
+// text cuts what src has into chunks. It sends whole lines of a slow src as they come, not only when a chunk is full. f is for a src
+// that is followed.
 func (r *reader) text(ctx context.Context, index int, src io.Reader, slow bool, f *follower) error {
 	c := cutter{skip: f != nil && f.inLine}
 	for first := true; ; {
@@ -121,7 +119,7 @@ func (r *reader) text(ctx context.Context, index int, src io.Reader, slow bool, 
 	}
 }
 
-// fill reads into buf from place n on, until it is full or src gives an error.
+// fill reads into buf from place n on, until it is full or src returns an error.
 func fill(src io.Reader, buf []byte, n int, slow bool) (int, error) {
 	for n < len(buf) {
 		m, err := src.Read(buf[n:])
@@ -136,8 +134,7 @@ func fill(src io.Reader, buf []byte, n int, slow bool) (int, error) {
 	return n, nil
 }
 
-// take makes sure that there is a spare chunk. It waits while all of them are
-// with the workers and the collector.
+// take makes sure that there is a spare chunk. It waits while the workers and the collector have all.
 func (r *reader) take(ctx context.Context) error {
 	if r.spare != nil {
 		return ctx.Err()
@@ -162,8 +159,7 @@ func (r *reader) send(index int, text []byte) {
 	r.work <- c
 }
 
-// prepare makes the plan from the first lines of the first file that has any,
-// and checks that the later files are of the same format.
+// prepare makes the plan from the first lines of the first file that has any. Later files must be of the same format.
 func (r *reader) prepare(text []byte) error {
 	format := r.opts.Format
 	if format == Auto {
@@ -190,13 +186,11 @@ func (r *reader) prepare(text []byte) error {
 	return nil
 }
 
-// chunkBytes is the size of the pieces that a log is cut into: large enough
-// that handing one over costs nothing beside parsing it, small enough to stay
-// in a core's cache.
+// chunkBytes is the size of the pieces that a log is cut into. It fits a core's cache, and parsing takes far longer than handing
+// over.
 const chunkBytes = 1 << 20
 
-// chunksPerWorker is the size of the pool: one chunk that is parsed, one that
-// waits, and one that is read or collected.
+// chunksPerWorker is the size of the pool: one chunk that is parsed, one that waits, and one that is read or collected.
 const chunksPerWorker = 3
 
 // sampleLines is how many malformed lines are shown, and sampleBytes how much
@@ -206,9 +200,8 @@ const (
 	sampleBytes = 160
 )
 
-// A chunk is whole lines of one file, and what a worker found in them. It goes
-// round: reader, worker, collector, reader. When there is a server, the sender
-// stands between worker and collector.
+// A chunk is whole lines of one file, and what a worker found in them. It goes from reader to worker, sender if there is a server,
+// collector, and back to the reader.
 type chunk struct {
 	buf    []byte // chunkBytes, for text
 	text   []byte // whole lines; the last may lack its line end

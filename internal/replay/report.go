@@ -13,11 +13,9 @@ import (
 // A Time is a point in time that JSON carries as Unix seconds, as in the answers of a server.
 type Time = api.Time
 
-// A Report is what was found in the files. Totals, busiest windows, rates and
-// counts are exact; the top keys carry their bounds.
+// A Report is what was found in the files. Totals, busiest windows, rates and counts are exact; the top keys carry their bounds.
 type Report struct {
-	// StoppedEarly says why the files were not read to their end: what follows
-	// is about the lines before. Empty: they were.
+	// StoppedEarly says why the files were not read to their end; empty: they were. What follows is about the lines before.
 	StoppedEarly string `json:"stopped_early,omitempty"`
 
 	Files  []FileReport `json:"files"`
@@ -26,8 +24,7 @@ type Report struct {
 
 	First *Time `json:"first,omitempty"` // the oldest hit
 	Last  *Time `json:"last,omitempty"`  // the newest hit
-	// SpanSeconds is the number of seconds from the first to the last one,
-	// both included.
+	// SpanSeconds is the number of seconds from the first to the last one, both included.
 	SpanSeconds int64 `json:"span_s"`
 
 	Line    *Line  `json:"line,omitempty"` // the hits over time
@@ -36,11 +33,9 @@ type Report struct {
 	Top     []Top  `json:"top,omitempty"`
 	Counts  []Ask  `json:"counts,omitempty"`
 
-	// Refused are hits whose key is empty, longer than a key may be, or "*".
-	// They are in the totals.
+	// Refused are hits whose key is empty, longer than a key may be, or "*". They are in the totals.
 	Refused uint64 `json:"refused"`
-	// EvictedKeys and EvictedHits were dropped to stay within the memory
-	// budget: then top keys may be missing or too low.
+	// EvictedKeys and EvictedHits were dropped to stay within the memory budget: then top keys may be missing or too low.
 	EvictedKeys uint64 `json:"evicted_keys"`
 	EvictedHits uint64 `json:"evicted_hits"`
 
@@ -76,8 +71,8 @@ type FileReport struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// A Line is the exact hits of all lines in adjoining parts of time, at most 120: (from, from+step], ... The last part may
-// reach beyond the newest hit.
+// A Line is the exact hits of all lines in adjoining parts of time, at most 120: (from, from+step], ... The last part may end after
+// the newest hit.
 type Line struct {
 	From        Time     `json:"from"`
 	StepSeconds int64    `json:"step_s"`
@@ -114,8 +109,7 @@ type TopKey struct {
 	Upper uint64 `json:"upper"`
 }
 
-// An Ask is the answer to one of At and Windows: the exact number of hits in
-// (at-window, at], of all lines or of one key.
+// An Ask is the answer to one of At and Windows: the exact hits in (at-window, at], of all lines or of one key.
 type Ask struct {
 	At            Time   `json:"at"`
 	WindowSeconds int64  `json:"window_s"`
@@ -185,7 +179,7 @@ func (p *pipeline) report() (*Report, error) {
 	return r, p.useless(r)
 }
 
-// useless tells why a replay that went well was in vain.
+// useless returns why a replay without a failure was in vain.
 func (p *pipeline) useless(r *Report) error {
 	switch {
 	case r.Lines == 0 && r.Malformed > 0 && p.opts.Format == Auto && r.Format == CLF:
@@ -226,8 +220,8 @@ func allLines(n int) string {
 // hoursKept is for how long a server's history keeps hours by default.
 const hoursKept = 400 * 24 * time.Hour
 
-// keepLonger says which retention keeps hits since oldest. It is rounded up, for
-// the time until the server runs, to hours, or to days when it is days.
+// keepLonger says which retention keeps hits since oldest. It is rounded up to hours, or to days, for the time until the server
+// runs.
 func (p *pipeline) keepLonger(oldest int64) string {
 	unit := time.Hour
 	age := p.opts.Now().Sub(time.Unix(oldest, 0)) + unit

@@ -11,16 +11,14 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-// sendGrace is how long batches that are on their way may still take when the
-// context ends.
+// sendGrace is how long batches under way may still take when the context ends.
 const sendGrace = 5 * time.Second
 
 // Run reads the files of o and reports what was in them.
 //
-// When a file cannot be read, or not to its end, Run goes on with the others;
-// when the context ends, it stops reading. Both ways it returns the report of
-// what was read beside the error. The end of the context is how a followed
-// file ends, and then no error. An *OptionError comes without a report.
+// If a file can't be read to its end, Run goes on with the others; if the context ends, it stops reading. Both ways it returns the
+// report of what was read together with the error. A followed file ends with the context, without an error. An *OptionError comes
+// without a report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	o = o.withDefaults()
 	templates, err := o.prepare()
@@ -64,7 +62,7 @@ func (o Options) prepare() ([]template, error) {
 func (p *pipeline) finish(ctx context.Context) (*Report, error) {
 	runErr := p.run(ctx)
 	if wrong := (*OptionError)(nil); errors.As(runErr, &wrong) {
-		return nil, wrong // the lines told it: nothing was counted
+		return nil, wrong // found by the first lines: nothing was counted
 	}
 	report, err := p.report()
 	return report, errors.Join(runErr, err)
@@ -143,7 +141,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	if err := p.collect(collected, p.free); err != nil {
 		abort(err)
-		for c := range collected { // the reader stops at the cancelled context
+		for c := range collected { // the reader stops because the context has ended
 			<-c.done
 		}
 	}
@@ -173,7 +171,7 @@ func (p *pipeline) problem(file int, err error) {
 	p.problems[file] = err
 }
 
-// named gives the problems with the names of their files.
+// named returns the problems with the names of their files.
 func (p *pipeline) named() []error {
 	var errs []error
 	for i, err := range p.problems {
@@ -186,8 +184,7 @@ func (p *pipeline) named() []error {
 
 // A sink takes the keys' hits from one worker.
 type sink interface {
-	// line counts n hits of each of the line's keys, of which there may be none.
-	// It must not keep them.
+	// line counts n hits of each of the line's keys, if any. It must not keep them.
 	line(at int64, n uint64, keys [][]byte) error
 	// flush is called after the last line of each chunk.
 	flush(c *chunk)
@@ -208,8 +205,7 @@ type worker struct {
 	ends   []int    // in text
 }
 
-// run works until there are no more chunks. After an error, its own or that of
-// another worker, chunks are passed on unread: the collector waits for each.
+// run works until there are no more chunks. After an error of any worker, chunks are passed on unread: the collector waits for each.
 func (w *worker) run(ctx context.Context, work <-chan *chunk, fail func(error)) {
 	for c := range work {
 		c.found.reset(len(c.plan.templates))

@@ -16,13 +16,9 @@ import (
 // gatherAtMost is how many different keys a worker gathers: a few MiB of them.
 const gatherAtMost = 1 << 16
 
-// gatherSink counts keys for the report. The report lists the keys with the
-// most hits of the whole log, so the time of a hit does not matter here: all
-// hits of a key are gathered, and the engine counts them in one second. That
-// is exact for a log of any span, needs the least memory per key, and spares
-// the engine nearly all calls: counting each hit at its own second took twice
-// the processor time of the whole replay. The engine still is what keeps the
-// keys within a budget.
+// gatherSink counts keys for the report, which lists the keys with the most hits of the whole log. So the time of a hit does not
+// matter. A worker gathers the hits of a key, and the engine counts them in one second, within a budget for keys. This is exact for
+// a log of any span, and takes half the processor time of counting each hit at its own second.
 type gatherSink struct {
 	engine *engine.Engine
 	at     time.Time // the one second
@@ -94,8 +90,7 @@ func (*gatherSink) flush(*chunk) {}
 
 func (s *gatherSink) close() error { return s.handOver() }
 
-// sendSink collects what is sent to a server. Equal keys of the same second
-// become one hit of n: a log repeats itself, so this saves much of the way.
+// sendSink collects what is sent to a server. Equal keys of the same second become one hit of n.
 type sendSink struct {
 	index map[hitKey]int // of a hit in hits
 	hits  []client.Hit
@@ -121,9 +116,7 @@ func (s *sendSink) line(at int64, n uint64, keys [][]byte) error {
 	return nil
 }
 
-// flush gives c its hits for the sender, sorted by time: what is sorted in the
-// log arrives sorted, and lines that stand a little late in it do not even
-// arrive late.
+// flush gives c its hits for the sender, sorted by time: what is sorted in the log arrives sorted.
 func (s *sendSink) flush(c *chunk) {
 	s.hits, c.hits = c.hits[:0], s.hits
 	clear(s.index)
@@ -133,10 +126,8 @@ func (s *sendSink) flush(c *chunk) {
 // close has nothing left: every chunk took its own.
 func (*sendSink) close() error { return nil }
 
-// A sender sends the hits of the chunks to a server, in the order of the log and
-// one batch at a time. So a sorted log arrives sorted: hits that arrive out of
-// their order are late for the server, which costs it more than what several
-// requests at once would save here.
+// A sender sends the hits of the chunks to a server, in the order of the log and one batch at a time, so that a sorted log arrives
+// sorted. Late hits cost the server more than what several requests at once would save here.
 type sender struct {
 	client  *client.Client
 	once    bool           // the same hits at the same place in the log count once
@@ -151,9 +142,8 @@ func newSender(o *Options, pool int) *sender {
 	return &sender{client: o.To, once: !o.Again && !o.Follow && err == nil && size > 0, receipt: client.Receipt{Reasons: []api.RejectedLine{}}, chunks: make(chan *chunk, pool)}
 }
 
-// run takes chunks in the order of the log, waits until each is parsed, sends
-// its hits and passes it on. After an error, its own or that of a worker, it
-// passes them on unsent.
+// run takes chunks in the order of the log, waits until each is parsed, sends its hits and passes it on. After an error of the
+// sender or of a worker, it passes them on unsent.
 func (s *sender) run(ctx context.Context, order <-chan *chunk, fail func(error)) {
 	defer close(s.chunks)
 	for c := range order {
@@ -168,8 +158,7 @@ func (s *sender) run(ctx context.Context, order <-chan *chunk, fail func(error))
 	}
 }
 
-// send takes it for an answer, and not for a failure, that the server counted
-// none of a batch: the receipt says why.
+// send takes it for an answer, and not for a failure, that the server counted none of a batch: the receipt says why.
 func (s *sender) send(ctx context.Context, hits []client.Hit) error {
 	var receipt client.Receipt
 	var err error

@@ -21,8 +21,7 @@ type part struct {
 	field   string // empty for literal text
 }
 
-// parseTemplate reads text like `status:{status}`. A template without a field
-// is one fixed key for every line.
+// parseTemplate reads text like `status:{status}`. A template without a field is one fixed key for every line.
 func parseTemplate(text string) (template, error) {
 	t := template{text: text}
 	if text == "" {
@@ -52,8 +51,7 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
-// parseTemplates reads all templates of a replay. The keys of two templates
-// must be told apart by how they begin: the report lists them by template.
+// parseTemplates reads all templates of a replay. Their keys must begin differently: the report lists keys by template.
 func parseTemplates(texts []string) ([]template, error) {
 	if len(texts) > MaxTemplates {
 		return nil, fmt.Errorf("%d key templates: at most %d", len(texts), MaxTemplates)
@@ -90,7 +88,7 @@ type boundPart struct {
 	place   int // in line.fields; -1 for literal text
 }
 
-// bind looks the fields of t up with place, which gives -1 for an unknown one.
+// bind finds the fields of t with place, which returns -1 for an unknown one.
 func (t template) bind(place func(name string) int) (bound boundTemplate, unknown string) {
 	for _, p := range t.parts {
 		at := -1
@@ -104,8 +102,7 @@ func (t template) bind(place func(name string) int) (bound boundTemplate, unknow
 	return bound, ""
 }
 
-// appendKey appends the key that t makes of fields. It tells false when the
-// line lacks a field: then it has no key by this template.
+// appendKey appends the key that t makes of fields. It returns false if the line lacks a field: then it has no key by this template.
 func (t boundTemplate) appendKey(key []byte, fields [][]byte) ([]byte, bool) {
 	for _, p := range t {
 		if p.place < 0 {

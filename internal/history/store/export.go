@@ -97,13 +97,9 @@ func firstOf(found map[string]bool, limit int) []string {
 	return keys
 }
 
-// Fill is rows that are made of snapshots, where the journal's messages are gone: they count only
-// once EndFill says that all are there.
-type Fill struct{ Origin int64 }
-
-// BeginFill begins to fill the history of a journal, and drops what an earlier filling left that
-// did not come to its end.
-func (s *Store) BeginFill(ctx context.Context, l *Lease) (f Fill, err error) {
+// BeginFill begins to fill the history of a journal with rows that are made of snapshots, because messages of the journal are gone.
+// It returns their origin, which counts once EndFill has ended it. What an earlier filling left that did not end is dropped.
+func (s *Store) BeginFill(ctx context.Context, l *Lease) (origin int64, err error) {
 	err = s.fenced(ctx, l, func(tx *sql.Tx) error {
 		left, err := numbers(ctx, tx, s.d.sql("SELECT origin FROM weir_origins WHERE complete = 0 AND journal = ?"), l.Journal)
 		if err != nil {
@@ -117,31 +113,31 @@ func (s *Store) BeginFill(ctx context.Context, l *Lease) (f Fill, err error) {
 				return err
 			}
 		}
-		f.Origin, err = s.newOrigin(ctx, tx, l.Journal, false)
+		origin, err = s.newOrigin(ctx, tx, l.Journal, false)
 		return err
 	})
-	return f, err
+	return origin, err
 }
 
-// AddFill adds rows to a filling, and puts them in order: each key and slot once in all calls.
-func (s *Store) AddFill(ctx context.Context, l *Lease, f Fill, slots, days []Row) error {
+// AddFill adds rows to a filling, and puts them in order. All calls together have each key and slot once.
+func (s *Store) AddFill(ctx context.Context, l *Lease, origin int64, slots, days []Row) error {
 	return s.fenced(ctx, l, func(tx *sql.Tx) error {
 		sortRows(slots)
-		if err := s.d.upsert(ctx, tx, &hours, slots, f.Origin, 1); err != nil {
+		if err := s.d.upsert(ctx, tx, &hours, slots, origin, 1); err != nil {
 			return err
 		}
-		return s.addDays(ctx, tx, f.Origin, 1, days)
+		return s.addDays(ctx, tx, origin, 1, days)
 	})
 }
 
-// EndFill has a filling count, and sets the position after it. rolled is the first day that is
-// to be summed up again: it has no row of its own in the filling.
-func (s *Store) EndFill(ctx context.Context, l *Lease, f Fill, b *Batch, rolled int64) error {
+// EndFill makes a filling count, and sets the position after it. rolled is the first day that must be summed up again: the filling
+// has no row for it.
+func (s *Store) EndFill(ctx context.Context, l *Lease, origin int64, b *Batch, rolled int64) error {
 	after := *l
 	after.Position, after.Message, after.AsOf, after.Rolled = b.Position, b.Message, b.AsOf, rolled
 	after.Gaps += len(b.Gaps)
 	err := s.fenced(ctx, l, func(tx *sql.Tx) error {
-		if err := s.exec(ctx, tx, "UPDATE weir_origins SET complete = 1 WHERE origin = ?", f.Origin); err != nil {
+		if err := s.exec(ctx, tx, "UPDATE weir_origins SET complete = 1 WHERE origin = ?", origin); err != nil {
 			return err
 		}
 		return s.reached(ctx, tx, &after, b.Gaps)

@@ -21,8 +21,7 @@ type Config struct {
 	LateEvery int     // one line of so many is up to 30 s late; 0 is none
 }
 
-// Write writes a log in the combined format. Few paths and few hosts make most
-// of the lines, as in real logs.
+// Write writes a log in the combined format. Few paths and few hosts make most of the lines, as in real logs.
 func Write(w io.Writer, c Config) error {
 	r := rand.New(rand.NewPCG(c.Seed, 0))
 	paths := rand.NewZipf(r, 1.3, 8, uint64(c.Paths-1))
@@ -45,8 +44,7 @@ func Write(w io.Writer, c Config) error {
 
 func pick[T any](r *rand.Rand, all []T) T { return all[r.IntN(len(all))] }
 
-// host spreads its numbers over the whole address space, and makes some of
-// them IPv6.
+// host spreads its numbers over the whole address space, and makes some of them IPv6.
 func host(n uint64) string {
 	x := n*0x9e3779b97f4a7c15 ^ n>>7
 	if n%8 == 7 {

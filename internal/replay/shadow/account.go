@@ -19,16 +19,15 @@ type account struct {
 	rules  map[engine.Limit]*rule // of all its keys
 
 	records map[string]*record
-	// dropped says that records were dropped, thinned that such had denials, and cut that
-	// the demand of some key was: see ledger.
+	// Records were dropped, records with denials were dropped, and the demand of some key was dropped: see ledger.
 	dropped, thinned, cut bool
 
-	plain       uint64 // of the requests, those of keys that have the policy's own limit
+	plain       uint64 // requests of keys that have the policy's own limit
 	first, last int64  // denials, Unix s; if there are any
 	minute      minute
 	asked       timeline // requests, decided ones
 	denials     timeline
-	peak        Peak // of the keys that have the policy's own limit
+	peak        Peak // of keys that have the policy's own limit
 }
 
 func newAccount(e *engine.Engine, p policy.Policy, asWritten bool) (*account, error) {
@@ -84,8 +83,8 @@ func (a *account) deny(r *record, at int64, n uint64) {
 	r.deny(at, n)
 }
 
-// clerk writes down what the judge decided: totals, and a record of each key. It has a
-// goroutine of its own, so that a judge need not wait for it.
+// clerk records what the judge decided: totals, and a record of each key. It has a goroutine of its own, so that the judge need not
+// wait for it.
 type clerk struct {
 	Report              // the numbers as they are so far, the rest by report
 	accounts []*account // in order of application
@@ -93,7 +92,6 @@ type clerk struct {
 	writer   *deniedWriter // nil: none
 
 	parts chan *part // from the judge
-	done  parts      // for the routers
 	ended sync.WaitGroup
 
 	begun       bool
@@ -107,15 +105,15 @@ type clerk struct {
 const clerkBehind = 4
 
 // newClerk starts a clerk, which ends with close.
-func newClerk(o *Options, accounts []*account, done parts) *clerk {
-	c := &clerk{accounts: accounts, ledger: ledger{budget: o.Memory}, parts: make(chan *part, clerkBehind), done: done}
+func newClerk(o *Options, accounts []*account) *clerk {
+	c := &clerk{accounts: accounts, ledger: ledger{budget: o.Memory}, parts: make(chan *part, clerkBehind)}
 	if o.Denied != nil {
 		c.writer = newDeniedWriter(o.Denied)
 	}
 	c.ended.Go(func() {
 		for p := range c.parts {
 			c.part(p)
-			c.done.give(p)
+			giveBack(p)
 		}
 	})
 	return c
@@ -209,7 +207,7 @@ func (c *clerk) settle(q *question, a *asked) {
 	}
 }
 
-// rule is a limit that keys have: that of a policy, or of one of its overrides.
+// rule is a limit that keys have, by a policy or one of its overrides.
 type rule struct {
 	limit    engine.Limit
 	keyed    *engine.KeyedLimit
@@ -235,16 +233,13 @@ func newRule(e *engine.Engine, a *account, l engine.Limit, override bool) (*rule
 	}, nil
 }
 
-// record is what is known of one counted key of a limit. It belongs to the goroutine that
-// decides.
+// record is what is known of one counted key of a limit. It belongs to the clerk's goroutine.
 type record struct {
 	key  string
 	rule *rule
 	gone bool // dropped by the ledger: a router's check must look the key up again
 
-	// late says that an earlier record of the key may have been dropped: the requests
-	// before its first denial may be missing.
-	late bool
+	late bool // an earlier record of the key may have been dropped: requests before its first denial may be missing
 
 	requests, denied uint64
 	first, last      int64 // denials, Unix s; if denied > 0
@@ -253,14 +248,12 @@ type record struct {
 	demand
 }
 
-// recordBytes is the memory of a record beside its key and series: itself, and its place in
-// a map that is two thirds full.
+// recordBytes is the memory of a record without its key and series: itself, and its place in a map that is two thirds full.
 const recordBytes = int64(unsafe.Sizeof(record{})) + int64(unsafe.Sizeof("")+unsafe.Sizeof(uintptr(0))+1)*3/2
 
 func (r *record) bytes() int64 { return recordBytes + int64(len(r.key)+cap(r.series)) }
 
-// deny notes n denials. A stretch goes on while each denial is within an interval of the
-// one before.
+// deny notes n denials. A stretch goes on while each denial is within an interval of the one before.
 func (r *record) deny(at int64, n uint64) {
 	switch {
 	case r.denied == 0:

@@ -13,25 +13,24 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// judge decides the requests in the order of the log, and hands them to the clerk. It
-// belongs to one goroutine, but for now, which the engine reads, and what routers share.
+// judge decides the requests in the order of the log, and passes them to the clerk. It belongs to one goroutine, except for now,
+// which the engine reads, and what routers share.
 type judge struct {
 	engine   *engine.Engine
 	now      atomic.Int64 // the time of the engine's limits, Unix s
 	begun    bool
-	live     *admit.Live    // tells routers the limits of a key, on an engine of its own where nothing is taken
+	live     *admit.Live    // of routers: the limits of a key, on an engine of its own where nothing is taken
 	resolver *engine.Engine // that engine
 	byName   map[string]*account
-	parts    parts
 	clerk    *clerk
-	retries  bool // somebody wants to know when a denied request may come again
+	retries  bool // it is asked for when a denied request may come again
 
 	checks   []engine.Check
 	verdicts []engine.Verdict
 }
 
 func newJudge(o *Options) (j *judge, err error) {
-	j = &judge{byName: map[string]*account{}, parts: make(parts, partsKept), retries: o.Denied != nil}
+	j = &judge{byName: map[string]*account{}, retries: o.Denied != nil}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, j.close())
@@ -59,7 +58,7 @@ func newJudge(o *Options) (j *judge, err error) {
 		accounts = append(accounts, a)
 		j.byName[p.Name] = a
 	}
-	j.clerk = newClerk(o, accounts, j.parts)
+	j.clerk = newClerk(o, accounts)
 	return j, nil
 }
 
@@ -75,10 +74,10 @@ func (j *judge) close() (err error) {
 	return err
 }
 
-// NewWorker is of replay.Lines.
+// NewWorker implements replay.Lines.
 func (j *judge) NewWorker() replay.LineWorker { return newRouter(j) }
 
-// Take is of replay.Lines.
+// Take implements replay.Lines.
 func (j *judge) Take(made any) error {
 	p := made.(*part)
 	from := 0
@@ -145,7 +144,7 @@ func (p *part) ask(c *check, from int) {
 	p.questions = append(p.questions, question{check: c, times: 1})
 }
 
-// decideOrBan is decide, but for keys that a policy bans after they were over (deny_for): nothing is taken while one is.
+// decideOrBan is decide with bans (deny_for): nothing is taken while a key is banned because it was over its limit.
 func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err error) {
 	banned := false
 	for i := range asked {
@@ -177,10 +176,10 @@ func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err er
 	return admitted, nil
 }
 
-// bans tells whether keys that were over are banned.
+// bans reports whether keys that were over are banned.
 func (a *account) bans() bool { return a.policy.DenyFor > 0 && !a.shadow }
 
-// decide asks the engine, and tells how many of n requests are let through.
+// decide asks the engine, and returns how many of n requests are let through.
 func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) {
 	if q := &asked[0]; n == 1 && q.times == 1 && len(asked) == 1 && !q.rule.account.shadow {
 		// As TakeAll of it alone, at a fraction of its cost.
@@ -216,9 +215,8 @@ func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) 
 	return 0, nil
 }
 
-// decideMany decides n requests at one time as if they came one after the other: each limit
-// lets through as many as it has left, and the smallest of these are let through. A limit
-// in shadow mode goes on with what it has.
+// decideMany decides n requests at one time as if they came one after the other. Each limit lets through as many as it has left, and
+// the least of these pass. A limit in shadow mode goes on with what it has.
 func (j *judge) decideMany(asked []question, n uint64) (admitted uint64, err error) {
 	j.prepare(asked, func(*question) uint64 { return 0 })
 	if _, err := j.engine.PeekAll(j.checks, j.verdicts); err != nil {
@@ -264,14 +262,12 @@ func (j *judge) prepare(asked []question, need func(*question) uint64) {
 // routesMost is how many keys a router knows at once: some 10 MiB of them.
 const routesMost = 1 << 16
 
-// router finds out which limits the keys of its lines have, one for each worker. Logs
-// repeat their keys, so it asks the policies once for most of them.
+// route is the limits of a key. Routers make it; only the clerk sets the records.
 type router struct {
 	accounts map[string]*account
 	live     *admit.Live
 	decision admit.Decision
 	routes   map[string]*route
-	parts    parts
 	part     *part
 }
 
@@ -290,7 +286,7 @@ type check struct {
 	record *record // the clerk's; nil before the first request
 }
 
-// part is the requests of a part of the log. It goes round: router, judge, clerk, router.
+// part is the requests of a part of the log. It goes from router to judge, clerk, and back to a router.
 type part struct {
 	asked     []asked
 	routes    []*route   // of all requests, one after the other
@@ -315,8 +311,7 @@ func (m *missed) add(more missed) {
 	}
 }
 
-// asked is one line: n requests. Its routes and questions end at a place, where those of
-// the next line begin.
+// asked is one line: n requests. Its routes and questions end where the next line's begin.
 type asked struct {
 	at        int64 // Unix s
 	n         uint64
@@ -329,20 +324,19 @@ type asked struct {
 	undecided bool
 }
 
-// question is what a line asks of one limit and key: once for each of its keys that
-// the limit counts there.
+// question is what a line asks of one limit and key, once for each of its keys that the limit counts there.
 type question struct {
 	*check
 	times  uint64
 	denied uint64        // requests of the line
-	retry  time.Duration // of a denial, if somebody wants to know
+	retry  time.Duration // of a denial, if it is asked for
 }
 
 func newRouter(j *judge) *router {
-	return &router{accounts: j.byName, live: j.live, routes: map[string]*route{}, parts: j.parts, part: j.parts.take()}
+	return &router{accounts: j.byName, live: j.live, routes: map[string]*route{}, part: parts.Get().(*part)}
 }
 
-// Line is of replay.LineWorker.
+// Line implements replay.LineWorker.
 func (r *router) Line(at int64, n uint64, keys [][]byte) error {
 	p := r.part
 	before := len(p.routes)
@@ -369,10 +363,10 @@ func (r *router) Line(at int64, n uint64, keys [][]byte) error {
 	return nil
 }
 
-// Part is of replay.LineWorker.
+// Part implements replay.LineWorker.
 func (r *router) Part() any {
 	done := r.part
-	r.part = r.parts.take()
+	r.part = parts.Get().(*part)
 	return done
 }
 
@@ -398,8 +392,7 @@ func (r *router) find(key string) *route {
 	return to
 }
 
-// minute finds the 60 seconds with the most denials: (at-60, at]. It is told them in the
-// order of time.
+// minute finds the 60 seconds with the most denials: (at-60, at]. Denials are added in the order of time.
 type minute struct {
 	ring    [60]uint64 // by second
 	newest  int64      // Unix s
@@ -434,10 +427,9 @@ var clfKeys = []struct{ prefix, template string }{
 	{"path:", "path:{path}"},
 }
 
-// DefaultKeys are the templates for a log of a format: for an access log, those of
-// ip:{host}, address:{host}, host:{host}, url:{path} and path:{path} whose beginning the keys of a policy
-// have, or ip:{host} if it is none of them. For other formats there are none: they have
-// a key of their own.
+// DefaultKeys returns the templates for a log of a format. For an access log these are the ones of ip:{host}, address:{host},
+// host:{host}, url:{path} and path:{path} whose beginning the keys of a policy have, or else ip:{host}. Other formats have a key of
+// their own: there are none.
 func DefaultKeys(format replay.Format, set *policy.Set) (templates []string) {
 	if format != replay.CLF {
 		return nil

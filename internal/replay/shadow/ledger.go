@@ -5,27 +5,26 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/limit"
 )
 
-// ledger keeps the records within a budget. When they do not fit, it drops what says the
-// least, until a quarter of the budget is free:
+// ledger keeps the records within a budget. If they do not fit, it drops what says the least, until a quarter of the budget is free:
 //
-//  1. records of keys that were never denied and have not asked lately, then of all that
-//     were never denied: of a key that comes again, the requests before are missing;
-//  2. the demand of all keys before their newest interval: what another limit would have
-//     denied is then not known;
-//  3. the records with the fewest denials: those keys may be missing from the list of the
-//     most denied, and count twice as denied keys when they come again.
+//  1. Records of keys that were never denied and have not asked lately, then of all that were never denied. If such a key comes again,
+//     the requests before are missing.
+//  2. The demand of all keys before their newest interval. What another limit would have denied is then not known.
+//  3. The records with the fewest denials. These keys may be missing from the list of the most denied, and count twice as denied keys
+//     if they come again.
 type ledger struct {
 	budget int64 // bytes
 	bytes  int64
 }
 
-// find gives c the record of its key, a new one if there is none.
+// find sets the record of c: a new one if the key has none.
 func (l *ledger) find(c *check) {
 	if c.record != nil && !c.record.gone {
 		return
@@ -40,7 +39,7 @@ func (l *ledger) find(c *check) {
 	l.bytes += c.record.bytes()
 }
 
-// keep makes room, if there is need, at a time in Unix s. It is called between requests.
+// keep drops what says the least if the records exceed the budget, at a time in Unix s. It is called between requests.
 func (l *ledger) keep(accounts []*account, now int64) {
 	if l.bytes <= l.budget {
 		return
@@ -108,40 +107,22 @@ func (l *ledger) thin(accounts []*account, _ int64) {
 	}
 }
 
-// parts are those that are done with. There are never more of them than chunks of the
-// log are under way.
-type parts chan *part
+// parts are reused: there are never more of them than chunks of the log are under way.
+var parts = sync.Pool{New: func() any { return &part{} }}
 
-// partsKept is how many of them wait to be used again.
-const partsKept = 16
-
-func (ps parts) take() *part {
-	select {
-	case p := <-ps:
-		return p
-	default:
-		return &part{}
-	}
-}
-
-func (ps parts) give(p *part) {
+func giveBack(p *part) {
 	*p = part{asked: p.asked[:0], routes: p.routes[:0], questions: p.questions[:0]}
-	select {
-	case ps <- p:
-	default:
-	}
+	parts.Put(p)
 }
 
 // needShares are the shares of requests that the reported limits deny at most.
 var needShares = []float64{0, 0.01}
 
-// need finds the smallest limit with the policy's interval, that is n and burst in their
-// ratio, that would have denied at most a share of the requests of the keys that have the
-// policy's own limit, had it been alone. It does not look below the limit itself.
+// need finds the smallest limit that would have denied at most a share of the requests, had it been alone. It has the policy's
+// interval and ratio of n to burst, and is not below the policy's own limit. Keys with an override are left out.
 //
-// Of two limits with one interval the larger denies no more, so it is found by bisection;
-// each step decides the whole demand of the keys that ever asked for more than the limit,
-// all others are never denied.
+// Of two limits with one interval the larger denies no more, so need bisects. Each step decides the whole demand of the keys that
+// ever asked for more than the limit; no other key is denied.
 func (a *account) need(ctx context.Context, share float64) *Need {
 	if a.cut || a.plain == 0 {
 		return nil
@@ -175,8 +156,7 @@ func (a *account) need(ctx context.Context, share float64) *Need {
 	return &Need{Share: share, N: w.n * high, Burst: w.burst * high, Denied: w.denied(ctx, high), OrLess: high == unit}
 }
 
-// whatIf decides the demand of a limit's keys under other limits: n and burst, times a
-// factor.
+// whatIf decides the demand of a limit's keys under other limits: n and burst, times a factor.
 type whatIf struct {
 	account  *account
 	records  []*record
@@ -184,16 +164,14 @@ type whatIf struct {
 	most     uint64 // denials
 }
 
-// largest is a factor beyond which no limit is possible: MaxBurst is also more than the
-// most admissions of the longest period.
+// largest is a factor beyond which no limit is possible: MaxBurst is also more than the admissions of the longest period.
 func (w *whatIf) largest() uint64 { return limit.MaxBurst / max(w.n, w.burst) }
 
 func (w *whatIf) enough(ctx context.Context, factor uint64) bool {
 	return w.denied(ctx, factor) <= w.most
 }
 
-// denied is how many requests a limit denies; it stops counting beyond most. A limit that
-// cannot be written denies all.
+// denied is how many requests a limit denies; it stops counting beyond most. A limit that can't be written denies all.
 func (w *whatIf) denied(ctx context.Context, factor uint64) (denied uint64) {
 	l := w.account.rule.limit
 	l.N, l.Burst = w.n*factor, w.burst*factor
@@ -232,16 +210,14 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// demand is when one key asked, whether it was let through or not: how many requests in
-// which second, two or three bytes for each.
+// demand is when one key asked, whether it was let through or not: how many requests in which second, two or three bytes for each.
 //
-// While the key asks for no more than the burst in any two intervals, its limit denies
-// nothing, whatever the algorithm, and remembers nothing older than these: a window looks
-// back one interval, a fixed one less, and a bucket that gets no more than
-// it holds in two intervals, in which it fills twice, has been full in their time. So
-// only they are kept. From the moment on when the key asks for more, all is kept: larger
-// limits of the same interval denied nothing until then either, so this series tells
-// exactly what they would have denied at all.
+// While the key asks for no more than the burst in any two intervals, its limit denies nothing, whatever the algorithm, and no older
+// request matters. A window looks back one interval, and a fixed one less. A bucket fills twice in two intervals, so it has been
+// full. Therefore only two intervals are kept.
+//
+// Once the key asks for more, everything is kept. Larger limits of the same interval denied nothing until then either, so this
+// series has exactly what they would have denied.
 type demand struct {
 	at      int64  // Unix s of the newest entry, which is not in series yet
 	n       uint64 // of the newest entry; 0 before the first
@@ -310,7 +286,7 @@ func (d *demand) encode() {
 	d.encoded = d.at
 }
 
-// forget drops what no limit remembers any more at a time, while nothing else is needed.
+// forget drops what no limit looks back to at a time, while nothing else is needed.
 func (d *demand) forget(at int64, r *reach) {
 	if d.whole {
 		return
@@ -327,8 +303,7 @@ func (d *demand) compact() {
 	d.kept.off = 0
 }
 
-// drop forgets all but the newest interval: too little to tell what another limit would
-// have denied.
+// drop forgets all but the newest interval: then it is not known what another limit would have denied.
 func (d *demand) drop() {
 	d.whole = false
 	d.kept = d.recent
@@ -336,7 +311,7 @@ func (d *demand) drop() {
 	d.recent.off, d.kept.off = 0, 0
 }
 
-// each tells what is kept, in order of time, until f returns false.
+// each calls f with what is kept, in order of time, until f returns false.
 func (d *demand) each(f func(at int64, n uint64) bool) {
 	for off, before := d.kept.off, d.kept.at; off < len(d.series); {
 		at, n, size := entryAt(d.series[off:], before)

@@ -14,8 +14,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// Print writes the report for a person. What came from the log is written so that it
-// cannot control the terminal.
+// Print writes the report for a person. Text of the log can't control the terminal.
 func (r *Report) Print(w io.Writer) error {
 	p := printer{replay.NewTable(w)}
 	p.log(r)
@@ -262,8 +261,7 @@ func (c *clerk) approximate(o *Options) (said []string) {
 	return said
 }
 
-// A log is nearly sorted when no line is later than a minute, as the longest requests are,
-// and no more than one in ten is late.
+// A log is nearly sorted if no line is more than a minute late, as the longest requests are, and at most one in ten is late.
 const (
 	sortedWithin = 60
 	sortedMost   = 10

@@ -10,13 +10,11 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// A Report is what limits would have done to a log. Its names in JSON are stable: fields
-// may be added. They are those of a server's answers: times in Unix seconds, durations in
-// seconds (..._s). Times are the newest time in the log up to a line (see package shadow),
-// counts are exact where Approximate does not say otherwise, shares are parts of 1.
+// A Report is what limits would have done to a log. Its names in JSON are stable: fields may be added. As in the answers of a
+// server, times are Unix seconds, and durations seconds (..._s). Times are the newest time in the log up to a line (see package
+// shadow). Counts are exact unless Approximate says otherwise, and shares are parts of 1.
 type Report struct {
-	// StoppedEarly says why the files were not read to their end: what follows is
-	// about the lines before. Missing: they were.
+	// StoppedEarly says why the files were not read to their end; missing: they were. What follows is about the lines before.
 	StoppedEarly string `json:"stopped_early,omitempty"`
 
 	Files  []replay.FileReport `json:"files"`
@@ -61,20 +59,18 @@ type Template struct {
 	Keyless  uint64 `json:"keyless"` // requests whose line lacks a field of it
 }
 
-// A Limit is what one policy would have done. Requests = Allowed + Denied + Elsewhere +
-// Undecided. A request that asks the limit with several keys counts once for each.
+// A Limit is what one policy would have done. Requests = Allowed + Denied + Elsewhere + Undecided. A request that asks the limit
+// with several keys counts once for each.
 type Limit struct {
 	Name string `json:"name"`
 	Keys string `json:"keys"`
 	By   string `json:"by,omitempty"`
 	Rule
 	Algorithm string `json:"algorithm"`
-	// Mode is that of the policy; Enforced whether it denied in this replay. Of a
-	// limit that did not, Denied is what it would have denied by itself.
+	// Mode is the policy's; Enforced whether it denied in this replay. If not, Denied is what it would have denied by itself.
 	Mode     string `json:"mode"`
 	Enforced bool   `json:"enforced"`
-	// Where is that of the policy. The replay decides all at one place: of a node's
-	// limit it tells what one node would have done that got all requests.
+	// Where is the policy's. The replay decides all at one place: a node's limit is decided as if one node had all requests.
 	Where string `json:"where"`
 
 	Requests    uint64  `json:"requests"` // of a key that the policy is for
@@ -91,8 +87,7 @@ type Limit struct {
 	LastDenial  *replay.Time `json:"last_denial,omitempty"`
 	WorstMinute *Minute      `json:"worst_minute,omitempty"`
 
-	// Peak is the most requests of one key in any interval. Keys with an override are
-	// not looked at.
+	// Peak is the most requests of one key in any interval, of keys without an override.
 	Peak *Peak `json:"peak,omitempty"`
 	// Needs are the smallest limits that would have denied none and at most 1 %.
 	Needs []Need `json:"needs"`
@@ -118,17 +113,15 @@ type Minute struct {
 	Denied uint64      `json:"denied"`
 }
 
-// A Peak is the most requests of a key in an interval of its limit, let through or not:
-// in (At-interval, At].
+// A Peak is the most requests of a key in an interval of its limit, let through or not: in (At-interval, At].
 type Peak struct {
 	Requests uint64      `json:"requests"`
 	At       replay.Time `json:"at"`
 	Key      string      `json:"key,omitempty"`
 }
 
-// A Need is the smallest limit with the interval and algorithm of the policy that would
-// have denied at most a share of the requests, had it been alone. Keys with an override
-// are left out. When the policy itself denies no more, it is the policy, and OrLess.
+// A Need is the smallest limit that would have denied at most a share of the requests, had it been alone. It has the interval and
+// algorithm of the policy. Keys with an override are left out. If the policy itself denies no more, it is the policy, and OrLess.
 type Need struct {
 	Share  float64 `json:"denied_share"` // at most
 	N      uint64  `json:"limit"`
@@ -154,8 +147,7 @@ type Key struct {
 	DeniedShare float64     `json:"denied_share"`
 	FirstDenial replay.Time `json:"first_denial"`
 	LastDenial  replay.Time `json:"last_denial"`
-	// LongestSeconds is the longest stretch of denials, from its first to its last: each
-	// came within an interval of the one before.
+	// LongestSeconds is the longest stretch of denials, from its first to its last: each came within an interval of the one before.
 	LongestSeconds int64 `json:"longest_stretch_s"`
 	Peak           Peak  `json:"peak"`
 	// AtLeast: earlier requests of the key may be missing, see Approximate.
@@ -165,12 +157,11 @@ type Key struct {
 // timelineMost is how many buckets a timeline has at most: a line of a terminal.
 const timelineMost = 72
 
-// bucketWidths are the widths that a timeline's buckets take one after the other, in
-// seconds, each a multiple of the one before; beyond a week they double.
+// bucketWidths are the widths of a timeline's buckets in seconds, each a multiple of the one before. Beyond a week they double.
 var bucketWidths = []int64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800}
 
-// timeline counts denials in buckets that are as narrow as the span of the log lets them
-// be. Buckets are aligned to the Unix epoch: days begin at midnight UTC.
+// timeline counts in buckets that are as narrow as the span of the log permits. They are aligned to the Unix epoch: days begin at
+// midnight UTC.
 type timeline struct {
 	width   int64 // s
 	first   int64 // the number of the first bucket: its time over the width
@@ -181,7 +172,7 @@ func newTimeline(at int64) timeline {
 	return timeline{width: 1, first: at, buckets: make([]uint64, 1, timelineMost)}
 }
 
-// reach makes room up to a time that is not before the first.
+// reach adds buckets up to a time that is not before the first.
 func (t *timeline) reach(at int64) {
 	for at/t.width-t.first >= timelineMost {
 		t.widen()
@@ -214,15 +205,18 @@ func (t *timeline) widen() {
 	t.width, t.first, t.buckets = to, first, t.buckets[:last-first+1]
 }
 
-// DeniedHeader is the first line of what Options.Denied gets: the columns, with tabs
-// between them. A row follows for each limit that denied a line. time is the line's own
-// (RFC 3339); mode is shadow if the request was not denied but would have been;
-// retry_after_s is how long the key would have had to wait from the decision on; n is how
-// many requests of the line were denied. Characters of a key that are not printable are
-// escaped as in Go.
+// DeniedHeader is the first line of what Options.Denied gets: the columns, separated by tabs. A row follows for each limit that
+// denied a line:
+//
+//   - time is the line's own (RFC 3339)
+//   - mode is shadow if the request was not denied but would have been
+//   - retry_after_s is how long the key would have had to wait from the decision on
+//   - n is how many requests of the line were denied
+//
+// Characters of a key that are not printable are escaped as in Go.
 const DeniedHeader = "time\tlimit\tmode\tkey\tretry_after_s\tn\n"
 
-// deniedWriter writes denials. Flush tells the errors.
+// deniedWriter writes denials. Flush returns the errors.
 type deniedWriter struct {
 	*bufio.Writer
 	line []byte

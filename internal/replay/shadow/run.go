@@ -1,22 +1,18 @@
-// Package shadow tells what limits would have done to the requests of a log: who would
-// have been denied, when, how often, and which limit would have denied fewer.
+// Package shadow finds out what limits would have done to the requests of a log: whom they would have denied, when, how often, and
+// which limit would have denied fewer.
 //
-// A log goes through the pipeline of package replay. Beside the parsing, a router finds out
-// which policies are for a line's keys. Then one goroutine decides, in the order of the log,
-// and another writes down what was decided:
+// A log goes through the pipeline of package replay. A router for each worker finds the policies for the keys of a line. Then one
+// goroutine decides, in the order of the log, and another one records what was decided:
 //
 //	line -> keys -> router: their limits -> judge: the engine -> clerk: records -> report
 //
-// The decisions are those of a server: an engine takes of all limits or of none, at the time
-// of the line. Time does not go back: a line that is older than one before it, because servers
-// write lines when requests are over, is decided at that newer time.
+// The engine decides as on a server: it takes of all limits or of none, at the time of the line. Servers write lines when requests
+// are over, so some lines are older than one before them: these are decided at the newer time. A line that stands for n requests is
+// n requests at one time.
 //
-// A line that stands for n requests is n requests at one time.
-//
-// Memory is bounded: by Options.LimitMemory what keys have used of their limits, and by
-// Options.Memory the records of the keys. When the records do not fit, those that say the
-// least are dropped, and the report says what is no longer exact (see ledger). Totals per
-// limit always are.
+// Memory is bounded: by Options.LimitMemory for the usage of limits, and by Options.Memory for the records of the keys. If the
+// records do not fit, those that say the least are dropped, and the report says what is no longer exact (see ledger). Totals per
+// limit are always exact.
 package shadow
 
 import (
@@ -35,9 +31,8 @@ import (
 
 // Run reads the files of o and reports what its limits would have done.
 //
-// As replay.Run, it returns the report of what was read beside the error when a file cannot
-// be read to its end, or when the context ends; an *replay.OptionError comes without a
-// report. That no request has a key that a policy is for is an error, too.
+// If a file can't be read to its end, or the context ends, it returns the report of what was read together with the error. An
+// *replay.OptionError comes without a report. It is an error if no request has a key with a policy.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -58,7 +53,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return j.clerk.report(ctx, &o, log), errors.Join(runErr, j.clerk.useless(&o, runErr))
 }
 
-// useless tells why a replay that went well was in vain.
+// useless returns why a replay without a failure was in vain.
 func (c *clerk) useless(o *Options, err error) error {
 	if err != nil || c.Requests == 0 || c.Requests > c.Unmatched {
 		return nil
@@ -85,29 +80,24 @@ func (c *clerk) useless(o *Options, err error) error {
 
 // Options say what to read and which limits to ask. Log.Files and Policies are required.
 type Options struct {
-	// Log says what to read and which keys its lines have: Files, Stdin, Format, Keys,
-	// MaxAhead, Workers, Progress and Now; its other fields are not used. All keys of a
-	// line are one request. Keys is by default as DefaultKeys says.
+	// Log says what to read and which keys lines have: Files, Stdin, Format, Keys, MaxAhead, Workers, Progress and Now are used. All
+	// keys of a line are one request. The default of Keys is DefaultKeys.
 	Log replay.Options
 
 	// Policies are the limits, from the file PolicyFile.
 	Policies   *policy.Set
 	PolicyFile string
 
-	// AsWritten lets a policy in shadow mode deny nothing, as it would on a server. Else
-	// every policy is enforced.
+	// AsWritten lets a policy in shadow mode deny nothing, as on a server. Else every policy is enforced.
 	AsWritten bool
 
-	// Top is how many of the most denied keys are listed for each limit. Default 10, at
-	// most MaxTop.
+	// Top is how many of the most denied keys are listed for each limit. Default 10, at most MaxTop.
 	Top int
 
-	// Memory is the budget for the records of the keys, in bytes. Default 256 MiB, at
-	// least MinMemory.
+	// Memory is the budget for the records of the keys, in bytes. Default 256 MiB, at least MinMemory.
 	Memory int64
 
-	// LimitMemory is the budget for what keys have used of their limits, in bytes.
-	// Requests that do not fit are undecided. Default 256 MiB.
+	// LimitMemory is the budget for the usage of limits, in bytes. Requests that do not fit are undecided. Default 256 MiB.
 	LimitMemory int64
 
 	// Denied, if set, gets every denial: see DeniedHeader.
