@@ -26,8 +26,10 @@ type healthServer struct {
 	*health.Server
 	of *Server
 
-	mu  sync.Mutex
-	was grpc_health_v1.HealthCheckResponse_ServingStatus // what was noted last; guarded by mu
+	mu            sync.Mutex                                       // guards all below
+	was           grpc_health_v1.HealthCheckResponse_ServingStatus // what was noted last
+	own           access.CallerCounts                              // streams of Watch, by client
+	all, unproved int                                              // of them
 }
 
 const (
@@ -36,7 +38,7 @@ const (
 )
 
 func newHealthServer(of *Server) *healthServer {
-	h := &healthServer{Server: health.NewServer(), of: of}
+	h := &healthServer{Server: health.NewServer(), of: of, own: access.CallerCounts{}}
 	h.look()
 	return h
 }
@@ -64,7 +66,7 @@ func (h *healthServer) Check(ctx context.Context, req *grpc_health_v1.HealthChec
 	return h.Server.Check(ctx, req)
 }
 
-// watch has Watch tell of changes, and ends the streams of identities that are no longer valid, until ctx ends.
+// watch has Watch tell of changes, until ctx ends.
 func (h *healthServer) watch(ctx context.Context) {
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
@@ -74,73 +76,64 @@ func (h *healthServer) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 			h.look()
-			h.of.streams.check(h.of.service.Identify)
 		}
 	}
 }
 
-// The bounds of long streams (Watch and reflection), each of which takes some 11 KB for as long as its client likes.
+// Watch tells of changes until its client leaves or the server stops, which the stream would keep from stopping.
+func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(h.of.ending, cancel)()
+	c, _ := h.of.callerOf(ctx) // who proves nothing may watch too
+	leave, ok := h.enter(c)
+	if !ok {
+		return status.Error(codes.ResourceExhausted, "too many streams of health are open: close some, or ask with Check")
+	}
+	defer leave()
+	err := h.Server.Watch(req, watchStream{stream, ctx})
+	if h.of.ending.Err() != nil {
+		return status.Error(codes.Unavailable, "the server stops")
+	}
+	return err
+}
+
+// watchStream has a context that ends with the server.
+type watchStream struct {
+	grpc_health_v1.Health_WatchServer
+	ctx context.Context
+}
+
+func (s watchStream) Context() context.Context { return s.ctx }
+
+// The bounds of streams of Watch, each of which takes some 11 KB for as long as its client likes.
 const (
-	maxLongStreams = 1024               // of all clients
-	maxUnproved    = maxLongStreams / 4 // of those of them that have proved no identity
-	maxOwnStreams  = 64                 // of one client: an identity, or an address
+	maxWatches    = 1024           // of all clients
+	maxUnproved   = maxWatches / 4 // of those of them that have proved no identity
+	maxOwnWatches = 64             // of one client: an identity, or an address
 )
 
-// longStreams counts the long streams that are open.
-type longStreams struct {
-	mu            sync.Mutex
-	own           access.CallerCounts
-	all, unproved int
-	proved        map[*longStream]struct{} // of clients with an identity
-}
-
-type longStream struct {
-	by  access.Caller
-	end context.CancelCauseFunc
-}
-
-// check ends the streams of clients whose identity is no longer valid.
-func (l *longStreams) check(identify func(access.Caller) error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for one := range l.proved {
-		if err := identify(one.by); err != nil {
-			one.end(failed(err))
-		}
-	}
-}
-
-// enter takes a place for a stream of a client, or fails where the client, or all, have as many as they may. leave gives it back.
-func (l *longStreams) enter(c access.Caller, end context.CancelCauseFunc) (leave func(), err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// enter counts a stream of a client, unless the client, or all, have as many as they may. leave gives its place back.
+func (h *healthServer) enter(c access.Caller) (leave func(), ok bool) {
 	unproved := 0
 	if !c.Known() {
 		unproved = 1
 	}
-	if l.all >= maxLongStreams || l.unproved+unproved > maxUnproved || l.own.Of(c) >= maxOwnStreams {
-		return nil, status.Error(codes.ResourceExhausted, "too many streams of health or reflection are open: close some, or ask with Check")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all >= maxWatches || h.unproved+unproved > maxUnproved || h.own.Of(c) >= maxOwnWatches {
+		return nil, false
 	}
-	if l.own == nil {
-		l.own, l.proved = access.CallerCounts{}, map[*longStream]struct{}{}
+	add := func(n int) {
+		h.own.Add(c, int64(n))
+		h.all, h.unproved = h.all+n, h.unproved+n*unproved
 	}
-	l.add(c, 1, unproved)
-	one := &longStream{c, end}
-	if c.Known() {
-		l.proved[one] = struct{}{}
-	}
+	add(1)
 	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.proved, one)
-		l.add(c, -1, -unproved)
-	}, nil
-}
-
-// add counts a stream. The caller holds mu.
-func (l *longStreams) add(c access.Caller, n, unproved int) {
-	l.own.Add(c, int64(n))
-	l.all, l.unproved = l.all+n, l.unproved+unproved
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		add(-1)
+	}, true
 }
 
 // connection is what is known of one, as gRPC hands it to each request.

@@ -28,10 +28,8 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/settings"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 )
 
 // Server is the listener for Envoy of a service. Create it with New; a Server runs once.
@@ -41,7 +39,6 @@ type Server struct {
 	log     *slog.Logger
 	tls     *tls.Config // nil: none
 	live    live
-	streams longStreams
 	grpc    *grpc.Server
 	json    *jsonServer
 	xds     *XDSClient // nil: limits come from files, or policies
@@ -86,69 +83,20 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		cfg.XDS.Logger = cfg.Logger
 		s.xds = NewXDSClient(cfg.XDS, s.takeFiles)
 	}
-	kuadrant := s.kuadrantService()
-	described, err := kuadrantFile(kuadrant)
-	if err != nil {
-		return nil, err
-	}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(handshake{s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
 		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
-		grpc.StreamInterceptor(s.guardStream), grpc.NumStreamWorkers(streamWorkers), grpc.ForceServerCodecV2(newCodec()),
+		grpc.NumStreamWorkers(streamWorkers), grpc.ForceServerCodecV2(newCodec()),
 	)
 	s.grpc.RegisterService(s.envoyService(), s)
-	s.grpc.RegisterService(kuadrant, s)
+	s.grpc.RegisterService(s.kuadrantService(), s)
 	s.health = newHealthServer(s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
-	registerReflection(s.grpc, withKuadrant{described})
 	s.json = newJSONServer(s)
 	return s, nil
 }
-
-// guardStream lets nobody without an identity stream, but for health: reflection tells what there is. A stream ends
-// with the server, which it would keep from stopping.
-func (s *Server) guardStream(of any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	watches := info.FullMethod == grpc_health_v1.Health_Watch_FullMethodName
-	c, err := s.callerOf(stream.Context())
-	if err == nil && !watches {
-		err = unauthorized(s.service.Identify(c), c)
-	}
-	if err != nil && !watches {
-		return s.fail(err)
-	}
-	ctx, cancel := context.WithCancelCause(stream.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(s.ending, func() { cancel(status.Error(codes.Unavailable, "the server stops")) })()
-	leave, err := s.streams.enter(c, cancel)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if watches { // which says so first
-		if err = handler(of, endingStream{stream, ctx}); ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- handler(of, stream) }() // it ends with the stream, which ends when this returns
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// endingStream ends with the server, or with the identity of its client.
-type endingStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s endingStream) Context() context.Context { return s.ctx }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
 func (s *Server) Listen() error { return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns) }

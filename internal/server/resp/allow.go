@@ -361,7 +361,7 @@ func (s *session) throttle(args [][]byte) error {
 	if numbers[2] > longest || numbers[0] == math.MaxInt64 {
 		return WrongArgument(api.CodeInvalidLimit, "limit", "CL.THROTTLE: period or max_burst is too large")
 	}
-	r, err := s.Bucket(args[1], admit.Limit{N: uint64(numbers[1]), Per: time.Duration(numbers[2]) * time.Second, Burst: uint64(numbers[0]) + 1, Algorithm: admit.GCRA}, uint64(numbers[3]), false)
+	r, err := s.bucket(args[1], admit.Limit{N: uint64(numbers[1]), Per: time.Duration(numbers[2]) * time.Second, Burst: uint64(numbers[0]) + 1, Algorithm: admit.GCRA}, uint64(numbers[3]), false)
 	if err != nil {
 		return err
 	}

@@ -6,35 +6,37 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // command is one that the listener knows.
 type command struct {
-	name    string // in lower case
-	capital string // the same in capitals
-	syntax  string // of its arguments, for people
-	summary string
+	commandRow
 	group   string
-
-	// arity is the arguments that it must have, its name among them; below 0: at least so
-	// many. first, last and step say which are keys, as COMMAND does.
-	arity, first, last, step int
-
-	flags   flags
-	deletes bool                                  // it is DEL
-	need    access.Need                           // of a client; filled in by newCommands
-	run     func(s *session, args [][]byte) error // writes the reply, or says why not
+	capital string // its name in capitals
 
 	calls atomic.Uint64
 }
 
-type flags uint8
+// commandRow is a command in the table.
+type commandRow struct {
+	name    string // in lower case
+	syntax  string // of its arguments, for people
+	summary string
+
+	arity  int // the arguments that it must have, its name among them; below 0: at least so many
+	places keyPlaces
+	flags  flags
+	need   access.Need                           // of a client
+	run    func(s *session, args [][]byte) error // writes the reply, or says why not
+}
+
+type flags uint16
 
 const (
 	writes    flags = 1 << iota
-	counter         // it is one of package counting
+	counter         // it is about counters that the listener keeps
+	deletes         // it is DEL
 	waits           // perhaps for other nodes: not in a transaction
 	lengthy         // its reply is: not in a transaction
 	immediate       // also in a transaction: it is not queued
@@ -47,7 +49,7 @@ func (f flags) has(one flags) bool { return f&one != 0 }
 
 // commands are all of them. What is counted of them is for all sessions.
 type commands struct {
-	list   []*command
+	list   []*command          // by name
 	byName map[string]*command // in capitals
 
 	unknown atomic.Uint64
@@ -56,50 +58,18 @@ type commands struct {
 
 func newCommands() *commands {
 	c := &commands{byName: map[string]*command{}}
-	for _, group := range [][]*command{weirCommands(), counterCommands(), keyspaceCommands(), scriptCommands(), connectionCommands(), serverCommands()} {
-		for _, one := range group {
-			if one.group != connectionGroup && one.group != serverGroup && one.group != transactionGroup {
+	for group, rows := range commandTable() {
+		for _, row := range rows {
+			one := &command{commandRow: row, group: group, capital: strings.ToUpper(row.name)}
+			if group != connectionGroup && group != serverGroup && group != transactionGroup {
 				one.flags |= onData
 			}
 			c.list = append(c.list, one)
-			one.capital = strings.ToUpper(one.name)
-			one.need = needOf(one)
 			c.byName[one.capital] = one
 		}
 	}
+	slices.SortFunc(c.list, func(a, b *command) int { return strings.Compare(a.name, b.name) })
 	return c
-}
-
-// commandNeeds are what Weir's own commands need of a client, and those of others that not every identity may send.
-var commandNeeds = map[string]access.Need{
-	"hit": {Roles: []auth.Role{auth.Ingest}}, "mhit": {Roles: []auth.Role{auth.Ingest}},
-	"count": readNeed, "rate": readNeed, "series": readNeed, "top": readNeed, "bans": readNeed,
-	"allow": decideNeed, "peek": decideNeed, "refund": {Roles: []auth.Role{auth.Decide}, Action: "refund"}, "reserve": decideNeed, "settle": decideNeed, "cl.throttle": decideNeed,
-	"permit": decideNeed, "heartbeat": decideNeed, "release": decideNeed, "eval": decideNeed, "evalsha": decideNeed,
-	"reset": {Roles: []auth.Role{auth.Decide, auth.Admin}, Action: "reset limit"},
-	"del":   {Roles: []auth.Role{auth.Admin}, Action: "delete key"}, "unlink": {Roles: []auth.Role{auth.Admin}, Action: "delete key"},
-	"scan": decideNeed, "dbsize": allCounters, "flushdb": allCounters, "flushall": allCounters, "script": {},
-	"info": {Roles: []auth.Role{auth.Read}, All: true},
-}
-
-var (
-	readNeed   = access.Need{Roles: []auth.Role{auth.Read}}
-	decideNeed = access.Need{Roles: []auth.Role{auth.Decide}}
-
-	allCounters = access.Need{Roles: []auth.Role{auth.Decide}, All: true}
-)
-
-// needOf returns what a command needs. One for keys that is not in the table is for operators.
-func needOf(c *command) access.Need {
-	need, listed := commandNeeds[c.name]
-	switch {
-	case listed:
-	case c.flags.has(counter):
-		need = decideNeed
-	case c.flags.has(onData):
-		need = access.Need{Roles: []auth.Role{auth.Admin}, Action: c.name}
-	}
-	return need
 }
 
 // longestName bounds names of commands.
@@ -224,112 +194,11 @@ func missing(name []byte) string {
 	return ""
 }
 
-// counterCommands are those of package counting.
-func counterCommands() (list []*command) {
-	for _, c := range CounterCommands() {
-		one := &command{name: c.Name, syntax: c.Syntax, summary: c.Summary, group: c.Group, arity: c.Arity, first: c.First, last: c.Last, step: c.Step, flags: counter}
-		if c.Writes {
-			one.flags |= writes
-		}
-		one.run = func(s *session, args [][]byte) error { return c.Run(&s.counters, args) }
-		list = append(list, one)
-	}
-	return list
-}
-
-// weirCommands are Weir's own, and redis-cell's.
-func weirCommands() []*command {
-	const group = "weir"
-	return []*command{
-		{
-			name: "hit", syntax: "key [n] [AT time]", summary: "Counts n hits of a key (1), now or at a time.", group: group,
-			arity: -2, first: 1, last: 1, step: 1, flags: writes, run: (*session).hit,
-		},
-		{
-			name: "mhit", syntax: "key n [key n ...]", summary: "Counts hits of several keys, now.", group: group,
-			arity: -3, first: 1, last: -1, step: 2, flags: writes, run: (*session).mhit,
-		},
-		{
-			name: "count", syntax: "key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]", summary: "Says how many hits a key has in rolling windows.", group: group,
-			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).count,
-		},
-		{
-			name: "rate", syntax: "key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]", summary: "Says how many hits per second a key has in rolling windows.", group: group,
-			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).rate,
-		},
-		{
-			name: "series", syntax: "key step [FROM time] [TO time] [FRESH duration] [SCOPE node|region|global]", summary: "Lists the hits of a key in adjoining windows, of the last hour by default.", group: group,
-			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).series,
-		},
-		{
-			name: "top", syntax: "window n [PREFIX text] [AT time] [FRESH duration] [SCOPE node|region|global]", summary: "Lists the n keys with the most hits in a rolling window.", group: group,
-			arity: -3, flags: waits, run: (*session).top,
-		},
-		{
-			name: "allow", syntax: allowSyntax, summary: "Asks whether a request may pass its limits, and takes what it asks for: all or none.", group: group,
-			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).allow,
-		},
-		{
-			name: "peek", syntax: allowSyntax, summary: "Asks what ALLOW would say, and takes nothing.", group: group,
-			arity: -2, first: 1, last: 1, step: 1, flags: waits, run: (*session).peek,
-		},
-		{
-			name: "refund", syntax: allowSyntax + " [TAKEN time]", summary: "Gives back what ALLOW took, for the same arguments.", group: group,
-			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).refund,
-		},
-		{
-			name: "reserve", syntax: allowSyntax + " [TTL duration] [ID id] [UNSETTLED used|returned]", summary: "Takes as ALLOW does, to be settled later.", group: group,
-			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).reserveAdmissions,
-		},
-		{
-			name: "settle", syntax: "id used|name=n [name=n ...] [DEBT]", summary: "Says how much of a reservation was used: the rest is given back.", group: group,
-			arity: -3, flags: writes | waits, run: (*session).settleReservation,
-		},
-		{
-			name: "grant", syntax: "limit key n duration", summary: "Grants a key n admissions in addition to a limit, to be used within a time; 0 takes them back.", group: group,
-			arity: -4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).grant,
-		},
-		{
-			name: "ban", syntax: "limit key duration", summary: "Has a key denied for a time, whatever it has used.", group: group,
-			arity: 4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).ban,
-		},
-		{
-			name: "unban", syntax: "limit key", summary: "Lifts the ban of a key.", group: group,
-			arity: 3, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).unban,
-		},
-		{
-			name: "bans", syntax: "[n]", summary: "Lists the keys that are banned, 100 by default.", group: group,
-			arity: -1, flags: waits, run: (*session).bans,
-		},
-		{
-			name: "permit", syntax: "key [NAME limit]", summary: "Takes a permit to be one of so many at once.", group: group,
-			arity: -2, first: 1, last: 1, step: 1, flags: writes, run: (*session).takePermit,
-		},
-		{
-			name: "heartbeat", syntax: "id", summary: "Keeps a permit for its ttl more.", group: group,
-			arity: 2, flags: writes, run: (*session).heartbeat,
-		},
-		{
-			name: "release", syntax: "id", summary: "Gives a permit back.", group: group,
-			arity: 2, flags: writes, run: (*session).release,
-		},
-		{
-			name: "cl.throttle", syntax: "key max_burst count period_seconds [quantity]", summary: "Takes from a token bucket (GCRA), as redis-cell does.", group: group,
-			arity: -5, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).throttle,
-		},
-	}
-}
-
-const allowSyntax = "key [key ...] [NAME limit] [LIMIT n PER duration [BURST n] [ALGORITHM window|fixed|gcra]] [COST n] [COST name=n ...]"
-
 // command is COMMAND: what clients ask to know where keys are, and people to complete words.
 func (s *session) command(args [][]byte) error {
 	all := s.server.commands.list
 	if len(args) == 1 {
-		s.out.Array(len(all))
-		for _, c := range all {
-			s.writeCommand(c)
-		}
+		s.commandInfo(nil)
 		return nil
 	}
 	sub, names := args[1], args[2:]
@@ -385,9 +254,9 @@ func (s *session) writeCommand(c *command) {
 	for _, f := range flags {
 		s.out.Status(f)
 	}
-	s.out.Int(int64(c.first))
-	s.out.Int(int64(c.last))
-	s.out.Int(int64(c.step))
+	s.out.Int(int64(c.places.first))
+	s.out.Int(int64(c.places.last))
+	s.out.Int(int64(c.places.step))
 }
 
 func (s *session) commandDocs(names [][]byte) {

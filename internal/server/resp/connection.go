@@ -7,30 +7,6 @@ import (
 	"time"
 )
 
-// The groups of commands that are not about data.
-const (
-	connectionGroup  = "connection"
-	transactionGroup = "transactions"
-	serverGroup      = "server"
-)
-
-func connectionCommands() []*command {
-	const group = connectionGroup
-	return []*command{
-		{name: "ping", syntax: "[text]", summary: "Answers PONG, or the text.", group: group, arity: -1, run: (*session).ping},
-		{name: "echo", syntax: "text", summary: "Answers the text.", group: group, arity: 2, run: (*session).echo},
-		{name: "hello", syntax: "[2 | 3 [AUTH user password] [SETNAME name]]", summary: "Chooses a version of the protocol.", group: group, arity: -1, flags: waits | public, run: (*session).hello},
-		{name: "auth", syntax: "[user] password", summary: "Says who asks: the password is a token.", group: group, arity: -2, flags: public, run: (*session).auth},
-		{name: "select", syntax: "0", summary: "Takes database 0, the only one.", group: group, arity: 2, run: (*session).selectDB},
-		{name: "client", syntax: "ID | INFO | GETNAME | SETNAME name | SETINFO LIB-NAME | LIB-VER text | NO-EVICT ON | OFF | NO-TOUCH ON | OFF | TRACKING ON OPTIN | OFF", summary: "Says and sets what is known of this connection.", group: group, arity: -2, run: (*session).client},
-		{name: "reset", syntax: "[key [key ...] [NAME limit]]", summary: "Makes the connection as new; with keys, forgets what they have used of limits.", group: group, arity: -1, flags: immediate | public, run: (*session).reset},
-		{name: "quit", summary: "Closes the connection.", group: group, arity: -1, flags: immediate | public, run: (*session).leave},
-		{name: "multi", summary: "Begins a transaction.", group: transactionGroup, arity: 1, flags: immediate, run: (*session).begin},
-		{name: "exec", summary: "Runs the commands since MULTI as one step.", group: transactionGroup, arity: 1, flags: immediate, run: (*session).exec},
-		{name: "discard", summary: "Forgets the commands since MULTI.", group: transactionGroup, arity: 1, flags: immediate, run: (*session).discard},
-	}
-}
-
 func (s *session) ping(args [][]byte) error {
 	switch len(args) {
 	case 1:

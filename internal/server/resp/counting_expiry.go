@@ -2,23 +2,24 @@ package resp
 
 // This part is the commands by which counters expire.
 
-func (s *CounterSession) expire(args [][]byte) error    { return s.expires(args, 1000, s.Millis) }
-func (s *CounterSession) pexpire(args [][]byte) error   { return s.expires(args, 1, s.Millis) }
-func (s *CounterSession) expireAt(args [][]byte) error  { return s.expires(args, 1000, 0) }
-func (s *CounterSession) pexpireAt(args [][]byte) error { return s.expires(args, 1, 0) }
-
-// expires says when a counter expires: args[2] units of so many milliseconds from a beginning.
-func (s *CounterSession) expires(args [][]byte, unit, from int64) error {
-	only, err := readExpireIf(args[3:])
-	if err != nil {
-		return err
+// expire is EXPIRE and the like: the time is in units of so many milliseconds, from now or from the Unix epoch.
+func expire(unit int64, fromEpoch bool) func(*session, [][]byte) error {
+	return func(s *session, args [][]byte) error {
+		only, err := readExpireIf(args[3:])
+		if err != nil {
+			return err
+		}
+		from := s.millis
+		if fromEpoch {
+			from = 0
+		}
+		at, err := ArgumentMoment(args[2], unit, from)
+		if err != nil {
+			return err
+		}
+		s.writeBool(s.counters.Expire(s.millis, args[1], max(at, 1), only)) // 0 would be never
+		return nil
 	}
-	at, err := ArgumentMoment(args[2], unit, from)
-	if err != nil {
-		return err
-	}
-	s.writeBool(s.Counters.Expire(s.Millis, args[1], max(at, 1), only)) // 0 would be never
-	return nil
 }
 
 // readExpireIf reads the conditions of EXPIRE. Each may be repeated.
@@ -47,25 +48,20 @@ func readExpireIf(args [][]byte) (only SetCondition, err error) {
 }
 
 // persist is PERSIST: 1 if the counter would have expired.
-func (s *CounterSession) persist(args [][]byte) error {
-	s.writeBool(s.Counters.Expire(s.Millis, args[1], 0, Present))
+func (s *session) persist(args [][]byte) error {
+	s.writeBool(s.counters.Expire(s.millis, args[1], 0, Present))
 	return nil
 }
 
-func (s *CounterSession) ttl(args [][]byte) error  { return s.timeLeft(args[1], 1000) }
-func (s *CounterSession) pttl(args [][]byte) error { return s.timeLeft(args[1], 1) }
-
-// timeLeft writes how many units, of so many milliseconds, are left: -2, no counter; -1, it never
+// timeLeft is TTL and PTTL: how many units, of so many milliseconds, are left; -2: no counter; -1: it never
 // expires. It rounds to the nearest, as Redis does.
-func (s *CounterSession) timeLeft(key []byte, unit int64) error {
-	c, ok := s.Counters.Get(s.Millis, key)
-	switch {
-	case !ok:
-		s.Out.Int(-2)
-	case c.Expires == 0:
-		s.Out.Int(-1)
-	default:
-		s.Out.Int((c.Expires - s.Millis + unit/2) / unit)
+func timeLeft(unit int64) func(*session, [][]byte) error {
+	return func(s *session, args [][]byte) error {
+		left := s.millisLeft(s.counters.Get(s.millis, args[1]))
+		if left > 0 {
+			left = (left + unit/2) / unit
+		}
+		s.out.Int(left)
+		return nil
 	}
-	return nil
 }

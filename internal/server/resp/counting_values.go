@@ -8,56 +8,56 @@ import (
 // This part is the commands that read and set counters.
 
 // get is GET.
-func (s *CounterSession) get(args [][]byte) error {
-	c, ok := s.Counters.Get(s.Millis, args[1])
+func (s *session) get(args [][]byte) error {
+	c, ok := s.counters.Get(s.millis, args[1])
 	return s.writeValue(c, ok)
 }
 
 // mget is MGET: null for a key that holds no number.
-func (s *CounterSession) mget(args [][]byte) error {
-	s.Out.Array(len(args) - 1)
+func (s *session) mget(args [][]byte) error {
+	s.out.Array(len(args) - 1)
 	for _, key := range args[1:] {
-		if c, ok := s.Counters.Get(s.Millis, key); s.writeValue(c, ok) != nil {
-			s.Out.Null()
+		if c, ok := s.counters.Get(s.millis, key); s.writeValue(c, ok) != nil {
+			s.out.Null()
 		}
 	}
 	return nil
 }
 
 // writeValue writes what a counter was, null if there was none, as Redis writes values. After an error nothing is written.
-func (s *CounterSession) writeValue(c Counter, ok bool) error {
+func (s *session) writeValue(c Counter, ok bool) error {
 	switch {
 	case !ok:
-		s.Out.Null()
+		s.out.Null()
 	case c.Log != nil:
 		return errWrongType
 	default:
 		var digits [20]byte
-		s.Out.BulkBytes(strconv.AppendInt(digits[:0], c.Value, 10))
+		s.out.BulkBytes(strconv.AppendInt(digits[:0], c.Value, 10))
 	}
 	return nil
 }
 
-func (s *CounterSession) writeBool(b bool) { s.Out.Int(int64(bit(b))) }
+func (s *session) writeBool(b bool) { s.out.Int(int64(bit(b))) }
 
 // getDel is GETDEL.
-func (s *CounterSession) getDel(args [][]byte) error {
-	defer s.Counters.holdKey(args[1])()
-	c, ok := s.Counters.Get(s.Millis, args[1])
+func (s *session) getDel(args [][]byte) error {
+	defer s.counters.holdKey(args[1])()
+	c, ok := s.counters.Get(s.millis, args[1])
 	if err := s.writeValue(c, ok); err != nil {
 		return err
 	}
-	s.Counters.Remove(s.Millis, args[1])
+	s.counters.Remove(s.millis, args[1])
 	return nil
 }
 
 // getEx is GETEX.
-func (s *CounterSession) getEx(args [][]byte) error {
+func (s *session) getEx(args [][]byte) error {
 	var life Lifetime
 	var wrong error // of the number: as in Redis, no fault where there is no counter
 	if rest := args[2:]; len(rest) > 0 {
 		var known bool
-		known, wrong = life.Read(rest[0], rest[1:], s.Millis)
+		known, wrong = life.Read(rest[0], rest[1:], s.millis)
 		switch {
 		case errors.Is(wrong, ErrSyntax):
 			return wrong
@@ -68,8 +68,8 @@ func (s *CounterSession) getEx(args [][]byte) error {
 			return ErrSyntax
 		}
 	}
-	defer s.Counters.holdKey(args[1])()
-	c, ok := s.Counters.Get(s.Millis, args[1])
+	defer s.counters.holdKey(args[1])()
+	c, ok := s.counters.Get(s.millis, args[1])
 	if ok && wrong != nil {
 		return wrong
 	}
@@ -77,15 +77,15 @@ func (s *CounterSession) getEx(args [][]byte) error {
 		return err
 	}
 	if life.Said {
-		s.Counters.Expire(s.Millis, args[1], life.At, Always)
+		s.counters.Expire(s.millis, args[1], life.At, Always)
 	}
 	return nil
 }
 
 // kind is TYPE, in words of Redis.
-func (s *CounterSession) kind(args [][]byte) error {
-	c, ok := s.Counters.Get(s.Millis, args[1])
-	s.Out.Status(c.kind(ok))
+func (s *session) kind(args [][]byte) error {
+	c, ok := s.counters.Get(s.millis, args[1])
+	s.out.Status(c.kind(ok))
 	return nil
 }
 
@@ -99,19 +99,19 @@ func (c *Counter) kind(ok bool) string {
 	return "string"
 }
 
-func (s *CounterSession) exists(args [][]byte) error {
+func (s *session) exists(args [][]byte) error {
 	n := 0
 	for _, key := range args[1:] {
-		if _, ok := s.Counters.Get(s.Millis, key); ok {
+		if _, ok := s.counters.Get(s.millis, key); ok {
 			n++
 		}
 	}
-	s.Out.Int(int64(n))
+	s.out.Int(int64(n))
 	return nil
 }
 
 // set is SET of a whole number.
-func (s *CounterSession) set(args [][]byte) error {
+func (s *session) set(args [][]byte) error {
 	to, err := readValue(args[2])
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *CounterSession) set(args [][]byte) error {
 	var life Lifetime
 	get := false
 	for rest := args[3:]; len(rest) > 0; rest = rest[1:] {
-		known, err := life.Read(rest[0], rest[1:], s.Millis)
+		known, err := life.Read(rest[0], rest[1:], s.millis)
 		switch option := rest[0]; {
 		case err != nil:
 			return err
@@ -149,9 +149,9 @@ func (s *CounterSession) set(args [][]byte) error {
 	case err != nil:
 		return err
 	case done:
-		s.Out.Status("OK")
+		s.out.Status("OK")
 	default:
-		s.Out.Null()
+		s.out.Null()
 	}
 	return nil
 }
@@ -167,20 +167,20 @@ func readValue(arg []byte) (to CounterSetting, err error) {
 }
 
 // put sets a counter.
-func (s *CounterSession) put(key []byte, to CounterSetting) (done bool, err error) {
-	if _, _, done, err = s.Counters.Set(s.Millis, key, to); err != nil {
+func (s *session) put(key []byte, to CounterSetting) (done bool, err error) {
+	if _, _, done, err = s.counters.Set(s.millis, key, to); err != nil {
 		return false, CounterFailure(err)
 	}
 	return done, nil
 }
 
 // swap sets a counter, and writes what it was.
-func (s *CounterSession) swap(key []byte, to CounterSetting) error {
-	defer s.Counters.holdKey(key)()
-	if c, _ := s.Counters.Get(s.Millis, key); c.Log != nil {
+func (s *session) swap(key []byte, to CounterSetting) error {
+	defer s.counters.holdKey(key)()
+	if c, _ := s.counters.Get(s.millis, key); c.Log != nil {
 		return errWrongType
 	}
-	before, existed, _, err := s.Counters.Set(s.Millis, key, to)
+	before, existed, _, err := s.counters.Set(s.millis, key, to)
 	if err != nil {
 		return CounterFailure(err)
 	}
@@ -188,7 +188,7 @@ func (s *CounterSession) swap(key []byte, to CounterSetting) error {
 }
 
 // getSet is GETSET.
-func (s *CounterSession) getSet(args [][]byte) error {
+func (s *session) getSet(args [][]byte) error {
 	to, err := readValue(args[2])
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (s *CounterSession) getSet(args [][]byte) error {
 }
 
 // setNX is SETNX: 1 if the counter is new.
-func (s *CounterSession) setNX(args [][]byte) error {
+func (s *session) setNX(args [][]byte) error {
 	to, err := readValue(args[2])
 	if err != nil {
 		return err
@@ -211,23 +211,22 @@ func (s *CounterSession) setNX(args [][]byte) error {
 	return nil
 }
 
-func (s *CounterSession) setEX(args [][]byte) error  { return s.setFor("EX", args) }
-func (s *CounterSession) psetEX(args [][]byte) error { return s.setFor("PX", args) }
-
 // setFor is SETEX and PSETEX: args[2] is for how long, in a unit.
-func (s *CounterSession) setFor(unit string, args [][]byte) error {
-	to, err := readValue(args[3])
-	if err != nil {
-		return err
+func setFor(unit string) func(*session, [][]byte) error {
+	return func(s *session, args [][]byte) error {
+		to, err := readValue(args[3])
+		if err != nil {
+			return err
+		}
+		var life Lifetime
+		if _, err := life.Read([]byte(unit), args[2:3], s.millis); err != nil {
+			return err
+		}
+		to.Expires = life.At
+		if _, err := s.put(args[1], to); err != nil {
+			return err
+		}
+		s.out.Status("OK")
+		return nil
 	}
-	var life Lifetime
-	if _, err := life.Read([]byte(unit), args[2:3], s.Millis); err != nil {
-		return err
-	}
-	to.Expires = life.At
-	if _, err := s.put(args[1], to); err != nil {
-		return err
-	}
-	s.Out.Status("OK")
-	return nil
 }

@@ -145,10 +145,10 @@ func (s *session) notCounted(end error) error {
 	return err
 }
 
-// Bucket asks one key's limit that the request brings along, and takes n of it, all or none; peek takes and
+// bucket asks one key's limit that the request brings along, and takes n of it, all or none; peek takes and
 // counts nothing. To ask for more than the burst is no error: it is denied, and Never. The result is valid until
 // the next decision of the session.
-func (s *session) Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error) {
+func (s *session) bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error) {
 	if err := refused(request.ParseKey(ArgumentView(key))); err != nil {
 		return nil, err
 	}
@@ -161,9 +161,9 @@ func (s *session) Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit
 	return &d.Results[0], nil
 }
 
-// Exhaust is Bucket of all n that a bucket has left, with the fraction of a further one: it reserves n and settles one more,
+// exhaust is bucket of all n that a bucket has left, with the fraction of a further one: it reserves n and settles one more,
 // which fills the bucket.
-func (s *session) Exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, error) {
+func (s *session) exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, error) {
 	d := s.inline(key, l, n)
 	defer func() { d.NoID = false }()
 	id, _, err := s.server.service.Reserve(s.caller, s.allowing.requests, limits.Reservation{TTL: time.Second}, d)

@@ -10,16 +10,6 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-func serverCommands() []*command {
-	const group = serverGroup
-	return []*command{
-		{name: "command", syntax: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]", summary: "Lists the commands.", group: group, arity: -1, flags: lengthy, run: (*session).command},
-		{name: "config", syntax: "GET pattern [pattern ...]", summary: "Says some settings under their names in Redis.", group: group, arity: -2, flags: lengthy, run: (*session).config},
-		{name: "time", summary: "Says the time, in seconds of the Unix epoch and microseconds.", group: group, arity: 1, run: (*session).time},
-		{name: "info", syntax: "[section ...]", summary: "Says how the server is.", group: group, arity: -1, flags: waits, run: (*session).info},
-	}
-}
-
 // time is TIME, by the clock of counters: limiters such as throttled keep times that they got from it.
 func (s *session) time([][]byte) error {
 	now := s.server.clock()

@@ -9,18 +9,6 @@ import (
 
 // This part is the commands that find and remove keys.
 
-func keyspaceCommands() []*command {
-	const group = "generic"
-	return []*command{
-		{name: "del", syntax: "key [key ...]", summary: "Deletes keys: their hits on all nodes, and their counters.", group: group, arity: -2, first: 1, last: -1, step: 1, flags: writes, deletes: true, run: (*session).del},
-		{name: "unlink", syntax: "key [key ...]", summary: "Deletes keys, as DEL does.", group: group, arity: -2, first: 1, last: -1, step: 1, flags: writes, deletes: true, run: (*session).del},
-		{name: "scan", syntax: "cursor [MATCH pattern] [COUNT n] [TYPE type]", summary: "Lists the keys of counters, some at a time.", group: group, arity: -2, flags: lengthy, run: (*session).scan},
-		{name: "dbsize", summary: "Says how many counters there are.", group: group, arity: 1, run: (*session).dbSize},
-		{name: "flushdb", syntax: "[ASYNC | SYNC]", summary: "Removes all counters.", group: group, arity: -1, flags: writes | onAll, run: (*session).flush},
-		{name: "flushall", syntax: "[ASYNC | SYNC]", summary: "Removes all counters.", group: group, arity: -1, flags: writes | onAll, run: (*session).flush},
-	}
-}
-
 // deletion is what was done of DEL before the step of its transaction: hits and limits may be at other nodes.
 type deletion struct {
 	existed []bool // by key
@@ -37,7 +25,7 @@ func (s *session) deleteHits(keys [][]byte) (of deletion) {
 	of.existed = make([]bool, len(keys))
 	for i, key := range keys {
 		if request.ParseKey(ArgumentView(key)) != nil { // no hit and no limit has such a key, and a counter may
-			if of.err = s.PermitCounters(keys[i : i+1]); of.err != nil {
+			if of.err = s.permitCounters(keys[i : i+1]); of.err != nil {
 				return of
 			}
 			continue
@@ -68,7 +56,7 @@ func (s *session) del(args [][]byte) error {
 	}
 	n := 0
 	for i, key := range args[1:] {
-		if s.counters.Counters.Remove(s.counters.Millis, key) || of.existed[i] {
+		if s.counters.Remove(s.millis, key) || of.existed[i] {
 			n++
 		}
 	}
@@ -106,13 +94,13 @@ func (s *session) scan(args [][]byte) error {
 			return err
 		}
 	}
-	if err := s.PermitCounters([][]byte{pattern.prefix()}); err != nil {
+	if err := s.permitCounters([][]byte{pattern.prefix()}); err != nil {
 		return err
 	}
 	var keys []string
 	part := int(min(cursor, parts))
 	for seen := int64(0); part < parts && seen < count; part++ {
-		seen += int64(s.counters.Counters.Scan(s.counters.Millis, part, func(key string, c *Counter) {
+		seen += int64(s.counters.Scan(s.millis, part, func(key string, c *Counter) {
 			if (pattern == nil || pattern.fits(key)) && (kind == "" || kind == c.kind(true)) {
 				keys = append(keys, key)
 			}
@@ -128,7 +116,7 @@ func (s *session) scan(args [][]byte) error {
 }
 
 // permitAll refuses callers who may not use all counters.
-func (s *session) permitAll() error { return s.PermitCounters([][]byte{nil}) }
+func (s *session) permitAll() error { return s.permitCounters([][]byte{nil}) }
 
 // dbSize is DBSIZE.
 func (s *session) dbSize([][]byte) error {
@@ -147,7 +135,7 @@ func (s *session) flush(args [][]byte) error {
 	if err := s.permitAll(); err != nil {
 		return err
 	}
-	s.counters.Counters.RemoveAll(s.counters.Millis, func(string) bool { return true })
+	s.counters.RemoveAll(s.millis, func(string) bool { return true })
 	s.out.Status("OK")
 	return nil
 }

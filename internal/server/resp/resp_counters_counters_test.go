@@ -61,24 +61,17 @@ func TestBounds(t *testing.T) {
 		{98, 5, 0, 100, true, 100, 2},
 		{2, -5, 0, 100, true, 0, -2},
 		{100, 5, 0, 100, true, 100, 0},
+		{math.MinInt64, math.MaxInt64, 5, 9, true, 5, math.MaxInt64},
+		{math.MaxInt64, -1, math.MinInt64, -5, true, -5, math.MinInt64},
 		{math.MaxInt64, 1, math.MinInt64, math.MaxInt64, false, math.MaxInt64, 0},
 		{math.MinInt64, -1, math.MinInt64, math.MaxInt64, true, math.MinInt64, 0},
 		{-5, math.MaxInt64, math.MinInt64, math.MaxInt64, false, math.MaxInt64 - 5, math.MaxInt64},
 	} {
-		v := NewCounterTable(1 << 20).View()
-		_, _, _, _ = v.Set(1, key("a"), CounterSetting{Counter: Counter{Value: tc.have}})
-		value, applied, err := v.Increase(1, key("a"), Increment{By: tc.by, Lower: tc.lower, Upper: tc.upper, Saturate: tc.saturate, Expires: 100, SetExpires: true})
-		if value != tc.value || applied != tc.applied || err != nil {
-			t.Errorf("%+v: %d %d %v", tc, value, applied, err)
+		i := increment{by: tc.by, lower: tc.lower, upper: tc.upper, saturate: tc.saturate}
+		value, applied, ok := i.of(tc.have)
+		if value != tc.value || applied != tc.applied || ok != (tc.applied != 0 || tc.saturate) {
+			t.Errorf("%+v: %d %d %v", tc, value, applied, ok)
 		}
-		c, _ := v.Get(1, key("a"))
-		if changes := tc.applied != 0 || tc.saturate; (c.Expires == 100) != changes {
-			t.Errorf("%+v: expires at %d", tc, c.Expires)
-		}
-	}
-	v := NewCounterTable(1 << 20).View()
-	if _, _, _ = v.Increase(1, key("a"), Increment{By: 5, Upper: 4}); v.table.Stats().Keys != 0 {
-		t.Error("an increment beyond its bound made a counter")
 	}
 }
 
@@ -232,10 +225,8 @@ func TestExpiring(t *testing.T) {
 	want("expire", 2, 2)
 	v.Expire(now, key("a"), 0, Always)
 	want("persist", 2, 1)
-	if _, _, err := v.Increase(now, key("c"), Increment{By: 1, Lower: 0, Upper: 9, Expires: 4000, SetExpires: true}); err != nil {
-		t.Fatal(err)
-	}
-	want("increase", 3, 2)
+	set("c", CounterSetting{Counter: Counter{Value: 1, Expires: 4000}})
+	want("set a third", 3, 2)
 	v.Remove(now, key("c"))
 	want("remove", 2, 1)
 	v.Expire(now, key("a"), 500, Always)

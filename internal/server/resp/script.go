@@ -30,7 +30,7 @@ type Script struct {
 	library string // that sends it, for people
 
 	keys, args int // that it needs at least
-	run        func(s *ScriptSession, keys, args [][]byte) error
+	run        func(s *session, keys, args [][]byte) error
 }
 
 // all are those that are known.
@@ -40,7 +40,7 @@ func all() []*Script {
 
 // Run does what a script does, with the number of its keys, the keys and the arguments, and writes its reply. After an
 // error nothing is written.
-func (of *Script) Run(s *ScriptSession, args [][]byte) error {
+func (of *Script) Run(s *session, args [][]byte) error {
 	n, ok := ParseInt(args[0])
 	args = args[1:]
 	switch {
@@ -58,48 +58,29 @@ func (of *Script) Run(s *ScriptSession, args [][]byte) error {
 	return of.run(s, keys, args)
 }
 
-// ScriptSession is one connection's use of scripts. It belongs to the goroutine of the connection.
-type ScriptSession struct {
-	*CounterSession
-	Listener ScriptServer
-}
-
-// ScriptServer is what scripts need of a connection beside its counters.
-type ScriptServer interface {
-	// Bucket asks one key's limit that the request brings along, and takes n of it, all or none; peek takes and counts
-	// nothing. The result is valid until the next decision of the connection.
-	Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error)
-
-	// Exhaust is Bucket of all n that a limit has left, with the fraction of a further one.
-	Exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, error)
-
-	// PermitCounters refuses keys that are not the caller's.
-	PermitCounters(keys [][]byte) error
-}
-
 // hold checks that keys of counters are the caller's, and makes all until Release one step for them.
-func (s *ScriptSession) hold(keys [][]byte) error {
-	if err := s.Listener.PermitCounters(keys); err != nil {
+func (s *session) hold(keys [][]byte) error {
+	if err := s.permitCounters(keys); err != nil {
 		return err
 	}
 	var of CounterShards
 	for _, key := range keys {
-		of |= s.Counters.ShardOf(key)
+		of |= s.counters.ShardOf(key)
 	}
-	s.Counters.Hold(of)
+	s.counters.Hold(of)
 	return nil
 }
 
 // removeAll removes the counters whose keys fit a pattern, also those with a suffix behind it, and returns how many they were.
-func (s *ScriptSession) removeAll(text []byte, suffix string) (n int, err error) {
+func (s *session) removeAll(text []byte, suffix string) (n int, err error) {
 	pattern, err := readKeyPattern(text)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Listener.PermitCounters([][]byte{pattern.prefix()}); err != nil {
+	if err := s.permitCounters([][]byte{pattern.prefix()}); err != nil {
 		return 0, err
 	}
-	return s.Counters.RemoveAll(s.Millis, func(key string) bool {
+	return s.counters.RemoveAll(s.millis, func(key string) bool {
 		return pattern.fits(key) || suffix != "" && strings.HasSuffix(key, suffix) && pattern.fits(key[:len(key)-len(suffix)])
 	}), nil
 }
@@ -208,15 +189,15 @@ func nanoseconds(seconds float64) time.Duration {
 }
 
 // writeNumber writes a number that need not be whole as Lua's tostring has it: as text, of 14 digits.
-func (s *ScriptSession) writeNumber(f float64) {
+func (s *session) writeNumber(f float64) {
 	var digits [32]byte
-	s.Out.BulkBytes(strconv.AppendFloat(digits[:0], f, 'g', 14, 64))
+	s.out.BulkBytes(strconv.AppendFloat(digits[:0], f, 'g', 14, 64))
 }
 
-func (s *ScriptSession) writePair(a, b int64) {
-	s.Out.Array(2)
-	s.Out.Int(a)
-	s.Out.Int(b)
+func (s *session) writePair(a, b int64) {
+	s.out.Array(2)
+	s.out.Int(a)
+	s.out.Int(b)
 }
 
 // traefikScripts are those of the rateLimit middleware of Traefik v3.4 and newer: a token bucket. Its arguments
@@ -226,13 +207,13 @@ func (s *ScriptSession) writePair(a, b int64) {
 func traefikScripts() []*Script {
 	const library = "Traefik v3.4 to v3.7 (rateLimit)"
 	return []*Script{
-		{library: library, SHA: "a82138cfb0cc9aa6e05d666c1f912744aefbe711", keys: 1, args: 5, run: (*ScriptSession).traefik},
-		{library: library, SHA: "3d93177e9b9a18f241edddc8d7e7fa1c47ae4eb6", keys: 1, args: 5, run: (*ScriptSession).traefik},
+		{library: library, SHA: "a82138cfb0cc9aa6e05d666c1f912744aefbe711", keys: 1, args: 5, run: (*session).traefik},
+		{library: library, SHA: "3d93177e9b9a18f241edddc8d7e7fa1c47ae4eb6", keys: 1, args: 5, run: (*session).traefik},
 	}
 }
 
 // traefik admits a request now or not at all: it has none wait, as Traefik would for half the time of a token.
-func (s *ScriptSession) traefik(keys, args [][]byte) error {
+func (s *session) traefik(keys, args [][]byte) error {
 	perMicrosecond, err := readNumber(args[0])
 	if err != nil {
 		return err
@@ -250,7 +231,7 @@ func (s *ScriptSession) traefik(keys, args [][]byte) error {
 		return WrongArgument(api.CodeInvalidLimit, "limit", "rate of "+ClipArgument(args[0])+" per microsecond: must be more than 0")
 	}
 	l.Burst = burst
-	r, err := s.Listener.Bucket(keys[0], l, 1, false)
+	r, err := s.bucket(keys[0], l, 1, false)
 	if err != nil {
 		return err
 	}
@@ -260,8 +241,8 @@ func (s *ScriptSession) traefik(keys, args [][]byte) error {
 		const more = 1 // Traefik denies what is longer, and has cut fractions off the longest delay
 		delay = max(r.RetryAfter.Seconds()*1e6, longest+more)
 	}
-	s.Out.Array(3)
-	s.Out.Bulk("true")
+	s.out.Array(3)
+	s.out.Bulk("true")
 	s.writeNumber(delay)
 	s.writeNumber(tokens)
 	return nil

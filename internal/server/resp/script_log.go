@@ -11,14 +11,14 @@ const pythonLimits = "Python's limits 2 to 5 (fixed window, moving window)"
 func logScripts() []*Script {
 	const async = "async-ratelimiter 1.5 and 1.6 (koa-ratelimit 5 and 6)"
 	list := []*Script{
-		{library: async, SHA: "51d8e63a380bf7a715e9cc96b2fa6ad9e2e8788b", keys: 1, args: 3, run: (*ScriptSession).asyncLog},
-		{library: async, SHA: "ad00ff6f099013f2aea94ed48c220cbf616c6a07", keys: 1, args: 4, run: (*ScriptSession).asyncLog},
+		{library: async, SHA: "51d8e63a380bf7a715e9cc96b2fa6ad9e2e8788b", keys: 1, args: 3, run: (*session).asyncLog},
+		{library: async, SHA: "ad00ff6f099013f2aea94ed48c220cbf616c6a07", keys: 1, args: 4, run: (*session).asyncLog},
 	}
 	for _, sha := range []string{
 		"d19f37c18768a509dbf1310a257bfc35be65609f", "bec85d5af0739203306474d2cac591c3d6f907d2",
 		"19c9778cd6391e2ee9f90aa518bf56256d15b4ae", "741eab638ba93ed71020bb821c45c022d0fa02c4",
 	} {
-		list = append(list, &Script{library: pythonLimits, SHA: sha, keys: 1, args: 4, run: (*ScriptSession).movingAcquire})
+		list = append(list, &Script{library: pythonLimits, SHA: sha, keys: 1, args: 4, run: (*session).movingAcquire})
 	}
 	for sha, of := range map[string]movingWindow{
 		"3136f0028c572d2959b5cdc5ec15b287fab6a9ff": {newest: true, more: 1, whole: true},
@@ -28,20 +28,20 @@ func logScripts() []*Script {
 	} {
 		list = append(list, &Script{
 			library: pythonLimits, SHA: sha, keys: 1, args: 2,
-			run: func(s *ScriptSession, keys, args [][]byte) error { return s.movingWindow(of, keys[:1], args) },
+			run: func(s *session, keys, args [][]byte) error { return s.movingWindow(of, keys[:1], args) },
 		})
 	}
 	return list
 }
 
 // holdLog reads the log of a key, and makes all until Release one step for it.
-func (s *ScriptSession) holdLog(keys [][]byte) (c Counter, err error) {
+func (s *session) holdLog(keys [][]byte) (c Counter, err error) {
 	if err := s.hold(keys); err != nil {
 		return c, err
 	}
-	c, ok := s.Counters.Get(s.Millis, keys[0])
+	c, ok := s.counters.Get(s.millis, keys[0])
 	if ok && c.Log == nil {
-		s.Counters.Release()
+		s.counters.Release()
 		return c, errWrongType
 	}
 	return c, nil
@@ -66,7 +66,7 @@ func readLogNumbers(args [][]byte) (numbers [4]float64, err error) {
 // asyncLog is asked with the time, the length of the window in the same unit, how many may be in it, and "1" to add nothing. It
 // replies how many could have been added before this one, when the first will have left, in a thousandth of the unit, and how many may be.
 // One time counts once.
-func (s *ScriptSession) asyncLog(keys, args [][]byte) error {
+func (s *session) asyncLog(keys, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:3])
 	if err != nil {
 		return err
@@ -77,31 +77,31 @@ func (s *ScriptSession) asyncLog(keys, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	defer s.Counters.Release()
+	defer s.counters.Release()
 	times := c.Log.after(now - length)
 	left, first, expires := most-int64(len(times)), now, c.Expires
 	if len(times) > 0 {
 		first = times[0]
 	}
 	if left > 0 && !peek {
-		expires = s.Millis + int64(math.Ceil(length))
+		expires = s.millis + int64(math.Ceil(length))
 		if at, there := slices.BinarySearch(times, now); !there {
 			times = slices.Insert(times, at, now)
 		}
 	}
-	if err := s.Counters.SetLog(s.Millis, keys[0], times, expires); err != nil {
+	if err := s.counters.SetLog(s.millis, keys[0], times, expires); err != nil {
 		return CounterFailure(err)
 	}
-	s.Out.Array(3)
-	s.Out.Int(max(left, 0))
-	s.Out.Int(int64(math.Floor((first + length) / 1000)))
-	s.Out.Int(most)
+	s.out.Array(3)
+	s.out.Int(max(left, 0))
+	s.out.Int(int64(math.Floor((first + length) / 1000)))
+	s.out.Int(most)
 	return nil
 }
 
 // movingAcquire is asked with the time, how many may be in a window, its length in the unit of the time, seconds, and how many to add. It
 // replies 1 if they were, else null.
-func (s *ScriptSession) movingAcquire(keys, args [][]byte) error {
+func (s *session) movingAcquire(keys, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:4])
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *ScriptSession) movingAcquire(keys, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	defer s.Counters.Release()
+	defer s.counters.Release()
 	may := n <= most && len(c.Log.from(now-length)) <= most-n
 	if may && n > 0 {
 		kept := c.Log.after(math.Inf(-1))
@@ -121,7 +121,7 @@ func (s *ScriptSession) movingAcquire(keys, args [][]byte) error {
 		}
 		at, _ := slices.BinarySearch(kept, math.Nextafter(now, math.Inf(1)))
 		kept = slices.Insert(kept, at, slices.Repeat([]float64{now}, n)...)
-		if err := s.Counters.SetLog(s.Millis, keys[0], kept, s.Millis+int64(math.Ceil(length*1000))); err != nil {
+		if err := s.counters.SetLog(s.millis, keys[0], kept, s.millis+int64(math.Ceil(length*1000))); err != nil {
 			return CounterFailure(err)
 		}
 	}
@@ -138,7 +138,7 @@ type movingWindow struct {
 
 // movingWindow is asked with the beginning of a window, and how many may be in it. It replies with the time of the first and how many
 // there are.
-func (s *ScriptSession) movingWindow(of movingWindow, keys, args [][]byte) error {
+func (s *session) movingWindow(of movingWindow, keys, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:2])
 	if err != nil {
 		return err
@@ -147,27 +147,27 @@ func (s *ScriptSession) movingWindow(of movingWindow, keys, args [][]byte) error
 	if err != nil {
 		return err
 	}
-	defer s.Counters.Release()
+	defer s.counters.Release()
 	times := c.Log.from(numbers[0])
 	times = times[max(0, len(times)-int(numbers[1])-int(of.more)):]
 	switch {
 	case len(times) == 0 && of.whole:
-		s.Out.Array(0)
+		s.out.Array(0)
 		return nil
 	case len(times) == 0:
-		s.Out.Null()
+		s.out.Null()
 		return nil
 	}
-	s.Out.Array(2)
+	s.out.Array(2)
 	at := times[0]
 	if of.newest {
 		at = times[len(times)-1]
 	}
 	if of.whole {
-		s.Out.Int(int64(at))
+		s.out.Int(int64(at))
 	} else {
 		s.writeNumber(at)
 	}
-	s.Out.Int(int64(len(times)))
+	s.out.Int(int64(len(times)))
 	return nil
 }

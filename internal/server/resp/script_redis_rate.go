@@ -13,8 +13,8 @@ import (
 func redisRateScripts() []*Script {
 	const library = "go-redis/redis_rate v9 and v10 (Allow, AllowN, AllowAtMost)"
 	return []*Script{
-		{library: library, SHA: "f52a5b566060d79fd321d695df55bc918339c4aa", keys: 1, args: 4, run: (*ScriptSession).rateAllowN},
-		{library: library, SHA: "054143318f521948424aa25df61d7f7ba835a9d7", keys: 1, args: 4, run: (*ScriptSession).rateAllowAtMost},
+		{library: library, SHA: "f52a5b566060d79fd321d695df55bc918339c4aa", keys: 1, args: 4, run: (*session).rateAllowN},
+		{library: library, SHA: "054143318f521948424aa25df61d7f7ba835a9d7", keys: 1, args: 4, run: (*session).rateAllowAtMost},
 	}
 }
 
@@ -49,7 +49,7 @@ func readRateLimit(args [][]byte) (l rateLimit, err error) {
 func (l *rateLimit) interval() float64 { return l.limit.Per.Seconds() / float64(l.limit.N) }
 
 // rateAllowN takes cost, all or none.
-func (s *ScriptSession) rateAllowN(keys, args [][]byte) error {
+func (s *session) rateAllowN(keys, args [][]byte) error {
 	l, err := readRateLimit(args)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *ScriptSession) rateAllowN(keys, args [][]byte) error {
 	if l.none {
 		n = 0
 	}
-	r, err := s.Listener.Bucket(keys[0], l.limit, n, false)
+	r, err := s.bucket(keys[0], l.limit, n, false)
 	switch {
 	case err != nil:
 		return err
@@ -81,13 +81,13 @@ const atMostTries = 4
 
 // rateAllowAtMost takes up to cost: it looks how many there are, and takes those. If cost is more, it takes the fraction
 // of a further one too, as Redis does. Others may take them in between, then it looks again; it takes none if they always do.
-func (s *ScriptSession) rateAllowAtMost(keys, args [][]byte) error {
+func (s *session) rateAllowAtMost(keys, args [][]byte) error {
 	l, err := readRateLimit(args)
 	if err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		r, err := s.Listener.Bucket(keys[0], l.limit, 1, true)
+		r, err := s.bucket(keys[0], l.limit, 1, true)
 		if err != nil {
 			return err
 		}
@@ -106,9 +106,9 @@ func (s *ScriptSession) rateAllowAtMost(keys, args [][]byte) error {
 		all := r.Allowed && r.Remaining < l.cost
 		switch {
 		case all:
-			r, err = s.Listener.Exhaust(keys[0], l.limit, n)
+			r, err = s.exhaust(keys[0], l.limit, n)
 		case l.cost > 0:
-			r, err = s.Listener.Bucket(keys[0], l.limit, n, false)
+			r, err = s.bucket(keys[0], l.limit, n, false)
 		}
 		if err != nil {
 			return err
@@ -127,18 +127,18 @@ func (s *ScriptSession) rateAllowAtMost(keys, args [][]byte) error {
 	}
 }
 
-func (s *ScriptSession) writeRateAllowed(cost, remaining uint64, reset time.Duration) {
-	s.Out.Array(4)
-	s.Out.Uint(cost)
-	s.Out.Uint(remaining)
+func (s *session) writeRateAllowed(cost, remaining uint64, reset time.Duration) {
+	s.out.Array(4)
+	s.out.Uint(cost)
+	s.out.Uint(remaining)
 	s.writeNumber(-1)
 	s.writeNumber(reset.Seconds())
 }
 
-func (s *ScriptSession) writeRateDenied(retry float64, reset time.Duration) {
-	s.Out.Array(4)
-	s.Out.Int(0)
-	s.Out.Int(0)
+func (s *session) writeRateDenied(retry float64, reset time.Duration) {
+	s.out.Array(4)
+	s.out.Int(0)
+	s.out.Int(0)
 	s.writeNumber(retry)
 	s.writeNumber(reset.Seconds())
 }

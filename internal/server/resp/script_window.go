@@ -79,15 +79,15 @@ func windowScripts() (list []*Script) {
 		}
 		list = append(list, &Script{
 			library: w.library, SHA: w.sha, keys: 1, args: args,
-			run: func(s *ScriptSession, keys, args [][]byte) error { return s.window(&w, keys[:1], args) },
+			run: func(s *session, keys, args [][]byte) error { return s.window(&w, keys[:1], args) },
 		})
 	}
 	return append(list,
-		&Script{library: express, SHA: "6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", keys: 1, run: (*ScriptSession).expressLeft},
-		&Script{library: fastify, SHA: "4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", keys: 1, run: func(s *ScriptSession, keys, _ [][]byte) error { return s.windowLeft(keys[:1], 0) }},
-		&Script{library: ulule, SHA: "566f5c6a17e5fddb9a10bf389f754edd0d899c61", keys: 1, run: func(s *ScriptSession, keys, _ [][]byte) error { return s.windowLeft(keys[:1], -1) }},
-		&Script{library: pythonLimits, SHA: "f2994557f1daca13bfef97c2a31ca4b174e031ca", keys: 1, run: (*ScriptSession).clearKeys},
-		&Script{library: "throttled 2 (goredisstore, redigostore)", SHA: "ebd682e30de074a6919bde872b507734c7c3ebe5", keys: 1, args: 3, run: (*ScriptSession).compareAndSwap},
+		&Script{library: express, SHA: "6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", keys: 1, run: (*session).expressLeft},
+		&Script{library: fastify, SHA: "4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", keys: 1, run: func(s *session, keys, _ [][]byte) error { return s.windowLeft(keys[:1], 0) }},
+		&Script{library: ulule, SHA: "566f5c6a17e5fddb9a10bf389f754edd0d899c61", keys: 1, run: func(s *session, keys, _ [][]byte) error { return s.windowLeft(keys[:1], -1) }},
+		&Script{library: pythonLimits, SHA: "f2994557f1daca13bfef97c2a31ca4b174e031ca", keys: 1, run: (*session).clearKeys},
+		&Script{library: "throttled 2 (goredisstore, redigostore)", SHA: "ebd682e30de074a6919bde872b507734c7c3ebe5", keys: 1, args: 3, run: (*session).compareAndSwap},
 	)
 }
 
@@ -124,7 +124,7 @@ func said(args [][]byte, place int) bool {
 }
 
 // window counts one request in a fixed window.
-func (s *ScriptSession) window(w *windowScript, keys, args [][]byte) error {
+func (s *session) window(w *windowScript, keys, args [][]byte) error {
 	n, err := w.read(args)
 	if err != nil {
 		return err
@@ -133,13 +133,13 @@ func (s *ScriptSession) window(w *windowScript, keys, args [][]byte) error {
 		return err
 	}
 	key := keys[0]
-	defer s.Counters.Release()
-	before, existed := s.Counters.Get(s.Millis, key)
+	defer s.counters.Release()
+	before, existed := s.counters.Get(s.millis, key)
 	endless := before.Expires == 0
 	if w.when == afresh && endless && existed && before.Log == nil {
-		s.Counters.Remove(s.Millis, key)
+		s.counters.Remove(s.millis, key)
 	}
-	value, err := s.Counters.Add(s.Millis, key, n.by)
+	value, err := s.counters.Add(s.millis, key, n.by)
 	if err != nil {
 		return CounterFailure(err)
 	}
@@ -151,7 +151,7 @@ func (s *ScriptSession) window(w *windowScript, keys, args [][]byte) error {
 		begins = !existed
 	}
 	beyond := w.over == 0 || value > n.over
-	left, sets := before.Expires-s.Millis, true
+	left, sets := before.Expires-s.millis, true
 	switch {
 	case begins, beyond && said(args, w.again):
 		left = n.life
@@ -166,15 +166,15 @@ func (s *ScriptSession) window(w *windowScript, keys, args [][]byte) error {
 		}
 	}
 	if sets {
-		s.Counters.Expire(s.Millis, key, max(s.Millis+left, 1), Always)
+		s.counters.Expire(s.millis, key, max(s.millis+left, 1), Always)
 	}
 	switch {
 	case w.reply == valueAlone:
-		s.Out.Int(value)
+		s.out.Int(value)
 	case w.ban > 0:
-		s.Out.Array(3)
-		s.Out.Int(value)
-		s.Out.Int(left)
+		s.out.Array(3)
+		s.out.Int(value)
+		s.out.Int(left)
 		s.writeTrue(n.ban != -1 && value-n.over > n.ban)
 	default:
 		s.writePair(value, left)
@@ -183,48 +183,48 @@ func (s *ScriptSession) window(w *windowScript, keys, args [][]byte) error {
 }
 
 // writeTrue writes what Lua's true is as a reply, or its false.
-func (s *ScriptSession) writeTrue(b bool) {
+func (s *session) writeTrue(b bool) {
 	if b {
-		s.Out.Int(1)
+		s.out.Int(1)
 	} else {
-		s.Out.Null()
+		s.out.Null()
 	}
 }
 
 // millisLeft is PTTL.
-func (s *ScriptSession) millisLeft(c Counter, ok bool) int64 {
+func (s *session) millisLeft(c Counter, ok bool) int64 {
 	switch {
 	case !ok:
 		return -2
 	case c.Expires == 0:
 		return -1
 	}
-	return c.Expires - s.Millis
+	return c.Expires - s.millis
 }
 
 // expressLeft replies as GET and PTTL.
-func (s *ScriptSession) expressLeft(keys, _ [][]byte) error {
-	if err := s.Listener.PermitCounters(keys[:1]); err != nil {
+func (s *session) expressLeft(keys, _ [][]byte) error {
+	if err := s.permitCounters(keys[:1]); err != nil {
 		return err
 	}
-	c, ok := s.Counters.Get(s.Millis, keys[0])
+	c, ok := s.counters.Get(s.millis, keys[0])
 	if c.Log != nil {
 		return errWrongType
 	}
-	s.Out.Array(2)
+	s.out.Array(2)
 	if err := s.writeValue(c, ok); err != nil {
 		return err
 	}
-	s.Out.Int(s.millisLeft(c, ok))
+	s.out.Int(s.millisLeft(c, ok))
 	return nil
 }
 
 // windowLeft replies with what was counted and when the window ends, 0 and 0 where nothing was, and endless for never.
-func (s *ScriptSession) windowLeft(keys [][]byte, endless int64) error {
-	if err := s.Listener.PermitCounters(keys); err != nil {
+func (s *session) windowLeft(keys [][]byte, endless int64) error {
+	if err := s.permitCounters(keys); err != nil {
 		return err
 	}
-	switch c, ok := s.Counters.Get(s.Millis, keys[0]); {
+	switch c, ok := s.counters.Get(s.millis, keys[0]); {
 	case !ok:
 		s.writePair(0, 0)
 	case c.Log != nil:
@@ -238,31 +238,31 @@ func (s *ScriptSession) windowLeft(keys [][]byte, endless int64) error {
 }
 
 // clearKeys removes the counters whose keys fit a pattern, and replies how many they were.
-func (s *ScriptSession) clearKeys(keys, _ [][]byte) error {
+func (s *session) clearKeys(keys, _ [][]byte) error {
 	n, err := s.removeAll(keys[0], "")
 	if err != nil {
 		return err
 	}
-	s.Out.Int(int64(n))
+	s.out.Int(int64(n))
 	return nil
 }
 
 // compareAndSwap sets a counter that is as the first argument says to the second, for as many seconds as the third. throttled keeps a
 // time in it, so.
-func (s *ScriptSession) compareAndSwap(keys, args [][]byte) error {
+func (s *session) compareAndSwap(keys, args [][]byte) error {
 	numbers, err := readInts(args[:2])
 	if err != nil {
 		return err
 	}
 	var life Lifetime
-	if _, err := life.Read([]byte("EX"), args[2:], s.Millis); err != nil {
+	if _, err := life.Read([]byte("EX"), args[2:], s.millis); err != nil {
 		return err
 	}
 	if err := s.hold(keys[:1]); err != nil {
 		return err
 	}
-	defer s.Counters.Release()
-	c, ok := s.Counters.Get(s.Millis, keys[0])
+	defer s.counters.Release()
+	c, ok := s.counters.Get(s.millis, keys[0])
 	switch {
 	case !ok:
 		return NewReplyError("ERR", "key does not exist")

@@ -37,8 +37,8 @@ type session struct {
 	asks   bool      // a place of Pools.Questions is taken
 
 	tally     ingest.Tally
-	counters  CounterSession
-	scripting ScriptSession
+	counters  CounterView
+	millis    int64 // now, by the listener's clock of counters, in milliseconds
 	allowing  allowing
 	query     queries.CountQuery
 	counting  queries.Counting
@@ -65,8 +65,7 @@ func newSession(ctx context.Context, of *Server, c *listener.Conn, id uint64) *s
 	}
 	s.in = NewReader(receiver{s}, protocolLimits, s.reserve)
 	s.out = NewWriter(sender{s})
-	s.counters = CounterSession{Counters: of.counters.View(), Out: s.out}
-	s.scripting = ScriptSession{CounterSession: &s.counters, Listener: s}
+	s.counters = of.counters.View()
 	return s
 }
 
@@ -140,7 +139,7 @@ func (s *session) receive() error {
 	if err := s.in.Fill(); err != nil {
 		return err
 	}
-	s.second, s.counters.Millis = s.server.service.Now(), s.server.clock().UnixMilli()
+	s.second, s.millis = s.server.service.Now(), s.server.clock().UnixMilli()
 	return nil
 }
 
@@ -193,14 +192,14 @@ func (s *session) enterCounters(c *command, args [][]byte) error {
 
 // keys are the arguments from a command's first key to its last, as far as they were sent.
 func (c *command) keys(args [][]byte) [][]byte {
-	last := c.last
-	if last < 0 {
-		last += len(args)
+	of := c.places
+	if of.last < 0 {
+		of.last += len(args)
 	}
-	if c.first == 0 || c.first >= len(args) || last < c.first {
+	if of.first == 0 || of.first >= len(args) || of.last < of.first {
 		return nil
 	}
-	return args[c.first:min(last+1, len(args))]
+	return args[of.first:min(of.last+1, len(args))]
 }
 
 // auth is AUTH: the password is a token, the user is "default" or the identity's name.

@@ -109,7 +109,7 @@ func (s *session) exec([][]byte) error {
 	s.multi = nil
 	deletions := s.deleteBefore(m.queued)
 	s.out.Hold(true)
-	s.counters.Counters.Hold(s.shardsOf(m.queued))
+	s.counters.Hold(s.shardsOf(m.queued))
 	s.out.Array(len(m.queued))
 	for i := range m.queued {
 		q := &m.queued[i]
@@ -119,7 +119,7 @@ func (s *session) exec([][]byte) error {
 		}
 	}
 	s.deleted = nil
-	s.counters.Counters.Release()
+	s.counters.Release()
 	s.out.Hold(false)
 	s.multi = m
 	s.dropTransaction()
@@ -130,7 +130,7 @@ func (s *session) exec([][]byte) error {
 // step, so.
 func (s *session) deleteBefore(all []queued) (deletions map[int]*deletion) {
 	for i, q := range all {
-		if q.command.deletes {
+		if q.command.flags.has(deletes) {
 			of := deletion{err: s.permit(q.command, q.args)}
 			if of.err == nil {
 				of = s.deleteHits(q.args[1:])
@@ -151,15 +151,10 @@ func (s *session) shardsOf(all []queued) (of CounterShards) {
 		if c.flags.has(onAll) {
 			return allShards
 		}
-		if !c.flags.has(counter) && !c.deletes {
-			continue
-		}
-		last := c.last
-		if last < 0 {
-			last += len(q.args)
-		}
-		for i := c.first; i <= last; i += c.step {
-			of |= s.counters.Counters.ShardOf(q.args[i])
+		if c.flags.has(counter | deletes) {
+			for _, key := range c.keys(q.args) {
+				of |= s.counters.ShardOf(key)
+			}
 		}
 	}
 	return of
@@ -167,21 +162,12 @@ func (s *session) shardsOf(all []queued) (of CounterShards) {
 
 var errNoScript = NewReplyError("NOSCRIPT", "No matching script. Please use EVAL.")
 
-func scriptCommands() []*command {
-	const group = "scripting"
-	return []*command{
-		{name: "eval", syntax: "text numkeys [key ...] [argument ...]", summary: "Does what a script of a known library does.", group: group, arity: -3, flags: writes | waits, run: (*session).eval},
-		{name: "evalsha", syntax: "sha1 numkeys [key ...] [argument ...]", summary: "Does what a script of a known library does.", group: group, arity: -3, flags: writes | waits, run: (*session).evalSHA},
-		{name: "script", syntax: "LOAD text | EXISTS sha1 [sha1 ...] | FLUSH [ASYNC | SYNC]", summary: "Says which scripts are known.", group: group, arity: -2, flags: lengthy, run: (*session).script},
-	}
-}
-
 func (s *session) eval(args [][]byte) error {
 	known, err := s.server.scripts.ByText(args[1])
 	if err != nil {
 		return err
 	}
-	return known.Run(&s.scripting, args[2:])
+	return known.Run(s, args[2:])
 }
 
 func (s *session) evalSHA(args [][]byte) error {
@@ -189,11 +175,11 @@ func (s *session) evalSHA(args [][]byte) error {
 	if known == nil {
 		return errNoScript
 	}
-	return known.Run(&s.scripting, args[2:])
+	return known.Run(s, args[2:])
 }
 
-// PermitCounters refuses keys that are not the caller's.
-func (s *session) PermitCounters(keys [][]byte) error {
+// permitCounters refuses keys that are not the caller's.
+func (s *session) permitCounters(keys [][]byte) error {
 	return s.server.service.PermitCounters(s.caller, keys)
 }
 
