@@ -29,8 +29,12 @@ type Script struct {
 	SHA     string // of its text, SHA-1: 40 hexadecimal digits in lower case
 	library string // that sends it, for people
 
-	keys, args int // that it needs at least
-	run        func(s *session, keys, args [][]byte) error
+	keys, args int    // that it needs at least
+	extraKey   bool   // one more key may follow, of another counter
+	suffix     string // the first key with this suffix is a counter too
+	holds      bool   // the counters of its keys are held while it runs
+
+	run func(s *session, keys, args [][]byte) error
 }
 
 // all are those that are known.
@@ -55,10 +59,25 @@ func (of *Script) Run(s *session, args [][]byte) error {
 	if len(keys) < of.keys || len(args) < of.args {
 		return NewReplyError("ERR", "the script of "+of.library+" was sent with too few keys or arguments")
 	}
+	most := of.keys
+	if of.extraKey && len(keys) > most && len(keys[most]) > 0 {
+		most++
+	}
+	keys = keys[:most]
+	if of.holds {
+		held := keys
+		if of.suffix != "" {
+			held = append(slices.Clip(keys), append(bytes.Clone(keys[0]), of.suffix...))
+		}
+		if err := s.hold(held); err != nil {
+			return err
+		}
+		defer s.counters.Release()
+	}
 	return of.run(s, keys, args)
 }
 
-// hold checks that keys of counters are the caller's, and makes all until Release one step for them.
+// hold checks that keys of counters are the caller's, and makes all until Release one step.
 func (s *session) hold(keys [][]byte) error {
 	if err := s.permitCounters(keys); err != nil {
 		return err

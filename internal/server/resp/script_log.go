@@ -11,14 +11,14 @@ const pythonLimits = "Python's limits 2 to 5 (fixed window, moving window)"
 func logScripts() []*Script {
 	const async = "async-ratelimiter 1.5 and 1.6 (koa-ratelimit 5 and 6)"
 	list := []*Script{
-		{library: async, SHA: "51d8e63a380bf7a715e9cc96b2fa6ad9e2e8788b", keys: 1, args: 3, run: (*session).asyncLog},
-		{library: async, SHA: "ad00ff6f099013f2aea94ed48c220cbf616c6a07", keys: 1, args: 4, run: (*session).asyncLog},
+		{library: async, SHA: "51d8e63a380bf7a715e9cc96b2fa6ad9e2e8788b", keys: 1, args: 3, holds: true, run: (*session).asyncLog},
+		{library: async, SHA: "ad00ff6f099013f2aea94ed48c220cbf616c6a07", keys: 1, args: 4, holds: true, run: (*session).asyncLog},
 	}
 	for _, sha := range []string{
 		"d19f37c18768a509dbf1310a257bfc35be65609f", "bec85d5af0739203306474d2cac591c3d6f907d2",
 		"19c9778cd6391e2ee9f90aa518bf56256d15b4ae", "741eab638ba93ed71020bb821c45c022d0fa02c4",
 	} {
-		list = append(list, &Script{library: pythonLimits, SHA: sha, keys: 1, args: 4, run: (*session).movingAcquire})
+		list = append(list, &Script{library: pythonLimits, SHA: sha, keys: 1, args: 4, holds: true, run: (*session).movingAcquire})
 	}
 	for sha, of := range map[string]movingWindow{
 		"3136f0028c572d2959b5cdc5ec15b287fab6a9ff": {newest: true, more: 1, whole: true},
@@ -27,21 +27,17 @@ func logScripts() []*Script {
 		"ad795214f59fe26d6fdec07973836dd16586f5ec": {},
 	} {
 		list = append(list, &Script{
-			library: pythonLimits, SHA: sha, keys: 1, args: 2,
-			run: func(s *session, keys, args [][]byte) error { return s.movingWindow(of, keys[:1], args) },
+			library: pythonLimits, SHA: sha, keys: 1, args: 2, holds: true,
+			run: func(s *session, keys, args [][]byte) error { return s.movingWindow(of, keys[0], args) },
 		})
 	}
 	return list
 }
 
-// holdLog reads the log of a key, and makes all until Release one step for it.
-func (s *session) holdLog(keys [][]byte) (c Counter, err error) {
-	if err := s.hold(keys); err != nil {
-		return c, err
-	}
-	c, ok := s.counters.Get(s.millis, keys[0])
+// timeLog is the counter of a key, which has a log if it is there.
+func (s *session) timeLog(key []byte) (Counter, error) {
+	c, ok := s.counters.Get(s.millis, key)
 	if ok && c.Log == nil {
-		s.counters.Release()
 		return c, errWrongType
 	}
 	return c, nil
@@ -73,11 +69,10 @@ func (s *session) asyncLog(keys, args [][]byte) error {
 	}
 	now, length, most := numbers[0], numbers[1], int64(numbers[2])
 	peek := len(args) > 3 && string(args[3]) == "1"
-	c, err := s.holdLog(keys[:1])
+	c, err := s.timeLog(keys[0])
 	if err != nil {
 		return err
 	}
-	defer s.counters.Release()
 	times := c.Log.after(now - length)
 	left, first, expires := most-int64(len(times)), now, c.Expires
 	if len(times) > 0 {
@@ -107,11 +102,10 @@ func (s *session) movingAcquire(keys, args [][]byte) error {
 		return err
 	}
 	now, most, length, n := numbers[0], int(numbers[1]), numbers[2], int(numbers[3])
-	c, err := s.holdLog(keys[:1])
+	c, err := s.timeLog(keys[0])
 	if err != nil {
 		return err
 	}
-	defer s.counters.Release()
 	may := n <= most && len(c.Log.from(now-length)) <= most-n
 	if may && n > 0 {
 		kept := c.Log.after(math.Inf(-1))
@@ -138,16 +132,15 @@ type movingWindow struct {
 
 // movingWindow is asked with the beginning of a window, and how many may be in it. It replies with the time of the first and how many
 // there are.
-func (s *session) movingWindow(of movingWindow, keys, args [][]byte) error {
+func (s *session) movingWindow(of movingWindow, key []byte, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:2])
 	if err != nil {
 		return err
 	}
-	c, err := s.holdLog(keys)
+	c, err := s.timeLog(key)
 	if err != nil {
 		return err
 	}
-	defer s.counters.Release()
 	times := c.Log.from(numbers[0])
 	times = times[max(0, len(times)-int(numbers[1])-int(of.more)):]
 	switch {

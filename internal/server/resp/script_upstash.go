@@ -3,12 +3,19 @@ package resp
 import (
 	"bytes"
 	"math"
+	"slices"
 )
 
 const upstashRatelimit = "@upstash/ratelimit 1.2 to 2.2, for one region"
 
-// upstashVersion says what differs between the versions of @upstash/ratelimit.
-type upstashVersion struct {
+// upstashScript is one script of @upstash/ratelimit, in one version.
+type upstashScript struct {
+	sha    string
+	method func(s *session, of *upstashScript, keys [][]byte, n [5]int64) error
+	keys   int // that it needs; of buckets, one more is of the time of its refill
+	args   int // that it needs, all of them whole numbers
+
+	peeks     bool // nothing is taken
 	onlyValue bool // the reply has neither the limit,
 	onlyLeft  bool // nor of a bucket the time of its refill
 	anyCost   bool // a request that takes nothing, or gives back, is denied as others are
@@ -19,82 +26,63 @@ type upstashVersion struct {
 // upstashScripts are those of @upstash/ratelimit for one region: a fixed window, one that slides by weighing the
 // window before, and a token bucket. Since 2.0.8, a last key is of a counter with the limit in place of the first argument's.
 func upstashScripts() (list []*Script) {
-	type method func(s *session, v upstashVersion, keys, args [][]byte) error
-	for _, one := range []struct {
-		sha        string
-		keys, args int
-		version    upstashVersion
-		run        method
-	}{
-		{"472e55443b62f60d0991028456c57815a387066d", 1, 3, upstashVersion{}, (*session).upstashFixed},
-		{"b2efc02798c8e9b471a10f9b1d5745db89923ff3", 1, 3, upstashVersion{}, (*session).upstashFixed},
-		{"40515c9dd0a08f8584f5f9b593935f6a87c1c1c3", 1, 1, upstashVersion{}, (*session).upstashFixedLeft},
-		{"823cb2a5a902d69681244f5e28e5ebb8f2a89edd", 1, 1, upstashVersion{}, (*session).upstashFixedLeft},
-		{"8c4c341934502aee132643ffbe58ead3450e5208", 1, 0, upstashVersion{}, (*session).upstashUsed},
-		{"8e8f222ccae68b595ee6e3f3bf2199629a62b91a", 1, 0, upstashVersion{}, (*session).upstashUsed},
-		{"eb82f0e853d2fc9a236fa9bfbe704fda6ac2fc36", 1, 0, upstashVersion{}, (*session).upstashUsed},
+	const fixedArgs, slidingArgs, bucketArgs = 3, 4, 5
+	windows := []upstashScript{
+		{sha: "472e55443b62f60d0991028456c57815a387066d", method: (*session).upstashFixed, keys: 1, args: fixedArgs},
+		{sha: "b2efc02798c8e9b471a10f9b1d5745db89923ff3", method: (*session).upstashFixed, keys: 1, args: fixedArgs},
+		{sha: "40515c9dd0a08f8584f5f9b593935f6a87c1c1c3", method: (*session).upstashFixed, keys: 1, args: 1, peeks: true},
+		{sha: "823cb2a5a902d69681244f5e28e5ebb8f2a89edd", method: (*session).upstashFixed, keys: 1, args: 1, peeks: true},
+		{sha: "8c4c341934502aee132643ffbe58ead3450e5208", method: (*session).upstashUsed, keys: 1},
+		{sha: "8e8f222ccae68b595ee6e3f3bf2199629a62b91a", method: (*session).upstashUsed, keys: 1},
+		{sha: "eb82f0e853d2fc9a236fa9bfbe704fda6ac2fc36", method: (*session).upstashUsed, keys: 1},
 
-		{"e1391e429b699c780eb0480350cd5b7280fd9213", 2, 4, upstashVersion{onlyValue: true, anyCost: true}, (*session).upstashSliding},
-		{"9b7842963bd73721f1a3011650c23c0010848ee3", 2, 4, upstashVersion{onlyValue: true}, (*session).upstashSliding},
-		{"977fb636fb5ceb7e98a96d1b3a1272ba018efdae", 2, 4, upstashVersion{}, (*session).upstashSliding},
-		{"74740bb3d7792848093cdef586b6b6037c455fd6", 2, 4, upstashVersion{}, (*session).upstashSliding},
-		{"65a73ac5a05bf9712903bc304b77268980c1c417", 2, 2, upstashVersion{}, (*session).upstashSlidingUsed},
-		{"ee3a3265fad822f83acad23f8a1e2f5c0b156b03", 2, 3, upstashVersion{}, (*session).upstashSlidingLeft},
-		{"7ca36169e0fc9caedd81b4eef8e99854c157f9b5", 2, 3, upstashVersion{}, (*session).upstashSlidingLeft},
-
-		{"5bece90aeef8189a8cfd28995b479529e270b3c6", 1, 5, upstashVersion{onlyValue: true, anyCost: true, anyLeft: true, shortLife: true}, (*session).upstashBucket},
-		{"d1f857ebbdaeca90ccd2cd4eada61d7c8e5db1ca", 1, 5, upstashVersion{onlyValue: true, anyLeft: true}, (*session).upstashBucket},
-		{"b35c5bc0b7fdae7dd0573d4529911cabaf9d1d89", 1, 5, upstashVersion{anyLeft: true}, (*session).upstashBucket},
-		{"a9873a8026b509e99a49a0e5a2049756c693c384", 1, 5, upstashVersion{anyLeft: true}, (*session).upstashBucket},
-		{"d60be5bd3d83482ae229309f1f7425424f891204", 1, 5, upstashVersion{}, (*session).upstashBucket},
-		{"67f84c3691a7a22a78a9a3761b836ea40ef9dd0d", 1, 1, upstashVersion{onlyLeft: true}, (*session).upstashBucketLeft},
-		{"a15be2bb1db2a15f7c82db06146f9d08983900d0", 1, 1, upstashVersion{onlyValue: true}, (*session).upstashBucketLeft},
-		{"deb03663e8af5a968deee895dd081be553d2611b", 1, 1, upstashVersion{}, (*session).upstashBucketLeft},
-		{"40daf4a441df736f5c99f8b77bbe176c909e5de4", 1, 1, upstashVersion{}, (*session).upstashBucketLeft},
-
-		{"54bd274ddc59fb3be0f42deee2f64322a10e2b50", 1, 0, upstashVersion{}, (*session).upstashReset},
-	} {
-		list = append(list, &Script{library: upstashRatelimit, SHA: one.sha, keys: one.keys, args: one.args, run: func(s *session, keys, args [][]byte) error {
-			return one.run(s, one.version, keys, args)
-		}})
+		{sha: "e1391e429b699c780eb0480350cd5b7280fd9213", method: (*session).upstashSliding, keys: 2, args: slidingArgs, onlyValue: true, anyCost: true},
+		{sha: "9b7842963bd73721f1a3011650c23c0010848ee3", method: (*session).upstashSliding, keys: 2, args: slidingArgs, onlyValue: true},
+		{sha: "977fb636fb5ceb7e98a96d1b3a1272ba018efdae", method: (*session).upstashSliding, keys: 2, args: slidingArgs},
+		{sha: "74740bb3d7792848093cdef586b6b6037c455fd6", method: (*session).upstashSliding, keys: 2, args: slidingArgs},
+		{sha: "ee3a3265fad822f83acad23f8a1e2f5c0b156b03", method: (*session).upstashSliding, keys: 2, args: 3, peeks: true},
+		{sha: "7ca36169e0fc9caedd81b4eef8e99854c157f9b5", method: (*session).upstashSliding, keys: 2, args: 3, peeks: true},
+		{sha: "65a73ac5a05bf9712903bc304b77268980c1c417", method: (*session).upstashSlidingUsed, keys: 2, args: 2},
 	}
-	return list
+	buckets := []upstashScript{
+		{sha: "5bece90aeef8189a8cfd28995b479529e270b3c6", method: (*session).upstashBucket, keys: 1, args: bucketArgs, onlyValue: true, anyCost: true, anyLeft: true, shortLife: true},
+		{sha: "d1f857ebbdaeca90ccd2cd4eada61d7c8e5db1ca", method: (*session).upstashBucket, keys: 1, args: bucketArgs, onlyValue: true, anyLeft: true},
+		{sha: "b35c5bc0b7fdae7dd0573d4529911cabaf9d1d89", method: (*session).upstashBucket, keys: 1, args: bucketArgs, anyLeft: true},
+		{sha: "a9873a8026b509e99a49a0e5a2049756c693c384", method: (*session).upstashBucket, keys: 1, args: bucketArgs, anyLeft: true},
+		{sha: "d60be5bd3d83482ae229309f1f7425424f891204", method: (*session).upstashBucket, keys: 1, args: bucketArgs},
+		{sha: "67f84c3691a7a22a78a9a3761b836ea40ef9dd0d", method: (*session).upstashBucket, keys: 1, args: 1, peeks: true, onlyLeft: true},
+		{sha: "a15be2bb1db2a15f7c82db06146f9d08983900d0", method: (*session).upstashBucket, keys: 1, args: 1, peeks: true, onlyValue: true},
+		{sha: "deb03663e8af5a968deee895dd081be553d2611b", method: (*session).upstashBucket, keys: 1, args: 1, peeks: true},
+		{sha: "40daf4a441df736f5c99f8b77bbe176c909e5de4", method: (*session).upstashBucket, keys: 1, args: 1, peeks: true},
+	}
+	for i, one := range slices.Concat(windows, buckets) {
+		suffix := ""
+		if i >= len(windows) {
+			suffix = refilledSuffix
+		}
+		list = append(list, &Script{
+			library: upstashRatelimit, SHA: one.sha, keys: one.keys, args: one.args, extraKey: one.args > 0, suffix: suffix, holds: true,
+			run: func(s *session, keys, args [][]byte) error {
+				n, err := readInts(args[:one.args])
+				if err != nil {
+					return err
+				}
+				return one.method(s, &one, keys, n)
+			},
+		})
+	}
+	return append(list, &Script{library: upstashRatelimit, SHA: "54bd274ddc59fb3be0f42deee2f64322a10e2b50", keys: 1, run: (*session).upstashReset})
 }
 
 // upstashFixed is asked with the limit, the window in milliseconds, and what to add.
-func (s *session) upstashFixed(_ upstashVersion, keys, args [][]byte) error {
-	return s.fixed(keys, args, true)
-}
-
-// upstashFixedLeft is asked with the limit.
-func (s *session) upstashFixedLeft(_ upstashVersion, keys, args [][]byte) error {
-	return s.fixed(keys, args, false)
-}
-
-func (s *session) fixed(keys, args [][]byte, add bool) error {
-	count := 1
-	if add {
-		count = 3
-	}
-	numbers, err := readInts(args[:count])
-	if err != nil {
-		return err
-	}
-	keys = upstashKeys(keys, 1)
-	if err := s.hold(keys); err != nil {
-		return err
-	}
-	defer s.counters.Release()
-	tokens, err := s.upstashTokens(keys[1:], numbers[0])
-	if err != nil {
-		return err
-	}
-	if !add {
+func (s *session) upstashFixed(of *upstashScript, keys [][]byte, n [5]int64) error {
+	tokens := s.upstashTokens(keys[1:], n[0])
+	if of.peeks {
 		c, _ := s.counters.Get(s.millis, keys[0])
 		s.writePair(tokens-c.Value, tokens)
 		return nil
 	}
-	used, err := s.addWithin(keys[0], numbers[2], numbers[1])
+	used, err := s.addWithin(keys[0], n[2], n[1])
 	if err != nil {
 		return err
 	}
@@ -102,106 +90,62 @@ func (s *session) fixed(keys, args [][]byte, add bool) error {
 	return nil
 }
 
-// slidingWindow is what the counters of this window and the one before have, and the limit.
-type slidingWindow struct{ used, weighed, tokens int64 }
-
-// holdSliding reads the counters of two windows, and makes all until Release one step for them. A third key, if there is one, is of a
-// counter with the limit.
-func (s *session) holdSliding(keys [][]byte, tokens, now, window int64) (w slidingWindow, err error) {
+// slidingWindow is how many requests the counter of this window has, and how many of the window before it still count.
+func (s *session) slidingWindow(keys [][]byte, now, window int64) (used, weighed int64, err error) {
 	const longest = math.MaxInt64 / 8
 	if now < 0 || window < 1 || window > longest {
-		return w, NewReplyError("ERR", "a sliding window needs a time from 0 and a window from 1 ms")
-	}
-	keys = upstashKeys(keys, 2)
-	if err := s.hold(keys); err != nil {
-		return w, err
-	}
-	if w.tokens, err = s.upstashTokens(keys[2:], tokens); err != nil {
-		s.counters.Release()
-		return w, err
+		return 0, 0, NewReplyError("ERR", "a sliding window needs a time from 0 and a window from 1 ms")
 	}
 	current, _ := s.counters.Get(s.millis, keys[0])
 	before, _ := s.counters.Get(s.millis, keys[1])
 	passed := float64(now%window) / float64(window)
-	w.used, w.weighed = current.Value, int64(math.Floor((1-passed)*float64(before.Value)))
-	return w, nil
+	return current.Value, int64(math.Floor((1 - passed) * float64(before.Value))), nil
 }
 
 // upstashSliding is asked with the limit, the time and the window in milliseconds, and what to add; keys are of this
 // window and the one before.
-func (s *session) upstashSliding(v upstashVersion, keys, args [][]byte) error {
-	numbers, err := readInts(args[:4])
+func (s *session) upstashSliding(of *upstashScript, keys [][]byte, n [5]int64) error {
+	used, weighed, err := s.slidingWindow(keys, n[1], n[2])
 	if err != nil {
 		return err
 	}
-	w, err := s.holdSliding(keys, numbers[0], numbers[1], numbers[2])
-	if err != nil {
-		return err
-	}
-	defer s.counters.Release()
-	left := int64(-1)
-	if (numbers[3] <= 0 && !v.anyCost) || w.weighed+w.used < w.tokens {
-		used, err := s.addWithin(keys[0], numbers[3], numbers[2]*2+1000) // until it is no window before any more
+	tokens, left := s.upstashTokens(keys[2:], n[0]), int64(-1)
+	switch {
+	case of.peeks:
+		left = tokens - (weighed + used)
+	case n[3] <= 0 && !of.anyCost || weighed+used < tokens:
+		used, err := s.addWithin(keys[0], n[3], n[2]*2+1000) // until it is no window before any more
 		if err != nil {
 			return err
 		}
-		left = w.tokens - (used + w.weighed)
+		left = tokens - (used + weighed)
 	}
-	if v.onlyValue {
+	if of.onlyValue {
 		s.out.Int(left)
 	} else {
-		s.writePair(left, w.tokens)
+		s.writePair(left, tokens)
 	}
-	return nil
-}
-
-// upstashSlidingLeft is asked as upstashSliding, and adds nothing.
-func (s *session) upstashSlidingLeft(_ upstashVersion, keys, args [][]byte) error {
-	numbers, err := readInts(args[:3])
-	if err != nil {
-		return err
-	}
-	w, err := s.holdSliding(keys, numbers[0], numbers[1], numbers[2])
-	if err != nil {
-		return err
-	}
-	defer s.counters.Release()
-	s.writePair(w.tokens-(w.weighed+w.used), w.tokens)
 	return nil
 }
 
 // upstashSlidingUsed is asked with the time and the window in milliseconds.
-func (s *session) upstashSlidingUsed(_ upstashVersion, keys, args [][]byte) error {
-	numbers, err := readInts(args[:2])
+func (s *session) upstashSlidingUsed(_ *upstashScript, keys [][]byte, n [5]int64) error {
+	used, weighed, err := s.slidingWindow(keys, n[0], n[1])
 	if err != nil {
 		return err
 	}
-	w, err := s.holdSliding(keys[:2], 0, numbers[0], numbers[1])
-	if err != nil {
-		return err
-	}
-	defer s.counters.Release()
-	s.out.Int(w.weighed + w.used)
+	s.out.Int(weighed + used)
 	return nil
 }
 
-// upstashKeys are the keys of windows, so many, and that of the counter with the limit if there is one.
-func upstashKeys(keys [][]byte, windows int) [][]byte {
-	if len(keys) == windows || len(keys[windows]) == 0 {
-		return keys[:windows]
-	}
-	return keys[:windows+1]
-}
-
 // upstashTokens is the limit: that of the counter, if there is one.
-func (s *session) upstashTokens(keys [][]byte, tokens int64) (int64, error) {
-	if len(keys) == 0 {
-		return tokens, nil
+func (s *session) upstashTokens(keys [][]byte, tokens int64) int64 {
+	for _, key := range keys {
+		if c, ok := s.counters.Get(s.millis, key); ok {
+			return c.Value
+		}
 	}
-	if c, ok := s.counters.Get(s.millis, keys[0]); ok {
-		return c.Value, nil
-	}
-	return tokens, nil
+	return tokens
 }
 
 // addWithin adds to a counter, which expires so many milliseconds after it was made.
@@ -228,114 +172,68 @@ const refilledSuffix = ":refilledAt"
 const largestToken = 1 << 53
 
 // upstashBucket is asked with the most tokens, the milliseconds between refills, what comes with each, the time in milliseconds, and
-// what to take; a second key, if there is one, is of a counter with the most tokens. A bucket is full where there is none.
-func (s *session) upstashBucket(v upstashVersion, keys, args [][]byte) error {
-	numbers, err := readInts(args[:5])
-	if err != nil {
-		return err
-	}
-	for _, n := range numbers {
-		if n < -largestToken || n > largestToken {
+// what to take. A bucket is full where there is none. Of a peek, the time of its refill is then -1.
+func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) error {
+	for _, one := range n {
+		if !of.peeks && (one < -largestToken || one > largestToken) {
 			return ErrNotInteger
 		}
 	}
-	interval, refill, now, take := numbers[1], numbers[2], numbers[3], numbers[4]
-	if interval < 1 || refill < 1 || now < 0 {
+	interval, refill, now, take := n[1], n[2], n[3], n[4]
+	if !of.peeks && (interval < 1 || refill < 1 || now < 0) {
 		return NewReplyError("ERR", "a token bucket needs an interval from 1 ms, a refill of 1 token or more, and a time from 0")
 	}
-	b, err := s.holdBucket(keys, numbers[0])
-	if err != nil {
-		return err
+	most, refillKey := s.upstashTokens(keys[1:], n[0]), append(bytes.Clone(keys[0]), refilledSuffix...)
+	counter, is := s.counters.Get(s.millis, keys[0])
+	at, was := s.counters.Get(s.millis, refillKey)
+	tokens, refilled := counter.Value, at.Value
+	switch {
+	case is && was:
+	case of.peeks:
+		tokens, refilled = most, -1
+	default:
+		tokens, refilled = most, now
 	}
-	defer s.counters.Release()
-	if !b.is {
-		b.tokens, b.refilled = b.most, now
+	if of.peeks {
+		s.writeBucket(of, tokens, refilled, most)
+		return nil
 	}
-	if refills := (now - b.refilled) / interval; now-b.refilled >= interval {
-		b.tokens = int64(min(float64(b.most), float64(b.tokens)+float64(refills)*float64(refill)))
-		b.refilled += refills * interval
+	if refills := (now - refilled) / interval; now-refilled >= interval {
+		tokens = int64(min(float64(most), float64(tokens)+float64(refills)*float64(refill)))
+		refilled += refills * interval
 	}
-	left := b.tokens - take
-	if denies := b.tokens == 0 || !v.anyLeft && left < 0; denies && (take > 0 || v.anyCost) {
-		s.writeBucket(v, -1, b.refilled+interval, b.most)
+	left := tokens - take
+	if denies := tokens == 0 || !of.anyLeft && left < 0; denies && (take > 0 || of.anyCost) {
+		s.writeBucket(of, -1, refilled+interval, most)
 		return nil
 	}
 	if left > largestToken || left < -largestToken {
 		return ErrOverflow
 	}
-	if err := s.keepBucket(v, b, left, math.Ceil(float64(b.most-left)/float64(refill))*float64(interval)); err != nil {
-		return err
-	}
-	s.writeBucket(v, left, b.refilled+interval, b.most)
-	return nil
-}
-
-// upstashBucketLeft is asked with the most tokens; the reply is what is left, and when the bucket was refilled, -1 for never.
-func (s *session) upstashBucketLeft(v upstashVersion, keys, args [][]byte) error {
-	most, err := ArgumentInt(args[0])
-	if err != nil {
-		return err
-	}
-	b, err := s.holdBucket(keys, most)
-	if err != nil {
-		return err
-	}
-	defer s.counters.Release()
-	if !b.is {
-		b.tokens, b.refilled = b.most, -1
-	}
-	s.writeBucket(v, b.tokens, b.refilled, b.most)
-	return nil
-}
-
-// tokenBucket is one bucket, as its counters have it.
-type tokenBucket struct {
-	keys             [2][]byte // of tokens and refilled
-	is               bool
-	tokens, refilled int64
-	most             int64
-}
-
-// holdBucket reads a bucket, and makes all until Release one step for it.
-func (s *session) holdBucket(keys [][]byte, most int64) (b tokenBucket, err error) {
-	b.keys = [2][]byte{keys[0], append(bytes.Clone(keys[0]), refilledSuffix...)}
-	keys = upstashKeys(keys, 1)
-	if err := s.hold(append(b.keys[:], keys[1:]...)); err != nil {
-		return b, err
-	}
-	if b.most, err = s.upstashTokens(keys[1:], most); err != nil {
-		s.counters.Release()
-		return b, err
-	}
-	tokens, is := s.counters.Get(s.millis, b.keys[0])
-	refilled, was := s.counters.Get(s.millis, b.keys[1])
-	b.is, b.tokens, b.refilled = is && was, tokens.Value, refilled.Value
-	return b, nil
-}
-
-// keepBucket writes a bucket, which expires once it is full: in so many milliseconds. One that is full already stays as long
-// as it would have, or goes.
-func (s *session) keepBucket(v upstashVersion, b tokenBucket, left int64, life float64) error {
+	life := math.Ceil(float64(most-left)/float64(refill)) * float64(interval)
 	if life > math.MaxInt64/2 {
 		return ErrExpireTime
 	}
-	for i, value := range []int64{left, b.refilled} {
-		to := CounterSetting{Counter: Counter{Value: value}, Keep: life <= 0 && !v.shortLife}
-		if !to.Keep {
-			to.Expires = max(s.millis+int64(life), 1) // not after now: it goes
-		}
-		if _, _, _, err := s.counters.Set(s.millis, b.keys[i], to); err != nil {
-			return CounterFailure(err)
+	// It expires once it is full. One that is full already stays as long as it would have, or goes.
+	to := CounterSetting{Keep: life <= 0 && !of.shortLife}
+	if !to.Keep {
+		to.Expires = max(s.millis+int64(life), 1)
+	}
+	for i, key := range [][]byte{keys[0], refillKey} {
+		to.Value = []int64{left, refilled}[i]
+		if _, err := s.put(key, to); err != nil {
+			return err
 		}
 	}
+	s.writeBucket(of, left, refilled+interval, most)
 	return nil
 }
 
-func (s *session) writeBucket(v upstashVersion, left, at, most int64) {
+func (s *session) writeBucket(of *upstashScript, left, at, most int64) {
 	switch {
-	case v.onlyLeft:
+	case of.onlyLeft:
 		s.out.Int(left)
-	case v.onlyValue:
+	case of.onlyValue:
 		s.writePair(left, at)
 	default:
 		s.out.Array(3)
@@ -346,11 +244,7 @@ func (s *session) writeBucket(v upstashVersion, left, at, most int64) {
 }
 
 // upstashUsed replies as GET, and 0 where there is no counter.
-func (s *session) upstashUsed(_ upstashVersion, keys, _ [][]byte) error {
-	if err := s.hold(keys[:1]); err != nil {
-		return err
-	}
-	defer s.counters.Release()
+func (s *session) upstashUsed(_ *upstashScript, keys [][]byte, _ [5]int64) error {
 	c, ok := s.counters.Get(s.millis, keys[0])
 	if !ok {
 		s.out.Int(0)
@@ -360,7 +254,7 @@ func (s *session) upstashUsed(_ upstashVersion, keys, _ [][]byte) error {
 }
 
 // upstashReset removes the counters whose keys fit a pattern, and those with the times of their buckets.
-func (s *session) upstashReset(_ upstashVersion, keys, _ [][]byte) error {
+func (s *session) upstashReset(keys, _ [][]byte) error {
 	if _, err := s.removeAll(keys[0], refilledSuffix); err != nil {
 		return err
 	}

@@ -78,16 +78,16 @@ func windowScripts() (list []*Script) {
 			args = extendArgs
 		}
 		list = append(list, &Script{
-			library: w.library, SHA: w.sha, keys: 1, args: args,
-			run: func(s *session, keys, args [][]byte) error { return s.window(&w, keys[:1], args) },
+			library: w.library, SHA: w.sha, keys: 1, args: args, holds: true,
+			run: func(s *session, keys, args [][]byte) error { return s.window(&w, keys[0], args) },
 		})
 	}
 	return append(list,
-		&Script{library: express, SHA: "6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", keys: 1, run: (*session).expressLeft},
-		&Script{library: fastify, SHA: "4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", keys: 1, run: func(s *session, keys, _ [][]byte) error { return s.windowLeft(keys[:1], 0) }},
-		&Script{library: ulule, SHA: "566f5c6a17e5fddb9a10bf389f754edd0d899c61", keys: 1, run: func(s *session, keys, _ [][]byte) error { return s.windowLeft(keys[:1], -1) }},
+		&Script{library: express, SHA: "6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", keys: 1, holds: true, run: (*session).expressLeft},
+		&Script{library: fastify, SHA: "4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", keys: 1, holds: true, run: windowLeft(0)},
+		&Script{library: ulule, SHA: "566f5c6a17e5fddb9a10bf389f754edd0d899c61", keys: 1, holds: true, run: windowLeft(-1)},
 		&Script{library: pythonLimits, SHA: "f2994557f1daca13bfef97c2a31ca4b174e031ca", keys: 1, run: (*session).clearKeys},
-		&Script{library: "throttled 2 (goredisstore, redigostore)", SHA: "ebd682e30de074a6919bde872b507734c7c3ebe5", keys: 1, args: 3, run: (*session).compareAndSwap},
+		&Script{library: "throttled 2 (goredisstore, redigostore)", SHA: "ebd682e30de074a6919bde872b507734c7c3ebe5", keys: 1, args: 3, holds: true, run: (*session).compareAndSwap},
 	)
 }
 
@@ -124,16 +124,11 @@ func said(args [][]byte, place int) bool {
 }
 
 // window counts one request in a fixed window.
-func (s *session) window(w *windowScript, keys, args [][]byte) error {
+func (s *session) window(w *windowScript, key []byte, args [][]byte) error {
 	n, err := w.read(args)
 	if err != nil {
 		return err
 	}
-	if err := s.hold(keys); err != nil {
-		return err
-	}
-	key := keys[0]
-	defer s.counters.Release()
 	before, existed := s.counters.Get(s.millis, key)
 	endless := before.Expires == 0
 	if w.when == afresh && endless && existed && before.Log == nil {
@@ -204,37 +199,31 @@ func (s *session) millisLeft(c Counter, ok bool) int64 {
 
 // expressLeft replies as GET and PTTL.
 func (s *session) expressLeft(keys, _ [][]byte) error {
-	if err := s.permitCounters(keys[:1]); err != nil {
-		return err
-	}
 	c, ok := s.counters.Get(s.millis, keys[0])
 	if c.Log != nil {
 		return errWrongType
 	}
 	s.out.Array(2)
-	if err := s.writeValue(c, ok); err != nil {
-		return err
-	}
+	_ = s.writeValue(c, ok) // a log is none
 	s.out.Int(s.millisLeft(c, ok))
 	return nil
 }
 
-// windowLeft replies with what was counted and when the window ends, 0 and 0 where nothing was, and endless for never.
-func (s *session) windowLeft(keys [][]byte, endless int64) error {
-	if err := s.permitCounters(keys); err != nil {
-		return err
+// windowLeft is a script that replies with what was counted and when the window ends, 0 and 0 where nothing was, and endless for never.
+func windowLeft(endless int64) func(s *session, keys, args [][]byte) error {
+	return func(s *session, keys, _ [][]byte) error {
+		switch c, ok := s.counters.Get(s.millis, keys[0]); {
+		case !ok:
+			s.writePair(0, 0)
+		case c.Log != nil:
+			return errWrongType
+		case c.Expires == 0:
+			s.writePair(c.Value, endless)
+		default:
+			s.writePair(c.Value, s.millisLeft(c, ok))
+		}
+		return nil
 	}
-	switch c, ok := s.counters.Get(s.millis, keys[0]); {
-	case !ok:
-		s.writePair(0, 0)
-	case c.Log != nil:
-		return errWrongType
-	case c.Expires == 0:
-		s.writePair(c.Value, endless)
-	default:
-		s.writePair(c.Value, s.millisLeft(c, ok))
-	}
-	return nil
 }
 
 // clearKeys removes the counters whose keys fit a pattern, and replies how many they were.
@@ -258,10 +247,6 @@ func (s *session) compareAndSwap(keys, args [][]byte) error {
 	if _, err := life.Read([]byte("EX"), args[2:], s.millis); err != nil {
 		return err
 	}
-	if err := s.hold(keys[:1]); err != nil {
-		return err
-	}
-	defer s.counters.Release()
 	c, ok := s.counters.Get(s.millis, keys[0])
 	switch {
 	case !ok:
