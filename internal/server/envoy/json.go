@@ -95,7 +95,7 @@ func (j *jsonServer) Close() error {
 }
 
 // Addr implements net.Listener.
-func (j *jsonServer) Addr() net.Addr { return j.of.address.Listener().Addr() }
+func (j *jsonServer) Addr() net.Addr { return j.of.Listener().Addr() }
 
 func (j *jsonServer) answer(w http.ResponseWriter, r *http.Request) {
 	j.of.calls[callJSON].Add(1)

@@ -5,18 +5,19 @@ import (
 	"net"
 	"testing"
 
+	"github.com/weir-counter/weir/internal/server/listener"
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // Before there is a server, who connects is not kept waiting; afterwards it answers there.
 func TestOpening(t *testing.T) {
 	t.Parallel()
-	o, err := Open(Config{Addr: "127.0.0.1:0"})
+	o, err := Open(Config{Settings: listener.Settings{Addr: "127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr := o.Addr()
-	if another, err := Open(Config{Addr: addr}); err == nil {
+	if another, err := Open(Config{Settings: listener.Settings{Addr: addr}}); err == nil {
 		t.Error("an address in use", another.Close())
 	}
 	for range 3 {

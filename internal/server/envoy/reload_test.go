@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/server/listener"
 )
 
 // eventually waits for a condition that comes true soon, with the file looked at again.
@@ -51,7 +53,7 @@ func TestWrongLimitsAtTheStart(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, cfg := range []Config{{Addr: "x"}, {Headers: "x"}, {Algorithm: 9}, {MaxConns: -1}, {IdleTimeout: 1}} {
+	for _, cfg := range []Config{{Settings: listener.Settings{Addr: "x"}}, {Headers: "x"}, {Algorithm: 9}, {Settings: listener.Settings{MaxConns: -1}}, {Settings: listener.Settings{IdleTimeout: 1}}} {
 		if _, err := New(s.service, cfg); err == nil {
 			t.Errorf("%+v: no error", cfg)
 		}

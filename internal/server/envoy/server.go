@@ -46,7 +46,7 @@ type Server struct {
 	ending  context.Context // ends when streams are to end
 	end     context.CancelFunc
 
-	address  listener.Address
+	listener.Address
 	draining atomic.Bool
 	calls    [calls]atomic.Uint64
 	failed   atomic.Uint64
@@ -99,13 +99,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
-func (s *Server) Listen() error { return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
-
-// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
-func (s *Server) Addr() string { return s.address.Addr() }
-
-// Close closes the address of a Server that does not run. Otherwise it does nothing.
-func (s *Server) Close() error { return s.address.Close() }
+func (s *Server) Listen() error { return s.Address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
 
 // Run serves until ctx is done and then stops: requests under way are answered, within StopTimeout, and
 // connections close. It returns nil after a clean stop. It calls Listen when the caller has not.
@@ -128,7 +122,7 @@ func (s *Server) Run(ctx context.Context) error {
 		running.Go(func() { s.xds.Run(watching) })
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- s.grpc.Serve(s.address.Listener()) }()
+	go func() { failed <- s.grpc.Serve(s.Listener()) }()
 	select {
 	case err := <-failed:
 		return errors.Join(fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err), s.stop())
@@ -166,11 +160,8 @@ func (s *Server) stop() error {
 
 // Config is everything a Server can be told. The zero value of each field stands for its default.
 type Config struct {
-	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default
-	// 127.0.0.1:8081.
-	Addr string
-	// TLS of connections; nil: none.
-	TLS *tls.Config
+	// Addr is 127.0.0.1:8081 by default. Health is NOT_SERVING for DrainDelay. RequestTimeout is of handshakes and of /json.
+	listener.Settings
 
 	// Limits is the file or folder with the configuration, as envoyproxy/ratelimit has it. It is read at the start,
 	// again when it changes, and at Reload. Default "": the policies decide, by the key of each descriptor.
@@ -189,24 +180,6 @@ type Config struct {
 	// Metadata has answers carry dynamic metadata for Envoy: the request, and the metadata of the limits that let it
 	// pass. Default false.
 	Metadata bool
-
-	// MaxConns bounds open connections. One more takes the place of the one without a request for the longest
-	// time, of the client address with most. Default 4096, 1 to 1,000,000.
-	MaxConns int
-	// IdleTimeout is how long a connection may be without a request. Default 1 h: Envoy keeps its
-	// connections. 1 s to 24 h.
-	IdleTimeout time.Duration
-	// RequestTimeout bounds the time of TLS's handshake and the time to send a request of /json. Default 10 s,
-	// 1 ms to 24 h.
-	RequestTimeout time.Duration
-	// DrainDelay is how long the server goes on before it begins to stop, with a health of NOT_SERVING. Default 0.
-	DrainDelay time.Duration
-	// StopTimeout bounds how long requests under way may take to finish after that; then their
-	// connections are cut. Default 15 s, 1 ms to 24 h.
-	StopTimeout time.Duration
-
-	// Logger gets the structured log. Default slog.Default().
-	Logger *slog.Logger
 }
 
 // What Config.Headers may be.
@@ -218,17 +191,10 @@ const (
 
 var headersWords = []string{HeadersDraft, HeadersPlain, HeadersNone}
 
-const longestTimeout = 24 * time.Hour
-
 // WithDefaults returns the Config with the defaults that its zeros stand for.
 func (c Config) WithDefaults() Config {
-	c.Addr = cmp.Or(c.Addr, "127.0.0.1:8081")
+	c.Settings = c.Settings.WithDefaults("127.0.0.1:8081")
 	c.Headers = cmp.Or(c.Headers, HeadersDraft)
-	c.MaxConns = cmp.Or(c.MaxConns, 4096)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Hour)
-	c.RequestTimeout = cmp.Or(c.RequestTimeout, 10*time.Second)
-	c.StopTimeout = cmp.Or(c.StopTimeout, 15*time.Second)
-	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 
@@ -236,7 +202,7 @@ func (c Config) WithDefaults() Config {
 // it may be. New does the same, and reads Limits.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	if err := settings.CheckAddr(c.Addr); err != nil {
+	if err := c.Settings.Validate(); err != nil {
 		return err
 	}
 	if c.XDS.Addr != "" {
@@ -253,17 +219,7 @@ func (c Config) Validate() error {
 	if c.Algorithm > admit.GCRA {
 		return settings.Invalid("Algorithm", fmt.Sprintf("%v: must be window, fixed or gcra", c.Algorithm))
 	}
-	if err := settings.CheckNumbers(
-		settings.Number{Field: "MaxConns", Value: int64(c.MaxConns), Low: 1, High: 1_000_000},
-	); err != nil {
-		return err
-	}
-	return settings.CheckDurations(
-		settings.Duration{Field: "IdleTimeout", Value: c.IdleTimeout, Low: time.Second, High: longestTimeout},
-		settings.Duration{Field: "RequestTimeout", Value: c.RequestTimeout, Low: time.Millisecond, High: longestTimeout},
-		settings.Duration{Field: "DrainDelay", Value: c.DrainDelay, Low: 0, High: longestTimeout},
-		settings.Duration{Field: "StopTimeout", Value: c.StopTimeout, Low: time.Millisecond, High: longestTimeout},
-	)
+	return nil
 }
 
 // Opening is the address of a Server that is not there yet. It closes each connection at once, so that Envoy does what it
@@ -284,7 +240,7 @@ func Open(cfg Config) (*Opening, error) {
 }
 
 // TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
-func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
+func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.Address) }
 
 // Figures implements service.Listener.
 func (s *Server) Figures() access.ListenerFigures {
@@ -292,7 +248,7 @@ func (s *Server) Figures() access.ListenerFigures {
 	for i := range s.calls {
 		f.Requests = append(f.Requests, access.ListenerRequests{Kind: callNames[i], Count: s.calls[i].Load()})
 	}
-	if l := s.address.Listener(); l != nil {
+	if l := s.Listener(); l != nil {
 		f.Bound = l.Bound()
 		f.Open, f.Shed = l.Count()
 	}

@@ -3,6 +3,7 @@ package resp
 import (
 	"bufio"
 	"errors"
+	"github.com/weir-counter/weir/internal/server/listener"
 	"io"
 	"net"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // An address answers LOADING until its server takes it over, and the server answers there.
 func TestOpening(t *testing.T) {
 	t.Parallel()
-	o, err := Open(Config{Addr: "127.0.0.1:0"}, func() string { return "loading: message 5 of 10" })
+	o, err := Open(Config{Settings: listener.Settings{Addr: "127.0.0.1:0"}}, func() string { return "loading: message 5 of 10" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestOpening(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	over, err := New(s.service, Config{Addr: "127.0.0.1:1"})
+	over, err := New(s.service, Config{Settings: listener.Settings{Addr: "127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type Server struct {
 	counters *CounterTable
 	clock    clock
 
-	address  listener.Address
+	listener.Address
 	stopping atomic.Bool
 	accepted atomic.Uint64
 
@@ -65,13 +65,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
-func (s *Server) Listen() error { return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
-
-// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
-func (s *Server) Addr() string { return s.address.Addr() }
-
-// Close closes the address of a Server that does not run. Otherwise it does nothing.
-func (s *Server) Close() error { return s.address.Close() }
+func (s *Server) Listen() error { return s.Address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
 
 // Run serves until ctx is done and then stops: requests that were received are answered, within
 // StopTimeout, and connections close. It returns nil after a clean stop. It calls Listen when
@@ -80,7 +74,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	l := s.address.Listener()
+	l := s.Listener()
 	s.log.Info("serving RESP", "addr", s.Addr())
 	if access.OpenToOthers(s.Addr()) && !s.service.Locked() {
 		s.log.Warn("other machines can reach the RESP address, and there is no tokens file: anybody who reaches it can read, hit and delete", "addr", s.Addr())
@@ -177,49 +171,20 @@ func (s *Server) closeAll() (n int) {
 // Config is everything a Server can be told. The zero value of each field stands for its
 // default.
 type Config struct {
-	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default
-	// 127.0.0.1:6379.
-	Addr string
-	// TLS of connections; nil: none.
-	TLS *tls.Config
-	// MaxConns bounds open connections. One more takes the place of the one that
-	// waits longest for its client, of the client address with most. Default 4096,
-	// 1 to 1,000,000.
-	MaxConns int
+	listener.Settings // Addr is 127.0.0.1:6379 by default
+
 	// CounterMemory bounds the memory of counters that expire (INCR, SET). Default 64 MiB,
 	// 64 KiB to 1 TiB.
 	CounterMemory int64
-
-	// IdleTimeout is how long a connection may wait for its next request. Default 1 h: clients
-	// keep connections in pools. 1 s to 24 h.
-	IdleTimeout time.Duration
-	// RequestTimeout bounds the time from the first byte of a request to its last, and the
-	// time that replies wait to be taken. Default 10 s, 1 ms to 24 h.
-	RequestTimeout time.Duration
-	// DrainDelay is how long the server goes on before it begins to stop. Default 0.
-	DrainDelay time.Duration
-	// StopTimeout bounds how long requests under way may take to finish after that; then their
-	// connections are cut. Default 15 s, 1 ms to 24 h.
-	StopTimeout time.Duration
-
-	// Logger gets the structured log. Default slog.Default().
-	Logger *slog.Logger
 }
-
-const longestTimeout = 24 * time.Hour
 
 // protocolLimits bound what one client may send.
 var protocolLimits = ProtocolLimits{Buffer: 8 << 10, Request: 1 << 20, Args: 1 << 16, Bulk: 64 << 10, Inline: 8 << 10}
 
 // WithDefaults returns the Config with the defaults that its zeros stand for.
 func (c Config) WithDefaults() Config {
-	c.Addr = cmp.Or(c.Addr, "127.0.0.1:6379")
-	c.MaxConns = cmp.Or(c.MaxConns, 4096)
+	c.Settings = c.Settings.WithDefaults("127.0.0.1:6379")
 	c.CounterMemory = cmp.Or(c.CounterMemory, 64<<20)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Hour)
-	c.RequestTimeout = cmp.Or(c.RequestTimeout, 10*time.Second)
-	c.StopTimeout = cmp.Or(c.StopTimeout, 15*time.Second)
-	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 
@@ -227,21 +192,10 @@ func (c Config) WithDefaults() Config {
 // it may be. New does the same.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	if err := settings.CheckAddr(c.Addr); err != nil {
+	if err := c.Settings.Validate(); err != nil {
 		return err
 	}
-	if err := settings.CheckNumbers(
-		settings.Number{Field: "MaxConns", Value: int64(c.MaxConns), Low: 1, High: 1_000_000},
-		settings.Number{Field: "CounterMemory", Value: c.CounterMemory, Low: 64 << 10, High: 1 << 40},
-	); err != nil {
-		return err
-	}
-	return settings.CheckDurations(
-		settings.Duration{Field: "IdleTimeout", Value: c.IdleTimeout, Low: time.Second, High: longestTimeout},
-		settings.Duration{Field: "RequestTimeout", Value: c.RequestTimeout, Low: time.Millisecond, High: longestTimeout},
-		settings.Duration{Field: "DrainDelay", Value: c.DrainDelay, Low: 0, High: longestTimeout},
-		settings.Duration{Field: "StopTimeout", Value: c.StopTimeout, Low: time.Millisecond, High: longestTimeout},
-	)
+	return settings.CheckNumbers(settings.Number{Field: "CounterMemory", Value: c.CounterMemory, Low: 64 << 10, High: 1 << 40})
 }
 
 // Opening is the address of a Server that is not there yet. It
@@ -305,7 +259,7 @@ func linger(stream net.Conn) {
 }
 
 // TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
-func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
+func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.Address) }
 
 // Figures implements service.Listener.
 func (s *Server) Figures() access.ListenerFigures {
@@ -318,7 +272,7 @@ func (s *Server) Figures() access.ListenerFigures {
 		f.Requests = append(f.Requests, access.ListenerRequests{Kind: c.name, Count: c.calls.Load()})
 	}
 	f.Requests = append(f.Requests, access.ListenerRequests{Kind: "unknown", Count: s.commands.unknown.Load()})
-	if l := s.address.Listener(); l != nil {
+	if l := s.Listener(); l != nil {
 		f.Bound = l.Bound()
 		f.Open, f.Shed = l.Count()
 	}

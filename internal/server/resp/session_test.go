@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
@@ -146,7 +147,7 @@ func TestFaultsEndTheConnection(t *testing.T) {
 
 // Who sends a byte now and then, or nothing, does not stay.
 func TestSlowClientsAreCutOff(t *testing.T) {
-	s := newTestServer(t, Config{RequestTimeout: 50 * time.Millisecond, IdleTimeout: time.Second}, "")
+	s := newTestServer(t, Config{Settings: listener.Settings{RequestTimeout: 50 * time.Millisecond, IdleTimeout: time.Second}}, "")
 	slow, idle := s.dial(), s.dial()
 	go func() {
 		for {
@@ -165,7 +166,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 
 // One connection more than the bound takes the place of one that waits.
 func TestConnectionsAreBounded(t *testing.T) {
-	s := newTestServer(t, Config{MaxConns: 2}, "")
+	s := newTestServer(t, Config{Settings: listener.Settings{MaxConns: 2}}, "")
 	first := s.dial()
 	first.do("PING")
 	for range 3 {
@@ -205,7 +206,7 @@ func TestStop(t *testing.T) {
 
 // Who takes no replies is cut off, and keeps no place meanwhile.
 func TestAClientThatTakesNoReplies(t *testing.T) {
-	s := newTestServer(t, Config{RequestTimeout: 100 * time.Millisecond}, "")
+	s := newTestServer(t, Config{Settings: listener.Settings{RequestTimeout: 100 * time.Millisecond}}, "")
 	c := s.dial()
 	go func() { _, _ = io.Copy(c.conn, &endless{line: []byte("COMMAND\r\n")}) }()
 	for deadline := time.Now().Add(time.Minute); s.Figures().Open > 0; time.Sleep(5 * time.Millisecond) {
@@ -222,7 +223,7 @@ func TestAClientThatTakesNoReplies(t *testing.T) {
 
 // Places of hits are for all: who takes no replies has none, once the server waits for it.
 func TestWhoTakesNoRepliesHasNoPlaceOfHits(t *testing.T) {
-	s := newTestServer(t, Config{RequestTimeout: time.Hour}, "")
+	s := newTestServer(t, Config{Settings: listener.Settings{RequestTimeout: time.Hour}}, "")
 	c := s.dial()
 	go func() { _, _ = io.Copy(c.conn, &endless{line: []byte("HIT a\r\n" + strings.Repeat("X\r\n", 1000))}) }() // replies are longer than requests
 	var before uint64
