@@ -120,11 +120,33 @@ func (c *testClient) send(text string) {
 	}
 }
 
-// do sends an inline command and returns its reply.
+// do sends a command, inline or, if it has quotes, as an array, and returns its reply.
 func (c *testClient) do(command string) string {
 	c.Helper()
+	if strings.Contains(command, `"`) {
+		command = array(c.TB, command)
+	}
 	c.send(command + "\r\n")
 	return c.reply()
+}
+
+// array is a command as an array, whose arguments may be texts of Go in quotes.
+func array(t testing.TB, command string) string {
+	t.Helper()
+	var b strings.Builder
+	n := 0
+	for rest := command; rest != ""; n++ {
+		arg, after, _ := strings.Cut(rest, " ")
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			after = strings.TrimPrefix(rest[len(quoted):], " ")
+			if arg, err = strconv.Unquote(quoted); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+		rest = after
+	}
+	return fmt.Sprintf("*%d\r\n%s", n, strings.TrimSuffix(b.String(), "\r\n"))
 }
 
 // denialID is that of a denial, which is another one each time.

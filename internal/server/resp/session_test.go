@@ -124,7 +124,7 @@ func TestFaultsEndTheConnection(t *testing.T) {
 	for sent, want := range map[string]string{
 		"*1\r\n:1\r\n":        "-ERR Protocol error: expected '$', got ':'",
 		"*1\r\n$99999999\r\n": "-ERR Protocol error: invalid bulk length",
-		"ECHO \"\n":           "-ERR Protocol error: unbalanced quotes in request",
+		"ECHO \"\n":           "-ERR Protocol error: a line has quotes: send an array of bulk strings, as redis-cli does",
 		"POST / HTTP/1.1\r\nHost: a\r\n\r\nHIT a\r\n":      "-ERR this address speaks RESP, not HTTP",
 		"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nHIT a\n": "-ERR wrong number of arguments for 'get' command: GET key",
 	} {
