@@ -1,16 +1,16 @@
 package auth
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-counter/weir/internal/filewatch"
 )
 
 // Certificate is what a client's verified certificate proves. It does not change.
@@ -73,7 +73,7 @@ type CertFiles struct {
 // maxBytes bounds one file.
 const maxBytes = 1 << 20
 
-// CertStore is the certificates in use. Create it with Load; it is safe for many goroutines.
+// CertStore is the certificates in use. Create it with LoadCerts; it is safe for many goroutines.
 type CertStore struct {
 	files  CertFiles
 	config *tls.Config
@@ -84,20 +84,23 @@ type CertStore struct {
 // loaded is what was read at one time.
 type loaded struct {
 	config  *tls.Config
-	content [sha256.Size]byte
+	content filewatch.Hash
 	expires time.Time
 }
 
 // LoadCerts reads the files for the first time.
 func LoadCerts(files CertFiles) (*CertStore, error) {
 	s := &CertStore{files: files}
-	first, err := s.read()
+	s.files.Min = cmp.Or(files.Min, tls.VersionTLS13)
+	data, err := s.read(files.Cert)
 	if err != nil {
 		return nil, err
 	}
-	s.now.Store(first)
+	if err := s.use(files.Cert, data); err != nil {
+		return nil, err
+	}
 	s.config = &tls.Config{
-		MinVersion:         s.min(),
+		MinVersion:         s.files.Min,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.now.Load().config, nil },
 	}
 	return s, nil
@@ -112,101 +115,62 @@ func (s *CertStore) Expires() time.Time { return s.now.Load().expires }
 // Wrong tells whether the newest files are not in use, as Watch last reported.
 func (s *CertStore) Wrong() bool { return s.wrong.Load() }
 
-func (s *CertStore) min() uint16 {
-	if s.files.Min == 0 {
-		return tls.VersionTLS13
-	}
-	return s.files.Min
-}
+// between stands between the files as read returns them: no PEM has it.
+var between = []byte{0}
 
-func (s *CertStore) read() (*loaded, error) {
+// read returns the certificate, its key and the authorities.
+func (s *CertStore) read(string) ([]byte, error) {
 	var all [3][]byte
-	sum := sha256.New()
 	for i, path := range []string{s.files.Cert, s.files.Key, s.files.ClientCA} {
 		if path == "" {
 			continue
 		}
-		text, err := certsReadFile(path)
+		text, err := filewatch.Read(path, "certificates", maxBytes)
 		if err != nil {
 			return nil, err
 		}
+		if len(text) > maxBytes {
+			return nil, fmt.Errorf("%s: larger than 1 MiB", path)
+		}
 		all[i] = text
-		fmt.Fprintf(sum, "%d:%s", len(text), text)
 	}
-	pair, err := tls.X509KeyPair(all[0], all[1])
+	return bytes.Join(all[:], between), nil
+}
+
+// use puts what read returned to use.
+func (s *CertStore) use(_ string, data []byte) error {
+	cert, rest, _ := bytes.Cut(data, between)
+	key, authorities, _ := bytes.Cut(rest, between)
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%s with %s: %w", s.files.Cert, s.files.Key, err)
+		return fmt.Errorf("%s with %s: %w", s.files.Cert, s.files.Key, err)
 	}
-	is := &loaded{expires: pair.Leaf.NotAfter, config: &tls.Config{
-		MinVersion: s.min(), Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"},
+	is := &loaded{content: filewatch.HashOf(data), expires: pair.Leaf.NotAfter, config: &tls.Config{
+		MinVersion: s.files.Min, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"},
 	}}
-	sum.Sum(is.content[:0])
 	if s.files.ClientCA != "" {
 		is.config.ClientCAs = x509.NewCertPool()
-		if !is.config.ClientCAs.AppendCertsFromPEM(all[2]) {
-			return nil, fmt.Errorf("%s: no certificate in PEM: name the authorities that sign clients' certificates", s.files.ClientCA)
+		if !is.config.ClientCAs.AppendCertsFromPEM(authorities) {
+			return fmt.Errorf("%s: no certificate in PEM: name the authorities that sign clients' certificates", s.files.ClientCA)
 		}
 		is.config.ClientAuth = tls.VerifyClientCertIfGiven
 		is.config.SessionTicketsDisabled = true // a session that goes on would outlive its authority
 	}
-	return is, nil
+	s.now.Store(is)
+	return nil
 }
 
-func certsReadFile(path string) (text []byte, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe could make the reader wait for ever
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err = io.ReadAll(io.LimitReader(file, maxBytes+1))
-	if len(text) > maxBytes {
-		err = fmt.Errorf("%s: larger than 1 MiB", path)
-	}
-	return text, errors.Join(err, file.Close())
-}
-
-// watchEvery is how often Watch looks at the files.
-const watchEvery = time.Second
-
-// Watch puts renewed files to use until ctx ends: it looks once a second whether they have other
-// content, and at once for each value from reload. report is called from Watch's goroutine: with
-// nil when other files are in use, else with what is wrong, once for each fault. A certificate and
+// Watch puts renewed files to use until ctx ends, as filewatch.File does. A certificate and
 // its key are rarely renewed at one instant: a pair that does not fit is looked at
 // again before it is a fault.
 func (s *CertStore) Watch(ctx context.Context, reload <-chan struct{}, report func(error)) {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	told, before := "", ""
-	for {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		case <-reload:
-			asked = true
-		}
-		is, err := s.read()
-		switch {
-		case err != nil:
-			if text := err.Error(); asked || text == before && text != told {
-				told = text
-				s.wrong.Store(true)
-				report(errors.Join(err, errors.New("the certificates in use stay until the files are corrected")))
-			}
-			before = err.Error()
-			continue
-		case is.content != s.now.Load().content || told != "":
-			s.now.Store(is)
-			s.wrong.Store(false)
-			report(nil)
-		}
-		told, before = "", ""
+	files := filewatch.File{
+		Path: s.files.Cert, What: "certificates", Gone: "put it back", Settles: true,
+		Read: s.read, InUse: func() filewatch.Hash { return s.now.Load().content }, Take: s.use,
+		Report: func(err error) {
+			s.wrong.Store(err != nil)
+			report(err)
+		},
 	}
+	files.Watch(ctx, reload)
 }

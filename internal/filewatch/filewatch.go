@@ -27,7 +27,7 @@ func Read(path, what string, most int64) (data []byte, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file: name a YAML file of %s", path, what)
+		return nil, fmt.Errorf("%s: not a regular file: name a file of %s", path, what)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -49,6 +49,9 @@ type File struct {
 	InUse  func() Hash                          // of the content that is in use
 	Take   func(path string, data []byte) error // parses the content, and puts it in use
 	Report func(error)                          // see Watch
+
+	// Settles says that Read reads several files, which change one after the other: what is wrong is looked at again before it is reported.
+	Settles bool
 }
 
 // Watch keeps in use what the file has until ctx ends: it looks once a second whether the
@@ -87,6 +90,7 @@ func (f *File) Watch(ctx context.Context, reload <-chan struct{}) {
 type seen struct {
 	content Hash
 	trouble string // why it could not be read, else ""
+	settles bool   // it is wrong, and was not reported yet
 }
 
 // look reads the file, and takes its content over if it is not as it was in the last look;
@@ -98,11 +102,15 @@ func (f *File) look(last seen, asked bool) (now seen) {
 	} else {
 		now.content = HashOf(data)
 	}
-	if now == last && !asked {
+	same := now.content == last.content && now.trouble == last.trouble
+	if same && !last.settles && !asked {
 		return now
 	}
 	if err == nil && now.content != f.InUse() {
 		err = f.Take(f.Path, data)
+	}
+	if now.settles = f.Settles && err != nil && !same && !asked; now.settles {
+		return now
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
