@@ -50,7 +50,7 @@ var layers = []layer{
 	{"middleware", []string{"middleware/..."}, "base window engine library api policy client", ""},
 	{"web", []string{"web"}, "", ""},
 	{"service", []string{"internal/service/..."}, "base window engine library settings api policy auth calendar", "cespare/xxhash"},
-	{"listener", []string{"internal/server/listener"}, "service", ""},
+	{"listener", []string{"internal/server/listener"}, "settings service", ""},
 	{"metrics", []string{"internal/server/metrics"}, "window engine settings api policy service listener", "prometheus/client_golang"},
 	{"http", []string{"internal/server/httpapi", "internal/server/servertest"}, "base auth window engine settings api policy calendar web service listener metrics", "danielgtaylor/huma klauspost/compress"},
 	{"resp", []string{"internal/server/resp"}, "base auth engine settings api policy service listener", ""},
