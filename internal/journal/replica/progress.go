@@ -106,8 +106,11 @@ func (l *Progress) unsure(where string, p record.Part) []record.Part {
 	return l.whole()
 }
 
-// has tells whether all batches of some parts were applied before.
+// has tells whether all batches of some parts were applied before. Without partitions it is not known.
 func (l *Progress) has(parts []record.Part) bool {
+	if l.Partitions == 0 {
+		return false
+	}
 	for _, p := range parts {
 		for _, b := range p.Batches {
 			if b.Partition >= l.Partitions {
