@@ -24,6 +24,7 @@ var (
 var checkedComments = []string{
 	"client/",
 	"internal/cluster/query/",
+	"internal/history/",
 	"internal/replay/",
 	"middleware/",
 }

@@ -43,7 +43,7 @@ func (h *History) fits(bytes int64) error {
 	if most := h.cfg.MaxBytes; most > 0 && bytes > most {
 		return fmt.Errorf("it has %d bytes, and history may have %d here: raise --history-disk", bytes, most)
 	}
-	return h.store.CheckRoom(3 * bytes) // the file, the log while it is adopted, and the rows
+	return h.store.CheckSpace(3 * bytes) // the file, the log while it is adopted, and the rows
 }
 
 // fetch is one copy of a donor's file.
@@ -74,7 +74,7 @@ func (f *fetch) file(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	for offset := int64(0); offset < f.size; {
-		if err := f.p.h.store.CheckRoom(3*f.size - offset); err != nil { // others fill the disk meanwhile
+		if err := f.p.h.store.CheckSpace(3*f.size - offset); err != nil { // others fill the disk meanwhile
 			return err
 		}
 		what, piece, err := f.ask(ctx, askPiece, binary.LittleEndian.AppendUint64(nil, uint64(offset)))

@@ -12,15 +12,15 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// A node whose history lacks hits copies the SQLite file of another node, the donor. A question is a byte that says what is asked,
-// an 8-byte token that the asking node chose, and with askPiece an 8-byte offset; numbers are little endian:
+// A node whose history lacks hits copies the SQLite file of another node, the donor. A question has a byte that says what is asked,
+// and an 8-byte token that the asking node chose. askPiece has an 8-byte offset too. Numbers are little endian.
 //
 //	askCopy   write a file with what the donor has at one moment; asked again until it is written
 //	askPiece  a piece of the file
 //	askEnd    remove the file
 //
 // An answer is a frame (package wire), whose checksum protects the piece, or copyRefused and the reason as text. A donor has one
-// copy at a time, and removes it when nothing was asked for copyIdle. A copy that was interrupted starts over.
+// copy at a time, and removes it if nothing is asked for copyIdle. A copy that was interrupted starts over.
 const (
 	askCopy, askPiece, askEnd = 'P', 'R', 'E'
 
@@ -129,7 +129,7 @@ func (d *donor) begin(token uint64) error {
 	if !is.Known || is.Err != nil {
 		return errors.New("the history of this node does not go on")
 	}
-	if err := d.h.store.CheckRoom(2 * d.h.store.FileSize()); err != nil { // as much stays free as the copy takes
+	if err := d.h.store.CheckSpace(2 * d.h.store.FileSize()); err != nil { // as much stays free as the copy takes
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -195,7 +195,7 @@ func (d *donor) expire(now time.Time) {
 	if d.of == nil {
 		return
 	}
-	full := d.h.store.CheckRoom(d.h.store.FileSize())
+	full := d.h.store.CheckSpace(d.h.store.FileSize())
 	if full != nil {
 		d.h.writer.cfg.Logger.Warn("history: ends the copy that another node fetches", "error", full)
 	}

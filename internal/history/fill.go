@@ -26,8 +26,8 @@ func (w *Writer) begin(ctx context.Context) error {
 }
 
 // fill goes on after the newest snapshots, and fills in what the rows lack: of each key and slot, the hits of the snapshots less the
-// hits of the rows. A window knows older slots within bounds only, which rows have as their doubt. Days are filled in as such, because
-// their bounds are closer than the bounds of their slots together.
+// hits of the rows. A window knows older slots within bounds only, which rows have as their doubt. Days are filled in as such: their
+// bounds are closer than the bounds of their slots together.
 func (w *Writer) fill(ctx context.Context, why string) error {
 	f := &filling{w: w, all: [2]map[int64]window.Count{{}, {}}}
 	began := time.Now()

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-counter/weir/internal/prefetch"
 )
 
-// maxRows is how many rows are gathered before they are written: some 16 MiB, with maxText bytes of keys at most. The more there are, the
-// fewer times a key that is hit all the time is written while there is much to catch up on.
+// maxRows and maxText bound what is gathered before it is written: some 16 MiB, and the bytes of the keys. The more there is, the
+// fewer times a busy key is written while there is much to catch up on.
 const (
 	maxRows = 150_000
 	maxText = 8 << 20
@@ -28,11 +28,11 @@ const (
 type gather struct {
 	slot    int64 // seconds
 	seed    maphash.Seed
-	last    []place             // of the last row of each key, at the hash of the key or after it. A power of two, twice the rows at least
-	rows    []store.Row         // those of keys that were removed have N = 0
+	last    []place             // hash table of the keys: where their last rows are; a power of two, at least twice the rows
+	rows    []store.Row         // N = 0: the key was removed
 	before  []uint32            // by row: 1 + the key's row before it; 0: there is none
 	all     []store.Row         // of all keys together
-	list    []replication.Delta // of the batch that is added: kept for its room
+	list    []replication.Delta // of the batch that is added: kept for its memory
 	removed map[string]bool
 	text    int // bytes of the keys that rows and removed have
 	gaps    []store.Gap
@@ -40,7 +40,7 @@ type gather struct {
 
 // place is where a key's last row is.
 type place struct {
-	hash uint32 // the low bits of the key's: other keys are told apart without a look at them
+	hash uint32 // the low bits of the key's: most other keys differ in them
 	row  uint32 // 1 + the row; 0: none
 }
 
@@ -56,8 +56,7 @@ func (g *gather) again() {
 	g.rows, g.before, g.all, g.text, g.gaps = g.rows[:0], g.before[:0], g.all[:0], 0, nil
 }
 
-// add takes a batch. Those of a backup that is restored have no hits by the second: retention is
-// how far they may reach back.
+// add takes a batch. Batches of a backup that is restored have no hits by the second: retention is how far they may reach back.
 func (g *gather) add(b record.Batch, retention time.Duration) {
 	switch b.Kind {
 	case record.KindHits, record.KindPast:
@@ -78,8 +77,8 @@ func (g *gather) add(b record.Batch, retention time.Duration) {
 // lookUpBlock is how many keys addHits looks up together.
 const lookUpBlock = 64
 
-// addHits takes hits; N = 0 says that a key is removed. Most of the time would go into one cache miss after the other:
-// so it asks for the places of many keys, then for their rows, then for the keys of these, and only then adds.
+// addHits takes hits; N = 0 says that a key is removed. Most of the time would go into cache misses. So it prefetches the places of
+// many keys, then their rows, then the keys of these, and only then adds.
 func (g *gather) addHits(hits []replication.Delta) {
 	var hashes [lookUpBlock]uint64
 	for block := range slices.Chunk(hits, lookUpBlock) {
@@ -218,8 +217,8 @@ func (w *Writer) lookAfter(ctx context.Context) error {
 // lateFor is how long after its end a day is summed up.
 const lateFor = time.Hour
 
-// makeRoom deletes the oldest day of a file that has its size.
-func (w *Writer) makeRoom(ctx context.Context, why error) error {
+// dropOldest deletes the oldest day of a file that has its size.
+func (w *Writer) dropOldest(ctx context.Context, why error) error {
 	if !errors.Is(why, store.ErrFull) || w.lease == nil {
 		return why
 	}

@@ -1,9 +1,8 @@
-// Package history keeps exact totals of keys for years: per slot of an hour, and per day, in a SQL
-// database. It puts its rooms together: store (the tables), writer (follows the journal), read
-// (answers), calendar (days of a time zone). docs/history.md says what users see.
+// Package history keeps exact totals of keys for years, per slot of an hour and per day, in a SQL database. A Writer follows the
+// journal, read.go answers, package store has the tables, and package calendar the days of time zones. docs/history.md says what
+// users see.
 //
-// Invariant: nothing of it slows hits. What it lacks is said: AsOf in every answer, and no upper
-// bound where hits may be missing.
+// Invariant: history never slows hits. An answer says what it lacks: AsOf, and no upper bound where hits may be missing.
 package history
 
 import (
@@ -52,8 +51,7 @@ func DefaultKeep() []store.Keep {
 	return []store.Keep{{Slots: 400 * 24 * time.Hour, Days: 3653 * 24 * time.Hour}}
 }
 
-// WithDefaults returns the Config with the defaults that its zeros stand for, for a data
-// directory.
+// WithDefaults returns the Config for a data directory with defaults in place of zeros.
 func (c Config) WithDefaults(dir string) Config {
 	if c.URL == "" {
 		c.URL = "sqlite:" + filepath.Join(dir, File)
@@ -66,7 +64,7 @@ func (c Config) WithDefaults(dir string) Config {
 	return c
 }
 
-// Validate says which setting is wrong.
+// Validate returns which setting is wrong, and why.
 func (c Config) Validate() (field string, err error) {
 	s, err := store.Open(store.Config{URL: cmp.Or(c.URL, "sqlite:"+File)})
 	if err != nil {
@@ -101,12 +99,12 @@ type History struct {
 	end     context.CancelFunc
 }
 
-// closing bounds the last batch of Close, and opening how long is waited for the tables: on a busy disk it takes
-// some ten seconds to make them.
+// closing bounds the last batch of Close, and opening the wait for the tables: on a busy disk it takes some ten seconds to make
+// them.
 const closing, opening = 3 * time.Second, 30 * time.Second
 
-// Open begins to write the history of a journal, of which the node is called holder. It does not
-// wait for the database, which may be away. retention is the engine's.
+// Open begins to write the history of a journal, of which the node is called holder. It does not wait for the database, which may be
+// away. retention is the engine's.
 func Open(cfg Config, dir string, j WriterJournal, holder string, retention time.Duration, log *slog.Logger) (*History, error) {
 	cfg = cfg.WithDefaults(dir)
 	for _, of := range slices.Clip(cfg.Keep) { // what sampling added is kept as long as the hits
@@ -150,7 +148,7 @@ func (h *History) join(origin string) (err error) {
 	return err
 }
 
-// hurry asks the nodes that may write the same database to write what the journal has. If it is lost, history is late as always.
+// hurry asks the nodes that may write the same database to write what the journal has. If the message is lost, history is late.
 func (h *History) hurry() {
 	if err := h.cfg.Peers.Publish(hurrySubject, nil); err != nil {
 		h.writer.cfg.Logger.Debug("history: could not ask the other nodes to write it", "error", err)
@@ -167,8 +165,8 @@ func (h *History) Close() error {
 // Where is the database, without a password.
 func (h *History) Where() string { return h.store.String() }
 
-// Needed is the first message of the journal that the history of some node needs; 0: none does. past is until when hits
-// older than the retention were taken, Unix ms; 0: never. haste asks for what nothing but the journal has: these hits.
+// Needed returns the first message of the journal that the history of some node needs; 0: there is none. With haste it is the first
+// one with hits older than the retention, because nothing but the journal has these. They were taken until past, Unix ms; 0: never.
 func (h *History) Needed(haste bool, past int64) uint64 {
 	now := time.Now()
 	if h.peers != nil {
@@ -178,7 +176,8 @@ func (h *History) Needed(haste bool, past int64) uint64 {
 	return neededOf([]peerState{{needed: is.Message + 1, kept: is.Message + 1, asOf: is.AsOf.UnixMilli(), seen: now}}, haste, past, now)
 }
 
-// Incomplete is why hits are missing that the history of another node has, and since when; nil: none are, or it will be copied soon.
+// Incomplete returns why hits are missing that the history of another node has, and since when; nil: none are, or they will be
+// copied soon.
 func (h *History) Incomplete() (why error, since time.Time) {
 	if h.peers == nil {
 		return nil, time.Time{}
@@ -226,7 +225,7 @@ func (is WriterStatus) stats(last uint64, now time.Time) Stats {
 // lateAfter is how late history may be before that is an alarm: a restart of a database is none.
 const lateAfter = time.Minute
 
-// Alarms are what is wrong now. It waits for nobody.
+// Alarms are what is wrong now. It does not wait.
 func (h *History) Alarms() (list []api.Alarm) {
 	is := h.Status()
 	if is.Err != nil && time.Since(is.Since) > lateAfter {
@@ -254,13 +253,12 @@ func (h *History) Await(ctx context.Context) error {
 	return h.writer.Await(ctx, message)
 }
 
-// Keeps tells whether the history keeps the day of a second, Unix, of a key.
+// Keeps reports whether the history keeps the day of a second, Unix, of a key.
 func (h *History) Keeps(key string, second int64) bool {
 	return Keeps(key, second, h.cfg.Keep, time.Now())
 }
 
-// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all hits that
-// were taken until asOf.
+// Totals returns the hits of a key in the spans between bounds, Unix seconds in order, of all hits that were taken until asOf.
 func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []engine.Count, asOf time.Time, err error) {
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
 		totals, err = Totals(ctx, v, key, bounds, h.cfg.Keep, time.Now())
@@ -274,7 +272,7 @@ func (h *History) Totals(ctx context.Context, key string, bounds []int64) (total
 	return totals, asOf, err
 }
 
-// Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, of all hits that were taken until asOf.
+// Top returns the n keys with a prefix that have the most hits in [from, to), Unix seconds, of all hits that were taken until asOf.
 func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []engine.KeyCount, asOf time.Time, err error) {
 	h.awaitTables(ctx)
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
@@ -284,7 +282,7 @@ func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int)
 	return top, asOf, err
 }
 
-// view calls f with what is in the database at one moment: of all hits that were taken until asOf.
+// view calls f with what is in the database at one moment: all hits that were taken until asOf.
 func (h *History) view(ctx context.Context, f func(v *store.View) error) (asOf time.Time, err error) {
 	is := h.writer.Status()
 	err = h.store.View(ctx, func(v *store.View) error {
@@ -306,8 +304,7 @@ func (h *History) Forget(ctx context.Context, keys ...string) (bool, error) {
 	return h.store.Forget(ctx, keys...)
 }
 
-// Export calls f with the sums of keys in days, or slots, of a time that is rounded to whole days of
-// UTC. An error of f ends it.
+// Export calls f with the sums of keys in days, or slots, of a time that is rounded to whole days of UTC. An error of f ends it.
 func (h *History) Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error {
 	h.awaitTables(ctx)
 	of := store.Selection{Prefix: prefix, From: from.Unix() / store.DaySeconds, To: (to.Unix() + store.DaySeconds - 1) / store.DaySeconds, Days: days}
@@ -316,7 +313,7 @@ func (h *History) Export(ctx context.Context, prefix string, from, to time.Time,
 	})
 }
 
-// Missing says which times between from and to may lack hits, as text: at most maxMissing spans, the widest first; "": none.
+// Missing returns which times between from and to may lack hits, as text: at most maxMissing spans, the widest first; "": none.
 func (h *History) Missing(ctx context.Context, from, to time.Time) (text string, err error) {
 	h.awaitTables(ctx)
 	var gaps []store.Gap
@@ -342,15 +339,14 @@ func (h *History) Missing(ctx context.Context, from, to time.Time) (text string,
 // maxMissing bounds the text of Missing.
 const maxMissing = 5
 
-// awaitTables waits for the tables of a history that was opened a moment ago. Where they can't be made, or not
-// now, the database says what is wrong.
+// awaitTables waits for the tables of a history that was opened a moment ago. If they can't be made, the database says why.
 func (h *History) awaitTables(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
 	h.writer.AwaitOpen(ctx)
 }
 
-// Keys are the first keys that begin with prefix, which is not empty, and sort after another.
+// Keys returns the first keys that begin with prefix, which is not empty, and sort after another.
 func (h *History) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
 	h.awaitTables(ctx)
 	return h.store.Keys(ctx, prefix, after, limit)

@@ -45,8 +45,8 @@ const (
 
 // peerState is the state of a node's history.
 //
-// Encoded: magic and version; origin; needed, kept, asOf, journals, bytes, and the number of gaps with the first second and the
-// length of each, as unsigned varints; stuck.
+// Encoded, with numbers as unsigned varints: magic and version; origin; needed, kept, asOf, journals, bytes; the number of gaps, and
+// of each its first second and length; stuck.
 type peerState struct {
 	origin   string
 	needed   uint64 // the first message that is not written
@@ -91,9 +91,10 @@ func (s *peerState) lacksPast(past int64) bool {
 	return past > 0 && past+clockMargin.Milliseconds() > s.asOf
 }
 
-// neededOf is the first message of the journal that some history needs, of the states of all nodes; 0: none does. haste asks for
-// what must stay even if the journal gets full: messages with hits older than the retention, which snapshots do not have. A
-// history that is absent or stuck is not waited for then if another one is further: its file is copied later.
+// neededOf returns the first message of the journal that some history needs, by the states of all nodes; 0: there is none. With
+// haste it is the first message that must stay even if the journal gets full: one with hits older than the retention, which
+// snapshots do not have. Then a history that is absent or stuck is not waited for if another one is further: its file is copied
+// later.
 func neededOf(all []peerState, haste bool, past int64, now time.Time) (first uint64) {
 	absent := func(s peerState) bool { return s.stuck || now.Sub(s.seen) > absentFor }
 	for _, s := range all {

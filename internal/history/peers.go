@@ -125,7 +125,7 @@ func (p *peers) measure(ctx context.Context) {
 	}
 }
 
-// better are the histories from which this one could be copied, the one that lacks least first: they lack less, and nothing that
+// better are the histories from which this one could be copied, the one that lacks least first. They lack less, and nothing that
 // this one has.
 func (p *peers) better(own peerState, now time.Time) (list []peerState) {
 	missing := seconds(own.gaps)

@@ -13,10 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/history/store"
 )
 
-// This part answers from history: totals of a key in adjoining spans of time, such as the days
-// of a year. Every total has its bounds: it is exact where all hits until AsOf are known by slots
-// that lie within the span.
-
 // addTo adds hits that are in the span of a total, or partly in it.
 func addTo(t *engine.Count, n, doubt uint64, whole bool) {
 	if whole {
@@ -33,8 +29,8 @@ func sum(a, b uint64) uint64 {
 	return a + b
 }
 
-// Totals answers for the spans between bounds, Unix seconds in order: one fewer than there are
-// bounds. keep is for how long rows are kept, and now what that is counted from. What sampling added is in doubt.
+// Totals returns the hits of a key in each span between bounds, Unix seconds in order. A total is exact if all hits are known by
+// slots within its span. keep is for how long rows are kept before now. What sampling added is in doubt.
 func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]engine.Count, error) {
 	all, err := totalsOf(ctx, v, key, bounds, keep, now)
 	if err != nil {
@@ -66,8 +62,8 @@ func totalsOf(ctx context.Context, v *store.View, key string, bounds []int64, ke
 	slotsSince, daysSince := kept(key, keep, now)
 	slotsSince = max(slotsSince, v.Since())
 	first, last := bounds[0], bounds[len(bounds)-1]
-	// Days of UTC are read as such as far as they are summed up, but for those within which a span begins or ends, and
-	// whose slots are not deleted: where they are many, all slots are read.
+	// Days of UTC that are summed up are read as such. Days within which a span begins or ends are read by slots if these are not
+	// deleted. If there are many such days, all slots are read.
 	upTo := min(v.Rolled(), (last+store.DaySeconds-1)/store.DaySeconds)
 	split := r.splitDays(max(slotsSince, first/store.DaySeconds), upTo)
 	if len(split) > int(upTo-max(slotsSince, first/store.DaySeconds))/2 {
@@ -106,14 +102,13 @@ func totalsOf(ctx context.Context, v *store.View, key string, bounds []int64, ke
 	return r.totals, nil
 }
 
-// Keeps tells whether the day of a second, Unix, is kept of a key. It is what a hit must be asked that is too
-// late for windows.
+// Keeps reports whether the day of a second, Unix, is kept of a key: windows do not have a hit that is too late for them.
 func Keeps(key string, second int64, keep []store.Keep, now time.Time) bool {
 	_, days := kept(key, keep, now)
 	return second/store.DaySeconds >= days
 }
 
-// kept are the first days whose slots, and that themselves, are not deleted.
+// kept returns the first day whose slots, and the first day whose sum, are not deleted.
 func kept(key string, keep []store.Keep, now time.Time) (slots, days int64) {
 	longest := -1
 	for _, k := range keep {
@@ -138,7 +133,7 @@ type reader struct {
 	slot   int64
 }
 
-// splitDays are the days from one to before another within which a span begins or ends.
+// splitDays returns the days in [from, to) within which a span begins or ends.
 func (r *reader) splitDays(from, to int64) map[int64]bool {
 	days := map[int64]bool{}
 	for _, at := range r.bounds {
@@ -163,7 +158,7 @@ func (r *reader) spanOf(at int64) int {
 	return sort.Search(len(r.totals), func(i int) bool { return r.bounds[i+1] > at })
 }
 
-// doubt says that spans may lack hits of a time, both ends included.
+// doubt notes that spans may lack hits of a time, both ends included.
 func (r *reader) doubt(first, last int64) {
 	for i := r.spanOf(first); i < len(r.totals) && r.bounds[i] <= last; i++ {
 		r.totals[i].Upper = math.MaxUint64
@@ -177,12 +172,12 @@ type Ranking struct {
 	N        int
 }
 
-// Top are the keys with the most hits, by their lower bounds, most first: none that is left out has more, and of keys with
-// as many as the last one has, any may be there.
+// Top returns the keys with the most hits, by their lower bounds, most first. No other key has more; of keys with as many as the
+// last one, any may be there.
 //
-// Sums of months and years are lists of keys by hits. Keys from the top of each list that touches the time are counted
-// in the time itself, from ever further down, until one that is in none of these tops can't have as many as the last key that is asked
-// for: no more than the last one of each top, all together (the threshold algorithm of Fagin, Lotem and Naor).
+// Sums of months and years are lists of keys by hits. Keys from the top of each list that touches the time are counted in the time
+// itself, from ever further down. A key outside these tops has at most the sum of the last entries of the tops. The search ends when
+// that is no more than the last key of the answer has (the threshold algorithm of Fagin, Lotem and Naor).
 func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now time.Time) ([]engine.KeyCount, error) {
 	from, to := of.From/store.DaySeconds, (of.To+store.DaySeconds-1)/store.DaySeconds
 	lists, err := v.ListsOf(ctx, from, to, slotsSince(keep, now))
@@ -229,7 +224,7 @@ func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now 
 	}
 }
 
-// deeper is by how much further each look into the lists goes than the one before.
+// deeper is the factor by which each look into the lists goes further than the one before.
 const deeper = 4
 
 // slotsSince is the first day whose slots are not deleted of any key.

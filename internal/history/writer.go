@@ -118,7 +118,7 @@ func (w *Writer) Run(ctx context.Context, closing time.Duration) {
 			wait = 0
 			w.pause(ctx, w.cfg.Every)
 		default:
-			if err = w.makeRoom(ctx, err); err == nil {
+			if err = w.dropOldest(ctx, err); err == nil {
 				w.tail = nil // it has read what was not written
 				continue
 			}

@@ -1,6 +1,5 @@
-// Package calendar is hours, days, weeks, months and years of a time zone as seconds: where each begins.
-// Pure. A day of a zone may have 23 or 25 hours, and begins where the zone says, be it at one
-// o'clock.
+// Package calendar has the hours, days, weeks, months and years of a time zone in seconds. It is pure. A day may have 23 or 25
+// hours, and need not begin at midnight.
 package calendar
 
 import (
@@ -20,7 +19,7 @@ const (
 	Year  Unit = "year"
 )
 
-// ParseUnit reads one.
+// ParseUnit reads a unit by its name.
 func ParseUnit(text string) (Unit, error) {
 	switch u := Unit(text); u {
 	case Hour, Day, Week, Month, Year:
@@ -80,9 +79,8 @@ func midnight(year int, month time.Month, day int, zone *time.Location) time.Tim
 	return t
 }
 
-// Bounds are where the spans of a unit begin, Unix seconds, from the one that from is in up to
-// the one that ends at to or after it, and as the last number where that ends. There are at most
-// so many spans.
+// Bounds returns where spans of a unit begin, Unix seconds, from the span of from to the first one that ends at to or later. The
+// last bound is the end of that span. More than most spans are an error.
 func Bounds(u Unit, from, to time.Time, zone *time.Location, most int) ([]int64, error) {
 	if !from.Before(to) {
 		return nil, fmt.Errorf("from must be before to")

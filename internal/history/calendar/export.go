@@ -54,7 +54,8 @@ func (w *csvWriter) Write(r ExportRow) error {
 	return w.to.Write([]string{csvText(r.Key), time.Unix(r.Start, 0).UTC().Format(time.RFC3339), strconv.FormatUint(r.N, 10), strconv.FormatUint(r.Doubt, 10)})
 }
 
-// csvText puts a ' before a key that a spreadsheet would take for a formula, or that begins with ' itself: take one ' away to have the key.
+// csvText puts a ' before a key that a spreadsheet would take for a formula, or that begins with ' itself. Without it, the text is
+// the key.
 func csvText(key string) string {
 	if key != "" && (key[0] < ' ' || strings.IndexByte("=+-@'", key[0]) >= 0) {
 		return "'" + key

@@ -26,8 +26,8 @@ type Batch struct {
 	AsOf     time.Time
 }
 
-// Commit writes a batch under a lease, as a whole or not at all: the error is ErrFenced if
-// another writer has taken over. After any other error it may have been written, and Claim tells.
+// Commit writes a batch under a lease, as a whole or not at all. The error is ErrFenced if another writer has taken over. After any
+// other error the batch may have been written: Claim returns what is.
 func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
 	after := *l
 	after.Position, after.Message = b.Position, b.Message
@@ -50,7 +50,7 @@ func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
 	return err
 }
 
-// add adds rows of an origin to both tables: days that are summed up already get what is late. It puts rows in order.
+// add adds rows of an origin to both tables, because days may be summed up already. It puts rows in order.
 func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto uint64, rows []Row) error {
 	late := map[Row]Row{}
 	for i := range rows {
@@ -78,8 +78,7 @@ func (s *Store) reached(ctx context.Context, tx *sql.Tx, l *Lease, gaps []Gap) e
 	return s.exec(ctx, tx, "UPDATE weir_journals SET position = ?, message = ?, as_of = ?, rolled = ? WHERE journal = ?", l.Position, int64(l.Message), l.AsOf.UnixMilli(), l.Rolled, l.Journal)
 }
 
-// Roll sums up days in weir_days that are over: from l.Rolled up to day, without it. It
-// may be interrupted, and called again.
+// Roll sums up days in weir_days that are over: from l.Rolled up to day, without it. It may be interrupted, and called again.
 func (s *Store) Roll(ctx context.Context, l *Lease, day int64) error {
 	if day <= l.Rolled {
 		return nil
@@ -177,7 +176,7 @@ func (s *Store) exec(ctx context.Context, tx *sql.Tx, statement string, args ...
 	return err
 }
 
-// isFull tells whether SQLite has no room, by its own bound or on the disk.
+// isFull reports whether SQLite is out of space, by its own bound or on the disk.
 func isFull(err error) bool {
 	of, ok := errors.AsType[*driver.Error](err)
 	return ok && of.Code()&0xff == codes.SQLITE_FULL
@@ -207,8 +206,8 @@ func eachRow(ctx context.Context, in asker, query string, args []any, f func(Row
 	})
 }
 
-// Lease is the right to write the history of one journal, and what is written so far. It lasts
-// as long as it is renewed, by Claim or Commit: the database's clock says.
+// Lease is the right to write the history of one journal, and what is written so far. Claim or Commit renew it, by the database's
+// clock.
 type Lease struct {
 	Journal string
 	Holder  string
@@ -224,9 +223,9 @@ type Lease struct {
 	Gaps     int   // how many times are noted of which hits may be missing
 }
 
-// Claim takes the lease of a journal, or renews the one with the token; 0: this life of
-// the holder has none. slot is what its slots are to be like if this is the first time. It
-// returns ErrHeld while another holder has it, and another error if a later version of Weir has changed the tables.
+// Claim takes the lease of a journal, or renews the one with the token; 0: there is none yet. slot is the width of the slots of a
+// new journal. It returns ErrHeld while another holder has the lease, and another error if a later version of Weir has changed the
+// tables.
 func (s *Store) Claim(ctx context.Context, journal, holder string, token int64, ttl, slot time.Duration) (l Lease, err error) {
 	l = Lease{Journal: journal, Holder: holder, TTL: ttl}
 	err = s.tx(ctx, func(tx *sql.Tx) error {
@@ -275,7 +274,7 @@ func (s *Store) introduce(ctx context.Context, tx *sql.Tx, journal string, slot 
 	return s.exec(ctx, tx, "INSERT INTO weir_journals (journal, origin, slot) VALUES (?, ?, ?)", journal, origin, int64(slot/time.Second))
 }
 
-// newOrigin makes another origin of a journal: that of its writer, or of a filling.
+// newOrigin makes another origin of a journal, for its writer or for a filling.
 func (s *Store) newOrigin(ctx context.Context, tx *sql.Tx, journal string, complete bool) (origin int64, err error) {
 	if err := tx.QueryRowContext(ctx, "SELECT COALESCE(MAX(origin), 0) + 1 FROM weir_origins").Scan(&origin); err != nil {
 		return 0, err
@@ -287,7 +286,7 @@ func (s *Store) newOrigin(ctx context.Context, tx *sql.Tx, journal string, compl
 	return origin, s.exec(ctx, tx, "INSERT INTO weir_origins (origin, journal, complete) VALUES (?, ?, ?)", origin, journal, is)
 }
 
-// Release gives a lease back, so that another can have it at once.
+// Release gives a lease back, so that another writer can have it at once.
 func (s *Store) Release(ctx context.Context, l *Lease) error {
 	_, err := s.writes().ExecContext(ctx, s.d.sql("UPDATE weir_journals SET until = 0 WHERE journal = ? AND token = ?"), l.Journal, l.Token)
 	return err
@@ -320,7 +319,7 @@ func (s *Store) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 	return s.named(tx.Commit())
 }
 
-// named says which database an error is of.
+// named adds the database to an error.
 func (s *Store) named(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrFenced), errors.Is(err, ErrHeld), errors.Is(err, errLater), errors.Is(err, context.Canceled):

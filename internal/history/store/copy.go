@@ -14,13 +14,10 @@ import (
 	driver "modernc.org/sqlite"
 )
 
-// This part copies a file of SQLite from one node to another: CopyTo writes what a database has at one moment to a file, with
-// the position in the journal, and Adopt replaces the rows of another database with those of such a file.
-
 // File is the file of SQLite; "" of other databases.
 func (s *Store) File() string { return s.file }
 
-// CopyTo writes all that the database has at one moment to a file, which is written over. Only SQLite can.
+// CopyTo writes all that a SQLite file has at one moment to another file, which is overwritten.
 func (s *Store) CopyTo(ctx context.Context, path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -33,8 +30,8 @@ func (s *Store) CopyTo(ctx context.Context, path string) error {
 	return err
 }
 
-// CheckRoom returns an error if the disk does not have room for so many bytes next to the file of SQLite.
-func (s *Store) CheckRoom(bytes int64) error {
+// CheckSpace returns an error if the disk has less free space than so many bytes next to the SQLite file.
+func (s *Store) CheckSpace(bytes int64) error {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(s.file), &disk); err != nil {
 		return fmt.Errorf("find out how much room %s has: %w", filepath.Dir(s.file), err)
@@ -45,9 +42,9 @@ func (s *Store) CheckRoom(bytes int64) error {
 	return nil
 }
 
-// Adopt replaces all rows with those of a file that CopyTo wrote, in one transaction: after an error nothing has changed. The
-// file must have the journal of the lease, up to a position, every other journal that this database has, and all of its hits. It returns the
-// message up to which the file has all. The lease ends: Claim follows.
+// Adopt replaces all rows with the rows of a file that CopyTo wrote, in one transaction: after an error nothing has changed. The
+// file must have the journal of the lease, every other journal that this database has, and all of its hits. It returns the message
+// up to which the file has all. The lease ends: Claim follows.
 func (s *Store) Adopt(ctx context.Context, l *Lease, path string) (message uint64, err error) {
 	from, err := Open(Config{URL: "sqlite:" + path})
 	if err != nil {
@@ -106,9 +103,8 @@ func (s *Store) beAdopted(ctx context.Context, by *Store, l *Lease) (message uin
 // ErrLoses is the error of a copy that lacks hits which the database has.
 var ErrLoses = errors.New("the copy lacks hits that this history has")
 
-// losesNothing checks that a copy has all hits of each key and day that the database of a connection has: one that keeps less, or
-// that has lost other hits, does not replace it. Days since the one before the copy's last hits are left out: the journal has
-// what came since, and follows.
+// losesNothing checks that a copy has all hits of each key and day that the database of a connection has. Days since the one before
+// the copy's last hits are left out: what came since comes again from the journal.
 //
 // Cost: both are read once.
 func losesNothing(ctx context.Context, conn *sql.Conn, path string) (err error) {
@@ -131,7 +127,7 @@ func losesNothing(ctx context.Context, conn *sql.Conn, path string) (err error) 
 	return fmt.Errorf("%w: of key %q on %s, for example", ErrLoses, key, day)
 }
 
-// pagesAtOnce is how many pages are copied before it is looked whether the caller waits on.
+// pagesAtOnce is how many pages are copied before the context is checked.
 const pagesAtOnce = 4096
 
 // restore copies all pages of a file into the database of a connection.

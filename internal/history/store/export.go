@@ -15,8 +15,8 @@ type Selection struct {
 	Days     bool   // days in place of slots
 }
 
-// Export calls f with the sums of keys and slots, or days. Those of weir_days come first, by key; else
-// by day and key. An error of f ends it.
+// Export calls f with the sums of keys and slots, or days. Sums from weir_days come first, by key; the others by day and key. An
+// error of f ends it.
 func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) error {
 	where, args := "1 = 1", []any{}
 	if of.Prefix != "" {
@@ -52,8 +52,7 @@ func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) erro
 	return nil
 }
 
-// Keys are the first keys that begin with prefix, which is not empty, and sort after another: of
-// both tables, by their bytes.
+// Keys returns the first keys of both tables that begin with prefix, which is not empty, and sort after another, by their bytes.
 func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) (keys []string, err error) {
 	err = s.View(ctx, func(v *View) error {
 		days, err := s.days(ctx, v.tx)

@@ -1,17 +1,15 @@
-// Package store keeps exact totals per key and slot of time, and per day, in a SQL database:
-// SQLite, Postgres, or MariaDB and MySQL. docs/history.md draws the tables, which are public.
+// Package store keeps exact totals per key and slot of time, and per day, in SQLite, Postgres, or MariaDB and MySQL. docs/history.md
+// describes the tables, which are public.
 //
 // Invariants:
-//   - Rows and the position of the journal that they have change in one transaction (Commit), so
-//     a batch of the journal is in the rows exactly once, whatever is killed when.
-//   - A transaction counts only under the newest lease of its journal: one writer that was
-//     overtaken changes nothing any more (ErrFenced).
-//   - Rows are apart by origin, which is one journal, or one filling of it: no two
-//     writers ever touch a row, and reads add up.
-//   - A row says by how much it may be too low (doubt, mostly 0), and a gap which time may lack
-//     hits: nothing is said to be exact that is not.
 //
-// It knows SQL and no journal: package writer decides what is written.
+//   - Rows and their position in the journal change in one transaction (Commit). So a batch of the journal is in the rows exactly
+//     once, whatever is killed when.
+//   - A transaction counts only under the newest lease of its journal: a writer that was overtaken changes nothing (ErrFenced).
+//   - Each row has an origin, which is one journal, or one filling of it. No two writers ever touch a row, and reads add up.
+//   - A row says by how much it may be too low (doubt, mostly 0), and a gap which time may lack hits.
+//
+// It knows SQL and no journal: history.Writer decides what is written.
 package store
 
 import (
@@ -80,8 +78,7 @@ type Config struct {
 	MaxBytes int64
 }
 
-// Open names a database, and does not connect: the first use does, and Migrate comes before it.
-// The error wraps ErrURL.
+// Open names a database. It does not connect: the first use does, and Migrate comes before it. The error wraps ErrURL.
 func Open(cfg Config) (*Store, error) {
 	if file, ok := strings.CutPrefix(cfg.URL, "sqlite:"); ok {
 		if file == "" {
@@ -128,8 +125,8 @@ func (s *Store) Close() error { return s.pools.Load().close() }
 // ErrGone is why a file of SQLite is not written any more.
 var ErrGone = errors.New("the file was removed, renamed or replaced while it was in use")
 
-// CheckFile returns ErrGone if a file of SQLite is not at its place any more, or another one is: what is written to it is in no
-// file that a later start finds.
+// CheckFile returns ErrGone if a SQLite file is not at its place any more, or another one is: a later start would not find what is
+// written to it.
 func (s *Store) CheckFile() error {
 	was := s.there.Load()
 	if was == nil {
@@ -141,7 +138,7 @@ func (s *Store) CheckFile() error {
 	return nil
 }
 
-// Reopen leaves a file that is gone, for the one that is at its place, or none. Migrate follows. Reads that are under way fail.
+// Reopen opens the file at its place, or a new one, after ErrGone. Migrate follows. Reads under way fail.
 func (s *Store) Reopen() error {
 	s.there.Store(nil)
 	errs := []error{s.pools.Swap(openSQLite(s.file, s.bytes)).close()}
@@ -153,10 +150,9 @@ func (s *Store) Reopen() error {
 	return errors.Join(errs...)
 }
 
-// Migrate makes the tables, or brings those of an earlier version up to this one's. A database of
-// a later version is an error.
+// Migrate makes the tables, or upgrades tables of an earlier version. A database of a later version is an error.
 func (s *Store) Migrate(ctx context.Context) error {
-	if s.file != "" { // keys are nobody else's: SQLite's own files beside it are as this one
+	if s.file != "" { // not readable by others; SQLite's own files get the same mode
 		f, err := os.OpenFile(s.file, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return fmt.Errorf("history: %w", err)
@@ -196,12 +192,13 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// version is that of the tables that this build knows: each migration makes the next one.
+// version is the version of the tables that this build knows: each migration makes the next one.
 const version = 2
 
 var errLater = errors.New("the tables of history are those of a later version of Weir")
 
-// checkVersion is an error for tables of a later version. A node of an older build learns of it, for a migration takes all leases.
+// checkVersion is an error for tables of a later version. A running node of an older build gets it too, because a migration takes
+// all leases.
 func (s *Store) checkVersion(is int64) error {
 	if is > version {
 		return fmt.Errorf("%w: %s has version %d, and this build knows %d: run the version of Weir that made them, or a newer one", errLater, s.where, is, version)

@@ -23,7 +23,7 @@ type JournalState struct {
 	AsOf    time.Time     // all hits that were taken until then are in
 	Slot    time.Duration // how wide its slots are
 	Rolled  int64         // the first day that is not in weir_days
-	Since   int64         // the first day whose slots were not deleted, for want of room or of the age that they are kept to
+	Since   int64         // the first day whose slots were not deleted, because of their age or the size of the file
 	Gaps    []Gap
 }
 
@@ -64,7 +64,7 @@ func (v *View) Rolled() int64 {
 	return rolled
 }
 
-// Gaps are those of all journals.
+// Gaps are the gaps of all journals.
 func (v *View) Gaps() (list []Gap) {
 	for _, j := range v.Journals {
 		list = append(list, j.Gaps...)
@@ -119,8 +119,8 @@ func (v *View) readJournals(ctx context.Context) error {
 // onlyComplete leaves out the rows of fillings that have not come to their end.
 const onlyComplete = " AND origin IN (SELECT origin FROM weir_origins WHERE complete = 1)"
 
-// Slots calls f with the rows of a key in the slots that begin in [from, to), Unix seconds, in no
-// order; a slot may have several, which add up.
+// Slots calls f with the rows of a key in the slots that begin in [from, to), Unix seconds, in no order. A slot may have several
+// rows, which add up.
 func (v *View) Slots(ctx context.Context, key string, from, to int64, f func(Row)) error {
 	if to <= from {
 		return nil
@@ -163,8 +163,7 @@ func (v *View) rows(ctx context.Context, key string, f func(Row), query string, 
 	})
 }
 
-// FileSize is how many bytes a file of SQLite has, without its log; 0 of other databases, and
-// where it is not there.
+// FileSize returns the bytes of a SQLite file without its log; 0 of other databases, and if it is not there.
 func (s *Store) FileSize() int64 {
 	if s.file == "" {
 		return 0
@@ -176,14 +175,14 @@ func (s *Store) FileSize() int64 {
 	return is.Size()
 }
 
-// List is one that has its keys by hits: of a month or a year, or of a day whose slots are there.
+// List has its keys by hits: a month or a year, or a day whose slots are there.
 type List struct {
 	span, origin int64 // of weir_sums
 	day          int64 // of weir_hours, if span is 0
 }
 
-// ListsOf are lists that have, together, all hits of the days [from, to), and may have more. Those of days before
-// slots have none by the slot.
+// ListsOf returns lists that have, together, all hits of the days [from, to), and may have more. Before the day slots, no slots are
+// kept.
 func (v *View) ListsOf(ctx context.Context, from, to, slots int64) (lists []List, err error) {
 	rolled := min(v.Rolled(), to)
 	if rolled-from <= daysOfLists && from >= max(slots, v.Since()) { // as near as that, slots are fewer than keys of a month
@@ -213,8 +212,8 @@ func (v *View) ListsOf(ctx context.Context, from, to, slots int64) (lists []List
 	return lists, nil
 }
 
-// daysOfLists and monthsOfLists are up to how many days, and months, are read as such: of more, the next wider spans
-// have shorter lists, of which a few more keys are looked at.
+// daysOfLists and monthsOfLists are up to how many days, and months, are read as such. Of more, the next wider spans have shorter
+// lists, for a few more keys.
 const daysOfLists, monthsOfLists = 2, 3
 
 // spansWith are the months, or years, that have all of the days [from, to).
@@ -237,10 +236,10 @@ func spansWith(from, to int64) (spans []int64) {
 // Pick says which keys: those that begin with Prefix, without one, and without those that begin with another prefix, if it is not "".
 type Pick struct{ Prefix, Without, WithoutPrefix string }
 
-// Top calls f with the first n keys of a list, most hits first. rest is how many hits each of the others has at most; 0: there are none.
+// Top calls f with the first n keys of a list, most hits first. rest is the most hits that any other key has; 0: there is none.
 func (v *View) Top(ctx context.Context, l List, of Pick, n int, f func(key string)) (rest uint64, err error) {
 	where, args := " AND {key} <> ?", []any{of.Without}
-	if of.Prefix != "" { // not by the order of keys: that of hits matters
+	if of.Prefix != "" { // not by the order of keys: the order of hits matters
 		where, args = where+" AND SUBSTR({key}, 1, LENGTH(?)) = ?", append(args, of.Prefix, of.Prefix)
 	}
 	if of.WithoutPrefix != "" {

@@ -11,7 +11,7 @@ import (
 // daysAtOnce is how many days, or spans, one statement goes through.
 const daysAtOnce = 500
 
-// removeKeys deletes all rows of keys, and tells how many there were.
+// removeKeys deletes all rows of keys, and returns how many there were.
 func (s *Store) removeKeys(ctx context.Context, tx *sql.Tx, keys []string) (n int64, err error) {
 	if len(keys) == 0 {
 		return 0, nil
@@ -51,7 +51,7 @@ func (s *Store) removeKeys(ctx context.Context, tx *sql.Tx, keys []string) (n in
 	return n, nil
 }
 
-// Forget deletes the history of keys, and tells whether there was any.
+// Forget deletes the history of keys, and reports whether there was any.
 func (s *Store) Forget(ctx context.Context, keys ...string) (found bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		n, err := s.removeKeys(ctx, tx, keys)
@@ -83,7 +83,7 @@ const (
 	lastSurrogate  = 0xDFFF
 )
 
-// Keep is for how long rows of keys with a prefix are kept: that of the longest prefix holds.
+// Keep is for how long rows of keys with a prefix are kept. The longest prefix of a key counts.
 type Keep struct {
 	Prefix string        // "" holds for all others
 	Slots  time.Duration // of weir_hours; 0: for ever
@@ -154,8 +154,7 @@ func (s *Store) expire(ctx context.Context, l *Lease, table string, before int64
 	return nil
 }
 
-// dropSlots deletes slots of a day; all says that they are those of nearly all keys, so that the
-// day counts as one that has no slots any more.
+// dropSlots deletes slots of a day. all says that nearly all keys have none after it: then the day counts as one without slots.
 func (s *Store) dropSlots(ctx context.Context, l *Lease, day int64, all bool, statement string, args ...any) error {
 	return s.fenced(ctx, l, func(tx *sql.Tx) error {
 		if all {
@@ -178,8 +177,8 @@ func (s *Store) dropDays(ctx context.Context, l *Lease, before int64, where stri
 	})
 }
 
-// DropOldest deletes the slots of the oldest day, of all keys, and tells which it was. It notes
-// nothing: the days stay in weir_days. ok is false where no day is summed up yet.
+// DropOldest deletes the slots of the oldest day, of all keys, and returns which it was. The sums of the day stay. ok is false if no
+// day is summed up yet.
 func (s *Store) DropOldest(ctx context.Context, l *Lease) (day int64, ok bool, err error) {
 	days, err := s.days(ctx, s.reads())
 	if err != nil || len(days) == 0 || days[0] >= l.Rolled {

@@ -38,7 +38,7 @@ func (r *Row) columns() (key string, n, doubt int64) {
 	return column(r.Key), int64(bounded.N), int64(bounded.Doubt)
 }
 
-// sortRows puts rows in the order of the tables, so that neighbours are written together.
+// sortRows puts rows in the order of the tables, so that adjacent rows are written together.
 func sortRows(rows []Row) {
 	slices.SortFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Day(), b.Day()), strings.Compare(a.Key, b.Key), cmp.Compare(a.Slot, b.Slot))
@@ -48,9 +48,8 @@ func sortRows(rows []Row) {
 // escaped begins a key that is written in hexadecimal digits.
 const escaped = `\x`
 
-// column is a key as the tables have it: as it is, but for one that is not UTF-8, that has a NUL
-// or that begins with \x, which no text column of all three databases takes: \x and its bytes in
-// hexadecimal digits.
+// column returns a key as the tables have it. A key that no text column of all databases takes is \x and its bytes in hexadecimal
+// digits: one that is not UTF-8, has a NUL, or begins with \x.
 func column(key string) string {
 	if utf8.ValidString(key) && strings.IndexByte(key, 0) < 0 && !strings.HasPrefix(key, escaped) {
 		return key
@@ -93,11 +92,10 @@ func spansOf(day int64) (month, year int64) {
 	return year*100 + int64(at.Month()), year
 }
 
-// firstMonth is below the numbers of all months, and above those of all years.
+// firstMonth is below the numbers of all months, and above the numbers of all years.
 const firstMonth = 100_000
 
-// addDays adds rows to weir_days, and to the months and years that these days are in. upto must be greater than in the call
-// before of the same keys.
+// addDays adds rows to weir_days, and to their months and years. upto must be greater than in the call before with the same keys.
 func (s *Store) addDays(ctx context.Context, tx *sql.Tx, origin int64, upto uint64, list []Row) error {
 	sortRows(list)
 	if err := s.d.upsert(ctx, tx, &days, list, origin, upto); err != nil {

@@ -329,8 +329,7 @@ var mariadb = kind{
 	dsn: func(s *Server, _ string) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port) },
 }
 
-// ownTemp has a program keep its temporary files in the server's directory: a starting MariaDB removes those of
-// others from where they share one.
+// ownTemp gives a program its own directory for temporary files: a starting MariaDB removes the files of others from a shared one.
 func (s *Server) ownTemp(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "TMPDIR="+s.dir)
 	return cmd
