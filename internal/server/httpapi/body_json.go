@@ -230,7 +230,7 @@ func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 		return h, rejectNotObject
 	}
 	h.n = 1
-	var seen jsonField
+	var seen uint
 	for first := true; !s.token('}'); first = false {
 		if !first && !s.token(',') {
 			return h, rejectJSON
@@ -239,20 +239,20 @@ func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 		if !ok || !s.token(':') {
 			return h, rejectJSON
 		}
-		field := fieldNamed(name)
-		if field == 0 {
+		field := indexOf(hitMembers, name)
+		if field < 0 {
 			return h, reject(api.CodeUnknownField, fmt.Sprintf("field %s is not known: a hit has key, n and at", quoteField(name)))
 		}
-		if seen&field != 0 {
+		if seen&(1<<field) != 0 {
 			return h, reject(api.CodeInvalidJSON, fmt.Sprintf("field %s is given twice", quoteField(name)))
 		}
-		seen |= field
+		seen |= 1 << field
 		switch field {
-		case fieldKey:
+		case hitKey:
 			rej = p.readKey(&h)
-		case fieldN:
+		case hitN:
 			rej = p.readN(&h)
-		case fieldAt:
+		default:
 			rej = p.readAt(&h)
 		}
 		if rej != nil {
@@ -262,33 +262,20 @@ func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 	if s.space(); s.i < len(s.data) {
 		return h, rejectJSON
 	}
-	if seen&fieldKey == 0 {
+	if seen&(1<<hitKey) == 0 {
 		return h, rejectNoKey
 	}
 	return h, nil
 }
 
-// jsonField is a set of the fields of a hit.
-type jsonField uint8
+// hitMembers are the members of a hit.
+var hitMembers = []string{hitKey: "key", hitN: "n", hitAt: "at"}
 
 const (
-	fieldKey jsonField = 1 << iota
-	fieldN
-	fieldAt
+	hitKey = iota
+	hitN
+	hitAt
 )
-
-// fieldNamed returns 0 for a name that is no field.
-func fieldNamed(name []byte) jsonField {
-	switch string(name) {
-	case "key":
-		return fieldKey
-	case "n":
-		return fieldN
-	case "at":
-		return fieldAt
-	}
-	return 0
-}
 
 func (p *jsonParser) readKey(h *hit) *request.Rejection {
 	if p.scanner.peek() != '"' {

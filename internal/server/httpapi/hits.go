@@ -186,13 +186,13 @@ type hitObject struct {
 	_   struct{} `additionalProperties:"false"`
 	Key string   `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
 	N   uint64   `json:"n,omitempty" minimum:"1" maximum:"1099511627776" default:"1" doc:"How many hits."`
-	At  hitAt    `json:"at,omitempty"`
+	At  atSchema    `json:"at,omitempty"`
 }
 
-type hitAt struct{}
+type atSchema struct{}
 
 // Schema implements huma.SchemaProvider.
-func (hitAt) Schema(huma.Registry) *huma.Schema {
+func (atSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		OneOf:       []*huma.Schema{{Type: huma.TypeNumber}, {Type: huma.TypeString, Format: "date-time"}},
 		Description: "When: Unix seconds or RFC 3339; default now.",

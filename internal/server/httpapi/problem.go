@@ -162,93 +162,49 @@ func FromHuma(status int, message string, errs []error) *Problem {
 	return NewProblem(code, field, strings.Join(details, "; "))
 }
 
-// StatusOf maps every code that ends a request to its HTTP status, once. Codes
-// that only single lines have are not here: they stand in `rejected`.
-var StatusOf = map[api.Code]int{
-	api.CodeInvalidKey:    http.StatusBadRequest,
-	api.CodeReservedKey:   http.StatusBadRequest,
-	api.CodeInvalidCount:  http.StatusBadRequest,
-	api.CodeInvalidTime:   http.StatusBadRequest,
-	api.CodeTooFarAhead:   http.StatusBadRequest,
-	api.CodeInvalidWindow: http.StatusBadRequest,
-	api.CodeInvalidRange:  http.StatusBadRequest,
-	api.CodeInvalidLimit:  http.StatusBadRequest,
-	api.CodeInvalidConfig: http.StatusInternalServerError,
-	api.CodeNotHeld:       http.StatusServiceUnavailable,
-	api.CodeNotFresh:      http.StatusServiceUnavailable,
-	api.CodeClosed:        http.StatusServiceUnavailable,
-	// The journal is behind, the memory of limits is full, or requests or bodies are
-	// more than may be at once.
-	api.CodeOverloaded: http.StatusServiceUnavailable,
-	api.CodeOnceFull:   http.StatusServiceUnavailable,
-	api.CodeKeyReused:  http.StatusUnprocessableEntity,
+// StatusOf maps every code that ends a request to its HTTP status. Codes that only single lines have are not here: they stand
+// in `rejected`.
+var StatusOf = statusByCode(map[int][]api.Code{
+	http.StatusBadRequest: {
+		api.CodeInvalidKey, api.CodeReservedKey, api.CodeInvalidCount, api.CodeInvalidTime, api.CodeTooFarAhead, api.CodeInvalidWindow, api.CodeInvalidRange,
+		api.CodeInvalidLimit, api.CodeNothingCounted, api.CodeEmptyBody, api.CodeBodyBroken, api.CodeInvalidIdempotencyKey, api.CodeDamagedBackup,
+		api.CodeMissingKey, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeTooManyAnswers, api.CodeInvalidJSON, api.CodeUnknownField,
+		api.CodeInvalidPolicy,
+	},
+	http.StatusInternalServerError: {api.CodeInvalidConfig, api.CodeInternal},
+	http.StatusServiceUnavailable: {
+		api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed, api.CodeOverloaded, api.CodeOnceFull, api.CodeNotDurable, api.CodeDurableFull, api.CodeNoHistory,
+		api.CodeOwnerUnreachable, api.CodeNotRemoved, api.CodeStarting, api.CodeStopping, api.CodeJournalFailing,
+	},
+	http.StatusUnprocessableEntity:   {api.CodeKeyReused, api.CodeTooLate},
+	http.StatusRequestEntityTooLarge: {api.CodeBodyTooLarge, api.CodeTooManyLines},
+	http.StatusRequestTimeout:        {api.CodeBodyTimeout, api.CodeClientGone},
+	http.StatusUnsupportedMediaType:  {api.CodeUnsupportedType, api.CodeUnsupportedEncoding},
+	http.StatusConflict: {
+		api.CodeEphemeral, api.CodeBackupRunning, api.CodeRestoreRunning, api.CodeCountedTwice, api.CodePolicyInFile, api.CodePoliciesFull,
+		api.CodeNoPoliciesAPI, api.CodePermitLost, api.CodeNodeHere, api.CodeNoCluster,
+	},
+	http.StatusNotFound: {
+		api.CodeUnknownKey, api.CodeUnknownLimit, api.CodeUnknownReservation, api.CodeUnknownDenial, api.CodeUnknownNode, api.CodeUnknownRegion,
+		api.CodeNotFound,
+	},
+	http.StatusPreconditionFailed: {api.CodeVersionMismatch},
+	http.StatusTooManyRequests:    {api.CodeAtOnce, api.CodeCeiling},
+	http.StatusGone:               {api.CodeDenialGone},
+	http.StatusMisdirectedRequest: {api.CodeOtherNode},
+	http.StatusUnauthorized:       {api.CodeUnauthorized},
+	http.StatusForbidden:          {api.CodeForbidden, api.CodeForbiddenOrigin},
+	http.StatusMethodNotAllowed:   {api.CodeMethodNotAllowed},
+})
 
-	api.CodeNothingCounted:      http.StatusBadRequest,
-	api.CodeTooLate:             http.StatusUnprocessableEntity,
-	api.CodeEmptyBody:           http.StatusBadRequest,
-	api.CodeBodyTooLarge:        http.StatusRequestEntityTooLarge,
-	api.CodeTooManyLines:        http.StatusRequestEntityTooLarge,
-	api.CodeBodyTimeout:         http.StatusRequestTimeout,
-	api.CodeBodyBroken:          http.StatusBadRequest,
-	api.CodeUnsupportedType:     http.StatusUnsupportedMediaType,
-	api.CodeUnsupportedEncoding: http.StatusUnsupportedMediaType,
-
-	api.CodeInvalidIdempotencyKey: http.StatusBadRequest,
-	api.CodeEphemeral:             http.StatusConflict,
-	api.CodeNotDurable:            http.StatusServiceUnavailable,
-	api.CodeDurableFull:           http.StatusServiceUnavailable,
-	api.CodeNoHistory:             http.StatusServiceUnavailable,
-	api.CodeBackupRunning:         http.StatusConflict,
-	api.CodeRestoreRunning:        http.StatusConflict,
-	api.CodeCountedTwice:          http.StatusConflict,
-	api.CodeDamagedBackup:         http.StatusBadRequest,
-
-	api.CodeMissingKey:       http.StatusBadRequest,
-	api.CodeInvalidParameter: http.StatusBadRequest,
-	api.CodeUnknownParameter: http.StatusBadRequest,
-	api.CodeTooManyAnswers:   http.StatusBadRequest,
-	api.CodeUnknownKey:       http.StatusNotFound,
-
-	api.CodeInvalidJSON:  http.StatusBadRequest,
-	api.CodeUnknownField: http.StatusBadRequest,
-	api.CodeUnknownLimit: http.StatusNotFound,
-
-	api.CodeOwnerUnreachable: http.StatusServiceUnavailable,
-
-	api.CodeInvalidPolicy:   http.StatusBadRequest,
-	api.CodeVersionMismatch: http.StatusPreconditionFailed,
-	api.CodePolicyInFile:    http.StatusConflict,
-	api.CodePoliciesFull:    http.StatusConflict,
-	api.CodeNoPoliciesAPI:   http.StatusConflict,
-
-	api.CodeAtOnce:     http.StatusTooManyRequests,
-	api.CodePermitLost: http.StatusConflict,
-
-	api.CodeUnknownReservation: http.StatusNotFound,
-
-	api.CodeUnknownDenial: http.StatusNotFound,
-	api.CodeDenialGone:    http.StatusGone,
-	api.CodeOtherNode:     http.StatusMisdirectedRequest,
-
-	api.CodeUnknownNode: http.StatusNotFound,
-	api.CodeNodeHere:    http.StatusConflict,
-	api.CodeNoCluster:   http.StatusConflict,
-	api.CodeNotRemoved:  http.StatusServiceUnavailable,
-
-	api.CodeUnknownRegion: http.StatusNotFound,
-
-	api.CodeUnauthorized: http.StatusUnauthorized,
-	api.CodeForbidden:    http.StatusForbidden,
-	api.CodeCeiling:      http.StatusTooManyRequests,
-
-	api.CodeForbiddenOrigin:  http.StatusForbidden,
-	api.CodeNotFound:         http.StatusNotFound,
-	api.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
-	api.CodeStarting:         http.StatusServiceUnavailable,
-	api.CodeStopping:         http.StatusServiceUnavailable,
-	api.CodeJournalFailing:   http.StatusServiceUnavailable,
-	api.CodeClientGone:       http.StatusRequestTimeout,
-	api.CodeInternal:         http.StatusInternalServerError,
+func statusByCode(table map[int][]api.Code) map[api.Code]int {
+	status := map[api.Code]int{}
+	for of, codes := range table {
+		for _, code := range codes {
+			status[code] = of
+		}
+	}
+	return status
 }
 
 // passing are the codes of what is over soon, and of which nothing was counted: the same request
