@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
-	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 )
@@ -128,7 +128,7 @@ func appendRetryAfter(b []byte, d time.Duration) []byte {
 // appendSeconds writes seconds with the decimals that they have, rounded up to
 // milliseconds: who waits for so long has waited long enough.
 func appendSeconds(b []byte, d time.Duration) []byte {
-	return units.AppendUnix(b, time.Unix(0, int64(limits.Milliseconds(d))))
+	return units.AppendUnix(b, time.Unix(0, int64(request.Milliseconds(d))))
 }
 
 // appendJSONString writes s, which is UTF-8, as a string of JSON.

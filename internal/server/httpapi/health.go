@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service/dashboard"
 	"github.com/weir-counter/weir/web"
 )
 
@@ -23,7 +24,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case s.draining.Load():
-		ProblemOf(errStopping).Write(w)
+		ProblemOf(dashboard.ErrClosed).Write(w)
 	case refusing != nil:
 		p := NewProblem(api.CodeJournalFailing, "", refusing.Message)
 		p.Code, p.Alarms = api.Code(refusing.Code), answer.Alarms

@@ -186,7 +186,7 @@ type hitObject struct {
 	_   struct{} `additionalProperties:"false"`
 	Key string   `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
 	N   uint64   `json:"n,omitempty" minimum:"1" maximum:"1099511627776" default:"1" doc:"How many hits."`
-	At  atSchema    `json:"at,omitempty"`
+	At  atSchema `json:"at,omitempty"`
 }
 
 type atSchema struct{}

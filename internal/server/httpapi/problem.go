@@ -94,9 +94,6 @@ func ProblemOrNil(err error) error {
 	return ProblemOf(err)
 }
 
-// errStopping answers what a server that stops does not begin.
-var errStopping = fail(api.CodeStopping, "", "this server is stopping: use another")
-
 // writeJSON answers with made.
 func writeJSON(w http.ResponseWriter, made any) {
 	w.Header()["Content-Type"] = jsonType

@@ -179,7 +179,7 @@ func (s *Server) liveLog(ctx context.Context, c access.Caller, prefix string, wi
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-s.stopping.Done():
-		return nil, errStopping
+		return nil, dashboard.ErrClosed
 	}
 }
 
@@ -286,19 +286,6 @@ func (s *Server) watch(c access.Caller, v pageView) (watch *dashboard.Watch, lea
 	return watch, func() { watch.Close(); end() }, nil
 }
 
-// boardProblem is the problem of an error of a board, or of what it computes.
-func boardProblem(err error) *Problem {
-	switch {
-	case errors.Is(err, dashboard.ErrFull):
-		return NewProblem(api.CodeOverloaded, "", fmt.Sprintf("%d different views are open: close some, or look at one that is open", dashboard.MaxTopics))
-	case errors.Is(err, dashboard.ErrShare):
-		return NewProblem(api.CodeOverloaded, "", fmt.Sprintf("you look at %d different views, your share: close some, so that others can look too", dashboard.MaxOwn))
-	case errors.Is(err, dashboard.ErrClosed):
-		return ProblemOf(errStopping)
-	}
-	return ProblemOf(err)
-}
-
 // eventStreamType is the media type of server-sent events.
 const eventStreamType = "text/event-stream"
 
@@ -332,7 +319,7 @@ func (e *eventStream) send(event string, data []byte) error {
 
 // problem sends what is wrong in place of a view.
 func (e *eventStream) problem(err error) error {
-	document, failed := json.Marshal(boardProblem(err))
+	document, failed := json.Marshal(ProblemOf(err))
 	if failed != nil {
 		panic(failed) // strings and numbers only
 	}
@@ -342,7 +329,7 @@ func (e *eventStream) problem(err error) error {
 // end says why there is no view: with a status, while there is one to choose.
 func (e *eventStream) end(err error) {
 	if !e.began {
-		boardProblem(err).Write(e.w)
+		ProblemOf(err).Write(e.w)
 		return
 	}
 	_ = e.problem(err) // a client that left is not an error of ours

@@ -5,7 +5,9 @@ package access
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
@@ -127,6 +129,25 @@ func (g *Gate) EnterAll(c Caller, role auth.Role) (Rights, error) {
 		return Rights{}, a.Refuse("", notForAll(a))
 	}
 	return a, err
+}
+
+// EnterKeys is Enter for keys. It fails as well if the role is not for one of them, or if an answer in JSON could not name it.
+func (g *Gate) EnterKeys(c Caller, role auth.Role, keys ...string) (Rights, error) {
+	a, err := g.Enter(c, role)
+	for _, key := range keys {
+		if err == nil {
+			err = a.CheckNamed(key)
+		}
+	}
+	return a, err
+}
+
+// EnterPrefix is Enter for all keys that begin with prefix: parts is what of these the role is for. It fails if that is nothing.
+func (g *Gate) EnterPrefix(c Caller, role auth.Role, prefix string) (a Rights, parts []string, err error) {
+	if a, err = g.Enter(c, role); err == nil {
+		parts, err = a.PartsOf(prefix)
+	}
+	return a, parts, err
 }
 
 // Identity is who the caller is now; nil where nobody has to prove an identity.
@@ -257,6 +278,14 @@ func (a Rights) CheckKey(key string) error {
 		return nil
 	}
 	return a.Refuse("key", notForKey(a, key))
+}
+
+// CheckNamed is CheckKey that refuses a key that an answer in JSON could not name, too; the engine checks the rest.
+func (a Rights) CheckNamed(key string) error {
+	if !utf8.ValidString(key) {
+		return &api.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + strconv.Quote(request.Clip(key)) + " is not UTF-8"}
+	}
+	return a.CheckKey(key)
 }
 
 // PartsOf is what of the keys with a prefix the role is for; it fails if that is none.

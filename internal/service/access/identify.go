@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"log/slog"
 	"net/netip"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // Service tells listeners who their clients are, and what those may do.
@@ -97,10 +97,8 @@ func (s *Service) Tokens() (st TokenStats, locked bool) {
 func (g *Gate) Audit(ctx context.Context, c Caller, action, target string, err error) {
 	outcome := "done"
 	if err != nil {
-		outcome = "failed"
-		var refused *api.Error
-		if errors.As(err, &refused) {
-			outcome = string(refused.Code)
+		if outcome = string(request.As(err).Code); outcome == string(api.CodeInternal) {
+			outcome = "failed"
 		}
 	}
 	who := c.Name()

@@ -203,7 +203,7 @@ func TestNoteOfManyAtOnce(t *testing.T) {
 						t.Errorf("%s: %+v", requests[0].Key, got)
 					}
 				}
-				a.ring.Who(a.now, time.Minute, 10, func(*Limited) bool { return true })
+				a.ring.Who(a.now, time.Minute, 10, func(*api.LimitedKey) bool { return true })
 			}
 		})
 	}
@@ -222,22 +222,22 @@ func TestWhoUnderAFlood(t *testing.T) {
 	for i := range 3 * MostLimited {
 		a.deny(fmt.Sprint("flood", i))
 	}
-	list, over := a.ring.Who(a.now, time.Minute, 10, func(*Limited) bool { return true })
+	list, over := a.ring.Who(a.now, time.Minute, 10, func(*api.LimitedKey) bool { return true })
 	for i, l := range list {
-		if want := fmt.Sprint("most", 9-i); l.Key != want || l.Denied != uint64(19-i) || l.Name != "l" && l.Name != "inline/window/1h" {
+		if want := fmt.Sprint("most", 9-i); l.Key != want || l.Denied != uint64(19-i) || l.Limit != "l" && l.Limit != "inline/window/1h" {
 			t.Errorf("%d: %+v, want %s", i, l, want)
 		}
 	}
-	all, _ := a.ring.Who(a.now, time.Minute, 1<<20, func(*Limited) bool { return true })
+	all, _ := a.ring.Who(a.now, time.Minute, 1<<20, func(*api.LimitedKey) bool { return true })
 	if len(list) != 10 || over == 0 || len(all) > MostLimited {
 		t.Errorf("%d listed, %d of all, %d left", len(list), len(all), over)
 	}
 	a.now = a.now.Add(Pause + time.Second)
-	if list, _ := a.ring.Who(a.now, Pause, 10, func(*Limited) bool { return true }); len(list) != 0 {
+	if list, _ := a.ring.Who(a.now, Pause, 10, func(*api.LimitedKey) bool { return true }); len(list) != 0 {
 		t.Errorf("long after: %+v", list)
 	}
 	a.deny("most9")
-	if list, _ := a.ring.Who(a.now, Pause, 10, func(*Limited) bool { return true }); len(list) != 1 || list[0].Denied != 1 || !list[0].Since.Equal(a.now) {
+	if list, _ := a.ring.Who(a.now, Pause, 10, func(*api.LimitedKey) bool { return true }); len(list) != 1 || list[0].Denied != 1 || !list[0].Since.Equal(a.now) {
 		t.Errorf("denied anew: %+v", list)
 	}
 }
@@ -256,7 +256,7 @@ func TestWhoWithin(t *testing.T) {
 				want++
 			}
 		}
-		list, _ := a.ring.Who(a.now, window, 10, func(*Limited) bool { return true })
+		list, _ := a.ring.Who(a.now, window, 10, func(*api.LimitedKey) bool { return true })
 		switch {
 		case want == 0 && len(list) == 0:
 		case len(list) != 1 || list[0].Denied != want || !list[0].Since.Equal(began):
@@ -450,7 +450,7 @@ func TestDenialsWithoutAnID(t *testing.T) {
 	if noted := a.ring.Noted(); noted != 0 {
 		t.Errorf("%d are kept", noted)
 	}
-	who, _ := a.ring.Who(a.now, time.Second, 10, func(*Limited) bool { return true })
+	who, _ := a.ring.Who(a.now, time.Second, 10, func(*api.LimitedKey) bool { return true })
 	if len(who) != 1 || who[0].Key != "a" || who[0].Denied != 2 {
 		t.Errorf("%+v", who)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 )
 
@@ -39,7 +40,7 @@ func TestFew(t *testing.T) {
 			t.Errorf("%+v", v.Events)
 		}
 	}
-	if v := tap.View(); v.Hits != (Share{0, 1}) || v.Events[0].Number != 3 {
+	if v := tap.View(); v.Hits != (api.LogShare{Shown: 0, OneIn: 1}) || v.Events[0].Number != 3 {
 		t.Errorf("an interval without hits: %+v", v)
 	}
 }
@@ -105,7 +106,7 @@ func TestReaders(t *testing.T) {
 	deny("shop:bob", "login", "secret")
 	deny("other", "login")
 	v := some.View()
-	if len(v.Events) != 2 || v.Hits != (Share{1, 1}) || v.Denials != (Share{1, 1}) {
+	if len(v.Events) != 2 || v.Hits != (api.LogShare{Shown: 1, OneIn: 1}) || v.Denials != (api.LogShare{Shown: 1, OneIn: 1}) {
 		t.Fatalf("%+v", v)
 	}
 	for _, e := range v.Events {

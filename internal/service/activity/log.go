@@ -2,7 +2,6 @@ package activity
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -36,10 +35,10 @@ const (
 )
 
 var (
-	// ErrTapsFull is of a tap beyond MaxTaps.
-	ErrTapsFull = errors.New("livelog: too many different logs are open")
-	// ErrShare is of a client that has MaxOwn taps.
-	ErrShare = errors.New("livelog: this client has too many different logs open")
+	// ErrTapsFull answers the client of a tap beyond MaxTaps.
+	ErrTapsFull = &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d different live logs are open: look at one of those, or close some", MaxTaps)}
+	// ErrShare answers a client that has MaxOwn taps.
+	ErrShare = &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("you look at %d different live logs, your share: close some, so that others can look too", MaxOwn)}
 )
 
 // Log is told of all hits and denials. It is safe for many goroutines.
@@ -64,7 +63,13 @@ func (l *Log) hit(taps []*Tap, at time.Time, key string, n uint64) {
 	for _, t := range taps {
 		halved := t.hits.halved.Load()
 		if drawn(halved) && t.who.seesHit(key) {
-			t.hits.add(Event{At: l.now(), Of: at, Key: strings.Clone(key), N: n}, halved)
+			now := l.now()
+			e := api.LogEvent{Kind: "hit", At: api.Millis(now), Key: strings.ToValidUTF8(strings.Clone(key), "\ufffd"), N: n}
+			if now.Sub(at).Abs() >= ownTime {
+				its := api.Millis(at)
+				e.Of = &its
+			}
+			t.hits.add(e, halved)
 		}
 	}
 }
@@ -78,9 +83,9 @@ func (l *Log) Denial(requests []admit.Request, d *admit.Decision) {
 	for _, t := range *taps {
 		halved := t.denials.halved.Load()
 		if drawn(halved) && t.who.seesDenial(requests, d) {
-			now := l.now()
-			t.denials.add(Event{
-				At: now, Of: now, Key: strings.Clone(requests[d.Denied.Asked].Key), N: d.Denied.N, Limit: strings.Clone(d.Denied.Name), Denial: string(d.Denial),
+			t.denials.add(api.LogEvent{
+				Kind: "denial", At: api.Millis(l.now()), Key: strings.ToValidUTF8(strings.Clone(requests[d.Denied.Asked].Key), "\ufffd"),
+				N: d.Denied.N, Limit: strings.Clone(d.Denied.Name), Denial: string(d.Denial),
 			}, halved)
 		}
 	}
@@ -141,14 +146,14 @@ type sample struct {
 	halved atomic.Uint32 // the chance is one in 2^halved; written under mu
 
 	mu   sync.Mutex
-	list []Event
+	list []api.LogEvent
 }
 
 // drawn is whether an event comes into a sample whose chance is one in 2^halved.
 func drawn(halved uint32) bool { return halved == 0 || rand.Uint64()&(1<<halved-1) == 0 }
 
 // add adds an event that was drawn with the chance of one in 2^halved.
-func (s *sample) add(e Event, halved uint32) {
+func (s *sample) add(e api.LogEvent, halved uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.halved.Load()
@@ -169,7 +174,7 @@ func (s *sample) add(e Event, halved uint32) {
 }
 
 // take ends an interval: its events, the oldest first, of which each had the chance of one in oneIn.
-func (s *sample) take(to []Event) (all []Event, oneIn uint64) {
+func (s *sample) take(to []api.LogEvent) (all []api.LogEvent, oneIn uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, oneIn = append(to, s.list...), 1<<s.halved.Load()
@@ -181,17 +186,6 @@ func (s *sample) take(to []Event) (all []Event, oneIn uint64) {
 
 // KeptEvents is how many hits, and how many denials, a tap keeps.
 const KeptEvents = 100
-
-// Event is a hit, or a denial.
-type Event struct {
-	Number uint64    // of its tap, from 1
-	At     time.Time // when this node took it
-	Of     time.Time // the hit's own time
-	Key    string    // of a denial the one that was asked
-	N      uint64
-	Limit  string // that denied it; "": a hit
-	Denial string // its ID; "": it has none
-}
 
 // Reader is what somebody may see, and wants to.
 type Reader struct {
@@ -235,44 +229,32 @@ type Tap struct {
 	mu             sync.Mutex
 	since          time.Time // the interval that is under way began
 	number         uint64
-	shown, stopped []Event // the newest hits and denials, the oldest first
+	shown, stopped []api.LogEvent // the newest hits and denials, the oldest first
 }
 
-// Share says how much of an interval is shown.
-type Share struct {
-	Shown int    // how many
-	OneIn uint64 // each had the chance of one in so many; 1: all are shown
-}
-
-// View is what a tap has at the end of an interval.
-type View struct {
-	Since, At     time.Time // the interval
-	Events        []Event   // the newest first, also those of intervals before
-	Hits, Denials Share     // of the interval
-}
-
-// View ends an interval and begins the next.
-func (t *Tap) View() View {
+// View is what the tap has now. It ends an interval and begins the next.
+func (t *Tap) View() api.LogView {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := View{Since: t.since, At: t.log.now()}
-	t.since = v.At
+	v := api.LogView{Since: api.Millis(t.since)}
+	t.since = t.log.now()
+	v.At = api.Millis(t.since)
 	t.shown, v.Hits = t.took(&t.hits, t.shown)
 	t.stopped, v.Denials = t.took(&t.denials, t.stopped)
-	v.Events = append(slices.Clone(t.shown), t.stopped...)
-	slices.SortFunc(v.Events, func(a, b Event) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Number, a.Number)) })
+	v.Events = append(append([]api.LogEvent{}, t.shown...), t.stopped...)
+	slices.SortFunc(v.Events, func(a, b api.LogEvent) int { return cmp.Or(b.At.Compare(a.At.Time), cmp.Compare(b.Number, a.Number)) })
 	return v
 }
 
 // took adds an interval's events to those before, and forgets the oldest.
-func (t *Tap) took(from *sample, kept []Event) ([]Event, Share) {
+func (t *Tap) took(from *sample, kept []api.LogEvent) ([]api.LogEvent, api.LogShare) {
 	before := len(kept)
 	kept, oneIn := from.take(kept)
 	for i := before; i < len(kept); i++ {
 		t.number++
 		kept[i].Number = t.number
 	}
-	share := Share{len(kept) - before, oneIn}
+	share := api.LogShare{Shown: len(kept) - before, OneIn: oneIn}
 	if over := len(kept) - KeptEvents; over > 0 {
 		kept = slices.Delete(kept, 0, over)
 	}
@@ -300,11 +282,7 @@ func NewLive(gate *access.Gate, log *Log, node string) *Live { return &Live{gate
 // OpenLog begins to note hits and denials of keys that begin with prefix, as far as the caller may read them now. Its
 // Close must follow. Callers who see the same share one tap.
 func (s *Live) OpenLog(c access.Caller, prefix string) (*Tap, error) {
-	may, err := s.gate.Enter(c, auth.Read)
-	if err != nil {
-		return nil, err
-	}
-	parts, err := may.PartsOf(prefix)
+	may, parts, err := s.gate.EnterPrefix(c, auth.Read, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -314,34 +292,14 @@ func (s *Live) OpenLog(c access.Caller, prefix string) (*Tap, error) {
 	} else if is != nil {
 		scope = is.Scope()
 	}
-	tap, err := s.log.Open(fmt.Sprintf("%q %q %q", c.Name(), scope, prefix), c.String(), Reader{
+	return s.log.Open(fmt.Sprintf("%q %q %q", c.Name(), scope, prefix), c.String(), Reader{
 		Keys: parts, Sees: func(limit, key string) bool { return may.Limit(limit) && may.Holds(key) },
 	})
-	switch {
-	case errors.Is(err, ErrTapsFull):
-		return nil, &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d different live logs are open: look at one of those, or close some", MaxTaps)}
-	case errors.Is(err, ErrShare):
-		return nil, &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("you look at %d different live logs, your share: close some, so that others can look too", MaxOwn)}
-	}
-	return tap, err
 }
 
 // LogView is what a tap has now. It ends an interval of the tap.
 func (s *Live) LogView(tap *Tap) api.LogView {
 	v := tap.View()
-	answer := api.LogView{
-		Since: api.Millis(v.Since), At: api.Millis(v.At), Node: s.node, Events: make([]api.LogEvent, len(v.Events)),
-		Hits: api.LogShare(v.Hits), Denials: api.LogShare(v.Denials),
-	}
-	for i, e := range v.Events {
-		of := &answer.Events[i]
-		*of = api.LogEvent{Number: e.Number, Kind: "hit", At: api.Millis(e.At), Key: strings.ToValidUTF8(e.Key, "\ufffd"), N: e.N}
-		if e.Limit != "" {
-			of.Kind, of.Limit, of.Denial = "denial", e.Limit, e.Denial
-		} else if e.At.Sub(e.Of).Abs() >= ownTime {
-			its := api.Millis(e.Of)
-			of.Of = &its
-		}
-	}
-	return answer
+	v.Node = s.node
+	return v
 }

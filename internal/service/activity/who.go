@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -26,16 +28,6 @@ const (
 	noRecord = math.MaxUint64 // for a number of one
 )
 
-// Limited is a key that a limit has denied.
-type Limited struct {
-	Name, Key   string
-	Inline      bool // a request brought the limit along
-	Limit       limit.Limit
-	Denied      uint64    // requests, within the window that was asked for
-	Since, Last time.Time // the first of its row of denials, which may be before the window, and the last
-	Until       time.Time // when one like the last would pass
-}
-
 // who is the keys of a set that are limited. What is looked at of all of them, for each denial, lies side by side.
 type who struct {
 	n      int
@@ -47,12 +39,11 @@ type who struct {
 	about  [limitedPerSet]limited
 }
 
-// limited is the rest of Limited.
+// limited is the rest of what is known of one.
 type limited struct {
 	name         string
 	key          []byte // memory that is used again
 	inline       bool
-	limit        limit.Limit
 	since, until int64 // ns since 1970
 	// seconds is the denials of each of the last pauseSeconds, by second modulo their number; that of last has 0, and newest its
 	// denials. It is used again by the next key.
@@ -89,7 +80,7 @@ func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
 	w.newest[i]++
 	w.denied[i]++
 	w.last[i] = now
-	of.limit, of.inline, of.until = said.Limit, said.Inline, now+int64(said.RetryAfter)
+	of.inline, of.until = said.Inline, now+int64(said.RetryAfter)
 	return i
 }
 
@@ -145,17 +136,17 @@ func (s *set) room(now int64) (place int) {
 	return place
 }
 
-func (w *who) limited(i int, denied uint64) Limited {
+func (w *who) limited(i int, denied uint64, now time.Time) api.LimitedKey {
 	of := &w.about[i]
-	return Limited{
-		Name: of.name, Key: string(of.key), Inline: of.inline, Limit: of.limit, Denied: denied,
-		Since: time.Unix(0, of.since), Last: time.Unix(0, w.last[i]), Until: time.Unix(0, of.until),
+	return api.LimitedKey{
+		Limit: of.name, Key: string(of.key), Inline: of.inline, Denied: denied, Since: api.Millis(time.Unix(0, of.since)), Last: api.Millis(time.Unix(0, w.last[i])),
+		RetryAfterSeconds: request.Milliseconds(max(0, time.Unix(0, of.until).Sub(now))).Seconds(),
 	}
 }
 
 // Who lists the keys that were denied within a window, of 1 s to Pause, that ends now: most denied in it first, at most most of them
 // that keep takes; over is how many left the list, since the start, though they had been denied lately.
-func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*Limited) bool) (list []Limited, over uint64) {
+func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*api.LimitedKey) bool) (list []api.LimitedKey, over uint64) {
 	for i := range r.sets {
 		s := &r.sets[i]
 		s.mu.Lock()
@@ -164,20 +155,17 @@ func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*
 			if denied == 0 {
 				continue
 			}
-			if of := s.who.limited(j, denied); keep(&of) {
+			if of := s.who.limited(j, denied, now); keep(&of) {
 				list = append(list, of)
 			}
 		}
 		over += s.over
 		s.mu.Unlock()
 	}
-	slices.SortFunc(list, Limited.Compare)
+	slices.SortFunc(list, func(a, b api.LimitedKey) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), b.Last.Compare(a.Last.Time), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Key, b.Key))
+	})
 	return list[:min(most, len(list))], over
-}
-
-// Compare orders as Who does.
-func (l Limited) Compare(o Limited) int {
-	return cmp.Or(cmp.Compare(o.Denied, l.Denied), o.Last.Compare(l.Last), cmp.Compare(l.Name, o.Name), cmp.Compare(l.Key, o.Key))
 }
 
 // Enough is the smallest limit that would have let the request pass, with the admissions that were before it: a larger

@@ -4,7 +4,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -78,20 +77,16 @@ func (s *Service) Backup(ctx context.Context, client access.Caller, w io.Writer)
 	defer cancel()
 	to := &counted{to: w}
 	err = s.parts.Pools.Backup.Within(client, func() error { return s.parts.Storage.Backup(ctx, to) })
-	var refused *api.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		s.parts.Log.InfoContext(ctx, "a backup was taken", "bytes", to.bytes, "who", client.String())
 		return nil
-	case errors.As(err, &refused):
-		return refused
 	}
-	s.parts.Log.ErrorContext(ctx, "a backup failed", "bytes", to.bytes, "who", client.String(), "error", err)
 	code := api.CodeStopping
 	if _, refusing := s.parts.Health.Ready(); refusing != nil && api.Code(refusing.Code) == api.CodeJournalFailing {
 		code = api.CodeJournalFailing
 	}
-	return &api.Error{Code: code, Message: "the backup could not be taken: " + err.Error()}
+	return request.Explain(ctx, s.parts.Log, err, &api.Error{Code: code, Message: "the backup could not be taken: " + err.Error()},
+		"a backup failed", "bytes", to.bytes, "who", client.String())
 }
 
 // Restore reads a backup into all counts. There is one at a time.
@@ -107,15 +102,9 @@ func (s *Service) Restore(ctx context.Context, client access.Caller, backup io.R
 		done, err = s.parts.Storage.Restore(ctx, backup, mode)
 		return err
 	})
-	var refused *api.Error
-	switch {
-	case err == nil:
-		return done, nil
-	case errors.As(err, &refused):
-		return done, request.As(err)
-	}
-	s.parts.Log.ErrorContext(ctx, "a backup was not restored", "mode", mode, "who", client.String(), "error", err)
-	return done, &api.Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"}
+	return done, request.Explain(ctx, s.parts.Log, err,
+		&api.Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"},
+		"a backup was not restored", "mode", mode, "who", client.String())
 }
 
 // counted is a writer that knows how much was written.

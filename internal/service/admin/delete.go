@@ -15,24 +15,14 @@ import (
 // Delete deletes a key and its hits, on all nodes.
 func (s *Service) Delete(ctx context.Context, c access.Caller, key string) (err error) {
 	defer func() { s.parts.Gate.Audit(ctx, c, "delete key", key, err) }()
-	may, err := s.parts.Gate.Enter(c, auth.Admin)
-	if err != nil {
-		return err
-	}
-	if err := request.ParseNamed(key); err != nil {
-		return err
-	}
-	if err := may.CheckKey(key); err != nil {
+	if _, err := s.parts.Gate.EnterKeys(c, auth.Admin, key); err != nil {
 		return err
 	}
 	existed, err := s.deleteOne(ctx, key)
-	if err != nil {
-		return request.As(err)
-	}
-	if !existed {
+	if err == nil && !existed {
 		return &api.Error{Code: api.CodeUnknownKey, Field: "key", Message: "no key " + strconv.Quote(request.Clip(key)) + " is held"}
 	}
-	return nil
+	return err
 }
 
 // deleteOne deletes a key, and tells whether anything was known of it. Its history goes when the
@@ -94,12 +84,12 @@ func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, aft
 	}
 	if ofLimits && after == "" {
 		if answer.Reset, err = s.parts.Engine.ForgetKeys(prefix); err != nil {
-			return answer, request.As(err)
+			return answer, err
 		}
 	}
 	keys, _, err := s.parts.Sources.Own().Keys(ctx, 0, prefix, after, deleteAtOnce)
 	if err != nil {
-		return answer, request.As(err)
+		return answer, err
 	}
 	full := len(keys) == deleteAtOnce
 	if s.parts.History != nil {
@@ -121,7 +111,7 @@ func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, aft
 	for _, key := range keys {
 		existed, err := s.parts.Sources.Own().Delete(ctx, key)
 		if err != nil {
-			return answer, request.As(err)
+			return answer, err
 		}
 		if !existed {
 			unheld = append(unheld, key)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -43,15 +42,10 @@ func (s *Service) Remove(ctx context.Context, c access.Caller, node string) (_ a
 		return none, &api.Error{Code: api.CodeNoCluster, Message: "this server counts alone: there is no other node to remove"}
 	}
 	removed, err := s.parts.Cluster.Remove(ctx, node)
-	var refused *api.Error
-	switch {
-	case err == nil:
-		return removed, nil
-	case errors.As(err, &refused):
-		return none, request.As(err)
+	if err != nil {
+		return none, request.Explain(ctx, s.parts.Log, err, &api.Error{Code: api.CodeNotRemoved, Message: err.Error()}, "a node could not be removed", "node", node)
 	}
-	s.parts.Log.ErrorContext(ctx, "a node could not be removed", "node", node, "error", err)
-	return none, &api.Error{Code: api.CodeNotRemoved, Message: err.Error()}
+	return removed, nil
 }
 
 // errNoRegion answers what only a server can that counts for a region.
@@ -80,16 +74,9 @@ func (s *Service) Forget(ctx context.Context, c access.Caller, region string) (e
 	if s.parts.Regions == nil {
 		return errNoRegion
 	}
-	err = s.parts.Regions.Forget(ctx, region)
-	var refused *api.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &refused):
-		return request.As(err)
-	}
-	s.parts.Log.ErrorContext(ctx, "a region was not forgotten", "region", region, "error", err)
-	return &api.Error{Code: api.CodeStopping, Message: "the region was not forgotten: ask again; the server's log says why"}
+	return request.Explain(ctx, s.parts.Log, s.parts.Regions.Forget(ctx, region),
+		&api.Error{Code: api.CodeStopping, Message: "the region was not forgotten: ask again; the server's log says why"},
+		"a region was not forgotten", "region", region)
 }
 
 // FeedRegion is the name of this region for one that pulls from it; it fails where that may not.

@@ -3,8 +3,11 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // This part has one computation for all pages that look at the same: a topic is computed again and
@@ -31,12 +34,12 @@ const (
 )
 
 var (
-	// ErrFull is of a topic beyond MaxTopics.
-	ErrFull = errors.New("board: too many different views are open")
-	// ErrShare is of a client that watches MaxOwn topics, and another one.
-	ErrShare = errors.New("board: this client watches too many different views")
-	// ErrClosed is of a Board that was closed.
-	ErrClosed = errors.New("board: closed")
+	// ErrFull answers the client of a topic beyond MaxTopics.
+	ErrFull = &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d different views are open: close some, or look at one that is open", MaxTopics)}
+	// ErrShare answers a client that watches MaxOwn topics, and another one.
+	ErrShare = &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("you look at %d different views, your share: close some, so that others can look too", MaxOwn)}
+	// ErrClosed answers a client of a Board that was closed.
+	ErrClosed = &api.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
 )
 
 // Board has the topics that somebody watches. The zero Board is ready; it is safe for many

@@ -16,7 +16,6 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
-	"github.com/weir-counter/weir/internal/service/request"
 )
 
 // CheckBatch refuses a request of more than MaxBatch hits before any of them counts: who
@@ -134,13 +133,13 @@ func (s *Service) Once(ctx context.Context, client access.Caller, key string, fi
 	})
 	switch {
 	case refused != nil:
-		return false, request.As(refused)
+		return false, refused
 	case repeated:
 		s.requests.replayed.Add(1)
 		first, err := t.Recall(stored)
 		if err != nil {
 			s.parts.Log.Error("could not read the stored answer of an idempotent request", "error", err)
-			return true, request.As(err)
+			return true, err
 		}
 		return true, first
 	}

@@ -29,14 +29,8 @@ import (
 // takes and counts nothing. It allocates nothing of its own: d and requests may be used
 // again, and keys of requests may change after it, which those in d then do too.
 func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d *admit.Decision) error {
-	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	may, err := s.enter(c, requests)
 	if err != nil {
-		return err
-	}
-	if err := may.CheckDecision(requests); err != nil {
-		return err
-	}
-	if err := s.tooLong(requests); err != nil {
 		return err
 	}
 	d.Tenant = may.Tenant()
@@ -58,6 +52,18 @@ func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d 
 		s.NoteDenial(requests, d)
 	}
 	return nil
+}
+
+// enter begins a request that asks limits, or changes what keys have used by what it took.
+func (s *Service) enter(c access.Caller, requests []admit.Request) (access.Rights, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if err == nil {
+		err = may.CheckDecision(requests)
+	}
+	if err == nil {
+		err = s.tooLong(requests)
+	}
+	return may, err
 }
 
 // askPolicies has a place while it asks, and none while requests wait for their turn.
@@ -174,11 +180,7 @@ func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions
 // (admit.Request.Prepared). The listener releases it once it asks it no more. Decisions of it are counted by its
 // name, and roles have it by its name, as those of policies.
 func (s *Service) Prepare(name string, of admit.Limit, mode policy.Mode) (*admit.Prepared, error) {
-	p, err := s.parts.Policies.Prepare(name, of, mode)
-	if err != nil {
-		return nil, request.As(err)
-	}
-	return p, nil
+	return s.parts.Policies.Prepare(name, of, mode)
 }
 
 // UseUp takes what requests with Rest ask for, where it is there, for a caller whom Allow has just permitted to ask their
@@ -188,10 +190,7 @@ func (s *Service) UseUp(c access.Caller, requests []admit.Request, d *admit.Deci
 		return err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	if err := s.parts.Policies.Take(requests, d); err != nil {
-		return request.As(err)
-	}
-	return nil
+	return s.parts.Policies.Take(requests, d)
 }
 
 // Parts are what a Service works with. All but PolicyFile, Kept, Node and Warnings must be given.

@@ -109,10 +109,10 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 		Others: r.Others, Late: r.Late,
 		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
 		N: r.N, Used: r.Limit.Burst - min(r.Remaining, r.Limit.Burst), Remaining: r.Remaining,
-		ResetAt: api.Millis(d.At.Add(Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),
+		ResetAt: api.Millis(d.At.Add(request.Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),
 	}
 	if r.RetryAfter > 0 {
-		at := api.Millis(d.At.Add(Milliseconds(r.RetryAfter)))
+		at := api.Millis(d.At.Add(request.Milliseconds(r.RetryAfter)))
 		l.RetryAt = &at
 	}
 	if !r.Banned && !r.NoPart && r.Others == 0 {
@@ -165,11 +165,7 @@ type WhoQuery struct {
 
 // Who lists the keys that limits deny now, most denied first: those that the caller may read, and no word of others.
 func (s *Service) Who(c access.Caller, q WhoQuery) (api.WhoAnswer, error) {
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
-		return api.WhoAnswer{}, err
-	}
-	parts, err := may.PartsOf(q.Prefix)
+	may, parts, err := s.parts.Gate.EnterPrefix(c, auth.Read, q.Prefix)
 	if err != nil {
 		return api.WhoAnswer{}, err
 	}
@@ -177,19 +173,13 @@ func (s *Service) Who(c access.Caller, q WhoQuery) (api.WhoAnswer, error) {
 		return api.WhoAnswer{}, &api.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1s to 5m: who was not denied for longer is not limited now"}
 	}
 	now := s.parts.Sources.Wall()
-	keys, over := s.denials.Who(now, q.Window, q.N, func(l *activity.Limited) bool {
-		return (q.Limit == "" || q.Limit == l.Name) && may.Limit(l.Name) &&
+	keys, over := s.denials.Who(now, q.Window, q.N, func(l *api.LimitedKey) bool {
+		return (q.Limit == "" || q.Limit == l.Limit) && may.Limit(l.Limit) &&
 			slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(l.Key, part) })
 	})
-	answer := api.WhoAnswer{At: api.Millis(now), WindowSeconds: int64(q.Window / time.Second), Prefix: q.Prefix, Node: s.denials.Node(), Keys: make([]api.LimitedKey, len(keys))}
+	answer := api.WhoAnswer{At: api.Millis(now), WindowSeconds: int64(q.Window / time.Second), Prefix: q.Prefix, Node: s.denials.Node(), Keys: append([]api.LimitedKey{}, keys...)}
 	if may.All() {
 		answer.Forgotten = over
-	}
-	for i, k := range keys {
-		answer.Keys[i] = api.LimitedKey{
-			Limit: k.Name, Inline: k.Inline, Key: k.Key, Denied: k.Denied, Since: api.Millis(k.Since), Last: api.Millis(k.Last),
-			RetryAfterSeconds: Milliseconds(max(0, k.Until.Sub(now))).Seconds(),
-		}
 	}
 	return answer, nil
 }

@@ -53,7 +53,7 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 	}
 	counts, fresh, err := s.parts.Sources.Own().Counts(ctx, 0, questions, nil)
 	if err != nil {
-		return api.LimitsAnswer{}, request.As(err)
+		return api.LimitsAnswer{}, err
 	}
 	for i := range answer.Limits {
 		made := &answer.Limits[i]
@@ -98,11 +98,11 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 	}
 	overrides, err := s.overrides(name)
 	if err != nil {
-		return api.LimitKeysAnswer{}, request.As(err)
+		return api.LimitKeysAnswer{}, err
 	}
 	uses, err := l.KeysUnder(looked, overrides)
 	if err != nil {
-		return api.LimitKeysAnswer{}, request.As(err)
+		return api.LimitKeysAnswer{}, err
 	}
 	uses = slices.DeleteFunc(uses, func(u engine.KeyUse) bool { return !may.Holds(u.Key) })
 	uses = uses[:min(n, len(uses))]
@@ -111,11 +111,11 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 		banned := s.parts.Engine.Banned(name, u.Key)
 		answer.Keys[i] = api.LimitKey{
 			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
-			Share: u.Share(), ResetSeconds: Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
+			Share: u.Share(), ResetSeconds: request.Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
 		}
 	}
 	if err := s.addOthers(&answer); err != nil {
-		return api.LimitKeysAnswer{}, request.As(err)
+		return api.LimitKeysAnswer{}, err
 	}
 	return answer, nil
 }
@@ -227,15 +227,10 @@ func (s *Service) ForgetInline(ctx context.Context, c access.Caller, name string
 	}
 	n, err := s.parts.Engine.ForgetInline(name)
 	if err != nil {
-		return api.ForgetAnswer{}, request.As(err)
+		return api.ForgetAnswer{}, err
 	}
 	s.parts.Log.Info("forgot what was used of inline limits", "name", name, "states", n)
 	return api.ForgetAnswer{Forgotten: n}, nil
-}
-
-// Milliseconds rounds up: who waits for so long has waited long enough.
-func Milliseconds(d time.Duration) time.Duration {
-	return (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
 }
 
 // BanKey has a key, as it is counted, denied under a policy for so long, whatever it has used: admit.Live.Ban. It is role admin's.
@@ -243,10 +238,7 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 	defer func() {
 		s.parts.Gate.Audit(ctx, c, "ban", request.Clip(key)+" of "+request.Clip(name)+" for "+units.FormatDuration(length), err)
 	}()
-	may, err := s.parts.Gate.Enter(c, auth.Admin)
-	if err == nil {
-		err = s.mayChange(may, name, key)
-	}
+	may, err := s.enterChange(c, name, key)
 	if err != nil {
 		return api.BanAnswer{}, err
 	}
@@ -266,7 +258,7 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 		if ok && of.Code == api.CodeInvalidLimit {
 			return api.BanAnswer{}, &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
 		}
-		return api.BanAnswer{}, request.As(err)
+		return api.BanAnswer{}, err
 	}
 	return api.BanAnswer{Name: name, Key: key, Until: api.Time{Time: s.parts.Sources.Now().Add(length)}}, nil
 }
@@ -281,18 +273,11 @@ func ones(is bool) int {
 // UnbanKey lifts the ban of a key: admit.Live.Unban. It is role admin's.
 func (s *Service) UnbanKey(ctx context.Context, c access.Caller, name, key string) (_ api.UnbanAnswer, err error) {
 	defer func() { s.parts.Gate.Audit(ctx, c, "unban", request.Clip(key)+" of "+request.Clip(name), err) }()
-	may, err := s.parts.Gate.Enter(c, auth.Admin)
-	if err == nil {
-		err = s.mayChange(may, name, key)
-	}
-	if err != nil {
+	if _, err := s.enterChange(c, name, key); err != nil {
 		return api.UnbanAnswer{}, err
 	}
 	was, err := s.parts.Policies.Unban(name, key)
-	if err != nil {
-		return api.UnbanAnswer{}, request.As(err)
-	}
-	return api.UnbanAnswer{Name: name, Key: key, Was: was, Full: s.parts.Policies.Full(name, key)}, nil
+	return api.UnbanAnswer{Name: name, Key: key, Was: was, Full: s.parts.Policies.Full(name, key)}, err
 }
 
 // Bans lists the keys that are banned now and that the caller may read of, at most n, those whose ban ends last first.

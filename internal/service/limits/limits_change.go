@@ -35,7 +35,7 @@ func (s *Service) ResetLimit(ctx context.Context, c access.Caller, name, key str
 	made, known, err := s.parts.Policies.Reset(name, key)
 	switch {
 	case err != nil:
-		return api.ResetAnswer{}, request.As(err)
+		return api.ResetAnswer{}, err
 	case !known:
 		return api.ResetAnswer{}, s.unknownLimit(may, name)
 	}
@@ -51,10 +51,7 @@ func (s *Service) ResetInline(ctx context.Context, c access.Caller, key string) 
 		may, err = admin, nil
 	}
 	if err == nil {
-		err = request.ParseNamed(key)
-	}
-	if err == nil {
-		err = may.CheckKey(key)
+		err = may.CheckNamed(key)
 	}
 	if err == nil && !may.AllLimits() {
 		err = may.Refuse("", "role "+may.Role.String()+" of this identity is for limits by name: name the one to reset")
@@ -62,10 +59,7 @@ func (s *Service) ResetInline(ctx context.Context, c access.Caller, key string) 
 	if err != nil {
 		return 0, err
 	}
-	if was, err = s.parts.Policies.ResetInline(ctx, key); err != nil {
-		return was, request.As(err)
-	}
-	return was, nil
+	return s.parts.Policies.ResetInline(ctx, key)
 }
 
 // GrantLimit gives a key, as it is counted, n admissions beside a limit until a time:
@@ -74,10 +68,7 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	defer func() {
 		s.parts.Gate.Audit(ctx, c, "grant", fmt.Sprintf("%d of %s to %s", n, request.Clip(name), request.Clip(key)), err)
 	}()
-	may, err := s.parts.Gate.Enter(c, auth.Admin)
-	if err == nil {
-		err = s.mayChange(may, name, key)
-	}
+	may, err := s.enterChange(c, name, key)
 	if err == nil && n > 0 {
 		err = may.Room(access.Grants, engine.MaxGrants, func() (all int) {
 			s.parts.Policies.Grants(func(_, key string) { all += ones(may.Holds(key)) })
@@ -90,7 +81,7 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	made, known, err := s.parts.Policies.Grant(name, key, n, until)
 	switch {
 	case err != nil:
-		return api.GrantAnswer{}, request.As(err)
+		return api.GrantAnswer{}, err
 	case !known:
 		return api.GrantAnswer{}, s.unknownLimit(may, name)
 	}
@@ -101,13 +92,19 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	return answer, nil
 }
 
+// enterChange begins a change of a limit's key, which is role admin's.
+func (s *Service) enterChange(c access.Caller, name, key string) (access.Rights, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Admin)
+	if err == nil {
+		err = s.mayChange(may, name, key)
+	}
+	return may, err
+}
+
 // mayChange fails unless the role is for a limit and one of its keys, whether they are there or not. Who may not read a limit learns
 // of it only that it counts the key.
 func (s *Service) mayChange(may access.Rights, name, key string) error {
-	if err := request.ParseNamed(key); err != nil {
-		return err
-	}
-	if err := may.CheckKey(key); err != nil {
+	if err := may.CheckNamed(key); err != nil {
 		return err
 	}
 	if !may.AllLimits() && !may.Limit(name) {
@@ -146,14 +143,8 @@ func (s *Service) GiveBack(c access.Caller, requests []admit.Request) ([]admit.C
 }
 
 func (s *Service) giveBack(ctx context.Context, c access.Caller, requests []admit.Request, taken time.Time, key string) ([]admit.Changed, error) {
-	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	may, err := s.enter(c, requests)
 	if err != nil {
-		return nil, err
-	}
-	if err := may.CheckDecision(requests); err != nil {
-		return nil, err
-	}
-	if err := s.tooLong(requests); err != nil {
 		return nil, err
 	}
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
@@ -164,7 +155,7 @@ func (s *Service) giveBack(ctx context.Context, c access.Caller, requests []admi
 		// The receipt tells contents apart, and no more: each limit's part knows itself whether it was made.
 		key = c.Own(key)
 		if _, _, err := s.parts.Engine.OnceFrom(ctx, c.String(), key, contentOf(taken.AppendFormat(nil, time.RFC3339Nano), requests), func() []byte { return []byte{1} }); err != nil {
-			return nil, request.As(err)
+			return nil, err
 		}
 	}
 	made, err := s.parts.Policies.Refund(requests, taken, key, may.Tenant())

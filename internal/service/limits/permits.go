@@ -75,7 +75,7 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 	}
 	o, err := s.takePermit(p.holder, of)
 	if err != nil {
-		return api.PermitAnswer{}, request.As(err)
+		return api.PermitAnswer{}, err
 	}
 	for i := range of {
 		switch {
@@ -92,10 +92,10 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 		return api.PermitAnswer{}, &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d permits are held, which is all that a server keeps: try again later", MaxPermits)}
 	case o.Starts:
 		return api.PermitAnswer{}, &api.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
-			"limit %s: this server has just started, and does not know yet who holds a permit: it knows in %s, when a ttl is over, by their heartbeats", d.Name, units.FormatDuration(Milliseconds(o.Wait)))}
+			"limit %s: this server has just started, and does not know yet who holds a permit: it knows in %s, when a ttl is over, by their heartbeats", d.Name, units.FormatDuration(request.Milliseconds(o.Wait)))}
 	default:
 		return api.PermitAnswer{}, &api.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
-			"limit %s: %d of %d permits of key %s are held; one is free when it is released, or in %s if its holder is silent", d.Name, o.Held, d.Most, request.Clip(d.Key), units.FormatDuration(Milliseconds(o.Wait)))}
+			"limit %s: %d of %d permits of key %s are held; one is free when it is released, or in %s if its holder is silent", d.Name, o.Held, d.Most, request.Clip(d.Key), units.FormatDuration(request.Milliseconds(o.Wait)))}
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *Service) RenewPermit(c access.Caller, id string) (api.PermitAnswer, err
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	o, err := s.renewPermit(p.holder, of)
 	if err != nil {
-		return api.PermitAnswer{}, request.As(err)
+		return api.PermitAnswer{}, err
 	}
 	if !o.OK {
 		return api.PermitAnswer{}, &api.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
@@ -133,10 +133,7 @@ func (s *Service) ReleasePermit(c access.Caller, id string) (api.ReleaseAnswer, 
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	released, err := s.releasePermit(p.holder, of)
-	if err != nil {
-		return api.ReleaseAnswer{}, request.As(err)
-	}
-	return api.ReleaseAnswer{Released: released}, nil
+	return api.ReleaseAnswer{Released: released}, err
 }
 
 // takePermit has a holder take a permit: where the nodes of a cluster keep them together, or in this server's memory.

@@ -34,14 +34,8 @@ type Reservation struct {
 // that is known it takes nothing more: known is true, and d says nothing. With other requests, or another TTL, the ID is refused
 // with CodeKeyReused.
 func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservation, d *admit.Decision) (id string, known bool, err error) {
-	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	may, err := s.enter(c, requests)
 	if err != nil {
-		return "", false, err
-	}
-	if err := may.CheckDecision(requests); err != nil {
-		return "", false, err
-	}
-	if err := s.tooLong(requests); err != nil {
 		return "", false, err
 	}
 	until, err := s.reservedUntil(&r)
@@ -139,7 +133,7 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	if s.parts.Node != "" && !whole(s.parts.Policies.Reserved(own)) {
 		// Another node may have made it, or some parts of it, a moment ago: its flush is waited for, or for as long as one takes in vain.
 		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil { // settling some parts alone would leave the others used
-			return none, request.As(err)
+			return none, err
 		}
 	}
 	parts := s.parts.Policies.Reserved(own)
@@ -148,7 +142,7 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	}
 	made, err := s.parts.Policies.Settle(own, used, debt, nil)
 	if err != nil {
-		return none, request.As(err)
+		return none, err
 	}
 	answer := api.SettleAnswer{ID: id, Again: len(made) > 0, Limits: []api.LimitSettled{}}
 	missing := ""

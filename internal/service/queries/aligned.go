@@ -46,14 +46,7 @@ const defaultSpans = 24
 // Aligned answers from history where there is one, else, and where history lacks hits, from the
 // windows, within their bounds: the answer says which.
 func (s *Service) Aligned(ctx context.Context, c access.Caller, q AlignedQuery) (none api.SeriesAnswer, err error) {
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
-		return none, err
-	}
-	if err := request.ParseNamed(q.Key); err != nil {
-		return none, err
-	}
-	if err := may.CheckKey(q.Key); err != nil {
+	if _, err := s.parts.Gate.EnterKeys(c, auth.Read, q.Key); err != nil {
 		return none, err
 	}
 	if err := q.ofRegion(); err != nil {
@@ -119,7 +112,7 @@ func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (
 	totals, asOf, err = h.Totals(asking, q.Key, bounds)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, asOf, request.As(err)
+			return nil, asOf, err
 		}
 		s.parts.Log.WarnContext(ctx, "history could not answer; the windows do", "error", err)
 		return nil, time.Time{}, nil
@@ -169,7 +162,7 @@ func (s *Service) fillFromWindows(ctx context.Context, asked Asked, key string, 
 	}
 	counts, fresh, err := asked.Answers.Counts(ctx, asked.upTo, questions, make([]engine.Count, 0, len(questions)))
 	if err != nil {
-		return request.As(err)
+		return err
 	}
 	fresh = asked.Fresh(fresh)
 	if answer.Source == "windows" {
@@ -206,11 +199,7 @@ var errNotRead = errors.New("history has read nothing of the journal yet")
 
 // AlignedTop lists the keys of history with the most hits in a time, by their lower bounds: those that the caller may read.
 func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQuery) (none api.TopAnswer, err error) {
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
-		return none, err
-	}
-	prefixes, err := may.PartsOf(q.Prefix)
+	_, prefixes, err := s.parts.Gate.EnterPrefix(c, auth.Read, q.Prefix)
 	if err != nil {
 		return none, err
 	}
@@ -248,7 +237,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
-			return none, request.As(err)
+			return none, err
 		case asking.Err() != nil:
 			return none, &api.Error{Code: api.CodeNoHistory, Message: fmt.Sprintf("history did not find the keys with the most hits of this time within %v: ask for whole months or years of UTC, which take least, or for fewer keys", HistoryTimeout)}
 		default:

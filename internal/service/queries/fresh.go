@@ -115,7 +115,7 @@ func (a Asked) untold(tells func(region string) bool) (names []string) {
 func notFresh(err error) error {
 	var late *api.Error
 	if errors.As(err, &late) {
-		return request.As(err)
+		return err
 	}
 	return &api.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
 }

@@ -3,7 +3,6 @@ package queries
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -28,11 +27,7 @@ type KeysQuery struct {
 // Keys lists keys: those that the caller may read, and no word of others. It asks for one key more
 // than the page holds, to know whether there are more.
 func (s *Service) Keys(ctx context.Context, c access.Caller, q KeysQuery) (api.KeysAnswer, error) {
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
-		return api.KeysAnswer{}, err
-	}
-	parts, err := may.PartsOf(q.Prefix)
+	_, parts, err := s.parts.Gate.EnterPrefix(c, auth.Read, q.Prefix)
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}
@@ -42,7 +37,7 @@ func (s *Service) Keys(ctx context.Context, c access.Caller, q KeysQuery) (api.K
 	}
 	keys, fresh, err := keysOf(ctx, &asked, q, parts)
 	if err != nil {
-		return api.KeysAnswer{}, request.As(err)
+		return api.KeysAnswer{}, err
 	}
 	answer := api.KeysAnswer{Keys: keys, Freshness: asked.AboutPrefixes(fresh, parts)}
 	if len(keys) > q.Limit {
@@ -87,11 +82,7 @@ type TopQuery struct {
 // Top lists keys, most hits first: those that the caller may read, and no word of others. O(keys)
 // for each of its prefixes.
 func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.TopAnswer, error) {
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
-		return api.TopAnswer{}, err
-	}
-	parts, err := may.PartsOf(q.Prefix)
+	_, parts, err := s.parts.Gate.EnterPrefix(c, auth.Read, q.Prefix)
 	if err != nil {
 		return api.TopAnswer{}, err
 	}
@@ -105,7 +96,7 @@ func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.Top
 	}
 	keys, fresh, err := topOf(ctx, &asked, at, q, parts)
 	if err != nil {
-		return api.TopAnswer{}, request.As(err)
+		return api.TopAnswer{}, err
 	}
 	fresh = asked.AboutPrefixes(fresh, parts)
 	answer := api.TopAnswer{
@@ -187,15 +178,11 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 		return &api.Error{Code: api.CodeInvalidRange, Field: "from", Message: "from must be before to"}
 	}
 	err = s.parts.Pools.Export.Within(c, func() error { return s.export(ctx, q, to) })
-	var refused *api.Error
-	switch {
-	case err == nil || errors.As(err, &refused):
+	if ctx.Err() != nil {
 		return err
-	case ctx.Err() != nil:
-		return request.As(err)
 	}
-	s.parts.Log.ErrorContext(ctx, "an export failed", "who", c.String(), "error", err)
-	return &api.Error{Code: api.CodeNoHistory, Message: "history can't be read: the server's log says why"}
+	return request.Explain(ctx, s.parts.Log, err, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read: the server's log says why"},
+		"an export failed", "who", c.String())
 }
 
 func (s *Service) export(ctx context.Context, q ExportQuery, to io.Writer) error {

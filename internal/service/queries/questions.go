@@ -53,8 +53,7 @@ func (c *Counting) Room() int { return max(cap(c.Answers), cap(c.questions)) }
 // CountInto is Count whose answers are in into until its next call. Keys of q may change after it.
 func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery, into *Counting) error {
 	into.Answers, into.questions = into.Answers[:0], into.questions[:0]
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
+	if _, err := s.parts.Gate.EnterKeys(c, auth.Read, q.Keys...); err != nil {
 		return err
 	}
 	windows := q.Windows
@@ -64,14 +63,6 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 	if n := len(q.Keys) * len(windows); n > s.parts.MaxAnswers {
 		return &api.Error{Code: api.CodeTooManyAnswers,
 			Message: fmt.Sprintf("%d keys times %d windows are %d answers: ask for at most %d at once", len(q.Keys), len(windows), n, s.parts.MaxAnswers)}
-	}
-	for _, key := range q.Keys {
-		if err := request.ParseNamed(key); err != nil {
-			return err
-		}
-		if err := may.CheckKey(key); err != nil {
-			return err
-		}
 	}
 	began := time.Now()
 	asked, err := s.parts.Sources.Within(ctx, q.Scope, q.Fresh)
@@ -97,7 +88,7 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 	}
 	var of api.Freshness
 	if into.counts, of, err = asked.Answers.Counts(ctx, asked.upTo, into.questions, into.counts[:0]); err != nil {
-		return request.As(err)
+		return err
 	}
 	var fresh api.Freshness
 	for i := range into.counts {
@@ -156,7 +147,7 @@ func New(p Parts) *Service { return &Service{p} }
 func (s *Service) BusiestKeys(ctx context.Context, w time.Duration, n int, prefixes []string) ([]string, error) {
 	top, _, err := topOf(ctx, &Asked{Answers: s.parts.Sources.Own()}, s.parts.Sources.Now(), TopQuery{Window: w, N: n}, prefixes)
 	if err != nil {
-		return nil, request.As(err)
+		return nil, err
 	}
 	keys := make([]string, len(top))
 	for i, k := range top {
@@ -191,10 +182,7 @@ func (s *Service) Batch(ctx context.Context, c access.Caller, questions []api.Co
 		if key == checked && i > 0 { // questions of one key stand together
 			continue
 		}
-		if err := request.ParseNamed(key); err != nil {
-			return nil, api.Freshness{}, err
-		}
-		if err := may.CheckKey(key); err != nil {
+		if err := may.CheckNamed(key); err != nil {
 			return nil, api.Freshness{}, err
 		}
 		checked = key

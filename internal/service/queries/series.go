@@ -24,14 +24,7 @@ type SeriesQuery struct {
 
 // Series answers for the adjoining windows of Step that end at To.
 func (s *Service) Series(ctx context.Context, c access.Caller, q SeriesQuery) (api.SeriesAnswer, error) {
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
-		return api.SeriesAnswer{}, err
-	}
-	if err := request.ParseNamed(q.Key); err != nil {
-		return api.SeriesAnswer{}, err
-	}
-	if err := may.CheckKey(q.Key); err != nil {
+	if _, err := s.parts.Gate.EnterKeys(c, auth.Read, q.Key); err != nil {
 		return api.SeriesAnswer{}, err
 	}
 	asked, err := s.parts.Sources.Within(ctx, q.Scope, q.Fresh)
@@ -48,7 +41,7 @@ func (s *Service) Series(ctx context.Context, c access.Caller, q SeriesQuery) (a
 	from, to = alignToEnd(from, to, q.Step)
 	points, fresh, err := asked.Answers.Series(ctx, asked.upTo, q.Key, from, to, q.Step)
 	if err != nil {
-		return api.SeriesAnswer{}, request.As(err)
+		return api.SeriesAnswer{}, err
 	}
 	fresh = asked.AboutKey(fresh, q.Key)
 	answer := api.SeriesAnswer{

@@ -146,7 +146,7 @@ func (s *Sources) Batch(ctx context.Context, questions []api.CountQuestion) ([]a
 func (s *Sources) BoundsOf(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	counts, fresh, err := s.own.Counts(ctx, 0, questions, make([]engine.Count, 0, len(questions)))
 	if err != nil {
-		return nil, api.Freshness{}, request.As(err)
+		return nil, fresh, err
 	}
 	bounds := make([]api.Bounds, len(counts))
 	for i := range counts {

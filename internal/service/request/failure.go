@@ -8,6 +8,7 @@ package request
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
@@ -34,6 +35,16 @@ func As(err error) *api.Error {
 		return &api.Error{Code: api.CodeClientGone, Message: "the client did not wait for the answer"}
 	}
 	return &api.Error{Code: api.CodeInternal, Message: "the server failed to answer; its log says why"}
+}
+
+// Explain returns err if it is nil or says itself what a client is to know. Any other is logged as what happened, and answered
+// by instead.
+func Explain(ctx context.Context, log *slog.Logger, err error, instead *api.Error, what string, args ...any) error {
+	if _, is := errors.AsType[*api.Error](err); is || err == nil {
+		return err
+	}
+	log.ErrorContext(ctx, what, append(args, "error", err)...)
+	return instead
 }
 
 // Clip keeps an echo of a caller's own words short.

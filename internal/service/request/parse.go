@@ -2,10 +2,8 @@ package request
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/history/calendar"
@@ -58,14 +56,6 @@ func ParseFresh(text string) (time.Duration, error) {
 			Message: fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", text, units.FormatDuration(LongestFresh))}
 	}
 	return within, nil
-}
-
-// ParseNamed refuses a key that an answer in JSON could not name; the engine checks the rest.
-func ParseNamed(key string) error {
-	if !utf8.ValidString(key) {
-		return &api.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + strconv.Quote(Clip(key)) + " is not UTF-8"}
-	}
-	return nil
 }
 
 // ParseAgo is Time that also takes a duration before now: -365d.
@@ -132,4 +122,9 @@ func ParseByRegion(text string) (bool, error) {
 		return true, nil
 	}
 	return false, &api.Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by must be region"}
+}
+
+// Milliseconds rounds up, so that a client that waits for so long has waited long enough.
+func Milliseconds(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
 }
