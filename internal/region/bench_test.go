@@ -55,7 +55,7 @@ func BenchmarkFollow(b *testing.B) {
 	v := NewViews(engine.Config{Memory: 64 << 20, Now: func() time.Time { return simNow }}, nil)
 	defer v.Close()
 	region := &LedgerRegion{Name: "eu", Note: &note}
-	if err := v.Take(Event{Kind: Base, Region: region}); err != nil {
+	if err := v.Take(Event{Kind: Base, Region: region}, func(func(Message) error) error { return nil }); err != nil {
 		b.Fatal(err)
 	}
 	var took time.Duration
@@ -69,7 +69,7 @@ func BenchmarkFollow(b *testing.B) {
 				}
 				parts = append(parts, m.Part)
 			}
-			if err := v.Take(Event{Kind: Digest, Region: region, Parts: parts}); err != nil {
+			if err := v.Take(Event{Kind: Digest, Region: region, Parts: parts}, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

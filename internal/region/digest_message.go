@@ -134,11 +134,8 @@ func decodePiece(data []byte) (m Message, err error) {
 	if err != nil {
 		return m, fmt.Errorf("%w: piece of a base: %w", record.ErrDamaged, err)
 	}
-	if version < pieceVersion {
-		return m, fmt.Errorf("%w: a piece of a base of an older build, which does not say what it goes on", record.ErrDamaged)
-	}
 	if version != pieceVersion {
-		return m, fmt.Errorf("a piece of a base in version %d: this build reads version %d: run a newer Weir here", version, pieceVersion)
+		return m, fmt.Errorf("a piece of a base in version %d: this build reads version %d: run the same version of Weir in all regions", version, pieceVersion)
 	}
 	m.Region = r.Text(record.MaxNodeBytes)
 	m.Epoch, m.Seq, m.Number = r.Uvarint(), r.Uvarint(), r.Uvarint()

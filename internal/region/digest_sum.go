@@ -135,13 +135,13 @@ func (s *Sum) Cut(e *record.Encoder) {
 // Note is what a digest says beside hits. Its bytes, numbers as unsigned varints:
 //
 //	byte 0     'N'
-//	byte 1     version: 1, or 2 with keys
+//	byte 1     version, 2
 //	8 bytes    identity of the region's journal, little endian
 //	           partitions; retention in seconds; ms between digests
 //	           position in the journal (package flushes)
 //	           nodes of the region that are late: how many, then each: length of the name, name; ms of
 //	           Unix time up to which its hits are in
-//	           version 2: prefixes of the keys that the region tells: how many, then each as its length, its bytes
+//	           prefixes of the keys that the region shares: how many, then each as its length, its bytes
 //	last 4     CRC-32C of all bytes before, little endian
 type Note struct {
 	Journal    uint64
@@ -155,7 +155,6 @@ type Note struct {
 
 const (
 	noteMagic   = 'N'
-	plainNote   = 1
 	noteVersion = 2
 	maxLate     = 1000
 
@@ -165,10 +164,7 @@ const (
 
 // Encode is the bytes of the note. Of more than a thousand late nodes it names the first.
 func (n Note) Encode() []byte {
-	b := []byte{noteMagic, plainNote}
-	if len(n.Keys) > 0 { // else older builds read it
-		b[1] = noteVersion
-	}
+	b := []byte{noteMagic, noteVersion}
 	b = binary.LittleEndian.AppendUint64(b, n.Journal)
 	b = binary.AppendUvarint(b, uint64(n.Partitions))
 	b = binary.AppendUvarint(b, uint64(n.Retention/time.Second))
@@ -180,11 +176,9 @@ func (n Note) Encode() []byte {
 		b = wire.AppendText(b, l.Node)
 		b = binary.AppendUvarint(b, uint64(max(0, l.Since.UnixMilli())))
 	}
-	if len(n.Keys) > 0 {
-		b = binary.AppendUvarint(b, uint64(len(n.Keys)))
-		for _, prefix := range n.Keys {
-			b = wire.AppendText(b, prefix)
-		}
+	b = binary.AppendUvarint(b, uint64(len(n.Keys)))
+	for _, prefix := range n.Keys {
+		b = wire.AppendText(b, prefix)
 	}
 	return wire.Seal(b, 0)
 }
@@ -195,8 +189,8 @@ func DecodeNote(data []byte) (n Note, err error) {
 	if err != nil {
 		return n, fmt.Errorf("%w: note of a digest: %w", record.ErrDamaged, err)
 	}
-	if version != noteVersion && version != plainNote {
-		return n, fmt.Errorf("a digest's note in version %d: this build reads up to version %d: run a newer Weir here", version, noteVersion)
+	if version != noteVersion {
+		return n, fmt.Errorf("a digest's note in version %d: this build reads version %d: run the same version of Weir in all regions", version, noteVersion)
 	}
 	n.Journal = r.Uint64()
 	n.Partitions = int(r.AtMost(record.MaxPartitions))
@@ -206,10 +200,8 @@ func DecodeNote(data []byte) (n Note, err error) {
 	for range r.AtMost(maxLate) {
 		n.Late = append(n.Late, api.Late{Node: r.Text(record.MaxNodeBytes), Since: api.Time{Time: time.UnixMilli(int64(r.AtMost(1 << 60)))}})
 	}
-	if version == noteVersion {
-		for range r.AtMost(MaxKeys) {
-			n.Keys = append(n.Keys, r.Text(engine.MaxKeyBytes))
-		}
+	for range r.AtMost(MaxKeys) {
+		n.Keys = append(n.Keys, r.Text(engine.MaxKeyBytes))
 	}
 	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {
 		return n, fmt.Errorf("%w: note of a digest: its checksum is right, its content is not", record.ErrDamaged)

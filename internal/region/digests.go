@@ -3,7 +3,6 @@ package region
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -271,58 +270,25 @@ func (l *regionLog) append(ctx context.Context, after uint64, m entry) (sequence
 	return ack.Sequence, nil
 }
 
-// get reads a message from any replica, this node's own first of all, or with leader from the leader. One that is
-// not there is errNoMessage.
-func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (m entry, err error) {
+// get reads a message from any replica, preferably this node's own, or with leader from the leader. If there is none, the error is
+// errNoMessage.
+func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
+	var msg *jetstream.RawStreamMsg
+	var err error
 	if leader {
-		return l.getFromLeader(ctx, sequence)
+		msg, err = stream.FromLeader(ctx, l.nats.Conn(), logStream, sequence, "")
+	} else {
+		msg, err = l.stream.GetMsg(ctx, sequence)
 	}
-	msg, err := l.stream.GetMsg(ctx, sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return m, errNoMessage
+		err = errNoMessage
 	}
 	if err != nil {
-		return m, err
+		return entry{}, err
 	}
 	return entry{data: msg.Data, via: msg.Header.Get(viaHeader)}, nil
-}
-
-func (l *regionLog) getFromLeader(ctx context.Context, sequence uint64) (m entry, err error) {
-	request, err := json.Marshal(map[string]uint64{"seq": sequence})
-	if err != nil {
-		return m, err
-	}
-	msg, err := l.nats.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+logStream, request)
-	if err != nil {
-		return m, err
-	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Data    []byte `json:"data"`
-			Headers []byte `json:"hdrs"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return m, fmt.Errorf("the leader of the log of regions: %w", err)
-	}
-	switch {
-	case answer.Error == nil:
-		m.data = answer.Message.Data
-		if len(answer.Message.Headers) > 0 {
-			headers, err := nats.DecodeHeadersMsg(answer.Message.Headers)
-			if err != nil {
-				return m, fmt.Errorf("the leader of the log of regions: %w", err)
-			}
-			m.via = headers.Get(viaHeader)
-		}
-		return m, nil
-	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return m, errNoMessage
-	}
-	return m, answer.Error
 }
 
 // trim removes the messages up to and including one.

@@ -191,16 +191,13 @@ func (f *feed) read(ctx context.Context, sequence uint64) (entry, error) {
 // other region has. Half a base is not passed on: two regions that have no more of it would take it of each other, and neither
 // would ever have the rest.
 func (f *feed) base(ctx context.Context, region string, id ID) error {
-	f.r.mu.Lock()
-	at, last, whole := f.r.ledger.Base(region, id)
-	f.r.mu.Unlock()
-	if !whole {
+	if !f.r.hasBase(region, id) {
 		return nil
 	}
 	var has, sent uint64
 	if i := slices.IndexFunc(f.begun[region], func(b Begun) bool { return b.ID == id }); i >= 0 {
 		begun := f.begun[region][i]
-		err := f.pieces(ctx, region, id, at, last, func(m Message, _ []byte) error {
+		err := f.r.pieces(ctx, region, id, func(m Message, _ []byte) error {
 			if m.Number < begun.Pieces {
 				return nil
 			}
@@ -213,7 +210,7 @@ func (f *feed) base(ctx context.Context, region string, id ID) error {
 			return err
 		}
 	}
-	err := f.pieces(ctx, region, id, at, last, func(_ Message, data []byte) error {
+	err := f.r.pieces(ctx, region, id, func(_ Message, data []byte) error {
 		if sent++; sent <= has {
 			return nil
 		}
@@ -227,26 +224,6 @@ func (f *feed) base(ctx context.Context, region string, id ID) error {
 
 // errEnough ends pieces.
 var errEnough = errors.New("no more pieces are wanted")
-
-// pieces calls do with each piece of a base that the log has between two messages, in order, until it fails.
-func (f *feed) pieces(ctx context.Context, region string, id ID, first, last uint64, do func(m Message, data []byte) error) error {
-	var number, before uint64
-	for at := first; at <= last; at++ {
-		of, err := f.read(ctx, at)
-		if err != nil {
-			return err
-		}
-		m, err := of.message()
-		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number || m.Piece.Before != before {
-			continue
-		}
-		if err := do(m, of.data); err != nil {
-			return err
-		}
-		number, before = number+1, NextHash(before, of.data)
-	}
-	return nil
-}
 
 func (f *feed) add(data []byte) error {
 	f.frames = AppendFrame(f.frames, data)

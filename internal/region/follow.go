@@ -34,14 +34,14 @@ func (r *Region) followTo(ctx context.Context, last uint64) error {
 		switch {
 		case err == nil:
 			r.asked = time.Time{}
-			r.take(sequence, m)
+			r.take(ctx, sequence, m)
 		case !errors.Is(err, errNoMessage):
 			return err
 		case r.asked.IsZero():
 			r.asked = time.Now()
 		case time.Since(r.asked) > holeAfter+holePoll: // the leader said so
 			r.asked = time.Time{}
-			r.take(sequence, entry{})
+			r.take(ctx, sequence, entry{})
 		}
 		if !r.asked.IsZero() {
 			select {
@@ -75,7 +75,7 @@ func (r *Region) trimmed(first uint64) {
 }
 
 // take takes the log's next message; an empty one is one that nobody has any more.
-func (r *Region) take(sequence uint64, of entry) {
+func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
 	m, err := Decode(of.data)
 	if err != nil {
 		m = Message{}
@@ -88,7 +88,12 @@ func (r *Region) take(sequence uint64, of entry) {
 	e := r.ledger.Take(sequence, len(of.data), m)
 	r.mu.Unlock()
 	if m.Region != "" && m.Region != r.cfg.Name {
-		if err := r.views.Take(e); err != nil {
+		if err := r.views.Take(e, func(do func(Message) error) error {
+			return r.pieces(ctx, m.Region, m.ID, func(piece Message, _ []byte) error {
+				r.moved.Store(time.Now().UnixNano())
+				return do(piece)
+			})
+		}); err != nil {
 			r.unviewed.Add(1)
 			r.log.Error("regions: windows of another region lack hits", "error", err)
 		}
@@ -127,6 +132,47 @@ func (r *Region) message(ctx context.Context, sequence uint64) (entry, error) {
 		m, err = r.stream.get(ctx, sequence, true)
 	}
 	return m, err
+}
+
+func (r *Region) hasBase(region string, id ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _, whole := r.ledger.Base(region, id)
+	return whole
+}
+
+// errLacks says that the log does not have all pieces of a base.
+var errLacks = errors.New("the log lacks a piece of the base: it was trimmed meanwhile, or a message is lost")
+
+// pieces calls do with each piece of a base that the log has, in order, until do returns an error.
+func (r *Region) pieces(ctx context.Context, region string, id ID, do func(m Message, data []byte) error) error {
+	r.mu.Lock()
+	first, last, _ := r.ledger.Base(region, id)
+	r.mu.Unlock()
+	var number, before uint64
+	for at := first; at <= last; at++ {
+		of, err := r.message(ctx, at)
+		for err != nil && !errors.Is(err, errNoMessage) {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(holePoll):
+			}
+			of, err = r.message(ctx, at)
+		}
+		if err != nil {
+			return errLacks
+		}
+		m, err := of.message()
+		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number || m.Piece.Before != before {
+			continue
+		}
+		if err := do(m, of.data); err != nil || m.Last {
+			return err
+		}
+		number, before = number+1, NextHash(before, of.data)
+	}
+	return errLacks
 }
 
 // recent has the newest messages of the log, for feeds: the zero recent is ready for use.

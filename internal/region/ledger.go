@@ -100,7 +100,6 @@ type Event struct {
 	Kind   VerdictKind
 	Region *LedgerRegion
 	Parts  []record.Part // of a Digest
-	Piece  Message       // of a Piece or Base
 }
 
 // VerdictKind is the kind of an Event.
@@ -108,11 +107,11 @@ type VerdictKind int
 
 // The kinds of events.
 const (
-	Nothing     VerdictKind = iota // it is known already, or more must come
-	Digest                         // a digest is whole: its parts count
-	LedgerPiece                    // of a base that is ahead of what is here; with number 0 a new one begins
-	Base                           // its last piece: what it is of stands in place of what was here
-	LedgerGone                     // the region has no hits any more
+	Nothing    VerdictKind = iota // it is known already, or more must come
+	Digest                        // a digest is whole: its parts count
+	Base                          // a base is whole, and ahead of what is here: it replaces that
+	SameBase                      // a base is whole that is at the digest which is here
+	LedgerGone                    // the region has no hits any more
 )
 
 // Take takes the log's next message; those between are passed over. damaged messages are taken with a zero
@@ -212,27 +211,23 @@ func (r *LedgerRegion) takePiece(at mark, m Message) Event {
 		}
 		b.audit.Seqs[m.Piece.Partition], b.audit.Totals[m.Piece.Partition] = m.Piece.Seq, m.Piece.Total
 	}
-	ahead := r.ID.Before(m.ID)
 	if !m.Last {
-		if !ahead {
-			return none
-		}
-		return Event{Kind: LedgerPiece, Region: r, Piece: m}
+		return none
 	}
 	r.bytes = 0
 	r.dropBegun(func(other *building) bool { return !b.Before(other.ID) })
 	if r.bases = append(r.bases, whole{b.mark, at.began}); len(r.bases) > 2 {
 		r.bases = r.bases[1:]
 	}
-	if !ahead {
-		return none
+	if !r.ID.Before(m.ID) {
+		return Event{Kind: SameBase, Region: r}
 	}
 	for len(b.audit.Seqs) < m.Note.Partitions {
 		b.audit.Seqs, b.audit.Totals = append(b.audit.Seqs, 0), append(b.audit.Totals, 0)
 	}
 	b.audit.Wrong = r.Audit.Wrong
 	r.ID, r.At, r.Note, r.Gone, r.Audit, r.parts = m.ID, m.At, m.Note, false, b.audit, nil
-	return Event{Kind: Base, Region: r, Piece: m}
+	return Event{Kind: Base, Region: r}
 }
 
 // base is the one that has begun at a digest; nil: there is none.

@@ -140,7 +140,7 @@ func AppendFrame(b, message []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(message))), message...)
 }
 
-// FormatHave writes what somebody has: region:epoch:seq, apart by commas.
+// FormatHave returns what somebody has: a comma-separated list of region:epoch:seq.
 func FormatHave(have map[string]ID) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(have)) {
@@ -149,38 +149,13 @@ func FormatHave(have map[string]ID) string {
 	return strings.Join(list, ",")
 }
 
-// maxHave bounds the regions of a request.
-const maxHave = 10_000
-
 // ParseHave reads it.
 func ParseHave(text string) (map[string]ID, error) {
 	have := map[string]ID{}
-	if text == "" {
-		return have, nil
-	}
-	list := strings.Split(text, ",")
-	if len(list) > maxHave {
-		return nil, fmt.Errorf("%d regions: at most %d", len(list), maxHave)
-	}
-	for _, one := range list {
-		name, rest, _ := strings.Cut(one, ":")
-		epoch, seq, _ := strings.Cut(rest, ":")
-		var id ID
-		var err error
-		if err = CheckName(name); err == nil {
-			if id.Epoch, err = strconv.ParseUint(epoch, 10, 64); err == nil {
-				id.Seq, err = strconv.ParseUint(seq, 10, 64)
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%q: want region:epoch:seq", one)
-		}
-		have[name] = id
-	}
-	return have, nil
+	return have, parseList(text, "region:epoch:seq", func(name string, n []uint64) { have[name] = ID{n[0], n[1]} })
 }
 
-// FormatBegun writes which bases have begun: region:epoch:seq:pieces:hash, apart by commas.
+// FormatBegun returns which bases have begun: a comma-separated list of region:epoch:seq:pieces:hash.
 func FormatBegun(begun map[string][]Begun) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(begun)) {
@@ -194,27 +169,34 @@ func FormatBegun(begun map[string][]Begun) string {
 // ParseBegun reads it.
 func ParseBegun(text string) (map[string][]Begun, error) {
 	begun := map[string][]Begun{}
+	return begun, parseList(text, "region:epoch:seq:pieces:hash", func(name string, n []uint64) {
+		begun[name] = append(begun[name], Begun{ID: ID{n[0], n[1]}, Pieces: n[2], Hash: n[3]})
+	})
+}
+
+// maxListed bounds the elements of a list in a request.
+const maxListed = 10_000
+
+// parseList reads a comma-separated list of elements, which are names of regions with numbers.
+func parseList(text, form string, add func(region string, numbers []uint64)) error {
 	if text == "" {
-		return begun, nil
+		return nil
 	}
-	list := strings.Split(text, ",")
-	if len(list) > maxHave {
-		return nil, fmt.Errorf("%d bases: at most %d", len(list), maxHave)
+	if n := strings.Count(text, ",") + 1; n > maxListed {
+		return fmt.Errorf("%d elements: at most %d", n, maxListed)
 	}
-	for _, one := range list {
+	for one := range strings.SplitSeq(text, ",") {
 		words := strings.Split(one, ":")
 		var numbers []uint64
 		for _, word := range words[1:] {
-			n, err := strconv.ParseUint(word, 10, 64)
-			if err != nil {
-				break
+			if n, err := strconv.ParseUint(word, 10, 64); err == nil {
+				numbers = append(numbers, n)
 			}
-			numbers = append(numbers, n)
 		}
-		if len(words) != 5 || len(numbers) != 4 || CheckName(words[0]) != nil {
-			return nil, fmt.Errorf("%q: want region:epoch:seq:pieces:hash", one)
+		if want := strings.Count(form, ":"); len(words) != want+1 || len(numbers) != want || CheckName(words[0]) != nil {
+			return fmt.Errorf("%q: want %s", one, form)
 		}
-		begun[words[0]] = append(begun[words[0]], Begun{ID: ID{Epoch: numbers[0], Seq: numbers[1]}, Pieces: numbers[2], Hash: numbers[3]})
+		add(words[0], numbers)
 	}
-	return begun, nil
+	return nil
 }

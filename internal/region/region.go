@@ -532,6 +532,6 @@ func (r *Region) append(ctx context.Context, m entry) error {
 		r.tail = nil
 		return errBehind
 	}
-	r.take(sequence, m)
+	r.take(ctx, sequence, m)
 	return nil
 }

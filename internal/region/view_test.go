@@ -19,7 +19,7 @@ func TestOthersAreTold(t *testing.T) {
 	}
 	gone := Event{Kind: LedgerGone, Region: &LedgerRegion{Name: "us"}}
 	for _, e := range []Event{base("us"), base("ap"), base("us"), gone, gone, base("us")} {
-		if err := v.Take(e); err != nil {
+		if err := v.Take(e, func(func(Message) error) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

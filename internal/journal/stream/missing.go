@@ -118,7 +118,11 @@ func (s *Store) ask(ctx context.Context, sequence uint64) ([]byte, error) {
 func (s *Store) getNearOrLed(ctx context.Context, sequence uint64) ([]byte, error) {
 	data, err := s.getNear(ctx, sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		_, data, err = s.at.Load().fromLeader(ctx, FlushStream, wanted{Sequence: sequence})
+		msg, err := FromLeader(ctx, s.Conn(), FlushStream, sequence, "")
+		if err != nil {
+			return nil, err
+		}
+		return msg.Data, nil
 	}
 	return data, err
 }

@@ -2,9 +2,7 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -104,42 +102,27 @@ func apiCode(err error) (code, is int) {
 	return 0, 0
 }
 
-// A message is read from any replica where that is enough: this node's own is
-// near. But one that has just been started, or replaced by an empty one, answers
-// before it has caught up: what it does not have may well be there. So what a
-// start goes by, and what any replica does not find, is asked of the leader.
-
-// wanted names a message: by its sequence, or as the last of a subject.
-type wanted struct {
-	Sequence uint64 `json:"seq,omitempty"`
-	LastOf   string `json:"last_by_subj,omitempty"`
-}
-
-// fromLeader reads a message of a stream, or returns ErrMsgNotFound.
-func (s *streams) fromLeader(ctx context.Context, stream string, which wanted) (sequence uint64, data []byte, err error) {
-	request, err := json.Marshal(which)
+// FromLeader reads a message of a stream by its sequence, or if that is 0 the last message of a subject. If there is none, the
+// error is jetstream.ErrMsgNotFound.
+//
+// Any replica may be asked for a message: the own node is near. But a replica that has just started or was replaced answers
+// before it has caught up. So what it does not find is asked of the leader, and so is all that decides how a node starts.
+func FromLeader(ctx context.Context, conn *nats.Conn, stream string, sequence uint64, subject string) (*jetstream.RawStreamMsg, error) {
+	js, err := conn.JetStream() // the newer interface asks any replica
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	msg, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
+	var msg *nats.RawStreamMsg
+	if sequence > 0 {
+		msg, err = js.GetMsg(stream, sequence, nats.Context(ctx))
+	} else {
+		msg, err = js.GetLastMsg(stream, subject, nats.Context(ctx))
+	}
+	if errors.Is(err, nats.ErrMsgNotFound) {
+		err = jetstream.ErrMsgNotFound
+	}
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Sequence uint64 `json:"seq"`
-			Data     []byte `json:"data"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return 0, nil, fmt.Errorf("the leader of %s: %w", stream, err)
-	}
-	switch {
-	case answer.Error == nil:
-		return answer.Message.Sequence, answer.Message.Data, nil
-	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return 0, nil, jetstream.ErrMsgNotFound
-	}
-	return 0, nil, answer.Error
+	return &jetstream.RawStreamMsg{Sequence: msg.Sequence, Header: msg.Header, Data: msg.Data}, nil
 }

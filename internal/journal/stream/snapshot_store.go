@@ -42,12 +42,12 @@ func (s *Store) PutSnapshot(ctx context.Context, snap record.Snapshot, slot int,
 	defer cancel()
 	chunkTo, endTo, at := chunkSubject(snap.Partition, slot), endSubject(snap.Partition, slot), s.at.Load()
 	if known == 0 {
-		switch sequence, data, err := at.fromLeader(ctx, SnapshotStream, wanted{LastOf: endTo}); {
+		switch msg, err := FromLeader(ctx, s.Conn(), SnapshotStream, 0, endTo); {
 		case err == nil:
-			if is, err := record.DecodeStored(data); err == nil && is.From > snap.From {
+			if is, err := record.DecodeStored(msg.Data); err == nil && is.From > snap.From {
 				return 0, errNewerThere
 			}
-			known = sequence
+			known = msg.Sequence
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			return 0, err
 		}
@@ -141,20 +141,19 @@ func (s *Store) Requests(ctx context.Context) (list []record.SeenRequest, upTo u
 }
 
 func (s *Store) listSlot(ctx context.Context, partition, slot int) (record.StoredSnapshot, error) {
-	var sequence uint64
-	var data []byte
+	var msg *jetstream.RawStreamMsg
 	err := RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		sequence, data, err = s.at.Load().fromLeader(ctx, SnapshotStream, wanted{LastOf: endSubject(partition, slot)})
+		msg, err = FromLeader(ctx, s.Conn(), SnapshotStream, 0, endSubject(partition, slot))
 		return err
 	})
 	if err != nil {
 		return record.StoredSnapshot{}, err
 	}
-	l, err := record.DecodeStored(data)
+	l, err := record.DecodeStored(msg.Data)
 	if err == nil && (l.Partition != partition || l.Slot != slot) {
 		err = fmt.Errorf("%w: it is the end of another snapshot", record.ErrDamaged)
 	}
-	l.Sequence = sequence
+	l.Sequence = msg.Sequence
 	return l, err
 }
 
@@ -162,22 +161,18 @@ func (s *Store) listSlot(ctx context.Context, partition, slot int) (record.Store
 func (s *Store) GetSnapshot(ctx context.Context, l record.StoredSnapshot) (record.Snapshot, error) {
 	var data bytes.Buffer
 	for _, sequence := range l.Chunks {
-		var chunk []byte
+		var chunk *jetstream.RawStreamMsg
 		err := RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-			at := s.at.Load()
-			_, chunk, err = at.fromLeader(ctx, SnapshotStream, wanted{Sequence: sequence})
+			chunk, err = FromLeader(ctx, s.Conn(), SnapshotStream, sequence, "")
 			if errors.Is(err, jetstream.ErrMsgNotFound) { // the leader's disk may be damaged, and this node's sound
-				var msg *jetstream.RawStreamMsg
-				if msg, err = at.snapshots.GetMsg(ctx, sequence); err == nil {
-					chunk = msg.Data
-				}
+				chunk, err = s.at.Load().snapshots.GetMsg(ctx, sequence)
 			}
 			return err
 		})
 		if err != nil {
 			return record.Snapshot{}, fmt.Errorf("message %d of the stream of snapshots: %w", sequence, err)
 		}
-		data.Write(chunk)
+		data.Write(chunk.Data)
 	}
 	if uint64(data.Len()) != l.Length {
 		return record.Snapshot{}, fmt.Errorf("%w: %d bytes in place of %d", record.ErrDamaged, data.Len(), l.Length)
