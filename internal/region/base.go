@@ -113,17 +113,9 @@ func (r *Region) writeBase(ctx context.Context, name string) error {
 
 // renewOwnBase writes a base of this region at a digest that it writes before.
 func (r *Region) renewOwnBase(ctx context.Context) error {
-	stored, err := r.stored(ctx)
-	if err != nil {
-		return err
-	}
-	_, last, err := r.journal.Bounds(ctx) // has all that the snapshots have
-	if err != nil {
-		return err
-	}
-	upTo, asOf, late, err := r.journal.Moment(ctx)
+	m, err := r.baseMoment(ctx)
 	if err == nil {
-		err = r.digestTo(ctx, max(upTo, last), asOf, late)
+		err = r.digestTo(ctx, m.upTo, m.asOf, m.late)
 	}
 	if err != nil {
 		return err
@@ -132,13 +124,9 @@ func (r *Region) renewOwnBase(ctx context.Context) error {
 	if own.Seq == 1 { // an epoch began, with a base
 		return nil
 	}
-	has, t := replica.NewTailFlushes(own.Note.At), replica.NewTailFlushes(startOf(stored))
-	then, err := r.since(ctx, t, r.tail.Next()-1, stored, has.Has)
-	if err != nil {
-		return err
-	}
+	has, t := replica.NewTailFlushes(own.Note.At), replica.NewTailFlushes(startOf(m.stored))
 	b := &bases{r: r, region: r.cfg.Name, id: own.ID, at: own.At, audit: own.Audit}
-	if err := r.writeStates(ctx, b, stored, then); err != nil {
+	if err := r.writeStates(ctx, b, t, r.tail.Next()-1, m.stored, has.Has); err != nil {
 		return err
 	}
 	return b.end(ctx, *own.Note)
@@ -146,62 +134,68 @@ func (r *Region) renewOwnBase(ctx context.Context) error {
 
 // writeOwnBase writes the base that an epoch begins with.
 func (r *Region) writeOwnBase(ctx context.Context, id ID) error {
-	stored, err := r.stored(ctx)
+	m, err := r.baseMoment(ctx)
 	if err != nil {
 		return err
 	}
-	_, last, err := r.journal.Bounds(ctx)
-	if err != nil {
-		return err
-	}
-	upTo, asOf, late, err := r.journal.Moment(ctx)
-	if err != nil {
-		return err
-	}
-	t := replica.NewTailFlushes(startOf(stored))
-	then, err := r.since(ctx, t, max(upTo, last), stored, func(record.Part) bool { return true })
-	if err != nil {
-		return err
-	}
-	b := &bases{r: r, region: r.cfg.Name, id: id, at: asOf.UnixMilli()}
-	if err := r.writeStates(ctx, b, stored, then); err != nil {
+	t := replica.NewTailFlushes(startOf(m.stored))
+	b := &bases{r: r, region: r.cfg.Name, id: id, at: m.asOf.UnixMilli()}
+	if err := r.writeStates(ctx, b, t, m.upTo, m.stored, func(record.Part) bool { return true }); err != nil {
 		return err
 	}
 	r.tail, r.sum = t, NewSum(r.engine.Partitions)
-	if err := b.end(ctx, r.note(late)); err != nil {
+	if err := b.end(ctx, r.note(m.late)); err != nil {
 		return err
 	}
 	r.after = id
 	return nil
 }
 
-// stored are the newest sound snapshots of the journal, without their states; nil where a partition has none.
-func (r *Region) stored(ctx context.Context) ([]*record.Snapshot, error) {
-	list := make([]*record.Snapshot, r.engine.Partitions)
-	for partition := range list {
+// baseMoment is a position in the journal, and the snapshots from which a base at that position begins.
+type baseMoment struct {
+	stored []*baseSnapshot // by partition; nil: there is none
+	upTo   uint64
+	asOf   time.Time
+	late   []replica.OriginStatus
+}
+
+// baseSnapshot is a sound snapshot of the journal, without its state, which is read again.
+type baseSnapshot struct {
+	record.StoredSnapshot
+	positions []record.OriginPosition
+}
+
+func (r *Region) baseMoment(ctx context.Context) (m baseMoment, err error) {
+	m.stored = make([]*baseSnapshot, r.engine.Partitions)
+	for partition := range m.stored {
 		r.moved.Store(time.Now().UnixNano())
-		stored, err := r.journal.StoredSnapshots(ctx, partition)
+		list, err := r.journal.StoredSnapshots(ctx, partition)
 		if err != nil {
-			return nil, err
+			return m, err
 		}
-		for _, one := range stored {
+		for _, one := range list {
 			snap, err := r.journal.ReadSnapshot(ctx, one)
 			if errors.Is(err, record.ErrDamaged) {
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return m, err
 			}
-			snap.State, snap.Receipts = nil, nil
-			list[partition] = &snap
+			m.stored[partition] = &baseSnapshot{one, snap.Positions}
 			break
 		}
 	}
-	return list, nil
+	_, last, err := r.journal.Bounds(ctx) // includes all that the snapshots have
+	if err != nil {
+		return m, err
+	}
+	m.upTo, m.asOf, m.late, err = r.journal.Moment(ctx)
+	m.upTo = max(m.upTo, last)
+	return m, err
 }
 
-// startOf is the place in the journal after which snapshots lack something.
-func startOf(stored []*record.Snapshot) (at replica.FlushPosition) {
+// startOf returns the position in the journal after which snapshots lack something.
+func startOf(stored []*baseSnapshot) (at replica.FlushPosition) {
 	oldest := stored[0]
 	for _, snap := range stored {
 		if snap == nil {
@@ -212,7 +206,7 @@ func startOf(stored []*record.Snapshot) (at replica.FlushPosition) {
 		}
 	}
 	at.After, at.Heads = oldest.From, map[uint64]record.Head{}
-	for _, of := range oldest.Positions {
+	for _, of := range oldest.positions {
 		if of.Head.Epoch != 0 {
 			at.Heads[of.Origin] = of.Head
 		}
@@ -220,14 +214,14 @@ func startOf(stored []*record.Snapshot) (at replica.FlushPosition) {
 	return at
 }
 
-// since reads the journal up to a message, and returns the batches that snapshots lack, by partition, of those flushes that
-// are wanted.
-func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64, stored []*record.Snapshot, wanted func(record.Part) bool) ([][]record.Batch, error) {
+// since reads the journal up to a message, and returns the batches that snapshots lack, by partition, of the flushes that are
+// wanted.
+func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64, stored []*baseSnapshot, wanted func(record.Part) bool) ([][]record.Batch, error) {
 	has := make([]map[uint64]record.Position, len(stored))
 	for partition, snap := range stored {
 		if snap != nil {
 			has[partition] = map[uint64]record.Position{}
-			for _, of := range snap.Positions {
+			for _, of := range snap.positions {
 				has[partition][of.Origin] = of.Position
 			}
 		}
@@ -243,7 +237,7 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 				if at := has[b.Partition][p.Origin]; p.Epoch < at.Epoch || p.Epoch == at.Epoch && b.Seq <= at.Seq {
 					continue
 				}
-				if b = r.tell(b); len(b.Entries) > 0 {
+				if b = r.shared(b); len(b.Entries) > 0 {
 					then[b.Partition] = append(then[b.Partition], b)
 				}
 			}
@@ -253,27 +247,31 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 	return then, err
 }
 
-// writeStates writes the state of each partition: that of its snapshot, and what came since.
-func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Snapshot, then [][]record.Batch) error {
+// writeStates writes the state of each partition: its snapshot, and what the journal has since, up to a message.
+func (r *Region) writeStates(ctx context.Context, b *bases, t *replica.TailFlushes, upTo uint64, stored []*baseSnapshot, wanted func(record.Part) bool) error {
+	then, err := r.since(ctx, t, upTo, stored, wanted)
+	if err != nil {
+		return err
+	}
 	cfg := viewConfig(r.engine)
 	cfg.Memory, cfg.Gather = r.memory, true
 	e, err := engine.New(cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = e.Close() }() // of memory alone
+	defer func() { _ = e.Close() }() // it has memory only
 	to := replica.NewHolding(e)
 	var cut replication.Cut
-	for partition, snap := range stored {
-		if snap == nil && len(then[partition]) == 0 && len(b.audit.Seqs) == 0 {
+	for partition, one := range stored {
+		if one == nil && len(then[partition]) == 0 && len(b.audit.Seqs) == 0 {
 			continue
 		}
-		if snap != nil {
-			state, err := r.stateOf(ctx, partition, snap)
+		if one != nil {
+			snap, err := r.journal.ReadSnapshot(ctx, one.StoredSnapshot)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w: %w", errRound, err)
 			}
-			if err := r.loadTold(e, partition, state); err != nil {
+			if err := r.loadShared(e, partition, snap.State); err != nil {
 				return fmt.Errorf("snapshot of partition %d: %w", partition, err)
 			}
 		}
@@ -292,8 +290,11 @@ func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Sna
 	return nil
 }
 
-// loadTold loads what the region tells of a state.
-func (r *Region) loadTold(e *engine.Engine, partition int, state []byte) error {
+// errRound is why a base is begun again.
+var errRound = errors.New("a snapshot could not be read again, maybe because newer ones replaced it; will retry")
+
+// loadShared loads what the region shares of a state.
+func (r *Region) loadShared(e *engine.Engine, partition int, state []byte) error {
 	if len(r.cfg.Keys) == 0 {
 		return e.LoadHits(partition, state)
 	}
@@ -303,22 +304,4 @@ func (r *Region) loadTold(e *engine.Engine, partition int, state []byte) error {
 	}
 	e.MergeEvicted(partition, of.Evicted)
 	return e.MergeWindows(partition, record.OnlyWindows(of.Keys, r.cfg.Keys.Tells))
-}
-
-// errRound is why a base is begun again.
-var errRound = errors.New("snapshots were taken again while a base was made of them; will retry")
-
-// stateOf reads the state of a snapshot again, whose place is known.
-func (r *Region) stateOf(ctx context.Context, partition int, of *record.Snapshot) ([]byte, error) {
-	stored, err := r.journal.StoredSnapshots(ctx, partition)
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range stored {
-		if one.From == of.From && one.Epoch == of.Epoch {
-			snap, err := r.journal.ReadSnapshot(ctx, one)
-			return snap.State, err
-		}
-	}
-	return nil, errRound
 }

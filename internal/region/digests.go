@@ -68,14 +68,14 @@ func (r *Region) digestTo(ctx context.Context, upTo uint64, asOf time.Time, late
 func (r *Region) addFlush(flush []record.Part) error {
 	for _, p := range flush {
 		for _, b := range p.Batches {
-			r.sum.Add(r.tell(b))
+			r.sum.Add(r.shared(b))
 		}
 	}
 	return nil
 }
 
-// tell is what the region tells others of a batch.
-func (r *Region) tell(b record.Batch) record.Batch {
+// shared returns what the region shares of a batch with others.
+func (r *Region) shared(b record.Batch) record.Batch {
 	if len(r.cfg.Keys) == 0 {
 		return b
 	}

@@ -15,7 +15,6 @@ type offer struct {
 	link     int
 	messages []Message
 	data     [][]byte
-	done     chan error // holds one
 }
 
 // Why an offer was not taken.
@@ -27,7 +26,7 @@ var (
 
 // accept appends what a link brought, if it is news.
 func (r *Region) accept(ctx context.Context, o offer) error {
-	if own, _ := r.owner.who(); !own {
+	if !r.owner.owns() {
 		return errNotOwner
 	}
 	m := o.messages[0]
@@ -250,7 +249,8 @@ func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 		}
 		o, whole, err := parts.add(data)
 		if err == nil && whole {
-			err = r.offer(ctx, l.number, o)
+			o.link = l.number
+			err = r.do(ctx, func(ctx context.Context) error { return r.accept(ctx, o) })
 		}
 		if err != nil {
 			return err
@@ -281,20 +281,4 @@ func (a *assembler) add(data []byte) (o offer, whole bool, err error) {
 	}
 	o, a.offer = a.offer, offer{}
 	return o, true, nil
-}
-
-// offer has the goroutine that writes take what a link brought.
-func (r *Region) offer(ctx context.Context, by int, o offer) error {
-	o.link, o.done = by, make(chan error, 1)
-	select {
-	case r.offers <- o:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-o.done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

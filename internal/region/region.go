@@ -82,9 +82,8 @@ type Region struct {
 
 	told     atomic.Uint64 // the newest message of the log that was told of
 	news     chan struct{}
-	offers   chan offer
-	forgets  chan forgetting
-	ended    chan struct{} // closed with Close
+	calls    chan func(context.Context) // for the goroutine that runs
+	ended    chan struct{}              // closed with Close
 	owner    ownership
 	links    []*linkState
 	moved    atomic.Int64 // when the goroutine came by last, Unix ns
@@ -145,7 +144,7 @@ func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	e.Memory = cfg.Memory
 	r := &Region{
 		cfg: cfg, engine: e, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(e), cfg.Others), building: map[string]builder{},
-		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
+		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), calls: make(chan func(context.Context)), ended: make(chan struct{}),
 		sum: NewSum(e.Partitions), alone: cfg.Alone, pieceBytes: PieceBytes,
 	}
 	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
@@ -374,17 +373,15 @@ const (
 type ownership struct {
 	mu    sync.Mutex
 	own   bool
-	since time.Time // of own
-	other string    // the last that was heard of
-	heard time.Time // when
-	wait  time.Duration
+	heard time.Time     // when another node last said that it is the owner
+	wait  time.Duration // without hearing that, until this node becomes the owner
 }
 
 // begin begins: a node alone is the owner at once.
 func (o *ownership) begin(now time.Time, alone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.own, o.since, o.heard, o.wait = alone, now, now, silentAfter+mathrand.N(beatEvery)
+	o.own, o.heard, o.wait = alone, now, silentAfter+mathrand.N(beatEvery)
 }
 
 // is tells whether this node is the owner, which it may become by the question.
@@ -392,7 +389,7 @@ func (o *ownership) is(now time.Time) (own, began bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.own && now.Sub(o.heard) > o.wait {
-		o.own, o.since, began = true, now, true
+		o.own, began = true, true
 	}
 	return o.own, began
 }
@@ -404,14 +401,14 @@ func (o *ownership) hear(now time.Time, node, other string) {
 	if o.own && node < other {
 		return // it hears of this one, and stops
 	}
-	o.own, o.other, o.heard, o.wait = false, other, now, silentAfter+mathrand.N(beatEvery)
+	o.own, o.heard, o.wait = false, now, silentAfter+mathrand.N(beatEvery)
 }
 
-// who is the owner, as this node believes: own, or the name that another says.
-func (o *ownership) who() (own bool, other string) {
+// owns reports whether this node is the owner, as far as it knows.
+func (o *ownership) owns() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.own, o.other
+	return o.own
 }
 
 func (r *Region) listenOwners() error {
@@ -435,8 +432,7 @@ func (r *Region) beat(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	for {
-		own, _ := r.owner.who()
-		if own && time.Since(time.Unix(0, r.moved.Load())) < stuckAfter {
+		if r.owner.owns() && time.Since(time.Unix(0, r.moved.Load())) < stuckAfter {
 			if err := r.conn.Publish(ownerSubject, []byte(r.node)); err != nil {
 				r.log.Debug("regions: could not tell the other nodes who writes the log", "error", err)
 			}
@@ -470,11 +466,8 @@ func (r *Region) run(ctx context.Context) {
 			err = r.followTo(ctx, r.told.Load())
 		case <-poll.C:
 			err = r.follow(ctx)
-		case o := <-r.offers:
-			o.done <- r.accept(ctx, o)
-			continue
-		case ask := <-r.forgets:
-			ask.done <- r.forget(ctx, ask.name)
+		case call := <-r.calls:
+			call(ctx)
 			continue
 		case <-next.C:
 			own, began := r.owner.is(time.Now())
@@ -485,8 +478,7 @@ func (r *Region) run(ctx context.Context) {
 			if own && err == nil {
 				err = r.write(ctx)
 			}
-			own, _ = r.owner.who()
-			if own {
+			if r.owner.owns() {
 				links.begin(ctx)
 			} else {
 				links.end()
@@ -517,6 +509,24 @@ func (r *Region) write(ctx context.Context) error {
 		return err
 	}
 	return r.renewBases(ctx)
+}
+
+// do has the goroutine that runs call f, and returns its error.
+func (r *Region) do(ctx context.Context, f func(ctx context.Context) error) error {
+	done := make(chan error, 1)
+	select {
+	case r.calls <- func(ctx context.Context) { done <- f(ctx) }:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.ended:
+		return errClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // append appends a message, and takes it. After an error nothing of what was to follow may be appended.

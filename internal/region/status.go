@@ -104,9 +104,8 @@ func (r *Region) linkStatus() []api.RegionLink {
 
 // Status is what this node knows of all regions, and what it does for its own. It waits for nobody.
 func (r *Region) Status() api.RegionsAnswer {
-	own, _ := r.owner.who()
 	a := api.RegionsAnswer{
-		Region: r.cfg.Name, Owner: own, Regions: r.Regions(), Links: r.linkStatus(), Pulls: r.figures.pulls.status(),
+		Region: r.cfg.Name, Owner: r.owner.owns(), Regions: r.Regions(), Links: r.linkStatus(), Pulls: r.figures.pulls.status(),
 		Feeds: r.figures.feeds.Load(), Sent: r.figures.sent.Load(), Missing: r.unviewed.Load(),
 	}
 	r.mu.Lock()
@@ -121,26 +120,7 @@ func (r *Region) Forget(ctx context.Context, name string) error {
 	if name == r.cfg.Name {
 		return &api.Error{Code: api.CodeInvalidParameter, Field: "region", Message: "it is this region: stop it, and forget it in another"}
 	}
-	ask := forgetting{name, make(chan error, 1)}
-	select {
-	case r.forgets <- ask:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.ended:
-		return errClosed
-	}
-	select {
-	case err := <-ask.done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// forgetting asks the goroutine that runs to forget a region.
-type forgetting struct {
-	name string
-	done chan error // holds one
+	return r.do(ctx, func(ctx context.Context) error { return r.forget(ctx, name) })
 }
 
 func (r *Region) forget(ctx context.Context, name string) error {
