@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/region"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
@@ -57,7 +58,10 @@ func (m *memoryNeeds) most() int64 {
 	if budget <= 0 || budget > math.MaxInt64/2 {
 		return math.MaxInt64
 	}
-	most := budget + budget/2 + mostFloor + m.cfg.Service.MaxBufferedBytes + m.cfg.room().process()
+	most := budget + budget/2 + mostFloor + m.cfg.Service.MaxBufferedBytes
+	if !m.cfg.Ephemeral {
+		most += journalFloor
+	}
 	if m.cfg.RESP.Addr != "" {
 		most += m.cfg.RESP.CounterMemory
 	}
@@ -68,6 +72,7 @@ const (
 	// The least budgets there may be of the engine that a node has.
 	leastMemory      = 256 * 64 << 10
 	leastLimitMemory = 64 << 10
+	leastOnceMemory  = 64 << 10
 )
 
 // setBudgets gives the budgets that nobody gave their defaults, and makes those so small that
@@ -76,7 +81,10 @@ const (
 func (cfg *Config) setBudgets() {
 	e := &cfg.Engine
 	if e.OnceMemory == 0 {
-		e.OnceMemory = min(defaultOnceMemory, cfg.room().receipts())
+		e.OnceMemory = defaultOnceMemory
+		if !cfg.Ephemeral {
+			e.OnceMemory = min(e.OnceMemory, max(internaldurable.MaxReceipts(cfg.Journal.MaxBytes), leastOnceMemory))
+		}
 	}
 	memoryGiven, limitsGiven := e.Memory != 0, e.LimitMemory != 0
 	if !memoryGiven {
@@ -85,8 +93,8 @@ func (cfg *Config) setBudgets() {
 	if !limitsGiven {
 		e.LimitMemory = defaultLimitMemory
 	}
-	most := cfg.room().memory()
-	if e.Memory+e.LimitMemory <= most {
+	most := internaldurable.MaxMemory(cfg.Journal.MaxBytes)
+	if cfg.Ephemeral || e.Memory+e.LimitMemory <= most {
 		return
 	}
 	switch {

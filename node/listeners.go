@@ -2,48 +2,96 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"net/http"
-	"net/netip"
+	"io"
 	"syscall"
-	"time"
 
-	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/server/envoy"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/server/resp"
 	"github.com/weir-counter/weir/internal/server/statsd"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/settings"
 )
 
-// listeners are how clients reach a node, each by one protocol: HTTP, and RESP, gRPC for Envoy and StatsD where they are wanted.
+// listeners are how clients reach a node, each by one protocol: HTTP, and the others that are wanted.
 type listeners struct {
-	cfg       httpapi.Config
-	respCfg   resp.Config
-	rlsCfg    envoy.Config
-	statsdCfg statsd.Config
-	opening   *httpapi.Opening // nil: nobody listens before the node is ready
-	http      *httpapi.Server
-
-	// nil as opening is, or the listener is not wanted
-	respOpening   *resp.Opening
-	rlsOpening    *envoy.Opening
-	statsdOpening *statsd.Opening
-	// nil: the listener is not wanted
-	resp   *resp.Server
-	rls    *envoy.Server
-	statsd *statsd.Server
+	cfg     httpapi.Config
+	opening *httpapi.Opening // nil: nothing listens before the node is ready
+	http    *httpapi.Server
+	others  []*listener
 }
 
-// listen has the listeners listen, and say phase until they are open, as far as their protocols can. It comes before the data
-// directory is opened: a start that fails for an address has changed nothing there.
+// listener is RESP, gRPC for Envoy, or StatsD.
+type listener struct {
+	flag   string
+	listen func(phase func() httpapi.Phase) (io.Closer, error) // before the node is ready
+	answer func(s *service.Service) (server, error)
+	server server // nil until then
+}
+
+// server is the server of a listener.
+type server interface {
+	access.Listener
+	Listen() error
+	Addr() string
+	Run(ctx context.Context) error
+	Close() error
+}
+
+func newListeners(cfg *Config) listeners {
+	d := listeners{cfg: cfg.HTTP}
+	if cfg.RESP.Addr != "" {
+		d.others = append(d.others, newListener("resp", func(phase func() httpapi.Phase) (*resp.Opening, error) {
+			return resp.Open(cfg.RESP, func() string {
+				is := phase()
+				return is.Status + ": " + is.Detail
+			})
+		}, func(s *service.Service) (*resp.Server, error) { return resp.New(s, cfg.RESP) }))
+	}
+	if cfg.RLS.Addr != "" {
+		d.others = append(d.others, newListener("rls", func(func() httpapi.Phase) (*envoy.Opening, error) {
+			return envoy.Open(cfg.RLS)
+		}, func(s *service.Service) (*envoy.Server, error) { return envoy.New(s, cfg.RLS) }))
+	}
+	if cfg.StatsD.Addr != "" {
+		d.others = append(d.others, newListener("statsd", func(func() httpapi.Phase) (*statsd.Opening, error) {
+			return statsd.Open(cfg.StatsD)
+		}, func(s *service.Service) (*statsd.Server, error) { return statsd.New(s, cfg.StatsD) }))
+	}
+	return d
+}
+
+// newListener returns the listener of a protocol. A server that is created after an opening takes over its address.
+func newListener[O io.Closer, S interface {
+	server
+	TakeOver(opening O)
+}](flag string, open func(phase func() httpapi.Phase) (O, error), create func(s *service.Service) (S, error)) *listener {
+	var opening O
+	opened := false
+	return &listener{
+		flag: flag,
+		listen: func(phase func() httpapi.Phase) (_ io.Closer, err error) {
+			opening, err = open(phase)
+			opened = err == nil
+			return opening, err
+		},
+		answer: func(s *service.Service) (server, error) {
+			made, err := create(s)
+			if err != nil {
+				return nil, err
+			}
+			if opened {
+				made.TakeOver(opening)
+			}
+			return made, nil
+		},
+	}
+}
+
+// listen has the listeners listen, and answer with phase until they are open, as far as their protocols can. It comes before
+// the data directory is opened: a start that fails for an address has changed nothing there.
 func (d *listeners) listen(phase func() httpapi.Phase, parts *parts) error {
 	opening, err := httpapi.Open(d.cfg, phase)
 	if err != nil {
@@ -51,124 +99,48 @@ func (d *listeners) listen(phase func() httpapi.Phase, parts *parts) error {
 	}
 	parts.opened(func(context.Context) error { return opening.Close() })
 	d.opening = opening
-	if err := d.listenRESP(phase, parts); err != nil {
-		return err
-	}
-	if d.rlsCfg.Addr != "" {
-		if d.rlsOpening, err = envoy.Open(d.rlsCfg); err != nil {
-			return addressHint(err, "rls")
+	for _, l := range d.others {
+		opening, err := l.listen(phase)
+		if err != nil {
+			return addressHint(err, l.flag)
 		}
-		parts.opened(func(context.Context) error { return d.rlsOpening.Close() })
-	}
-	if d.statsdCfg.Addr != "" {
-		if d.statsdOpening, err = statsd.Open(d.statsdCfg); err != nil {
-			return addressHint(err, "statsd")
-		}
-		parts.opened(func(context.Context) error { return d.statsdOpening.Close() })
+		parts.opened(func(context.Context) error { return opening.Close() })
 	}
 	return nil
 }
 
-func (d *listeners) listenRESP(phase func() httpapi.Phase, parts *parts) (err error) {
-	if d.respCfg.Addr == "" {
-		return nil
-	}
-	d.respOpening, err = resp.Open(d.respCfg, func() string {
-		is := phase()
-		return is.Status + ": " + is.Detail
-	})
-	if err != nil {
-		return addressHint(err, "resp")
-	}
-	parts.opened(func(context.Context) error { return d.respOpening.Close() })
-	return nil
-}
-
-// open has the listeners answer for s.
+// open has the listeners answer for s. Clients that connect wait for run.
 func (d *listeners) open(s *service.Service, parts *parts) (err error) {
 	if d.http, err = httpapi.New(s, d.cfg); err != nil {
 		return err
 	}
 	d.http.TakeOver(d.opening)
-	if err := d.openRESP(s, parts); err != nil {
-		return err
-	}
-	if err := d.openRLS(s, parts); err != nil {
-		return err
-	}
-	if err := d.openStatsD(s, parts); err != nil {
-		return err
+	for _, l := range d.others {
+		if l.server, err = l.answer(s); err != nil {
+			return err
+		}
+		s.Attach(l.server)
+		parts.opened(func(context.Context) error { return l.server.Close() })
+		if err := l.server.Listen(); err != nil {
+			return addressHint(err, l.flag)
+		}
 	}
 	return addressHint(d.http.Serve(), "http")
-}
-
-// openRESP has the RESP listener answer where it listens, or listen: clients that connect wait for run.
-func (d *listeners) openRESP(s *service.Service, parts *parts) (err error) {
-	if d.respCfg.Addr == "" {
-		return nil
-	}
-	if d.resp, err = resp.New(s, d.respCfg); err != nil {
-		return err
-	}
-	s.Attach(d.resp)
-	parts.opened(func(context.Context) error { return d.resp.Close() })
-	if d.respOpening != nil {
-		d.resp.TakeOver(d.respOpening)
-	}
-	return addressHint(d.resp.Listen(), "resp")
-}
-
-// openRLS reads its limits, and has its listener answer where it listens, or listen: clients that connect wait for run.
-func (d *listeners) openRLS(s *service.Service, parts *parts) (err error) {
-	if d.rlsCfg.Addr == "" {
-		return nil
-	}
-	if d.rls, err = envoy.New(s, d.rlsCfg); err != nil {
-		return err
-	}
-	s.Attach(d.rls)
-	parts.opened(func(context.Context) error { return d.rls.Close() })
-	if d.rlsOpening != nil {
-		d.rls.TakeOver(d.rlsOpening)
-	}
-	return addressHint(d.rls.Listen(), "rls")
-}
-
-// openStatsD has the StatsD listener count what comes where it listens, or listen: what is sent waits for run.
-func (d *listeners) openStatsD(s *service.Service, parts *parts) (err error) {
-	if d.statsdCfg.Addr == "" {
-		return nil
-	}
-	if d.statsd, err = statsd.New(s, d.statsdCfg); err != nil {
-		return err
-	}
-	s.Attach(d.statsd)
-	parts.opened(func(context.Context) error { return d.statsd.Close() })
-	if d.statsdOpening != nil {
-		d.statsd.TakeOver(d.statsdOpening)
-	}
-	return addressHint(d.statsd.Listen(), "statsd")
 }
 
 // run answers until ctx ends, or a listener fails, and then lets requests in flight finish.
 func (d *listeners) run(ctx context.Context) error {
 	all := []func(context.Context) error{d.http.Run}
-	if d.resp != nil {
-		all = append(all, d.resp.Run)
-	}
-	if d.rls != nil {
-		all = append(all, d.rls.Run)
-	}
-	if d.statsd != nil {
-		all = append(all, d.statsd.Run)
+	for _, l := range d.others {
+		all = append(all, l.server.Run)
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	ended := make(chan error, len(all))
-	for _, listener := range all {
+	for _, run := range all {
 		go func() {
 			defer end()
-			ended <- listener(ctx)
+			ended <- run(ctx)
 		}()
 	}
 	var err error
@@ -178,37 +150,24 @@ func (d *listeners) run(ctx context.Context) error {
 	return err
 }
 
-func (d *listeners) rlsAddr() string {
-	if d.rls == nil {
-		return ""
+// addr returns the address of a listener; "" if it is not wanted.
+func (d *listeners) addr(flag string) string {
+	for _, l := range d.others {
+		if l.flag == flag {
+			return l.server.Addr()
+		}
 	}
-	return d.rls.Addr()
+	return ""
 }
 
 // reload reads files of listeners again.
 func (d *listeners) reload() {
-	if d.rls != nil {
-		d.rls.Reload()
+	for _, l := range d.others {
+		if r, ok := l.server.(interface{ Reload() }); ok {
+			r.Reload()
+		}
 	}
 }
-
-func (d *listeners) statsdAddr() string {
-	if d.statsd == nil {
-		return ""
-	}
-	return d.statsd.Addr()
-}
-
-func (d *listeners) respAddr() string {
-	if d.resp == nil {
-		return ""
-	}
-	return d.resp.Addr()
-}
-
-func (d *listeners) addr() string { return d.http.Addr() }
-
-func (d *listeners) handler() http.Handler { return d.http.Handler() }
 
 // addressHint says which setting chooses another address.
 func addressHint(err error, flag string) error {
@@ -221,187 +180,4 @@ func addressHint(err error, flag string) error {
 		return fmt.Errorf("%w: ports below 1024 are for root, or need CAP_NET_BIND_SERVICE: choose another with --%s", err, flag)
 	}
 	return err
-}
-
-// TLS is the certificates of all listeners, in files of PEM that are read again when they are
-// renewed.
-type TLS struct {
-	Cert string // the server's; "": listeners speak without TLS
-	Key  string
-	// ClientCA is the authorities of clients' certificates, whose names the tokens file has. "":
-	// clients prove by tokens alone who they are.
-	ClientCA string
-	Min      uint16 // tls.VersionTLS12 or tls.VersionTLS13; 0: 13
-}
-
-// Tokens say who may do what.
-type Tokens struct {
-	// File is the tokens file, read at the start, again when it changes, and at Reload. "": there
-	// is none, and who reaches a listener may do everything.
-	File string
-}
-
-// locks are what keeps strangers out of the listeners.
-type locks struct {
-	tokens *access.Tokens  // nil: everybody may do everything
-	certs  *auth.CertStore // nil: listeners speak without TLS
-	reload chan struct{}   // of certs; holds one
-}
-
-// readLocks reads the files for the first time, before anything is opened.
-func readLocks(cfg *Config) (l locks, err error) {
-	l.reload = make(chan struct{}, 1)
-	if l.tokens, err = access.ReadTokens(cfg.Tokens.File); err != nil {
-		return l, err
-	}
-	if err := l.checkStatsD(cfg); err != nil || cfg.TLS.Cert == "" {
-		return l, err
-	}
-	if l.certs, err = auth.LoadCerts(auth.CertFiles(cfg.TLS)); err != nil {
-		return l, fmt.Errorf("%s: %w", cfg.TLS.flagOf(err), err)
-	}
-	cfg.HTTP.TLS, cfg.RESP.TLS, cfg.RLS.TLS = l.certs.Config(), l.certs.Config(), l.certs.Config()
-	return l, nil
-}
-
-// checkStatsD refuses an identity of StatsD that is not there, or may not send hits.
-func (l *locks) checkStatsD(cfg *Config) error {
-	name := cfg.StatsD.Identity
-	if name == "" || cfg.StatsD.Addr == "" {
-		return nil
-	}
-	login, err := l.tokens.Live().Named(name)
-	switch {
-	case err != nil:
-		return settings.Invalid("StatsD.Identity", fmt.Sprintf("identity %q: %v: name one of %s", name, err, cfg.Tokens.File))
-	case login.Identity.Permission(auth.Ingest) == nil:
-		return settings.Invalid("StatsD.Identity", fmt.Sprintf("identity %q has no role ingest, so no line of StatsD would be counted: give it `- role: ingest` in %s, or name another", name, cfg.Tokens.File))
-	}
-	return nil
-}
-
-// flagOf names the setting of the file at fault, or all of them.
-func (t TLS) flagOf(err error) string {
-	if of, ok := errors.AsType[*fs.PathError](err); ok {
-		switch of.Path {
-		case t.Cert:
-			return "--tls-cert"
-		case t.Key:
-			return "--tls-key"
-		case t.ClientCA:
-			return "--tls-client-ca"
-		}
-	}
-	return "files of --tls-cert, --tls-key and --tls-client-ca"
-}
-
-// watch follows the files until parts are closed.
-func (l *locks) watch(cfg *Config, parts *parts) {
-	ctx, cancel := context.WithCancel(context.Background())
-	tokensEnded := l.tokens.Watch(ctx, cfg.Logger)
-	certsEnded := make(chan struct{})
-	go func() {
-		defer close(certsEnded)
-		if l.certs == nil {
-			return
-		}
-		cfg.Logger.Info("the certificate is in use", "file", cfg.TLS.Cert, "expires", l.certs.Expires())
-		l.certs.Watch(ctx, l.reload, func(err error) {
-			if err != nil {
-				cfg.Logger.Error("certificate files", "problem", err)
-				return
-			}
-			cfg.Logger.Info("the certificate is in use", "file", cfg.TLS.Cert, "expires", l.certs.Expires())
-		})
-	}()
-	parts.opened(func(context.Context) error {
-		cancel()
-		tokensEnded()
-		<-certsEnded
-		return nil
-	})
-}
-
-// expiresSoon is how long before its end a certificate is an alarm: whoever renews them does so before.
-const expiresSoon = 7 * 24 * time.Hour
-
-// alarms are of certificates that clients will not take, or soon.
-func (l *locks) alarms() (list []api.Alarm) {
-	if l.certs == nil {
-		return nil
-	}
-	if l.certs.Wrong() {
-		list = append(list, api.Alarm{Code: "certificate_files_bad", Message: "the newest certificate files are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})
-	}
-	if end := l.certs.Expires(); time.Until(end) < expiresSoon {
-		list = append(list, api.Alarm{Code: "certificate_expires", Message: "the certificate of --tls-cert is good until " + end.UTC().Format(time.RFC3339) + ": renew it; the files are read again by themselves"})
-	}
-	return list
-}
-
-func (l *locks) reloadAll() {
-	l.tokens.Reload()
-	select {
-	case l.reload <- struct{}{}:
-	default: // they are about to be read
-	}
-}
-
-// validateLocks refuses to open to others what nobody locks, unless that is meant.
-func (cfg *Config) validateLocks() error {
-	t := cfg.TLS
-	switch {
-	case (t.Cert == "") != (t.Key == ""):
-		return settings.Invalid("TLS.Cert", "a certificate and its key belong together: give --tls-cert and --tls-key")
-	case t.ClientCA != "" && (t.Cert == "" || cfg.Tokens.File == ""):
-		return settings.Invalid("TLS.ClientCA", "clients' certificates need TLS (--tls-cert, --tls-key), and a tokens file (--tokens) that says whose they are")
-	case t.Min != 0 && t.Min != tls.VersionTLS12 && t.Min != tls.VersionTLS13:
-		return settings.Invalid("TLS.Min", "the least version of TLS is 1.2 or 1.3")
-	case cfg.Insecure || t.Cert != "" && cfg.Tokens.File != "":
-		return nil
-	}
-	missing := "no --tokens and no --tls-cert: anybody there could read, delete and back up"
-	switch {
-	case t.Cert != "":
-		missing = "no --tokens: anybody there could read, delete and back up"
-	case cfg.Tokens.File != "":
-		missing = "no --tls-cert: tokens would travel in the clear"
-	}
-	for _, listener := range []struct{ flag, field, addr string }{{"http", "HTTP.Addr", cfg.HTTP.Addr}, {"resp", "RESP.Addr", cfg.RESP.Addr}, {"rls", "RLS.Addr", cfg.RLS.Addr}} {
-		if listener.addr != "" && beyondLoopback(listener.addr) {
-			return settings.Invalid(listener.field, fmt.Sprintf("other machines can reach --%s %s, and there is %s. Give both ('weir token create NAME --role ROLE --tokens FILE' makes a tokens file, see docs/security.md), listen on 127.0.0.1, or say --insecure where a proxy or the network keeps strangers out",
-				listener.flag, listener.addr, missing))
-		}
-	}
-	return nil
-}
-
-// validateStatsD: StatsD proves nothing, so its hits are those of one identity, or nobody has one. Whoever reaches
-// the address sends them.
-func (cfg *Config) validateStatsD() error {
-	d := cfg.StatsD
-	switch named, locked := d.Identity != "", cfg.Tokens.File != ""; {
-	case d.Addr == "" && named:
-		return settings.Invalid("StatsD.Identity", "--statsd-identity is of StatsD: give --statsd too")
-	case d.Addr == "":
-		return nil
-	case locked && !named:
-		return settings.Invalid("StatsD.Identity", "with --tokens, --statsd needs --statsd-identity NAME: StatsD has no authentication, so all its hits belong to one identity of the tokens file, with role ingest")
-	case named && !locked:
-		return settings.Invalid("StatsD.Identity", "--statsd-identity is a name of the tokens file: give --tokens, or leave it out")
-	case beyondLoopback(d.Addr) && !named && !cfg.Insecure:
-		return settings.Invalid("StatsD.Addr", "other machines can reach --statsd "+d.Addr+", and anybody there could send hits of any key. Give --tokens and --statsd-identity NAME, whose keys and ceilings bound them (docs/statsd.md), listen on 127.0.0.1, or say --insecure where the network keeps strangers out")
-	}
-	return nil
-}
-
-// beyondLoopback tells whether other machines may reach an address to listen on. A name other than
-// localhost may be any address.
-func beyondLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil || host == "localhost" {
-		return false // what is no address is refused as such
-	}
-	at, err := netip.ParseAddr(host)
-	return err != nil || !at.Unmap().IsLoopback()
 }

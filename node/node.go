@@ -85,7 +85,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, listeners: listeners{cfg: cfg.HTTP, respCfg: cfg.RESP, rlsCfg: cfg.RLS, statsdCfg: cfg.StatsD}}
+	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks}
+	n.listeners = newListeners(&n.cfg)
 	if err := n.start(ctx, set, secret); err != nil {
 		return nil, n.undo(ctx, err)
 	}
@@ -162,20 +163,20 @@ func (n *Node) watch() {
 }
 
 // Addr is the address that the server listens on, host:port.
-func (n *Node) Addr() string { return n.listeners.addr() }
+func (n *Node) Addr() string { return n.listeners.http.Addr() }
 
 // StatsDAddr is the address that StatsD is sent to, host:port; "" without Config.StatsD.
-func (n *Node) StatsDAddr() string { return n.listeners.statsdAddr() }
+func (n *Node) StatsDAddr() string { return n.listeners.addr("statsd") }
 
 // RLSAddr is the address that Envoy reaches, host:port; "" without Config.RLS.
-func (n *Node) RLSAddr() string { return n.listeners.rlsAddr() }
+func (n *Node) RLSAddr() string { return n.listeners.addr("rls") }
 
 // RESPAddr is the address that clients of Redis reach, host:port; "" without Config.RESP.
-func (n *Node) RESPAddr() string { return n.listeners.respAddr() }
+func (n *Node) RESPAddr() string { return n.listeners.addr("resp") }
 
 // Handler is the whole HTTP API, for a server of the caller's own or to ask it within the process.
 // It knows no limits on connections and slow clients: these are of the address.
-func (n *Node) Handler() http.Handler { return n.listeners.handler() }
+func (n *Node) Handler() http.Handler { return n.listeners.http.Handler() }
 
 // Engine is what counts: a program that embeds the node hits it directly. Of a cluster's
 // nodes, each counts its own hits there and has those of others a moment later; a key that
