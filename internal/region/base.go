@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine"
@@ -19,7 +20,7 @@ type bases struct {
 	id     ID
 	at     int64
 	number uint64
-	before uint64 // hash of the pieces so far
+	before uint64 // hash of the pieces so far, of the first one a random number
 	audit  Audit
 }
 
@@ -97,7 +98,7 @@ func (r *Region) renewBases(ctx context.Context) error {
 // writeBase writes a base of another region, of its view.
 func (r *Region) writeBase(ctx context.Context, name string) error {
 	of := r.ledger.Region(name)
-	b := &bases{r: r, region: name, id: of.ID, at: of.At, audit: of.Audit}
+	b := &bases{r: r, before: mathrand.Uint64(), region: name, id: of.ID, at: of.At, audit: of.Audit}
 	var cut replication.Cut
 	for partition := range of.Note.Partitions {
 		state, err := r.views.State(name, partition, &cut)
@@ -125,7 +126,7 @@ func (r *Region) renewOwnBase(ctx context.Context) error {
 		return nil
 	}
 	has, t := replica.NewTailFlushes(own.Note.At), replica.NewTailFlushes(startOf(m.stored))
-	b := &bases{r: r, region: r.cfg.Name, id: own.ID, at: own.At, audit: own.Audit}
+	b := &bases{r: r, before: mathrand.Uint64(), region: r.cfg.Name, id: own.ID, at: own.At, audit: own.Audit}
 	if err := r.writeStates(ctx, b, t, r.tail.Next()-1, m.stored, has.Has); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (r *Region) writeOwnBase(ctx context.Context, id ID) error {
 		return err
 	}
 	t := replica.NewTailFlushes(startOf(m.stored))
-	b := &bases{r: r, region: r.cfg.Name, id: id, at: m.asOf.UnixMilli()}
+	b := &bases{r: r, before: mathrand.Uint64(), region: r.cfg.Name, id: id, at: m.asOf.UnixMilli()}
 	if err := r.writeStates(ctx, b, t, m.upTo, m.stored, func(record.Part) bool { return true }); err != nil {
 		return err
 	}

@@ -100,18 +100,12 @@ func TestPiecesAgain(t *testing.T) {
 	}
 	appended(2)
 
-	other, err := Decode(pieces[1])
-	if err != nil {
+	other := otherBase(t, pieces)
+	if err := take(other[1]); !errors.Is(err, errMixed) {
 		t.Fatal(err)
 	}
-	other.Piece.Total++
-	for i, data := range [][]byte{pieces[0], other.Encode()} {
-		if err := take(data); i == 0 && err != nil || i == 1 && !errors.Is(err, errMixed) {
-			t.Fatalf("piece %d: %v", i, err)
-		}
-	}
 	appended(2)
-	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode()} { // the link is begun anew
+	for _, data := range [][]byte{other[0], other[0], other[1]} { // the link is begun anew
 		if err := take(data); err != nil {
 			t.Fatal(err)
 		}
@@ -121,20 +115,43 @@ func TestPiecesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	appended(4)
-	last, err := Decode(pieces[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	last.Piece.Before = NextHash(other.Piece.Before, other.Encode())
-	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode(), last.Encode()} { // anew, as after each such error
+	for _, data := range other { // anew, as after each such error
 		if err := take(data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	appended(7)
-	if of := n.ledger.Region("c"); of.Bases() != 1 || of.Audit.Totals[other.Piece.Partition] != other.Piece.Total {
+	appended(5)
+	last, err := Decode(other[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of := n.ledger.Region("c"); of.Bases() != 1 || of.Audit.Totals[last.Piece.Partition] != last.Piece.Total {
 		t.Errorf("the base is not the one that was built last: %+v", of.Audit)
 	}
+}
+
+// otherBase returns another base of the same digest, which differs from the second piece on.
+func otherBase(t *testing.T, pieces [][]byte) (other [][]byte) {
+	for i, data := range pieces {
+		m, err := Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			m.Piece.Before++
+		} else {
+			before, err := Decode(other[i-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Piece.Before = NextHash(before.Piece.Before, other[i-1])
+		}
+		if i == 1 {
+			m.Piece.Total++
+		}
+		other = append(other, m.Encode())
+	}
+	return other
 }
 
 // A region that comes back with an empty disk finds its earlier life once; a second region of its name shows again and again.

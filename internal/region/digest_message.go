@@ -54,13 +54,13 @@ type Message struct {
 //	byte 0     'B'
 //	byte 1     version, 2
 //	           length of the region's name, name; epoch, seq of the digest that the base is the state after
-//	           number of the piece, from 0; hash of the pieces before it (NextHash); at
+//	           number of the piece, from 0; hash of the pieces before it (NextHash), or a random number; at
 //	           a byte: 0 more of the partition follows, 1 its last piece, 2 the last piece of the base
 //	           partition; seq and total of the region's batches of it so far (record/flush.go)
 //	           length of the bytes, the bytes: of the state (package weir), or the note
 //	last 4     CRC-32C of all bytes before, little endian
 type Piece struct {
-	Before    uint64 // NextHash of the pieces before it: those of two bases of the same digest do not mix
+	Before    uint64 // NextHash of the pieces before it; of the first piece a random number, so that bases of one digest do not mix
 	Partition int
 	Whole     bool // the partition's last
 	Seq       uint64

@@ -164,13 +164,13 @@ func (r *Region) pieces(ctx context.Context, region string, id ID, do func(m Mes
 			return errLacks
 		}
 		m, err := of.message()
-		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number || m.Piece.Before != before {
+		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number || at > first && m.Piece.Before != before {
 			continue
 		}
 		if err := do(m, of.data); err != nil || m.Last {
 			return err
 		}
-		number, before = number+1, NextHash(before, of.data)
+		number, before = number+1, NextHash(m.Piece.Before, of.data)
 	}
 	return errLacks
 }

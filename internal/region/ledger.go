@@ -203,7 +203,7 @@ func (r *LedgerRegion) takePiece(at mark, m Message) Event {
 	}
 	r.dropBegun(func(other *building) bool { return other == b })
 	r.begun = append(r.begun, b)
-	b.pieces = append(b.pieces, NextHash(b.hash(), m.Encode()))
+	b.pieces = append(b.pieces, NextHash(m.Piece.Before, m.Encode()))
 	b.bytes += at.bytes
 	if !m.Last && m.Piece.Whole {
 		for len(b.audit.Seqs) <= m.Piece.Partition {
@@ -294,9 +294,8 @@ func (l *Ledger) Wants(m Message) Verdict {
 	return Gap
 }
 
-// WantsPiece tells whether a piece of a base that is ahead goes on what the log has of it: Known where the log has the same
-// piece already, Next for the next one and for the first of a base that is new, and Gap for one that does not fit, as of
-// another base of the same digest.
+// WantsPiece reports whether a piece of a base that is ahead belongs into the log now. It is Known if the log has the same
+// piece, Next if it is the first piece of a new base or follows the newest one, and else Gap.
 func (l *Ledger) WantsPiece(m Message) Verdict {
 	b := &building{}
 	if r := l.regions[m.Region]; r != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,8 +43,11 @@ func (r *Region) accept(ctx context.Context, o offer) error {
 		if !r.mayBuild(o.link, m) {
 			return nil
 		}
-		if again, err := r.isAgain(m); again || err != nil {
-			return err
+		switch r.ledger.WantsPiece(m) {
+		case Known: // as of a base that was cut off and comes again from its beginning
+			return nil
+		case Gap:
+			return errMixed
 		}
 	}
 	for _, data := range o.data {
@@ -90,28 +92,6 @@ func (r *Region) mayBuild(by int, m Message) bool {
 	return true
 }
 
-// isAgain tells whether the log has the very piece already, as when a base that was cut off comes again from its beginning:
-// then it is not appended once more. Where the pieces turn out to be of two bases of the same digest, the link is
-// begun anew, and what it brings then is built from its beginning.
-func (r *Region) isAgain(m Message) (bool, error) {
-	b := r.building[m.Region]
-	anew := slices.Contains(b.anew, m.ID)
-	switch verdict := r.ledger.WantsPiece(m); {
-	case verdict == Gap:
-		if b.anew = slices.DeleteFunc(b.anew, func(id ID) bool { return !r.ledger.Region(m.Region).HasBegun(id) }); !anew {
-			b.anew = append(b.anew, m.ID)
-		}
-		r.building[m.Region] = b
-		return false, errMixed
-	case verdict == Known && (m.Number > 0 || !anew):
-		return true, nil
-	case m.Number == 0 && anew:
-		b.anew = slices.DeleteFunc(b.anew, func(id ID) bool { return id == m.ID })
-		r.building[m.Region] = b
-	}
-	return false, nil
-}
-
 // buildPause is for how long nothing may come of a base before another link may bring it: what that link leads to may
 // itself wait for this region.
 const buildPause = 3 * time.Second
@@ -120,7 +100,6 @@ const buildPause = 3 * time.Second
 type builder struct {
 	link int
 	at   time.Time
-	anew []ID // bases whose next first piece is built on, even if the log has it
 }
 
 // linkState is a link as it runs.
