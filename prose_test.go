@@ -25,6 +25,7 @@ var checkedComments = []string{
 	"client/",
 	"internal/cluster/query/",
 	"internal/history/",
+	"internal/region/",
 	"internal/replay/",
 	"middleware/",
 }

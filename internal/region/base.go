@@ -24,7 +24,7 @@ type bases struct {
 	audit  Audit
 }
 
-// partition writes the pieces of one.
+// partition writes the pieces of a partition.
 func (b *bases) partition(ctx context.Context, partition int, state []byte) error {
 	var seq, total uint64
 	if partition < len(b.audit.Seqs) {
@@ -45,7 +45,7 @@ func (b *bases) partition(ctx context.Context, partition int, state []byte) erro
 	return nil
 }
 
-// isEmpty tells whether a state has no hits.
+// isEmpty reports whether a state has no hits.
 func isEmpty(state []byte) (bool, error) {
 	if len(state) > 1<<10 {
 		return false, nil
@@ -66,7 +66,7 @@ func (b *bases) piece(ctx context.Context, piece Piece, last bool) error {
 	return b.r.append(ctx, entry{data: data})
 }
 
-// renewBases writes new bases of regions whose digests since the last one have become many, and trims the log.
+// renewBases writes new bases of regions with many digests since the last one, and trims the log.
 func (r *Region) renewBases(ctx context.Context) error {
 	names := r.ledger.Regions()
 	share := r.cfg.LogBytes / int64(8*max(1, len(names)))
@@ -82,7 +82,7 @@ func (r *Region) renewBases(ctx context.Context) error {
 			return err
 		}
 	}
-	first, _, _, err := r.stream.bounds(ctx)
+	first, _, err := r.stream.bounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (r *Region) renewBases(ctx context.Context) error {
 	return nil
 }
 
-// writeBase writes a base of another region, of its view.
+// writeBase writes a base of another region, from its view.
 func (r *Region) writeBase(ctx context.Context, name string) error {
 	of := r.ledger.Region(name)
 	b := &bases{r: r, before: mathrand.Uint64(), region: name, id: of.ID, at: of.At, audit: of.Audit}

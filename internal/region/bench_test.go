@@ -45,13 +45,22 @@ func BenchmarkFollow(b *testing.B) {
 	parts, _ := benchFlushes(b, 20_000)
 	sum := NewSum(fleetPartitions)
 	addAll(b, sum, parts)
-	entries := sum.Entries()
 	note := Note{Journal: 1, Partitions: fleetPartitions, Retention: time.Hour, Every: time.Second}
 	e := record.NewEncoder(record.Incarnation{Origin: OriginOf("eu"), Epoch: 1}, fleetPartitions)
 	e.Node = "eu"
 	e.Begin(simNow)
 	sum.Cut(e)
 	messages := e.End([][]byte{note.Encode()})
+	entries := 0
+	for _, data := range messages {
+		m, err := Decode(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, batch := range m.Part.Batches {
+			entries += len(batch.Deltas())
+		}
+	}
 	v := NewViews(engine.Config{Memory: 64 << 20, Now: func() time.Time { return simNow }}, nil)
 	defer v.Close()
 	region := &LedgerRegion{Name: "eu", Note: &note}

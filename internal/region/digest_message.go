@@ -13,34 +13,32 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// This part is what a region tells the others of its hits: digests, each of which adds up what the journal has
-// since the one before (Sum), and bases, which are the whole state of the region at a digest. It has their bytes:
-// a digest is a flush of package record whose origin is the region and whose one receipt is a Note; a
-// base is pieces of its own (Piece).
+// Regions send each other digests and bases. A digest adds up what the journal has since the one before (Sum). A base is the
+// whole state of a region at a digest. The bytes of a digest are a flush of package record: its origin is the region, and
+// its one receipt a Note. The bytes of a base are pieces (Piece).
 //
-// Invariants: a Sum has every hit, removal and restored window that it was given, removals where they were among
-// the hits of their key; what it has of a partition does not depend on how many nodes brought it. The Note says
-// which place of the journal a digest reaches, to the flush.
+// Invariants: a Sum has every hit, removal and restored window that was added, and the order of removals among the hits of
+// their key. It does not depend on how many nodes a partition's hits came from. The Note says up to which flush of the
+// journal a digest reaches.
 //
 // It is pure: no clock, no network, no goroutine.
 
-// ID names a digest: one of a region, in an epoch of it. A base has the ID of the digest that it is the
-// state after.
+// ID identifies a digest of a region. A base has the ID of the digest that it is the state after.
 type ID struct {
 	Epoch uint64
 	Seq   uint64 // from 1 in each epoch
 }
 
-// Before tells whether an ID is older than another.
+// Before reports whether an ID is older than another.
 func (id ID) Before(o ID) bool { return id.Epoch < o.Epoch || id.Epoch == o.Epoch && id.Seq < o.Seq }
 
-// Message is what regions send each other: a part of a digest, or a piece of a base.
+// Message is a part of a digest, or a piece of a base.
 type Message struct {
 	Region string
 	ID
 	Number uint64 // of the part or piece, from 0
 	Last   bool
-	At     int64 // Unix ms: all hits that the region took until then are in the whole of it, but for those of late nodes
+	At     int64 // Unix ms: it has all hits that the region took until then, except for hits of late nodes
 
 	Part  record.Part // of a digest
 	Piece *Piece      // of a base; nil: it is a part of a digest
@@ -104,7 +102,7 @@ func (m Message) Encode() []byte {
 	return wire.Seal(b, 0)
 }
 
-// Decode reads and checks a message, which refers to data. One that is sound and of a newer version is refused, and is not
+// Decode reads and checks a message, which refers to data. The error for a sound message of another version is not
 // record.ErrDamaged.
 func Decode(data []byte) (Message, error) {
 	if len(data) > 0 && data[0] == pieceMagic {
@@ -155,7 +153,7 @@ func decodePiece(data []byte) (m Message, err error) {
 	return m, err
 }
 
-// CheckName tells what is wrong with the name of a region.
+// CheckName returns what is wrong with the name of a region.
 func CheckName(name string) error {
 	if name == "" || len(name) > record.MaxNodeBytes {
 		return fmt.Errorf("a region's name has 1 to %d bytes", record.MaxNodeBytes)
@@ -168,7 +166,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Pieces cuts the state of a partition into pieces of a base, of so many bytes at most.
+// Pieces cuts the state of a partition into pieces of a base, of at most so many bytes.
 func Pieces(partition int, seq, total uint64, state []byte, most int) (list []Piece) {
 	for {
 		n := min(len(state), most)
@@ -179,7 +177,7 @@ func Pieces(partition int, seq, total uint64, state []byte, most int) (list []Pi
 	}
 }
 
-// Gone is the message that ends a region: nothing of it counts that is older.
+// Gone returns the message that ends a region: nothing older of it counts.
 func Gone(region string, epoch uint64, at int64) []byte {
 	e := record.NewEncoder(record.Incarnation{Origin: OriginOf(region), Epoch: epoch}, 1)
 	e.Node, e.Leaving = region, true
@@ -187,14 +185,15 @@ func Gone(region string, epoch uint64, at int64) []byte {
 	return e.End(nil)[0]
 }
 
-// Begun is a base that has begun: how many pieces of it are there, and a hash of them. Who has the same base goes on after them.
+// Begun is a base of which some pieces have come: how many, and a hash of them. A region that has the same base sends the
+// rest.
 type Begun struct {
 	ID
 	Pieces uint64
 	Hash   uint64
 }
 
-// NextHash is the hash of pieces with one more, which is given as it is encoded; of no pieces it is 0.
+// NextHash returns the hash of pieces with one more, which is encoded.
 func NextHash(hash uint64, piece []byte) uint64 {
 	h := fnv.New64a()
 	h.Write(binary.LittleEndian.AppendUint64(nil, hash)) // a hash takes everything
@@ -202,12 +201,12 @@ func NextHash(hash uint64, piece []byte) uint64 {
 	return h.Sum64()
 }
 
-// Keys are prefixes of the keys that a region tells others; none: it tells all. What limits count of themselves
-// (engine.SeparatePrefix) it always tells.
+// Keys are prefixes of the keys that a region shares with others; none: it shares all. It always shares what limits count of
+// themselves (engine.SeparatePrefix).
 type Keys []string
 
-// Tells tells whether it tells a key. The hits of all keys together (*) it does not, unless it tells all. What sampling added to a key it tells
-// with the key.
+// Tells reports whether a key is shared. The hits of all keys together (*) are only if all keys are. What sampling added to
+// a key it tells with the key.
 func (k Keys) Tells(key string) bool {
 	if of, is := strings.CutPrefix(key, engine.SampledPrefix); is && of != "" {
 		key = of
@@ -215,7 +214,7 @@ func (k Keys) Tells(key string) bool {
 	return len(k) == 0 || strings.HasPrefix(key, engine.SeparatePrefix) || key != engine.AllKeys && k.TellsAll(key)
 }
 
-// TellsAll tells whether it tells all keys that begin so.
+// TellsAll reports whether all keys with a prefix are shared.
 func (k Keys) TellsAll(prefix string) bool {
 	return len(k) == 0 || slices.ContainsFunc(k, func(told string) bool { return strings.HasPrefix(prefix, told) })
 }

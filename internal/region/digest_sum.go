@@ -22,11 +22,10 @@ import (
 type Sum struct {
 	parts   []*part // by partition; nil: nothing came
 	touched []int
-	entries int // about, for bounds
 }
 
-// part is what came of one partition. Hits and removals add up; a batch of another kind, as of a restored backup,
-// stays as it is, between those before and those after it.
+// part is what came of one partition. Hits and removals add up. A batch of another kind, such as a restored backup, is kept
+// as it is, in the order of the batches.
 type part struct {
 	done []step
 	open map[string]*keySum // of the newest step
@@ -51,9 +50,6 @@ type keySum struct {
 // NewSum returns an empty Sum, of so many partitions.
 func NewSum(partitions int) *Sum { return &Sum{parts: make([]*part, partitions)} }
 
-// Entries is about how many entries the Sum has.
-func (s *Sum) Entries() int { return s.entries }
-
 // Add adds a batch. Admissions are left out, and hits for history alone: both are the region's own.
 func (s *Sum) Add(b record.Batch) {
 	if b.Kind == record.KindAdmissions || b.Kind == record.KindPast || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
@@ -68,19 +64,14 @@ func (s *Sum) Add(b record.Batch) {
 	if b.Kind != record.KindHits {
 		p.close()
 		p.done = append(p.done, step{kind: b.Kind, raw: bytes.Clone(b.Entries), n: b.N})
-		s.entries += 1 + len(b.Entries)/entryBytes
 		return
 	}
 	for _, d := range b.Deltas() {
-		s.entries += p.add(d)
+		p.add(d)
 	}
 }
 
-// entryBytes is about how much an entry takes.
-const entryBytes = 32
-
-// add returns how many entries it made.
-func (p *part) add(d replication.Delta) int {
+func (p *part) add(d replication.Delta) {
 	k := p.open[d.Key]
 	if k == nil {
 		k = &keySum{key: d.Key}
@@ -90,15 +81,14 @@ func (p *part) add(d replication.Delta) int {
 	if d.N == 0 {
 		k.done = append(append(k.done, k.open...), d)
 		k.open = nil
-		return 1
+		return
 	}
 	at, found := slices.BinarySearchFunc(k.open, d.At, func(have replication.Delta, second int64) int { return cmp.Compare(have.At, second) })
 	if found {
 		k.open[at].N += d.N
-		return 0
+		return
 	}
 	k.open = slices.Insert(k.open, at, d)
-	return 1
 }
 
 // close ends the newest step.
@@ -129,10 +119,10 @@ func (s *Sum) Cut(e *record.Encoder) {
 		}
 		s.parts[partition] = nil
 	}
-	s.touched, s.entries = s.touched[:0], 0
+	s.touched = s.touched[:0]
 }
 
-// Note is what a digest says beside hits. Its bytes, numbers as unsigned varints:
+// Note is what a digest has in addition to hits. Its bytes, numbers as unsigned varints:
 //
 //	byte 0     'N'
 //	byte 1     version, 2
@@ -150,7 +140,7 @@ type Note struct {
 	Every      time.Duration // between digests
 	At         replica.FlushPosition
 	Late       []api.Late
-	Keys       Keys // that the region tells
+	Keys       Keys // that the region shares
 }
 
 const (
@@ -162,7 +152,7 @@ const (
 	MaxKeys = 16
 )
 
-// Encode is the bytes of the note. Of more than a thousand late nodes it names the first.
+// Encode returns the bytes of the note. Of more than a thousand late nodes it has the first.
 func (n Note) Encode() []byte {
 	b := []byte{noteMagic, noteVersion}
 	b = binary.LittleEndian.AppendUint64(b, n.Journal)
@@ -211,7 +201,7 @@ func DecodeNote(data []byte) (n Note, err error) {
 
 const maxSeconds = 1_000_000_000
 
-// OriginOf is the origin that the digests of a region have, which follows from its name.
+// OriginOf returns the origin of the digests of a region, which follows from its name.
 func OriginOf(region string) uint64 {
 	hash := fnv.New64a()
 	hash.Write([]byte(region)) // a hash takes everything

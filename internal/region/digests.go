@@ -19,11 +19,11 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// restateEvery is how often a digest tells the totals of all partitions, so that a hole is found where no batch follows.
+// restateEvery is how often a digest has the totals of all partitions, so that a hole is found where no batch follows.
 const restateEvery = time.Minute
 
-// digest writes the next digest of this region: all that the journal has since the last one. Where that can't be, a new
-// epoch begins.
+// digest writes the next digest of this region: all that the journal has since the last one. If that is not possible, it
+// begins a new epoch.
 func (r *Region) digest(ctx context.Context) error {
 	upTo, asOf, late, err := r.journal.Moment(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Region) shared(b record.Batch) record.Batch {
 	return b.Only(r.cfg.Keys.Tells)
 }
 
-// resume finds out where the log's last digest of this region left off, and tells whether one can go on there.
+// resume continues after the log's last digest of this region, and reports whether that is possible.
 func (r *Region) resume() bool {
 	own := r.ledger.Region(r.cfg.Name)
 	if own == nil || own.Gone || own.Note == nil || own.ID.Before(r.foreign) {
@@ -95,7 +95,7 @@ func (r *Region) resume() bool {
 	return true
 }
 
-// cut makes a digest of the sum.
+// cut returns the digest of the sum.
 func (r *Region) cut(asOf time.Time, late []replica.OriginStatus) [][]byte {
 	own := r.ledger.Region(r.cfg.Name)
 	e := record.NewEncoder(record.Incarnation{Origin: OriginOf(r.cfg.Name), Epoch: own.Epoch}, r.engine.Partitions)
@@ -113,7 +113,7 @@ func (r *Region) cut(asOf time.Time, late []replica.OriginStatus) [][]byte {
 	return e.End([][]byte{r.note(late).Encode()})
 }
 
-// note is that of a digest or base which reaches to where the tail is.
+// note returns the note of a digest or base that reaches to the position of the tail.
 func (r *Region) note(late []replica.OriginStatus) Note {
 	n := Note{
 		Journal: r.journal.ID(), Partitions: r.engine.Partitions, Retention: r.engine.Retention, Every: r.cfg.Every, At: r.tail.Position(), Keys: r.cfg.Keys,
@@ -130,7 +130,6 @@ func (r *Region) note(late []replica.OriginStatus) Note {
 // beginEvery is how often a new epoch may begin.
 const beginEvery = 5 * time.Second
 
-// errBegun is why no epoch begins: one did a moment ago.
 var errBegun = errors.New("an epoch of this region's digests began a moment ago: another region may have the same name")
 
 // begin begins a new epoch of digests, with a base.
@@ -156,13 +155,14 @@ const (
 	logStream  = "WEIR_REGIONS"
 	logSubject = "weir.regions"
 
-	// newsSubject has the sequence of each message that was appended, an unsigned varint: a hint for nodes that follow the log.
+	// newsSubject carries the sequence of each message that was appended, an unsigned varint. It is a hint for nodes that
+	// follow the log.
 	newsSubject = "weir.regions.news"
 
 	appendTimeout = 2 * time.Second
 )
 
-// errBehind is why nothing was appended: the log has messages that were not read.
+// errBehind says that nothing was appended: the log has messages that were not read.
 var errBehind = errors.New("another node has appended to the log meanwhile")
 
 // errNoMessage is the error for a message that the log does not have.
@@ -170,7 +170,7 @@ var errNoMessage = errors.New("the log does not have the message")
 
 // store is where the log is: a stream of JetStream, or of a simulation.
 type store interface {
-	bounds(ctx context.Context) (first, last, bytes uint64, err error)
+	bounds(ctx context.Context) (first, last uint64, err error)
 	append(ctx context.Context, after uint64, m entry) (sequence uint64, err error)
 	get(ctx context.Context, sequence uint64, leader bool) (entry, error)
 	trim(ctx context.Context, upTo uint64) error
@@ -201,8 +201,8 @@ type regionLog struct {
 	stream jetstream.Stream
 }
 
-// openLog opens the log of a journal, and makes it if it is not there. One of another journal, as of a directory that was
-// taken over, is replaced: regions begin a new epoch.
+// openLog opens the log of a journal, or creates it. It replaces a log of another journal, as in a directory that was taken
+// over: then a new epoch begins.
 func openLog(ctx context.Context, nats *transport.Node, journal uint64) (*regionLog, error) {
 	l := &regionLog{nats: nats}
 	js, id := nats.JetStream(), record.JournalText(journal)
@@ -230,24 +230,24 @@ func openLog(ctx context.Context, nats *transport.Node, journal uint64) (*region
 	return l, nil
 }
 
-// again makes an error one that is worth another try.
+// again returns an error that is retried.
 func again(err error) error { return errors.Join(nats.ErrTimeout, err) }
 
-// bounds are the first and the last message, as the leader knows, and the bytes of all; an empty log has first = last+1.
-func (l *regionLog) bounds(ctx context.Context) (first, last, bytes uint64, err error) {
+// bounds returns the first and the last message, as the leader knows. An empty log has first = last+1.
+func (l *regionLog) bounds(ctx context.Context) (first, last uint64, err error) {
 	var info *jetstream.StreamInfo
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 		info, err = l.stream.Info(ctx)
 		return err
 	})
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, 0, err
 	}
-	return max(info.State.FirstSeq, 1), info.State.LastSeq, info.State.Bytes, nil
+	return max(info.State.FirstSeq, 1), info.State.LastSeq, nil
 }
 
-// append appends a message after the last one that was read, or fails: with errBehind if there is another, else it may
-// be in the log all the same.
+// append appends a message after the last one that was read. The error is errBehind if the log has another message there.
+// After any other error the message may be in the log.
 func (l *regionLog) append(ctx context.Context, after uint64, m entry) (sequence uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
@@ -298,7 +298,7 @@ func (l *regionLog) trim(ctx context.Context, upTo uint64) error {
 	return l.stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
 }
 
-// listen calls news with the sequences that are told, until the subscription is ended.
+// listen calls news with the sequences that were appended, until the subscription ends.
 func listen(conn *nats.Conn, news func(sequence uint64)) (*nats.Subscription, error) {
 	return conn.Subscribe(newsSubject, func(msg *nats.Msg) {
 		r := wire.NewReader(msg.Data)

@@ -10,17 +10,17 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// maxFeeds bounds the regions that pull from a node at the same time.
+// maxFeeds bounds the regions that pull from a node at once.
 const maxFeeds = 64
 
-// ErrFull is the error where more than that pull already.
+// ErrFull is the error if maxFeeds pull already.
 var ErrFull error = &api.Error{Code: api.CodeOverloaded, Message: "64 regions pull from this node already: link to another one"}
 
 // ErrRequest is wrapped by the errors for a request that is wrong.
 var ErrRequest error = &api.Error{Code: api.CodeInvalidParameter, Message: "not the request of a link"}
 
-// Feed sends another region all that it has not, and what comes, until ctx is done or the region is closed: frames of package link. send has taken
-// its bytes when it returns; flush has them leave.
+// Feed sends another region all that it lacks, and then what comes, until ctx is done or the region is closed. It calls send
+// with frames (link.go), which send must not keep, and flush when they must leave.
 func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(frames []byte) error, flush func() error) error {
 	if err := CheckName(as); err != nil {
 		return fmt.Errorf("%w: as: %w", ErrRequest, err)
@@ -86,7 +86,7 @@ func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(fra
 	}
 }
 
-// feed is what one other region is sent.
+// feed sends one other region what it lacks.
 type feed struct {
 	r      *Region
 	as     string
@@ -103,7 +103,7 @@ type feed struct {
 	send   func(frames []byte) error
 }
 
-// begin finds out where in the log to begin.
+// begin finds the message of the log to begin with.
 func (f *feed) begin() {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *feed) begin() {
 // framesAtOnce is how many bytes are sent together.
 const framesAtOnce = 256 << 10
 
-// one looks at the next message of the log.
+// one sends the next message of the log, if the other region lacks it.
 func (f *feed) one(ctx context.Context) error {
 	sequence := f.at
 	f.at++
@@ -134,7 +134,7 @@ func (f *feed) one(ctx context.Context) error {
 	}
 	switch sent := f.sent[m.Region]; {
 	case of.via == f.as && sequence >= f.live:
-		// It brought this itself, so it has it, and all before. If it has lost it since, what follows shows it the gap, and it asks again.
+		// The other region sent this, so it has it, and all before. If it has lost it since, it finds a gap, and asks again.
 		if m.Last && sent.Before(m.ID) {
 			f.sent[m.Region] = m.ID
 		}
@@ -172,7 +172,7 @@ func (f *feed) one(ctx context.Context) error {
 	return nil
 }
 
-// read reads a message of the log; without data it is one that nobody has.
+// read reads a message of the log. It has no data if it is lost.
 func (f *feed) read(ctx context.Context, sequence uint64) (entry, error) {
 	m, err := f.r.message(ctx, sequence)
 	if !errors.Is(err, errNoMessage) {
@@ -187,9 +187,8 @@ func (f *feed) read(ctx context.Context, sequence uint64) (entry, error) {
 	return entry{}, nil
 }
 
-// base sends a base once the log has it whole, which it has when its last piece is come by, but for the first pieces that the
-// other region has. Half a base is not passed on: two regions that have no more of it would take it of each other, and neither
-// would ever have the rest.
+// base sends a base that the log has whole, without the first pieces if the other region has them. It does not send part of
+// a base: two regions with the same part would take it from each other, and never get the rest.
 func (f *feed) base(ctx context.Context, region string, id ID) error {
 	if !f.r.hasBase(region, id) {
 		return nil
@@ -222,7 +221,6 @@ func (f *feed) base(ctx context.Context, region string, id ID) error {
 	return err
 }
 
-// errEnough ends pieces.
 var errEnough = errors.New("no more pieces are wanted")
 
 func (f *feed) add(data []byte) error {

@@ -440,8 +440,8 @@ func (j *fleetJournal) ReadSnapshot(context.Context, record.StoredSnapshot) (rec
 // fleetLog is a region's log, in memory.
 type fleetLog struct{ messages []entry }
 
-func (l *fleetLog) bounds(context.Context) (first, last, bytes uint64, err error) {
-	return 1, uint64(len(l.messages)), 0, nil
+func (l *fleetLog) bounds(context.Context) (first, last uint64, err error) {
+	return 1, uint64(len(l.messages)), nil
 }
 
 func (l *fleetLog) append(_ context.Context, _ uint64, m entry) (uint64, error) {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// load reads the log as it is at the start.
+// load reads the log at the start.
 func (r *Region) load(ctx context.Context) error {
-	first, last, _, err := r.stream.bounds(ctx)
+	first, last, err := r.stream.bounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -18,14 +18,13 @@ func (r *Region) load(ctx context.Context) error {
 	return r.followTo(ctx, last)
 }
 
-// holeAfter is for how long a message that should be there is asked of the replicas, before the leader is asked, whose
-// answer counts.
+// holeAfter is how long any replica is asked for a message that should exist, before the leader is asked.
 const holeAfter = time.Second
 
-// holePoll is how often.
+// holePoll is the pause between two questions.
 const holePoll = 20 * time.Millisecond
 
-// followTo takes all messages up to one, which is there.
+// followTo takes all messages up to last, which exists.
 func (r *Region) followTo(ctx context.Context, last uint64) error {
 	for r.ledger.Next() <= last {
 		sequence := r.ledger.Next()
@@ -39,7 +38,7 @@ func (r *Region) followTo(ctx context.Context, last uint64) error {
 			return err
 		case r.asked.IsZero():
 			r.asked = time.Now()
-		case time.Since(r.asked) > holeAfter+holePoll: // the leader said so
+		case time.Since(r.asked) > holeAfter+holePoll: // the leader does not have it
 			r.asked = time.Time{}
 			r.take(ctx, sequence, entry{})
 		}
@@ -56,7 +55,7 @@ func (r *Region) followTo(ctx context.Context, last uint64) error {
 
 // follow takes all that the log has, as the leader knows.
 func (r *Region) follow(ctx context.Context) error {
-	first, last, _, err := r.stream.bounds(ctx)
+	first, last, err := r.stream.bounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func (r *Region) follow(ctx context.Context) error {
 	return r.followTo(ctx, last)
 }
 
-// trimmed notes that the log begins with a message, whoever trimmed it.
+// trimmed records that the log begins with a message.
 func (r *Region) trimmed(first uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +73,7 @@ func (r *Region) trimmed(first uint64) {
 	}
 }
 
-// take takes the log's next message; an empty one is one that nobody has any more.
+// take takes the log's next message; an empty one is lost.
 func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
 	m, err := Decode(of.data)
 	if err != nil {
@@ -110,7 +109,7 @@ func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
 	close(news)
 }
 
-// show says of a region what is in its windows now. The caller holds mu.
+// show records what the windows of a region have now. The caller holds mu.
 func (r *Region) show(m Message, bytes int, e Event) {
 	s := r.shown[m.Region]
 	s.bytes += uint64(bytes)
@@ -213,22 +212,21 @@ func (c *recent) get(sequence uint64) entry {
 	return c.list[sequence-c.first]
 }
 
-// Two regions of one name, which an operator has given twice, take each other's place: what they count is in all counts in
-// turn, or that of one in none. It shows in two ways.
+// Two regions with the same name, by mistake of an operator, replace each other in all counts. It shows in two ways.
 //
-// A region that pulls says which epoch of its own name it has. An epoch goes on only until the next begins, and no
-// region goes back: so digests of an older epoch that say they have what was counted well after that are another region's (twiceOfFeed).
+// A region that pulls says which epoch of its own name it has. No region returns to an older epoch. So digests of an older
+// epoch with much later hits are from another region (twiceOfFeed).
 //
-// And where both reach the same region, each begins an epoch that is newer than the other's, again and again (contested).
+// And if both reach the same region, each begins a newer epoch than the other, again and again (contested).
 
-// twiceFor is how long it is told after it showed last.
+// twiceFor is how long the alarm lasts after the last sign.
 const twiceFor = time.Minute
 
-// twiceAfter is how much later than a feed began the hits of a digest must be, in intervals between digests: clocks of regions
-// agree within a second or two.
+// twiceAfter is how much later than the begin of a feed the hits of a digest must be, in intervals between digests. Clocks
+// of regions agree within a second or two.
 const twiceAfter = 10
 
-// nameTwice notes that two regions have a name. The caller holds mu.
+// nameTwice records that two regions have a name. The caller holds mu.
 func (r *Region) nameTwice(name string, now time.Time) {
 	if now.Sub(r.twice[name]) > twiceFor {
 		r.log.Error("regions: two regions have the same name, and take each other's place in all counts: give one of them another --region and an empty data directory", "region", name)
@@ -236,8 +234,8 @@ func (r *Region) nameTwice(name string, now time.Time) {
 	r.twice[name] = now
 }
 
-// contested notes that there is an epoch of this region's name that it has not begun: the second one that is newer
-// than an epoch of its own, within a while, is no earlier life's.
+// contested records an epoch of this region's name that it has not begun. The first one may be from before a restart. The
+// second one within a while is from another region.
 func (r *Region) contested(now time.Time) {
 	if r.renewed.IsZero() {
 		return
@@ -250,7 +248,7 @@ func (r *Region) contested(now time.Time) {
 	r.rival = now
 }
 
-// twiceOfFeed looks whether the digests that come under the name of a region that pulls are another's. The caller holds mu.
+// twiceOfFeed finds digests under the name of a region that pulls which are from another region. The caller holds mu.
 func (f *feed) twiceOfFeed(began time.Time) {
 	of := f.r.ledger.Region(f.as)
 	if of == nil || of.Gone || of.Epoch >= f.own.Epoch {
@@ -261,7 +259,7 @@ func (f *feed) twiceOfFeed(began time.Time) {
 	}
 }
 
-// namesTwice are the names that two regions have, sorted.
+// namesTwice returns the names that two regions have, sorted.
 func (r *Region) namesTwice() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// This part is what a region's log says: how far it has the digests of each region, what of them is new, and
-// where in the log somebody must begin who has less. Whoever reads the log in its order comes to the same.
+// A Ledger is what a region's log says: how far it has the digests of each region, which messages are new, and where a
+// reader with less must begin. All readers of the log come to the same result.
 //
-// Invariants: a digest counts once, as a whole, after those before it in its epoch; an epoch begins with a base (or
-// with the end of a region that was forgotten), and never goes back; the running totals of each partition go on
-// from digest to digest, and what does not is a finding. Parts of a digest that a writer left unfinished count nowhere.
+// Invariants: a digest counts once, as a whole, in the order of its epoch. An epoch begins with a base, or with the end of a
+// region that was forgotten. Epochs only increase. The running totals of each partition continue from digest to digest; any
+// other total is counted as wrong. Unfinished digests count nowhere.
 //
-// It is pure: no clock, no network, no engine. This part has the log, package view the windows.
+// It is pure: no clock, no network, no engine.
 
 // Ledger is made by Take of a log's messages, in order. It is not safe for many goroutines.
 type Ledger struct {
@@ -28,7 +28,7 @@ type LedgerRegion struct {
 	Name string
 	ID
 	Gone  bool
-	At    int64 // Unix ms: all hits that it took until then are in, but for those of late nodes
+	At    int64 // Unix ms: it has all hits that the region took until then, except for hits of late nodes
 	Note  *Note // of the last digest or base; nil: there is none, or it is gone
 	Audit Audit
 
@@ -48,7 +48,7 @@ type mark struct {
 	bytes int64
 }
 
-// mostBegun is how many bases of a region may have begun: links that break in turn bring pieces of different ones.
+// mostBegun is how many bases of a region may have begun. Links that break in turn bring pieces of different ones.
 const mostBegun = 4
 
 // building is a base of which some pieces have come.
@@ -64,7 +64,7 @@ type whole struct {
 	last uint64 // message with its last piece
 }
 
-// Audit is the batches of each partition so far, and what did not go on from them.
+// Audit is the batches of each partition so far, and how many had a wrong total.
 type Audit struct {
 	Seqs, Totals []uint64 // by partition
 	Wrong        uint64   // batches whose seq or total was not the next
@@ -75,16 +75,16 @@ func NewLedger(first uint64) *Ledger {
 	return &Ledger{next: first, regions: map[string]*LedgerRegion{}}
 }
 
-// Next is the message to take now.
+// Next returns the message to take now.
 func (l *Ledger) Next() uint64 { return l.next }
 
-// Region is what there is of a region; nil: nothing.
+// Region returns what there is of a region; nil: nothing.
 func (l *Ledger) Region(name string) *LedgerRegion { return l.regions[name] }
 
-// Regions are the names of all that the log has something of, sorted.
+// Regions returns the names of the regions that the log has something of, sorted.
 func (l *Ledger) Regions() []string { return slices.Sorted(maps.Keys(l.regions)) }
 
-// Have is the last digest of each region that is whole here.
+// Have returns the last whole digest of each region.
 func (l *Ledger) Have() map[string]ID {
 	have := make(map[string]ID, len(l.regions))
 	for name, r := range l.regions {
@@ -95,7 +95,7 @@ func (l *Ledger) Have() map[string]ID {
 	return have
 }
 
-// Event is what became of a message.
+// Event is what a message completes.
 type Event struct {
 	Kind   VerdictKind
 	Region *LedgerRegion
@@ -114,8 +114,7 @@ const (
 	LedgerGone                    // the region has no hits any more
 )
 
-// Take takes the log's next message; those between are passed over. damaged messages are taken with a zero
-// Message.
+// Take takes the log's next message. A damaged one is taken as a zero Message.
 func (l *Ledger) Take(sequence uint64, bytes int, m Message) Event {
 	l.next = max(l.next, sequence+1)
 	if m.Region == "" {
@@ -230,7 +229,7 @@ func (r *LedgerRegion) takePiece(at mark, m Message) Event {
 	return Event{Kind: Base, Region: r}
 }
 
-// base is the one that has begun at a digest; nil: there is none.
+// base returns the base that has begun at a digest; nil: there is none.
 func (r *LedgerRegion) base(id ID) *building {
 	if i := slices.IndexFunc(r.begun, func(b *building) bool { return b.ID == id }); i >= 0 {
 		return r.begun[i]
@@ -238,8 +237,8 @@ func (r *LedgerRegion) base(id ID) *building {
 	return nil
 }
 
-// begin begins a base with its first piece, anew if it has begun. Where there are too many, that one goes which grew
-// least lately, but for the one that has most pieces: however many links break in turn, one base gets on.
+// begin begins a base with its first piece, or begins it again. If there are too many, it drops the one that has waited
+// longest for a piece, but never the one with most pieces: one base makes progress however many links break in turn.
 func (r *LedgerRegion) begin(at mark) *building {
 	r.dropBegun(func(b *building) bool { return b.ID == at.ID })
 	if len(r.begun) == mostBegun {
@@ -255,12 +254,12 @@ func (r *LedgerRegion) begin(at mark) *building {
 
 func (r *LedgerRegion) dropBegun(is func(*building) bool) { r.begun = slices.DeleteFunc(r.begun, is) }
 
-// goesOn tells whether a piece is the next one.
+// goesOn reports whether a piece is the next one.
 func (b *building) goesOn(m Message) bool {
 	return uint64(len(b.pieces)) == m.Number && b.hash() == m.Piece.Before
 }
 
-// hash is that of all pieces so far.
+// hash returns the hash of all pieces so far.
 func (b *building) hash() uint64 {
 	if n := len(b.pieces); n > 0 {
 		return b.pieces[n-1]
@@ -278,8 +277,8 @@ const (
 	Gap                  // something before it is missing
 )
 
-// Wants tells whether a message of another region belongs into the log now. Parts and pieces within a digest or base are
-// the caller's to keep together.
+// Wants reports whether a message of another region belongs into the log now. The caller keeps the parts of a digest
+// together.
 func (l *Ledger) Wants(m Message) Verdict {
 	r := l.regions[m.Region]
 	if r == nil {
@@ -310,7 +309,7 @@ func (l *Ledger) WantsPiece(m Message) Verdict {
 	return Gap
 }
 
-// Begun are the bases of each region that are ahead of what is here and not whole.
+// Begun returns the bases of each region that are ahead of what is here and not whole.
 func (l *Ledger) Begun() map[string][]Begun {
 	all := map[string][]Begun{}
 	for name, r := range l.regions {
@@ -323,8 +322,7 @@ func (l *Ledger) Begun() map[string][]Begun {
 	return all
 }
 
-// Base is where the log has a base that is whole: the messages with its first and its last piece. Between them are
-// others.
+// Base returns the messages with the first and the last piece of a whole base. Other messages may be between them.
 func (l *Ledger) Base(name string, id ID) (first, last uint64, ok bool) {
 	r := l.regions[name]
 	if r == nil {
@@ -338,8 +336,8 @@ func (l *Ledger) Base(name string, id ID) (first, last uint64, ok bool) {
 	return 0, 0, false
 }
 
-// From is the message of the log at which a reader begins for a region of which it has all up to an ID: everything from
-// there on that is of the region brings it up to date. What is not yet in the log is at Next.
+// From returns the message of the log with which a reader begins that has all of a region up to an ID. It is Next if the log
+// has nothing newer.
 func (l *Ledger) From(name string, have ID) uint64 {
 	r := l.regions[name]
 	if r == nil || !have.Before(r.ID) {
@@ -361,8 +359,8 @@ func compare(m mark, id ID) int {
 	return cmp.Or(cmp.Compare(m.Epoch, id.Epoch), cmp.Compare(m.Seq, id.Seq))
 }
 
-// DueBase tells whether a region needs a new base, so that the log does not grow without one: its digests since the last
-// have more than so many bytes, and more than that base.
+// DueBase reports whether a region needs a new base, so that the log can be trimmed: its digests since the last base have
+// more than so many bytes, and more than that base.
 func (l *Ledger) DueBase(name string, bytes int64) bool {
 	r := l.regions[name]
 	if r == nil || r.Gone || r.Epoch == 0 || len(r.bases) == 0 {
@@ -371,7 +369,8 @@ func (l *Ledger) DueBase(name string, bytes int64) bool {
 	return r.bytes > max(bytes, r.bases[len(r.bases)-1].bytes)
 }
 
-// Trimmable is up to which message the log may be trimmed: all from the older of a region's two bases on stays.
+// Trimmable returns the message up to which the log may be trimmed. For each region it keeps two bases and all after the
+// older one.
 func (l *Ledger) Trimmable() uint64 {
 	oldest := l.next
 	for _, r := range l.regions {
@@ -388,7 +387,7 @@ func (l *Ledger) Trimmable() uint64 {
 	return oldest - 1
 }
 
-// Trimmed notes that the log begins after a message.
+// Trimmed records that the log begins after a message.
 func (l *Ledger) Trimmed(upTo uint64) {
 	for _, r := range l.regions {
 		r.list = slices.DeleteFunc(r.list, func(m mark) bool { return m.began <= upTo })
@@ -396,11 +395,8 @@ func (l *Ledger) Trimmed(upTo uint64) {
 	}
 }
 
-// Building tells whether a base of a region has begun, and its last piece has not come.
+// Building reports whether a base of a region has begun and is not whole.
 func (r *LedgerRegion) Building() bool { return len(r.begun) > 0 }
 
-// HasBegun tells whether the one of that digest has.
-func (r *LedgerRegion) HasBegun(id ID) bool { return r.base(id) != nil }
-
-// Bases is how many whole bases of a region the log has, as far as it was read: 2 at most.
+// Bases returns how many whole bases of a region the log has: at most 2.
 func (r *LedgerRegion) Bases() int { return len(r.bases) }

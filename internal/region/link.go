@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// This part is how digests travel between regions: a GET of another region's HTTP listener, whose answer lasts. The
-// request says what the one who asks has, by region; the answer is frames, each a message of package digest, or empty
-// while there is nothing to say. TCP's window, not the round trip, bounds what comes.
+// Digests travel between regions by a GET of another region's HTTP listener, whose answer lasts. The request says what the
+// caller has of each region. The answer is frames, each a Message, or empty to keep the connection alive. TCP's window, not
+// the round trip, bounds the throughput.
 //
-// Invariant: an answer that ends or is silent is an error within SilentAfter: then there is a new request.
+// Invariant: an answer that ends or is silent is an error within SilentAfter. Then there is a new request.
 
 const (
 	// LinkPath is where a listener answers.
@@ -29,13 +29,13 @@ const (
 	// RegionHeader has the name of the region that answers.
 	RegionHeader = "Weir-Region"
 
-	// KeepAlive is after what time without a message an empty frame is sent.
+	// KeepAlive is the time without a message after which an empty frame is sent.
 	KeepAlive = time.Second
 
 	// SilentAfter is how long nothing may come.
 	SilentAfter = 4 * time.Second
 
-	// FrameBytes is about what a frame takes beside its message.
+	// FrameBytes is about what a frame takes in addition to its message.
 	FrameBytes = 3
 
 	// maxFrame bounds a message.
@@ -45,13 +45,13 @@ const (
 	dialTime = 10 * time.Second
 )
 
-// LinkRequest asks for everything that is newer than what one has.
+// LinkRequest asks for everything newer than Have.
 type LinkRequest struct {
 	URL   string // of the listener, without a path
 	Token string // "": none
-	As    string // who asks
+	As    string // the region that asks
 	Have  map[string]ID
-	Begun map[string][]Begun // bases of which the first pieces are there
+	Begun map[string][]Begun // bases of which it has the first pieces
 }
 
 // LinkStream is an answer.
@@ -65,10 +65,9 @@ type LinkStream struct {
 	ctx    context.Context
 }
 
-// errSilent is why a stream is ended.
 var errSilent = errors.New("the link is silent")
 
-// DialLink asks, and returns when the answer begins.
+// DialLink sends a request, and returns when the answer begins.
 func DialLink(ctx context.Context, over http.RoundTripper, q LinkRequest) (*LinkStream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	values := url.Values{"as": {q.As}, "have": {FormatHave(q.Have)}}
@@ -94,7 +93,7 @@ func DialLink(ctx context.Context, over http.RoundTripper, q LinkRequest) (*Link
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 500)) // what it says is more than that it can't be read
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 500)) // the part that was read says enough
 		_ = response.Body.Close()
 		cancel(nil)
 		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
@@ -104,7 +103,7 @@ func DialLink(ctx context.Context, over http.RoundTripper, q LinkRequest) (*Link
 	return s, nil
 }
 
-// Next is the next message, empty if there is none for now. After an error the stream is over.
+// Next returns the next message, or nothing to show that the link is alive. After an error the stream is over.
 func (s *LinkStream) Next() ([]byte, error) {
 	size, err := binary.ReadUvarint(s.from)
 	if err == nil && size > maxFrame {
@@ -135,7 +134,7 @@ func (s *LinkStream) Close() {
 	_ = s.body.Close() // nothing is lost
 }
 
-// AppendFrame appends a message to what is sent.
+// AppendFrame appends a message as a frame.
 func AppendFrame(b, message []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(message))), message...)
 }

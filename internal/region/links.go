@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// offer is what a link brought: all parts of a digest, or a piece of a base.
+// offer is what a link brings: all parts of a digest, or a piece of a base.
 type offer struct {
 	link     int
 	messages []Message
 	data     [][]byte
 }
 
-// Why an offer was not taken.
+// The reasons why an offer is not taken.
 var (
 	errNotOwner = errors.New("this node does not write the log of digests any more")
 	errGap      = errors.New("digests before it are missing")
 	errMixed    = errors.New("a piece of a base does not go on what the log has of it; will take it from its beginning")
 )
 
-// accept appends what a link brought, if it is news.
+// accept appends what a link brings, if it is new.
 func (r *Region) accept(ctx context.Context, o offer) error {
 	if !r.owner.owns() {
 		return errNotOwner
@@ -64,8 +64,8 @@ func (r *Region) accept(ctx context.Context, o offer) error {
 	return nil
 }
 
-// seeOwn takes what a link has of this region's name. Something newer than what is here is of an earlier disk of it, or of
-// another region of the same name: an epoch begins that is newer.
+// seeOwn takes what a link has of this region's name. Anything newer than what is here is from an earlier disk of the
+// region, or from another region of the same name. Then a newer epoch begins.
 func (r *Region) seeOwn(m Message) {
 	own := r.ledger.Region(r.cfg.Name)
 	if (own == nil || own.Epoch < m.Epoch) && r.foreign.Before(m.ID) {
@@ -77,8 +77,8 @@ func (r *Region) seeOwn(m Message) {
 	}
 }
 
-// mayBuild tells whether a piece of a base is to be taken of the link that brings it: pieces of two links at once must not mix.
-// A link begins with the first piece, or where the log has the base up to there.
+// mayBuild reports whether a piece of a base is taken from the link that brings it: only one link brings a base at a time. A
+// link begins with the first piece, or after the pieces that the log has.
 func (r *Region) mayBuild(by int, m Message) bool {
 	b, is := r.building[m.Region]
 	now := r.now()
@@ -92,8 +92,8 @@ func (r *Region) mayBuild(by int, m Message) bool {
 	return true
 }
 
-// buildPause is for how long nothing may come of a base before another link may bring it: what that link leads to may
-// itself wait for this region.
+// buildPause is how long a link may bring no piece before another link may bring the base. The region at its other end may
+// itself wait for this one.
 const buildPause = 3 * time.Second
 
 // builder is the link that brings a base, and when its last piece came.
@@ -141,7 +141,7 @@ func (p *pulling) end() {
 	p.stop = nil
 }
 
-// Pauses between attempts to connect: a link that is cut heals within a second.
+// Pauses between attempts to connect. A cut link heals within a second.
 const (
 	firstPause = 50 * time.Millisecond
 	mostPause  = time.Second
@@ -172,7 +172,7 @@ func (r *Region) pull(ctx context.Context, l *linkState) {
 	}
 }
 
-// fail notes why a link is down, and tells whether that is news.
+// fail records why a link is down, and reports whether it was not down before.
 func (l *linkState) fail(err error) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,10 +237,10 @@ func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 	}
 }
 
-// assembler puts together what a link brings: a digest only counts with all its parts.
+// assembler puts together what a link brings: a digest counts only with all its parts.
 type assembler struct{ offer }
 
-// add takes the next message, and returns what it makes whole.
+// add takes the next message, and returns what it completes.
 func (a *assembler) add(data []byte) (o offer, whole bool, err error) {
 	m, err := Decode(data)
 	if err != nil {

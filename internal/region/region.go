@@ -1,13 +1,13 @@
-// Package region makes a node's or a cluster's journal one region of several: it writes digests of what the
-// region counts, takes those of other regions over links, and keeps windows of these.
+// Package region makes the journal of a node or a cluster one region of several. It writes digests of what the region
+// counts, takes the digests of other regions over links, and keeps windows of these.
 //
-// All of it goes through one log, a JetStream stream of the region itself, which every node reads in its order
-// (follow.go): package ledger says what is new, package view has the windows. One node, the owner, writes it (owner.go): own digests (digests.go), bases (base.go), and
-// what links bring (links.go). Any node serves the log to other regions (feed.go).
+// All of it goes through one log, a JetStream stream of the region, which every node reads in order (follow.go). The Ledger
+// says what is new, and the Views have the windows. One node, the owner, writes the log: own digests (digests.go), bases
+// (base.go), and what links bring (links.go). Any node serves the log to other regions (feed.go).
 //
-// Invariants: an append names the message that it follows, so who has not read all that is there writes nothing; a
-// digest goes on at the place of the journal that the one before it in the log says; nothing that the region counts ever
-// waits for any of this.
+// Invariants: an append names the message that it follows, so a node that has not read the whole log writes nothing. A
+// digest begins at the position in the journal where the one before it in the log ends. Hits of the region never wait for
+// any of this.
 package region
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// Journal is what a Region needs of the journal that has what the region counts: a *journal.Journal.
+// Journal is what a Region needs of the journal of the hits that it counts. It is a *durable.Journal, or simulated.
 type Journal interface {
 	ID() uint64
 	Joined() *transport.Node
@@ -65,7 +65,7 @@ type Region struct {
 	tail     *replica.TailFlushes // nil: to be found out where to go on
 	after    ID                   // the digest of this region that tail and sum go on from
 	asked    time.Time            // when a hole in the log was found first
-	restated time.Time            // when the totals of all partitions were told last
+	restated time.Time            // when a digest last had the totals of all partitions
 	building map[string]builder   // which link brings the base of a region
 	foreign  ID                   // of this region's name, as links showed it
 	renewed  time.Time            // when an epoch was begun last, zero: not by this process
@@ -80,13 +80,13 @@ type Region struct {
 	damaged uint64               // messages of the log that could not be read
 	unread  uint64               // flushes of the journal that no digest has
 
-	told     atomic.Uint64 // the newest message of the log that was told of
+	told     atomic.Uint64 // the newest message of the log that was announced
 	news     chan struct{}
 	calls    chan func(context.Context) // for the goroutine that runs
 	ended    chan struct{}              // closed with Close
 	owner    ownership
 	links    []*linkState
-	moved    atomic.Int64 // when the goroutine came by last, Unix ns
+	moved    atomic.Int64 // when the goroutine last made progress, Unix ns
 	figures  figures
 	unviewed atomic.Uint64 // messages that a view could not take
 
@@ -97,7 +97,7 @@ type Region struct {
 	closed  error
 }
 
-// shown is what the windows of a region have, which readers may go by.
+// shown is what the windows of a region have.
 type shown struct {
 	ID
 	at    int64 // Unix ms, as of a Message
@@ -108,10 +108,9 @@ type shown struct {
 	bytes uint64 // of the region's messages since the start
 }
 
-// errClosed is why a region takes no more.
 var errClosed = errors.New("region: closed")
 
-// Open makes a journal one of a region, and reads the region's log: then the windows of other regions are as they were.
+// Open makes a journal one of a region, and reads the region's log, which restores the windows of other regions.
 func Open(ctx context.Context, j Journal, e engine.Config, cfg Config) (*Region, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(e); err != nil {
@@ -138,7 +137,7 @@ func Open(ctx context.Context, j Journal, e engine.Config, cfg Config) (*Region,
 	return r, nil
 }
 
-// newRegion returns one that does nothing by itself.
+// newRegion returns a Region without goroutines.
 func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	memory := e.Memory
 	e.Memory = cfg.Memory
@@ -154,7 +153,7 @@ func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	return r
 }
 
-// viewConfig is that of engines which show what others count: they decide on no limits, and take no requests.
+// viewConfig returns the configuration of engines that show what others count: they decide no limits, and take no requests.
 func viewConfig(cfg engine.Config) engine.Config {
 	cfg.LimitMemory, cfg.OnceMemory = 64<<10, 64<<10
 	return cfg
@@ -169,7 +168,7 @@ func (r *Region) listen() error {
 	return r.listenOwners()
 }
 
-// hear wakes the goroutine that follows.
+// hear wakes the goroutine that follows the log.
 func (r *Region) hear(sequence uint64) {
 	for was := r.told.Load(); sequence > was; was = r.told.Load() {
 		if r.told.CompareAndSwap(was, sequence) {
@@ -182,13 +181,13 @@ func (r *Region) hear(sequence uint64) {
 	}
 }
 
-// Name is this region's.
+// Region returns this region's name.
 func (r *Region) Region() string { return r.cfg.Name }
 
 // Read calls f with the engine of each other region (Views).
 func (r *Region) Read(f func(region string, e *engine.Engine) error) error { return r.views.Read(f) }
 
-// Close ends the region's work on this node. Another node goes on, or this one when it is started again.
+// Close ends the region's work on this node. Another node continues it, or this one after a restart.
 func (r *Region) Close(context.Context) error {
 	r.closing.Do(func() {
 		close(r.ended)
@@ -213,8 +212,9 @@ type Config struct {
 	// Alone says that no other node shares the journal.
 	Alone bool
 
-	// Keys are prefixes of the keys that this region tells the others, 1 to 512 bytes each, at most 16; what limits count of themselves
-	// it tells in any case. None: all keys. The same on all nodes of a region; others begin a new epoch of its digests.
+	// Keys are prefixes of the keys that this region shares with the others, 1 to 512 bytes each, at most 16. None: all
+	// keys. What limits count of themselves is always shared. The same on all nodes of a region. A change begins a new epoch
+	// of its digests.
 	Keys Keys
 
 	// Every is the time between digests, 100 ms to 1 min, whole ms. 0: 1 s.
@@ -223,13 +223,14 @@ type Config struct {
 	// Memory is the budget of the windows of each other region, in bytes. 0: 256 MiB.
 	Memory int64
 
-	// LogBytes is about what the log of digests takes of the disk, beside the journal's room. At least 64 MiB. 0: 2 GiB.
+	// LogBytes is about what the log of digests takes of the disk, in addition to the journal. At least 64 MiB. 0: 2 GiB.
 	LogBytes int64
 
 	// Transport reaches other regions; nil: none can be reached.
 	Transport http.RoundTripper
 
-	// Others is told how many other regions have windows here, each with its budget, when that changes. nil: nobody is.
+	// Others, if not nil, is called with the number of other regions that have windows here, each with its budget, when that
+	// changes.
 	Others func(regions int)
 
 	// Logger takes messages. nil: none.
@@ -268,8 +269,8 @@ func (cfg Config) WithDefaults() Config {
 	return cfg
 }
 
-// Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what it may be. engine
-// is the configuration of the engine whose hits the region counts.
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field that is not valid. e is the configuration
+// of the engine whose hits the region counts.
 func (cfg Config) Validate(e engine.Config) error {
 	cfg = cfg.WithDefaults()
 	if err := CheckName(cfg.Name); err != nil {
@@ -314,10 +315,10 @@ func (cfg Config) Validate(e engine.Config) error {
 	return nil
 }
 
-// alarmAfter is how long something that may pass must last to be an alarm.
+// alarmAfter is how long a fault that may pass must last to be an alarm.
 const alarmAfter = 15 * time.Second
 
-// Alarms are what is wrong now. It waits for nobody.
+// Alarms returns what is wrong now, without waiting.
 func (r *Region) Alarms() (list []api.Alarm) {
 	add := func(code, format string, args ...any) {
 		list = append(list, api.Alarm{Code: code, Message: fmt.Sprintf(format, args...)})
@@ -357,15 +358,15 @@ func (r *Region) Alarms() (list []api.Alarm) {
 	return list
 }
 
-// One node of a region is the owner, which appends to the log. Owners say that they are there; a node that hears of none
-// for a while becomes one. Of two, the one whose append is refused reads the log, hears of the other, and of
-// both the one with the lesser name goes on. It is not a lease: two owners do no harm, since each append names the message that it
-// follows. So the pause after a crash is short.
+// One node of a region is the owner, which appends to the log. The owner says so twice a second. A node that receives no
+// such message for a while becomes the owner. Of two owners, the one with the lesser name continues. It is not a lease: two
+// owners do no harm, because each append names the message that it follows. So the pause after a crash is short.
 const (
 	ownerSubject = "weir.regions.owner"
 	beatEvery    = 500 * time.Millisecond
 	silentAfter  = 5 * beatEvery
-	// stuckAfter is how long the goroutine of an owner may be at one thing before it says no longer that it is there.
+	// stuckAfter is how long the goroutine of an owner may make no progress before the node stops saying that it is the
+	// owner.
 	stuckAfter = 20 * time.Second
 )
 
@@ -377,14 +378,14 @@ type ownership struct {
 	wait  time.Duration // without hearing that, until this node becomes the owner
 }
 
-// begin begins: a node alone is the owner at once.
+// begin starts the wait for another owner. A node that is alone is the owner at once.
 func (o *ownership) begin(now time.Time, alone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.own, o.heard, o.wait = alone, now, silentAfter+mathrand.N(beatEvery)
 }
 
-// is tells whether this node is the owner, which it may become by the question.
+// is reports whether this node is the owner. It may become the owner in this call.
 func (o *ownership) is(now time.Time) (own, began bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -394,12 +395,12 @@ func (o *ownership) is(now time.Time) (own, began bool) {
 	return o.own, began
 }
 
-// hear takes what another node says of itself.
+// hear takes the message of another node that it is the owner.
 func (o *ownership) hear(now time.Time, node, other string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.own && node < other {
-		return // it hears of this one, and stops
+		return // the other node stops when it receives the message of this one
 	}
 	o.own, o.heard, o.wait = false, now, silentAfter+mathrand.N(beatEvery)
 }
@@ -424,7 +425,7 @@ func (r *Region) listenOwners() error {
 	return err
 }
 
-// beat says that this node is the owner, while it is, and gets on.
+// beat says that this node is the owner, while it is and makes progress.
 func (r *Region) beat(ctx context.Context) {
 	if r.alone {
 		return
@@ -445,7 +446,7 @@ func (r *Region) beat(ctx context.Context) {
 	}
 }
 
-// pollEvery is how often the log is looked at though nothing was told of it.
+// pollEvery is how often the log is read without an announcement.
 const pollEvery = 500 * time.Millisecond
 
 // run follows the log, and writes it while this node is the owner.
@@ -529,7 +530,7 @@ func (r *Region) do(ctx context.Context, f func(ctx context.Context) error) erro
 	}
 }
 
-// append appends a message, and takes it. After an error nothing of what was to follow may be appended.
+// append appends a message, and takes it. After an error, the caller must not append the messages that follow it.
 func (r *Region) append(ctx context.Context, m entry) error {
 	after := r.ledger.Next() - 1
 	sequence, err := r.stream.append(ctx, after, m)

@@ -20,8 +20,8 @@ var (
 	errSimCrash = errors.New("the process crashed")
 )
 
-func (s *simStore) bounds(context.Context) (first, last, bytes uint64, err error) {
-	return s.first, uint64(len(s.messages)), 0, nil
+func (s *simStore) bounds(context.Context) (first, last uint64, err error) {
+	return s.first, uint64(len(s.messages)), nil
 }
 
 func (s *simStore) append(ctx context.Context, after uint64, m entry) (uint64, error) {

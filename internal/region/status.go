@@ -14,7 +14,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-// figures are what the region's goroutines count.
+// figures are counters of the region's goroutines.
 type figures struct {
 	feeds atomic.Int64  // other regions that pull from this node now
 	sent  atomic.Uint64 // bytes to them
@@ -38,10 +38,10 @@ func (f *figures) failing(err error) {
 	}
 }
 
-// lateAfter is how much later than its digests are due a region may be heard of.
+// lateAfter is how late a digest may be before its region is late.
 const lateAfter = 3 * time.Second
 
-// Regions are all that are known, this one included, by name. It waits for nobody.
+// Regions returns all regions that are known, this one included, by name. It does not wait.
 func (r *Region) Regions() []api.Region {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *Region) Regions() []api.Region {
 	return list
 }
 
-// Tells reports whether another region tells this one a key, or if all is set, all keys that begin so.
+// Tells reports whether another region shares a key with this one, or with all, all keys that begin so.
 func (r *Region) Tells(region, key string, all bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *Region) Tells(region, key string, all bool) bool {
 	return note == nil || all && note.Keys.TellsAll(key) || !all && note.Keys.Tells(key)
 }
 
-// linkStatus is how the links of this region do, as this node knows: of one that is not the owner nothing is known.
+// linkStatus returns the state of the links. Only the owner knows it.
 func (r *Region) linkStatus() []api.RegionLink {
 	now, list := time.Now(), []api.RegionLink{}
 	for _, l := range r.links {
@@ -102,7 +102,7 @@ func (r *Region) linkStatus() []api.RegionLink {
 	return list
 }
 
-// Status is what this node knows of all regions, and what it does for its own. It waits for nobody.
+// Status returns what this node knows of all regions, and what it does for its own. It does not wait.
 func (r *Region) Status() api.RegionsAnswer {
 	a := api.RegionsAnswer{
 		Region: r.cfg.Name, Owner: r.owner.owns(), Regions: r.Regions(), Links: r.linkStatus(), Pulls: r.figures.pulls.status(),
@@ -114,8 +114,8 @@ func (r *Region) Status() api.RegionsAnswer {
 	return a
 }
 
-// Forget drops all hits of a region, here and wherever links lead: it is gone for good. If it comes
-// back after all, it does with all its hits, in a new epoch.
+// Forget drops all hits of a region that never comes back, here and in all regions that links reach. If it does come back,
+// it has all its hits, in a new epoch.
 func (r *Region) Forget(ctx context.Context, name string) error {
 	if name == r.cfg.Name {
 		return &api.Error{Code: api.CodeInvalidParameter, Field: "region", Message: "it is this region: stop it, and forget it in another"}
@@ -146,19 +146,19 @@ func (r *Region) forget(ctx context.Context, name string) error {
 	return errBehind
 }
 
-// statusOf is that of one region.
+// statusOf returns the status of one region.
 func (r *Region) statusOf(name string) api.Region {
 	list := r.Regions()
 	return list[slices.IndexFunc(list, func(s api.Region) bool { return s.Region == name })]
 }
 
-// traffic is the bytes that came or went, in all and lately.
+// traffic counts bytes, in total and lately.
 type traffic struct {
 	total atomic.Uint64
 	last  *engine.Counter
 }
 
-// rateOver is over what time bytes per second are a mean.
+// rateOver is the time over which bytes per second are averaged.
 const rateOver = 10 * time.Second
 
 func newTraffic() traffic {
@@ -174,7 +174,7 @@ func (t *traffic) add(bytes int) {
 	t.last.HitN(uint64(bytes))
 }
 
-// rate is in bytes per second.
+// rate returns bytes per second.
 func (t *traffic) rate() float64 {
 	count, err := t.last.Count(rateOver)
 	if err != nil {
@@ -187,16 +187,16 @@ func (t *traffic) rate() float64 {
 type pull struct {
 	traffic
 	now    atomic.Int64  // connections
-	behind atomic.Uint64 // messages of the log that it is still to be sent
+	behind atomic.Uint64 // messages of the log that it has not been sent yet
 }
 
-// pulls are those of all regions that have pulled since the start. The zero pulls are ready for use.
+// pulls are the pulls of all regions since the start. The zero value is ready for use.
 type pulls struct {
 	mu sync.Mutex
 	by map[string]*pull
 }
 
-// begin notes that a region pulls; who calls it takes 1 from now at the end.
+// begin records that a region pulls. The caller subtracts 1 from now at the end.
 func (p *pulls) begin(region string) *pull {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +215,7 @@ func (p *pulls) begin(region string) *pull {
 	return of
 }
 
-// status is what regions have pulled, by name.
+// status returns what regions have pulled, by name.
 func (p *pulls) status() []api.RegionPull {
 	p.mu.Lock()
 	defer p.mu.Unlock()
