@@ -135,7 +135,8 @@ soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clu
 	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestDamage$$|TestDamageOfOneNode$$|TestFreshReads|TestStartAmongConsumers$$' -count 1 -timeout 6h ./internal/durable -args -damages $$(( $(ROUNDS) * 60 )) -cluster-damages each -consumers 1000 -fresh.rounds $$(( $(ROUNDS) * 30 ))
-	$(GO) test -run 'TestNeverOver$$|DenyNobody$$|DeniesNobody$$' -count 1 -timeout 6h ./internal/cluster/limits -args -brute.rounds $(ROUNDS)
+	$(GO) test -run 'DenyNobody$$|DeniesNobody$$|AllNodes$$' -count 1 -parallel 1 -timeout 1h ./internal/cluster/limits -args -owner.exact
+	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./internal/cluster/limits -args -brute.rounds $(ROUNDS)
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
 	$(MAKE) --no-print-directory memory MEMORY="64 256"
 

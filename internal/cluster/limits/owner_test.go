@@ -15,7 +15,7 @@ import (
 )
 
 // ownerExact is for a machine that has nothing else to do.
-var ownerExact = flag.Bool("owner.exact", false, "fail if a planned restart leaves requests undecided, a crash does for longer than 5 s, or nodes admit below 97 % of what one does")
+var ownerExact = flag.Bool("owner.exact", false, "fail if a planned restart leaves requests undecided, a crash does for longer than 5 s, a change takes longer than 300 ms to reach all nodes, or nodes admit below 97 % of what one does")
 
 // farBelow are limits that the tests of this file stay far below: whatever is denied is denied without cause.
 const farBelow = `limits:
