@@ -76,7 +76,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.others.leases = kv.HoldLease(j.restores.Claims.Leases, kv.LeaseConfig{Names: []string{checkpoint.Lease}, Logger: j.log})
+	j.others.lease = kv.HoldLease(j.restores.Claims.Leases, checkpoint.Lease, j.log)
 	return nil
 }
 
@@ -204,7 +204,7 @@ func (j *Journal) AddNodes(ctx context.Context, a *api.ClusterAnswer) {
 	var bytes uint64
 	asking.Go(func() { s, errs[0] = j.server.Status(ctx) })
 	asking.Go(func() { a.Journal.First, a.Journal.Last, bytes, errs[1] = j.store.Bounds(ctx) })
-	asking.Go(func() { a.SnapshotsBy, errs[2] = j.others.leases.Who(ctx, checkpoint.Lease) })
+	asking.Go(func() { a.SnapshotsBy, errs[2] = j.others.lease.Who(ctx) })
 	asking.Go(func() { a.Nodes = j.Nodes(ctx) })
 	asking.Wait()
 	if isGone(j.Origins(), a.SnapshotsBy) {
@@ -361,7 +361,7 @@ type others struct {
 	fresh      *membership.Freshness
 	storeWatch *membership.StoreWatch
 	stores     replica.Stores // whose replicas store
-	leases     *kv.LeaseHolder
+	lease      *kv.LeaseHolder
 	endBeats   func()
 }
 
@@ -375,12 +375,12 @@ func (o *others) leave(log *slog.Logger) {
 	if o.endBeats != nil {
 		o.endBeats()
 	}
-	if o.leases == nil {
+	if o.lease == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterAskTimeout)
 	defer cancel()
-	if err := o.leases.Close(ctx); err != nil {
+	if err := o.lease.Close(ctx); err != nil {
 		log.Warn("journal: could not release leases; they will expire", "error", err)
 	}
 }

@@ -198,10 +198,10 @@ func (j *Journal) newReplica(m checkpoint.Manifest) {
 		Space: &j.space, Needed: j.cfg.Needed, Hurry: j.waiters.Hurry, Suspect: func() { j.suspect.Store(true) },
 		Clustered: j.cfg.clustered(), Node: j.cfg.Join.Node,
 		Held: func() (token uint64, held bool) {
-			l, _, held := j.others.leases.Held(checkpoint.Lease)
+			l, held := j.others.lease.Held()
 			return l.Token, held
 		},
-		Who:     func(ctx context.Context) (string, error) { return j.others.leases.Who(ctx, checkpoint.Lease) },
+		Who:     func(ctx context.Context) (string, error) { return j.others.lease.Who(ctx) },
 		Holders: j.holdersOfParts,
 	})
 }

@@ -1,23 +1,17 @@
-// Package lease lets one node of many do what only one should: take a
-// partition's snapshots, trim the journal, restore a backup.
+// Package kv keeps leases and one shared document in JetStream KV buckets. A lease lets one node of many do what only one should: take
+// snapshots and trim the journal, restore a backup.
 //
-// A lease is a key in a JetStream KV bucket whose messages age. Create takes it,
-// for it fails where a key is; Update at the known revision renews it; who
-// renews no more loses it when its message has aged. The revision at which a
-// lease was taken is its token: each holder's is greater than those before.
+// A lease is a key in a bucket whose messages age. Create takes it, because it fails where a key is. Update at the known revision renews
+// it. A holder that does not renew loses the lease when its message has aged. The revision at which a lease was taken is its token: it is
+// greater than the tokens of all earlier holders.
 //
-// The age is the bucket's, not the message's: a client that updates a key can't
-// give a time to live (ADR-48), so that a lease that was created with one and
-// renewed once would never end.
+// The age is the bucket's, not the message's: a client that updates a key can't give a time to live (ADR-48). A lease that was
+// created with one and renewed once would never end.
 //
-// Two clocks are at work, and the holder's is the stricter: it counts from
-// before it asked, on its own monotonic clock, and only two thirds of the time
-// that the bucket grants. The last third is for clocks of servers that differ,
-// since a new leader of the bucket goes by its own. A holder that is cut off, or
-// stopped, thus knows that the lease is lost before another can have it. One that crashed has
-// it again at once: who has its data directory, which is locked, knows that it has ended. Between
-// looking and acting time may pass anyway: where that matters, the token
-// goes with what is written, and the smaller token loses.
+// The holder counts from before it asked, on its own monotonic clock, and only two thirds of the time that the bucket grants. The
+// last third is for servers whose clocks differ. So a holder that is cut off or stopped knows that the lease is lost before another
+// node can have it. A node that crashed has it again at once, because no other process can have its data directory. Work that
+// takes longer than the lease writes the token with its result, and the smaller token loses.
 package kv
 
 import (
@@ -263,17 +257,3 @@ func (b *Bucket) Who(ctx context.Context, name string) (node string, err error) 
 	node, _, _ = strings.Cut(string(is.Value()), " ")
 	return node, nil
 }
-
-// Groups is how many leases the partitions of a cluster share, 16 of 256 each.
-//
-// One for each partition would be simpler, but a renewal is a synced write on
-// each replica: on three servers 0.5 ms of CPU and 13 KiB in 15 writes. 256 of
-// them every 3 s took a tenth of a core and made the slowest flushes twice as
-// slow; a disk that needs 5 ms for a sync would do little else. 16 every 10 s
-// were not to be seen. (A single lease for each node, and a rule who of them does
-// what, would be fewer still, but then no token orders two nodes that do the same
-// partition.)
-const Groups = 16
-
-// Group is the name of the lease that covers a partition.
-func Group(partition int) string { return fmt.Sprintf("partitions-%02d", partition%Groups) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/grant"
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/internal/wire"
@@ -19,7 +18,7 @@ import (
 type lender struct {
 	of      *Limits
 	cfg     Config
-	groups  [kv.Groups]group
+	groups  [groupCount]group
 	most    int               // books of a group
 	decided func(q *question) // of tests; nil: none
 }
@@ -56,7 +55,7 @@ func (l *lender) learn(i int, token uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.token, g.closed, g.books, g.sweepAt = token, false, map[bookKey]*book{}, 0
-	inGroup := func(partition int) bool { return partition%kv.Groups == i }
+	inGroup := func(partition int) bool { return partition%groupCount == i }
 	l.cfg.Engine.Outs(inGroup, func(o admission.Out) {
 		// Its terms come with the first question; until then nothing lapses but by Until.
 		g.book(bookKey{o.Limit, o.Key}, grant.Terms{}).Recover(o.N, o.Until, o.Holder == l.cfg.Node)
@@ -138,7 +137,7 @@ func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, e
 	asked := make([]engine.Check, len(q.items))
 	for k := range q.items {
 		it := &q.items[k]
-		if l.cfg.Engine.PartitionOf(it.key)%kv.Groups != i {
+		if l.cfg.Engine.PartitionOf(it.key)%groupCount != i {
 			return a, false, &engine.Error{Code: api.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
 		of, err := l.cfg.Engine.LimitOfRecord(it.record)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/grant"
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
@@ -17,7 +16,7 @@ import (
 // which something is out.
 func TestKeysOfALenderAreBounded(t *testing.T) {
 	t.Parallel()
-	e, err := engine.New(engine.Config{Partitions: 2 * kv.Groups, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: 2 * groupCount, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 	lent := map[string]bool{}
 	for n := range 1600 {
 		key := fmt.Sprint("k", n)
-		if e.PartitionOf(key)%kv.Groups != 0 {
+		if e.PartitionOf(key)%groupCount != 0 {
 			continue
 		}
 		want := uint64(0)
@@ -73,7 +72,7 @@ func TestKeysOfALenderAreBounded(t *testing.T) {
 // A node that was restarted asks with another number than its grant has. The owner decides, grants nothing, and its answer can be read.
 func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
 	t.Parallel()
-	e, err := engine.New(engine.Config{Partitions: kv.Groups, Gather: true})
+	e, err := engine.New(engine.Config{Partitions: groupCount, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +82,7 @@ func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := e.PartitionOf("k") % kv.Groups
+	group := e.PartitionOf("k") % groupCount
 	l.learn(group, 1)
 	for number := uint64(1); number <= 2; number++ {
 		q := &question{node: "b", take: true, items: []item{{record: of.Record(), key: "k", ask: grant.Ask{ID: grant.ID{Number: number}, Need: 1, Want: 10, Demand: 10}}}}

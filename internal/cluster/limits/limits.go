@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
@@ -45,7 +44,7 @@ type Limits struct {
 	seed    maphash.Seed
 	shards  [shards]shard
 	number  atomic.Uint64 // of the newest credit
-	asking  [kv.Groups]atomic.Bool
+	asking  [groupCount]atomic.Bool
 	wake    chan struct{} // a credit is lent, the first one
 	closing atomic.Bool   // this node takes no more grants
 	stop    context.CancelFunc

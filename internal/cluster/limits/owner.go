@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -71,7 +70,7 @@ type announced struct {
 	at     time.Time
 	since  time.Time // it was up without a pause since then
 	leaves bool
-	owns   [kv.Groups]uint64 // tokens; 0: another node's
+	owns   [groupCount]uint64 // tokens; 0: another node's
 }
 
 // announcement is the bytes of what a node says: origin, name, 1 if it stops, then the token of each group.
@@ -164,7 +163,7 @@ func (o *peers) owner(now time.Time, group int) (origin string) {
 type view struct {
 	names   []string          // of the nodes that are up and do not stop
 	origins map[string]string // by name: the others that are up for long enough to be handed groups
-	owned   [kv.Groups]bool   // by another node that is up
+	owned   [groupCount]bool  // by another node that is up
 	known   bool              // all nodes that are up have said what they own
 }
 
@@ -379,7 +378,7 @@ func appendGroups(groups []int) []byte {
 
 func (s *owners) readGroups(data []byte) (groups []int, err error) {
 	r := wire.NewReader(data)
-	for range r.AtMost(kv.Groups) {
+	for range r.AtMost(groupCount) {
 		groups = append(groups, int(r.AtMost(uint64(len(s.groups)-1))))
 	}
 	return groups, done(r)

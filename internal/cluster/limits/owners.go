@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // This part is what a node does as the owner of groups of keys, and as one that asks owners.
 //
-// The keys are divided into kv.Groups groups, by their partitions. Each has one owner, which decides for its keys
+// The keys are divided into groupCount groups, by their partitions. Each has one owner, which decides for its keys
 // (owner.go); any other node sends its question there. An admission is answered only once it is in the journal, and
 // no later claim of the group is. One that is not answered may still count: a limit admits less for it, never more.
 // Denials, and questions that take nothing, need neither.
 //
 // When the owner does not answer in time, nobody decides: what becomes of the request is the policy's choice.
+
+// groupCount is how many groups there are: a claim of all is small, and a node of some dozen owns some.
+const groupCount = 16
 
 // DefaultDeadline is what a question takes, at most, while the stream of the journal gets another leader since a node stopped.
 const DefaultDeadline = time.Second
@@ -65,11 +67,11 @@ type OwnerStats struct {
 // newOwners returns one that owns nothing until open.
 func newOwners(cfg Config, lender *lender) *owners {
 	s := &owners{
-		cfg: cfg, lender: lender, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, kv.Groups),
-		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(kv.Groups, cfg.Engine.Config().Partitions)),
+		cfg: cfg, lender: lender, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, groupCount),
+		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(groupCount, cfg.Engine.Config().Partitions)),
 	}
 	for i := range s.groups {
-		s.groups[i].name = kv.Group(i)
+		s.groups[i].name = fmt.Sprintf("partitions-%02d", i)
 	}
 	return s
 }
@@ -133,9 +135,9 @@ func (s *owners) close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// group is the group of a key, 0 to kv.Groups-1.
+// group is the group of a key, 0 to groupCount-1.
 func (s *owners) group(key string) int {
-	return s.cfg.Engine.PartitionOf(key) % kv.Groups
+	return s.cfg.Engine.PartitionOf(key) % groupCount
 }
 
 // figures are those of OwnerStats.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 )
 
@@ -16,8 +15,9 @@ func TestChoose(t *testing.T) {
 	}
 	nodes := []string{"n1", "n2", "n3"}
 	shares := map[string]int{}
-	for group := range kv.Groups {
-		name := kv.Group(group)
+	const groups = 16
+	for group := range groups {
+		name := fmt.Sprintf("partitions-%02d", group)
 		chosen := membership.ChooseHolders(nodes, name)
 		shares[chosen]++
 		if other := membership.ChooseHolders([]string{"n3", "n1", "n2"}, name); other != chosen {
@@ -29,7 +29,7 @@ func TestChoose(t *testing.T) {
 	}
 	for _, node := range nodes {
 		if n := shares[node]; n < 2 || n > 9 {
-			t.Errorf("%s has %d of %d leases", node, n, kv.Groups)
+			t.Errorf("%s has %d of %d leases", node, n, groups)
 		}
 	}
 }
