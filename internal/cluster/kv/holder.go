@@ -43,7 +43,9 @@ func (h *LeaseHolder) Held() (l Lease, ok bool) {
 }
 
 // Who is the node that holds the lease, this one included; "": none does.
-func (h *LeaseHolder) Who(ctx context.Context) (node string, err error) { return h.bucket.Who(ctx, h.name) }
+func (h *LeaseHolder) Who(ctx context.Context) (node string, err error) {
+	return h.bucket.Who(ctx, h.name)
+}
 
 // Close gives the lease back. If it can't before ctx ends, the lease runs out by itself.
 func (h *LeaseHolder) Close(ctx context.Context) error {
