@@ -23,6 +23,7 @@ func TestDocs(t *testing.T) {
 		"docs/policies.md":                4,
 		"docs/proxies.md#From the shell":  2,
 		"docs/quotas.md":                  14,
+		"docs/size.md":                    1,
 		"docs/tutorials/first-counter.md": 6,
 		"docs/tutorials/first-limit.md":   6,
 	} {

@@ -36,6 +36,11 @@ func (v Value[T]) Set(s string) (err error) {
 	return err
 }
 
+// NewValue is a flag of the kind that read reads.
+func NewValue[T any](to *T, kind string, read func(string) (T, error), write func(T) string) Value[T] {
+	return Value[T]{to, read, write, kind}
+}
+
 // Values is a flag that may be given several times.
 type Values[T any] struct{ Value[[]T] }
 
