@@ -28,6 +28,7 @@ var checkedComments = []string{
 	"internal/region/",
 	"internal/replay/",
 	"middleware/",
+	"node/",
 }
 
 const (

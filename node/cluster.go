@@ -20,13 +20,11 @@ import (
 	"github.com/weir-counter/weir/internal/region"
 )
 
-// handOver bounds how long a node that stops tries to give what it decides to others:
-// without it they wait until they miss it. It takes some 50 ms; of nodes that all
-// stop at once none waits, since each has said that it stops.
+// handOver bounds how long a node that stops tries to hand over the keys that it decides. Otherwise other nodes wait until
+// they miss it. It takes some 50 ms. Nodes that all stop at once do not wait, because each has announced it.
 const handOver = 2 * time.Second
 
-// clustered keeps hits in a journal of many nodes, which answer questions and decide strict
-// limits for each other.
+// clustered keeps hits in a journal of many nodes, which answer questions and decide limits for each other.
 type clustered struct{ durable }
 
 func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
@@ -41,7 +39,7 @@ func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets
 	return m.openRouter(e, sockets, parts)
 }
 
-// openLimits makes this node one of those that decide limits for each other.
+// openLimits lets this node decide limits for others, and others for it.
 func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	name := m.cfg.Journal.Join.Node
 	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: e, Node: name, Logger: m.log})
@@ -63,7 +61,7 @@ func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *s
 	return nil
 }
 
-// ownersTime bounds the wait for owners: without some of them the node is of use for all else.
+// ownersTime bounds the wait for owners: without some of them the node can do everything else.
 const ownersTime = 5 * time.Second
 
 // awaitOwners waits until every limit that one node decides has an owner: a node that is ready decides at once.
@@ -81,7 +79,7 @@ func (m *clustered) awaitOwners(ctx context.Context, l *limits.Limits) {
 	}
 }
 
-// openRouter puts questions and decisions about keys that other nodes hold to them.
+// openRouter asks other nodes about keys that they hold.
 func (m *clustered) openRouter(e *engine.Engine, sockets *sockets, parts *parts) error {
 	j := m.journal
 	r, err := query.Open(query.Config{
@@ -101,8 +99,8 @@ func (m *clustered) openRouter(e *engine.Engine, sockets *sockets, parts *parts)
 	return nil
 }
 
-// nodesOf is how many nodes there are, up or not: of a cluster all that have a vote, in
-// an existing NATS those that were heard of and have not left.
+// nodesOf returns how many nodes there are, up or not. In a cluster it counts the nodes with a vote; in an existing NATS all
+// known nodes that have not left.
 func nodesOf(j *internaldurable.Journal) func() int {
 	return func() int {
 		if size := j.Joined().Size(); size > 0 {
@@ -118,10 +116,10 @@ func nodesOf(j *internaldurable.Journal) func() int {
 	}
 }
 
-// lateFor is for how long it is not asked again which regions are late: a decision must not cost as much.
+// lateFor is how long the list of late regions is reused, because it costs more than a decision.
 const lateFor = 100 * time.Millisecond
 
-// others are the other regions as limits know them that regions share: a admit.Others.
+// others implements admit.Others: the other regions for limits that regions share.
 type others struct {
 	of   *region.Region
 	late concurrency.Value[[]string]
@@ -153,7 +151,7 @@ func (o *others) Counted(key string, at time.Time, w time.Duration) (lower, uppe
 	return lower, upper, late, err
 }
 
-// lateNow are the other regions of which newer hits may be missing, and nodes of them.
+// lateNow returns the other regions, and nodes of them, whose newer hits may be missing.
 func (o *others) lateNow() (names []string) {
 	for _, s := range o.of.Regions() {
 		if s.Self || s.Gone {
@@ -169,8 +167,7 @@ func (o *others) lateNow() (names []string) {
 	return names
 }
 
-// auditFile is the file of the audit log, to which records are appended. It may be moved away: reopen
-// begins it anew. It has a lock of its own, and each record is one write.
+// auditFile is the file of the audit log. It may be moved: reopen then creates a new one. Each record is one write.
 type auditFile struct {
 	path string
 	log  *slog.Logger // of the node
@@ -209,8 +206,8 @@ func (a *auditFile) reopen() error {
 	return before.Close()
 }
 
-// Write implements io.Writer. A record that can't be written is told in the log of the node: what
-// was asked for is done all the same.
+// Write implements io.Writer. A record that can't be written goes to the log of the node. The audited request is served
+// anyway.
 func (a *auditFile) Write(record []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -33,9 +33,8 @@ import (
 // Config sets up a Node, with one struct for each part. Journal.Dir must be given, or
 // Ephemeral; zeros mean the defaults of the part.
 type Config struct {
-	// Engine counts. Memory and LimitMemory of 0 are 1 GiB and 256 MiB, or as much less
-	// as their snapshots need to have room in Journal.MaxBytes; budgets that are given are
-	// not changed. Gather is set by Start.
+	// Engine counts. Memory and LimitMemory of 0 are 1 GiB and 256 MiB, or less if their snapshots would not fit into
+	// Journal.MaxBytes. Gather is set by Start.
 	Engine weir.Config
 
 	// Ephemeral keeps hits in memory only: they are gone when the node ends. Journal is not
@@ -48,7 +47,7 @@ type Config struct {
 
 	// Regions make the node count for one of several regions, if its Region is given.
 	Regions Regions
-	// History keeps exact totals per hour and day for years, beside the journal.
+	// History keeps exact totals per hour and day for years.
 	History History
 
 	// CloseTimeout bounds the last flush and the snapshots of Close. Snapshots that are not
@@ -61,11 +60,10 @@ type Config struct {
 	// Warnings say whom to call when a key is near its limit.
 	Warnings Warnings
 
-	// Tokens say who may do what. Without them, and without TLS, listeners listen on loopback alone, unless
-	// Insecure.
+	// Tokens say who may do what. Without Tokens and TLS, listeners accept loopback addresses only, unless Insecure.
 	Tokens Tokens
 	TLS    TLS
-	// Insecure lets other machines reach listeners that have no lock.
+	// Insecure lets other machines reach listeners without Tokens or TLS.
 	Insecure bool
 	// AuditLog is the file that the audit log is appended to, one record of JSON a line, opened
 	// again at Reload. "": it goes to Logger.
@@ -77,23 +75,22 @@ type Config struct {
 	// HTTP is the HTTP listener. Logger and TLS are set by Start.
 	HTTP httpapi.Config
 
-	// RESP is the listener for clients of Redis, which there is if its Addr is given. MaxConns,
-	// RequestTimeout, DrainDelay and StopTimeout that are zero are those of HTTP (RequestTimeout its
-	// ReadTimeout). Logger and TLS are set by Start.
+	// RESP is the listener for clients of Redis, if its Addr is given. MaxConns, RequestTimeout, DrainDelay and StopTimeout
+	// of zero are the same as for HTTP (RequestTimeout its ReadTimeout). Logger and TLS are set by Start.
 	RESP resp.Config
 
-	// RLS is the listener for Envoy, its rate limit service, which there is if its Addr is given. The fields named
-	// for RESP are those of HTTP when they are zero here too. Logger and TLS are set by Start.
+	// RLS is the rate limit service for Envoy, if its Addr is given. Zeros are the same as for RESP. Logger and TLS are set
+	// by Start.
 	RLS envoy.Config
 
-	// StatsD is the listener for StatsD, which there is if its Addr is given. It has no TLS, and no tokens: with Tokens,
-	// its Identity must be given. Logger is set by Start.
+	// StatsD is the listener for StatsD, if its Addr is given. It has no TLS, and no tokens: with Tokens, its Identity must
+	// be given. Logger is set by Start.
 	StatsD statsd.Config
 
-	// OnMemory, if set, gets what the process needs for this node, in bytes: usual is what the Go runtime needs while neither limits nor
-	// receipts are in use, most is what the process takes at most when all budgets are used. It is called at the start, and when the
-	// number of other regions changes. A node changes no setting of the process, so whoever owns the process may set
-	// debug.SetMemoryLimit by it, as weir serve does.
+	// OnMemory, if set, gets what the process needs for this node, in bytes. The first number is what the Go runtime needs
+	// while neither limits nor receipts are in use. The second is what the process takes when all budgets are used. It is
+	// called at the start, and when the number of other regions changes. The program may use it for debug.SetMemoryLimit, as
+	// weir serve does; a node does not change the process.
 	OnMemory func(usual, most int64)
 
 	// Logger takes the messages of all parts. nil: slog.Default().
@@ -109,8 +106,8 @@ type Policies struct {
 	// Set are policies that no file is followed for: in use where there is no File.
 	Set *policy.Set
 
-	// API is FileWins or APIWins: policies may also be put by API (service.PutPolicy), and where one has the name of one of the file, the
-	// file's is in use, or that of the API; or APIOff: they may not, and those that were are not in use. All nodes of a cluster need the same.
+	// API says whether policies may also be put by API, and which one is in use if the file has the same name: FileWins or
+	// APIWins. With APIOff none may be put, and earlier ones are not in use. All nodes of a cluster need the same.
 	API string
 }
 
@@ -133,9 +130,8 @@ const (
 	defaultCloseTimeout = 10 * time.Second
 )
 
-// DefaultConfig returns what the zero Config stands for, for flags to show. It has no
-// Journal.Dir. Leave zero the budgets of memory that nobody chose: those of this Config count as
-// given.
+// DefaultConfig returns what the zero Config stands for, for flags to show. It has no Journal.Dir. Do not copy its budgets
+// of memory: Start reduces only budgets that are zero.
 func DefaultConfig() Config { return Config{}.withDefaults() }
 
 func (cfg Config) withDefaults() Config {
@@ -200,57 +196,37 @@ func (cfg *Config) setStatsD() {
 	cfg.StatsD.Addr = addr
 }
 
-// clustered is whether the node counts together with others.
+// clustered reports whether the node counts together with others.
 func (cfg *Config) clustered() bool {
 	return cfg.Journal.Join.Cluster != "" || cfg.Journal.Join.URL != ""
 }
 
-// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside
-// what it may be, with its part: Journal.FlushEvery, HTTP.Addr. Start does the same, before it
-// opens anything. Files that fields name are not read, but for the cluster's secret.
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field that is not valid, with its part:
+// Journal.FlushEvery, HTTP.Addr. Start does the same, before it opens anything. Files are not read, except for the cluster's
+// secret and certificates of links.
 func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
 
 func (cfg Config) validate() error {
 	if cfg.CloseTimeout < 0 {
 		return settings.Invalid("CloseTimeout", fmt.Sprintf("CloseTimeout of %v: must be above 0s", cfg.CloseTimeout))
 	}
-	if err := cfg.Service.Validate(); err != nil {
-		return in("Service", err)
-	}
-	if err := cfg.RESP.Validate(); err != nil {
-		return in("RESP", err)
-	}
-	if err := cfg.RLS.Validate(); err != nil {
-		return in("RLS", err)
-	}
-	if err := cfg.StatsD.Validate(); err != nil {
-		return in("StatsD", err)
-	}
-	if err := cfg.HTTP.Validate(cfg.Service.DurableTimeout); err != nil {
-		return in("HTTP", err)
-	}
 	if !slices.Contains(PoliciesAPI, cfg.Policies.API) {
 		return settings.Invalid("Policies.API", fmt.Sprintf("%q: must be %s", cfg.Policies.API, strings.Join(PoliciesAPI, ", ")))
 	}
-	if err := cfg.validateWarnings(); err != nil {
-		return err
-	}
-	if err := cfg.validateLocks(); err != nil {
-		return err
-	}
-	if err := cfg.validateStatsD(); err != nil {
-		return err
-	}
-	if err := cfg.validateMemory(machineMemory()); err != nil {
-		return err
-	}
-	if err := cfg.validateJournal(); err != nil {
-		return err
-	}
-	if err := cfg.validateHistory(); err != nil {
-		return err
-	}
-	return in("Engine", cfg.Engine.Validate())
+	return cmp.Or(
+		in("Service", cfg.Service.Validate()),
+		in("RESP", cfg.RESP.Validate()),
+		in("RLS", cfg.RLS.Validate()),
+		in("StatsD", cfg.StatsD.Validate()),
+		in("HTTP", cfg.HTTP.Validate(cfg.Service.DurableTimeout)),
+		cfg.validateWarnings(),
+		cfg.validateLocks(),
+		cfg.validateStatsD(),
+		cfg.validateMemory(machineMemory()),
+		cfg.validateJournal(),
+		cfg.validateHistory(),
+		in("Engine", cfg.Engine.Validate()),
+	)
 }
 
 func (cfg Config) validateJournal() error {
@@ -280,7 +256,7 @@ func (cfg Config) validateJournal() error {
 	return in("Journal", cfg.Journal.FitsMemory(cfg.Engine))
 }
 
-// in names the part whose field is at fault.
+// in adds the part to the field of an error.
 func in(part string, err error) error {
 	if of, ok := errors.AsType[*engine.Error](err); ok {
 		return &engine.Error{Code: of.Code, Field: part + "." + of.Field, Message: of.Message}
@@ -301,7 +277,7 @@ func (cfg Config) validateHistory() error {
 	return nil
 }
 
-// openSettings compares settings with the other nodes of a cluster from now on. It follows openPolicies.
+// openSettings starts to compare settings with the other nodes of a cluster. Call it after openPolicies.
 func (n *Node) openSettings(sockets *sockets) error {
 	of := sockets.settings
 	if of == nil {
@@ -332,8 +308,8 @@ func (n *Node) openSettings(sockets *sockets) error {
 	return nil
 }
 
-// settings are those that all nodes of a cluster need alike, as they are now: with others a key is limited, or told to other
-// regions, as the node has it that is asked.
+// settings returns the settings that all nodes of a cluster need alike, as they are now. Otherwise limits and regions would
+// depend on which node is asked.
 func (n *Node) settings(policies *admit.Live) []membership.Setting {
 	keys := slices.Sorted(slices.Values(n.cfg.Regions.Keys))
 	file := policies.Set().Content()

@@ -18,8 +18,7 @@ type History struct {
 	history.Config
 }
 
-// historyShare is the part of Journal.MaxBytes that a file of history may take beside it, as one
-// of so many, where nothing else is said.
+// historyShare is the default size of a file of history: Journal.MaxBytes divided by this.
 const historyShare = 4
 
 // historian is the history of a node, once its journal is open.
@@ -81,8 +80,8 @@ func (m *historian) start(e *engine.Engine, j *internaldurable.Journal, sockets 
 // finishTime bounds finish.
 const finishTime = 3 * time.Second
 
-// finish has all hits in history before a node without others stops: what its directory becomes next may be
-// another journal. In a cluster the others go on.
+// finish waits until history has all hits, before a node without others stops: its directory may become another journal's.
+// In a cluster the other nodes continue.
 func (m *historian) finish(ctx context.Context, h *history.History) {
 	if m.cfg.clustered() || h.Status().Err != nil {
 		return

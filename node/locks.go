@@ -34,7 +34,7 @@ type Tokens struct {
 	File string
 }
 
-// locks are what keeps strangers out of the listeners.
+// locks are tokens and certificates.
 type locks struct {
 	tokens *access.Tokens  // nil: everybody may do everything
 	certs  *auth.CertStore // nil: listeners speak without TLS
@@ -115,10 +115,10 @@ func (l *locks) watch(cfg *Config, parts *parts) {
 	})
 }
 
-// expiresSoon is how long before its end a certificate is an alarm: whoever renews them does so before.
+// expiresSoon is how long before its end a certificate is an alarm.
 const expiresSoon = 7 * 24 * time.Hour
 
-// alarms are of certificates that clients will not take, or soon.
+// alarms returns the alarms of certificates that are wrong or expire soon.
 func (l *locks) alarms() (list []api.Alarm) {
 	if l.certs == nil {
 		return nil
@@ -140,7 +140,7 @@ func (l *locks) reloadAll() {
 	}
 }
 
-// validateLocks refuses to open to others what nobody locks, unless that is meant.
+// validateLocks refuses listeners for other machines without tokens and TLS, unless Insecure.
 func (cfg *Config) validateLocks() error {
 	t := cfg.TLS
 	switch {
@@ -169,8 +169,8 @@ func (cfg *Config) validateLocks() error {
 	return nil
 }
 
-// validateStatsD: StatsD proves nothing, so its hits are those of one identity, or nobody has one. Whoever reaches
-// the address sends them.
+// validateStatsD checks that with tokens, StatsD has an identity: it has no authentication, so anyone who reaches the
+// address can send hits.
 func (cfg *Config) validateStatsD() error {
 	d := cfg.StatsD
 	switch named, locked := d.Identity != "", cfg.Tokens.File != ""; {
@@ -188,8 +188,8 @@ func (cfg *Config) validateStatsD() error {
 	return nil
 }
 
-// beyondLoopback tells whether other machines may reach an address to listen on. A name other than
-// localhost may be any address.
+// beyondLoopback reports whether other machines may reach an address to listen on. A name other than localhost may be any
+// address.
 func beyondLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "localhost" {

@@ -1,15 +1,10 @@
-// Package node is a whole Weir in one type: the engine that counts, the journal that keeps
-// its hits, the other nodes of a cluster, the policies of limits, the service that answers,
-// and the listeners that clients reach it by. Start starts them in order, Close stops them in the opposite one: what was opened
-// first is closed last, so that every hit that was answered is in the journal.
+// Package node is a complete server in one type: engine, journal, cluster, policies, service and listeners. Start opens them
+// in order, and Close closes them in the opposite order, so that every hit that was answered is in the journal.
 //
-// The command weir serve is flags around it; tests, examples and programs that embed a Weir
-// start the same type. Nothing else wires the packages together: service and journal know
-// each other by the small interfaces of service, which this package adapts (journal.go,
-// cluster.go, route.go).
+// The command weir serve adds flags; tests, examples and programs that embed a Weir start the same type. Nothing else wires
+// the packages together: service and journal know each other only by small interfaces of service.
 //
-// Whether hits are kept in memory, in a journal of this node alone, or in one of many nodes, is
-// asked once: each is a mode (mode.go).
+// Hits are kept in memory, in a journal of this node, or in a journal of many nodes: each is a mode.
 package node
 
 import (
@@ -31,8 +26,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Node is a Weir that runs. Create it with Start, and end it with Close, also after it failed.
-// It is safe for many goroutines.
+// Node is a running server. Create it with Start, and end it with Close, also after it failed. It is safe for many
+// goroutines.
 type Node struct {
 	cfg        Config // defaults applied, valid
 	log        *slog.Logger
@@ -56,10 +51,10 @@ type Node struct {
 // errClosed is why a node ends that was closed.
 var errClosed = errors.New("node: closed")
 
-// Start starts a Weir and returns when it answers. ctx is for the start alone: if it ends before,
-// what was opened is closed, and the error wraps the context's, or says what could not be closed.
-// A Config that can't work is a *weir.Error of CodeInvalidConfig that names the field at
-// fault; a data directory that lost hits to damage is a *journal.DamageError.
+// Start starts a node and returns when it answers. ctx is for the start only. If it ends before, Start closes what it has
+// opened; the error wraps the context's, or says what could not be closed. For a Config that is not valid the error is a
+// *weir.Error of CodeInvalidConfig that names the field. For a data directory that lost hits to damage it is a
+// *journal.DamageError.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	given := cfg
 	cfg = cfg.withDefaults()
@@ -96,7 +91,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// start opens the parts, each before those that need it. set is the policies, nil without any; secret that of warnings.
+// start opens the parts, each before the parts that need it. set is the policies, nil without any; secret signs warnings.
 func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err error) {
 	sockets := &sockets{listeners: &n.listeners, memory: &memoryNeeds{cfg: &n.cfg}}
 	sockets.memory.setRegions(0)
@@ -174,17 +169,16 @@ func (n *Node) RLSAddr() string { return n.listeners.addr("rls") }
 // RESPAddr is the address that clients of Redis reach, host:port; "" without Config.RESP.
 func (n *Node) RESPAddr() string { return n.listeners.addr("resp") }
 
-// Handler is the whole HTTP API, for a server of the caller's own or to ask it within the process.
-// It knows no limits on connections and slow clients: these are of the address.
+// Handler returns the whole HTTP API, for a server of the caller or for calls within the process. Limits on connections and
+// slow clients do not apply to it.
 func (n *Node) Handler() http.Handler { return n.listeners.http.Handler() }
 
-// Engine is what counts: a program that embeds the node hits it directly. Of a cluster's
-// nodes, each counts its own hits there and has those of others a moment later; a key that
-// only others hold (Journal.Replicas) is asked for over HTTP.
+// Engine returns what counts: a program that embeds the node hits it directly. In a cluster it has the hits of other nodes a
+// moment later. Keys that only other nodes hold (Journal.Replicas) are not in it: ask over HTTP.
 func (n *Node) Engine() *weir.Engine { return (*weir.Engine)(n.engine) }
 
-// Reload reads the policy file, the tokens file and the certificates again, soon, and opens the
-// audit log again; the log says what became of it. What there is none of stays so.
+// Reload reads the policy file, the tokens file and the certificates again, soon, and opens the audit log again. The log
+// says what became of it.
 func (n *Node) Reload() {
 	n.policyFile.Reload()
 	n.listeners.reload()
@@ -196,8 +190,7 @@ func (n *Node) Reload() {
 // on, as Err says. Then it answers no new requests; Close does the rest.
 func (n *Node) Done() <-chan struct{} { return n.run.Done() }
 
-// Err says why the node can't go on: its journal or its address failed. nil: it can, or
-// was closed.
+// Err returns why the node can't go on: its journal or its address failed. nil: it can, or was closed.
 func (n *Node) Err() error {
 	if err := context.Cause(n.run); !errors.Is(err, errClosed) {
 		return err
@@ -205,10 +198,9 @@ func (n *Node) Err() error {
 	return nil
 }
 
-// Close stops the node in good order: requests in flight have HTTP.StopTimeout, the last
-// hits and snapshots have CloseTimeout to reach the disk, or until ctx ends if that is sooner. The
-// error joins why the node failed, if it did, and what could not be closed well. Further
-// calls wait for the first and return the same.
+// Close stops the node in order. Requests in flight have HTTP.StopTimeout; the last hits and snapshots have CloseTimeout to
+// reach the disk, or until ctx ends if that is sooner. The error joins why the node failed, if it did, and what could not be
+// closed well. Further calls wait for the first and return the same.
 func (n *Node) Close(ctx context.Context) error {
 	n.closing.Do(func() {
 		n.end(errClosed)
@@ -221,7 +213,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return n.closed
 }
 
-// parts are what a node has opened, in order, each by how it is closed.
+// parts are the functions that close what a node has opened, in order.
 type parts []func(ctx context.Context) error
 
 // opened adds a part.
@@ -238,7 +230,7 @@ func (p *parts) close(ctx context.Context) (err error) {
 	return err
 }
 
-// phase is what a node does before it is ready: for callers that ask meanwhile.
+// phase is what a node does before it is ready, for callers that ask meanwhile.
 type phase struct {
 	joining bool
 	detail  atomic.Pointer[string]
@@ -262,14 +254,13 @@ func (p *phase) now() httpapi.Phase {
 	return is
 }
 
-// mode is where a node's hits are kept, and with whom they are counted: in memory
-// (ephemeral), in a journal of its own (durable), or in one of many nodes (clustered).
+// mode is where a node's hits are kept: in memory (ephemeral), in a journal of its own (durable), or in a journal of many
+// nodes (clustered).
 type mode interface {
 	// open brings engine to where the node left off, fills sockets, and adds what it
 	// opened to parts, also when it fails. If ctx ends before, the error wraps its.
 	open(ctx context.Context, engine *engine.Engine, sockets *sockets, parts *parts) error
-	// failed is closed when the node can't go on, and err says why: a process that is
-	// started again can. nil: that never happens.
+	// failed is closed when the node can't go on, and err says why: a restarted process can. nil: that never happens.
 	failed() <-chan struct{}
 	err() error
 }

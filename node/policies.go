@@ -14,8 +14,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// openPolicies puts the policies of the file, set, and those that were put by API to work on the engine, and follows both
-// until parts are closed.
+// openPolicies applies the policies of the file, set, and the policies that were put by API, and follows both until parts
+// are closed.
 func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *sockets) error {
 	sockets.policy.Region = n.cfg.Regions.Region
 	sockets.policy.Divided = n.cfg.Journal.Replicas > 0
@@ -48,7 +48,7 @@ func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *socke
 
 // Warnings say where a key's warning is sent (policy field warn): docs/policies.md.
 type Warnings struct {
-	// URL is called, by POST. "": nobody is.
+	// URL is called, by POST. "": no warnings are sent.
 	URL string
 	// SecretFile has the secret that calls are signed with: whsec_ and 24 to 64 bytes in base64. It is read at the start.
 	SecretFile string
@@ -77,7 +77,7 @@ func (cfg Config) validateWarnings() error {
 	return nil
 }
 
-// readSecret reads that of the warnings; nil: nobody is called.
+// readSecret reads the secret of warnings; nil: no address is called.
 func (w *Warnings) readSecret() ([]byte, error) {
 	if w.URL == "" {
 		return nil, nil

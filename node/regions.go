@@ -24,26 +24,26 @@ type Regions struct {
 	Region string
 	// Links are the regions to pull from, NAME=URL each.
 	Links []string
-	// Keys are prefixes of the keys that it tells the other regions. None: all keys.
+	// Keys are prefixes of the keys that it shares with the other regions. None: all keys.
 	Keys []string
 	// Every is the time between digests. 0: 1 s.
 	Every time.Duration
 	// Memory is the budget of the windows of each other region, in bytes. 0: 256 MiB.
 	Memory int64
-	// LogBytes is what the log of digests may take of the disk, beside Journal.MaxBytes. 0: 2 GiB.
+	// LogBytes is what the log of digests may take of the disk, in addition to Journal.MaxBytes. 0: 2 GiB.
 	LogBytes int64
 
 	// TokenFile has the token that links show, or lines of a region's name and its token. It is read for each
 	// connection. "": they show none.
 	TokenFile string
-	// CA, Cert and Key are PEM files: the authorities of the other regions' certificates ("": those of the system), and a
-	// certificate to show them.
+	// CA, Cert and Key are PEM files: the authorities of the other regions' certificates ("": the system's), and a
+	// certificate to present to them.
 	CA, Cert, Key string
 	// Insecure lets links go beyond loopback in plain.
 	Insecure bool
 }
 
-// config is what package region needs of it.
+// regionConfig returns what package region needs of it.
 func (cfg *Config) regionConfig() (region.Config, error) {
 	from := &cfg.Regions
 	to := region.Config{Name: from.Region, Keys: from.Keys, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Alone: !cfg.clustered(), Logger: cfg.Logger}
@@ -66,7 +66,7 @@ func (cfg *Config) regionConfig() (region.Config, error) {
 	return to, err
 }
 
-// validateRegions reads no file but those of certificates.
+// validateRegions reads no files except for certificates.
 func (cfg *Config) validateRegions() error {
 	r := &cfg.Regions
 	if r.Region == "" {
@@ -79,13 +79,13 @@ func (cfg *Config) validateRegions() error {
 	return err
 }
 
-// onLoopback is whether nobody beyond this machine can be at a host.
+// onLoopback reports whether a host is this machine.
 func onLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// token reads that of a link.
+// token returns a function that reads the token of a link.
 func (r *Regions) token(name string) func() (string, error) {
 	file := r.TokenFile
 	if file == "" {

@@ -62,25 +62,18 @@ func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(fra
 			}
 			flushed = time.Now()
 		}
-		if err := f.flush(); err != nil {
-			return err
-		}
-		if err := flush(); err != nil {
+		if err := errors.Join(f.flush(), flush()); err != nil {
 			return err
 		}
 		f.pull.behind.Store(0)
 		flushed = time.Now()
-		alive := time.NewTimer(KeepAlive)
 		select {
 		case <-ctx.Done():
-			alive.Stop()
 			return context.Cause(ctx)
 		case <-r.ended:
-			alive.Stop()
 			return errClosed
 		case <-news:
-			alive.Stop()
-		case <-alive.C:
+		case <-time.After(KeepAlive):
 			f.frames = AppendFrame(f.frames, nil)
 		}
 	}
@@ -97,8 +90,7 @@ type feed struct {
 	start  map[string]uint64  // by region: messages before it are not wanted
 	at     uint64             // the next message of the log
 	live   uint64             // messages from this one on came after it asked
-	parts  map[string][][]byte
-	part   map[string]Message // the last of these
+	part   map[string]Message // by region: the last part that was sent of a digest that is not whole
 	frames []byte
 	send   func(frames []byte) error
 }
@@ -108,7 +100,7 @@ func (f *feed) begin() {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
 	l := f.r.ledger
-	f.at, f.start, f.parts, f.part = l.Next(), map[string]uint64{}, map[string][][]byte{}, map[string]Message{}
+	f.at, f.start, f.part = l.Next(), map[string]uint64{}, map[string]Message{}
 	for _, name := range l.Regions() {
 		f.start[name] = l.From(name, f.sent[name])
 		f.at = min(f.at, f.start[name])
@@ -153,23 +145,15 @@ func (f *feed) one(ctx context.Context) error {
 	case m.Epoch != sent.Epoch || m.Seq != sent.Seq+1:
 		return nil
 	}
-	if m.Number == 0 {
-		f.parts[m.Region] = nil
-	} else if f.part[m.Region].ID != m.ID || uint64(len(f.parts[m.Region])) != m.Number {
+	if before := f.part[m.Region]; m.Number > 0 && (before.ID != m.ID || before.Number+1 != m.Number) {
 		return nil
 	}
-	f.parts[m.Region], f.part[m.Region] = append(f.parts[m.Region], data), m
-	if !m.Last {
-		return nil
+	f.part[m.Region] = m
+	if m.Last {
+		f.sent[m.Region] = m.ID
+		delete(f.part, m.Region)
 	}
-	for _, part := range f.parts[m.Region] {
-		if err := f.add(part); err != nil {
-			return err
-		}
-	}
-	f.sent[m.Region] = m.ID
-	delete(f.parts, m.Region)
-	return nil
+	return f.add(data)
 }
 
 // read reads a message of the log. It has no data if it is lost.
