@@ -218,20 +218,13 @@ func (a *Address) Close() error {
 	return nil
 }
 
-// AcceptPause is how long a failed Accept waits before the next one.
-const AcceptPause = 10 * time.Millisecond
-
 // Opening is the address of a listener that does not answer yet, because its journal is read or its node joins others. What
 // connects meanwhile is refused, in the listener's protocol. The listener takes the address over once it answers (TakeOver).
 type Opening struct {
 	listener *Listener
-	refuse   func(net.Conn)
-	log      *slog.Logger
-
-	mu      sync.Mutex // guards all below
-	ended   bool
-	open    map[net.Conn]struct{}
-	serving sync.WaitGroup // the loop, and each of open
+	refusing Serving
+	ended    atomic.Bool
+	accepted chan struct{} // closed once nothing more is accepted
 }
 
 // OpenListener listens on an address, with at most limit connections open, so that an address in use shows before any long work.
@@ -241,8 +234,11 @@ func OpenListener(addr string, limit int, log *slog.Logger, refuse func(net.Conn
 	if err != nil {
 		return nil, err
 	}
-	o := &Opening{listener: l, refuse: refuse, log: log, open: map[net.Conn]struct{}{}}
-	o.serving.Go(o.accept)
+	o := &Opening{listener: l, accepted: make(chan struct{})}
+	go func() {
+		defer close(o.accepted)
+		_ = o.refusing.Accept(l, log, func(c *Conn) { refuse(c) }) // it fails only for a listener that is closed
+	}()
 	return o, nil
 }
 
@@ -266,18 +262,13 @@ func (o *Opening) TakeOver(by *Address) {
 
 // end stops refusing, and returns whether it did not before. The address stays.
 func (o *Opening) end() bool {
-	o.mu.Lock()
-	if o.ended {
-		o.mu.Unlock()
+	if !o.ended.CompareAndSwap(false, true) {
 		return false
 	}
-	o.ended = true
-	_ = o.deadline(time.Unix(1, 0)) // of an open listener: it does not fail
-	for c := range o.open {
-		_ = c.Close() // a client that has sent nothing asks again
-	}
-	o.mu.Unlock()
-	o.serving.Wait()
+	o.refusing.End(func(c *Conn) { _ = c.Close() }) // a client that has sent nothing asks again
+	_ = o.deadline(time.Unix(1, 0))                 // of an open listener: it does not fail
+	<-o.accepted
+	o.refusing.Wait()
 	_ = o.deadline(time.Time{})
 	return true
 }
@@ -287,35 +278,77 @@ func (o *Opening) deadline(at time.Time) error {
 	return o.listener.Listener.(*net.TCPListener).SetDeadline(at)
 }
 
-func (o *Opening) accept() {
+// acceptPause is how long a failed Accept waits before the next one.
+const acceptPause = 10 * time.Millisecond
+
+// Serving is the connections that a listener serves, each in a goroutine of its own. The zero Serving serves none yet.
+type Serving struct {
+	running sync.WaitGroup // of open
+
+	mu    sync.Mutex // guards all below
+	ended bool
+	open  map[*Conn]struct{}
+}
+
+// Accept has each connection of l served, and closed after that. It returns nil after End, or the error of a listener that was closed.
+func (s *Serving) Accept(l *Listener, log *slog.Logger, serve func(*Conn)) error {
 	for {
-		c, err := o.listener.Accept()
-		o.mu.Lock()
-		if o.ended {
-			o.mu.Unlock()
-			if err == nil {
-				_ = c.Close() // it came at the last moment
-			}
-			return
-		}
-		if err == nil {
-			o.open[c] = struct{}{}
-			o.serving.Go(func() { o.serve(c) })
-		}
-		o.mu.Unlock()
-		if err != nil { // descriptors are used up, or the client left
-			o.log.Warn("could not accept a connection", "addr", o.Addr(), "error", err)
-			<-time.After(AcceptPause)
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			s.begin(c.(*Conn), serve)
+		case s.over():
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default: // descriptors are used up, or the client left: the next one may do better
+			log.Warn("could not accept a connection", "addr", l.Addr().String(), "error", err)
+			<-time.After(acceptPause)
 		}
 	}
 }
 
-func (o *Opening) serve(c net.Conn) {
-	defer func() {
-		o.mu.Lock()
-		delete(o.open, c)
-		o.mu.Unlock()
-		_ = c.Close() // nobody is left to tell
-	}()
-	o.refuse(c)
+func (s *Serving) begin(c *Conn, serve func(*Conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		_ = c.Close() // it came at the last moment
+		return
+	}
+	if s.open == nil {
+		s.open = map[*Conn]struct{}{}
+	}
+	s.open[c] = struct{}{}
+	s.running.Go(func() {
+		defer func() {
+			_ = c.Close() // nobody is left to tell
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.open, c)
+		}()
+		serve(c)
+	})
 }
+
+func (s *Serving) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+// End has no further connection served, calls f with those that are, and returns how many they are. It may be called again.
+func (s *Serving) End(f func(*Conn)) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for c := range s.open {
+		f(c)
+	}
+	return len(s.open)
+}
+
+// Wait waits until all connections were served. It comes after End.
+func (s *Serving) Wait() { s.running.Wait() }
+
+// Wake ends the wait for the client, now and from now on. A closed connection is awake.
+func (c *Conn) Wake() { _ = c.SetReadDeadline(time.Unix(1, 0)) }

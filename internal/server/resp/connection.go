@@ -227,7 +227,7 @@ func (r receiver) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		if s.server.stopping.Load() { // wake came before
-			s.wake()
+			s.conn.Wake()
 		}
 	}
 	s.conn.Waits(true)
@@ -252,9 +252,6 @@ func (w sender) Write(b []byte) (int, error) {
 	s.conn.Waits(false)
 	return n, err
 }
-
-// wake ends the wait for the client, now and from now on.
-func (s *session) wake() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) } // a closed one is awake
 
 // clock tells when counters expire.
 type clock func() time.Time

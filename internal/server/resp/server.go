@@ -15,12 +15,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,10 +43,7 @@ type Server struct {
 	listener.Address
 	stopping atomic.Bool
 	accepted atomic.Uint64
-
-	mu       sync.Mutex // guards sessions
-	sessions map[*session]struct{}
-	running  sync.WaitGroup // of them
+	serving  listener.Serving
 }
 
 // New returns a Server for of that does not listen yet. It fails with a *engine.Error of
@@ -60,7 +55,6 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	}
 	return &Server{
 		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: NewCounterTable(cfg.CounterMemory), clock: newClock(),
-		sessions: map[*session]struct{}{},
 	}, nil
 }
 
@@ -74,7 +68,6 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	l := s.Listener()
 	s.log.Info("serving RESP", "addr", s.Addr())
 	if access.OpenToOthers(s.Addr()) && !s.service.Locked() {
 		s.log.Warn("other machines can reach the RESP address, and there is no tokens file: anybody who reaches it can read, hit and delete", "addr", s.Addr())
@@ -82,23 +75,25 @@ func (s *Server) Run(ctx context.Context) error {
 	alive, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	failed := make(chan error, 1)
-	go func() { failed <- s.accept(alive, l) }()
+	go func() {
+		failed <- s.serving.Accept(s.Listener(), s.log, func(c *listener.Conn) { newSession(alive, s, c, s.accepted.Add(1)).serve() })
+	}()
 	select {
 	case err := <-failed:
-		s.stop(l)
+		s.stop()
 		return fmt.Errorf("serve RESP on %s: %w", s.Addr(), err)
 	case <-ctx.Done():
 	}
 	if s.cfg.DrainDelay > 0 {
 		<-time.After(s.cfg.DrainDelay)
 	}
-	s.stop(l)
-	if err := <-failed; err != nil && !errors.Is(err, net.ErrClosed) {
+	s.stop()
+	if err := <-failed; err != nil {
 		s.log.Warn("could not accept RESP connections", "error", err)
 	}
 	drained := make(chan struct{})
 	go func() {
-		s.running.Wait()
+		s.serving.Wait()
 		close(drained)
 	}()
 	select {
@@ -107,65 +102,18 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-time.After(s.cfg.StopTimeout):
 	}
 	cut()
-	n := s.closeAll()
+	n := s.serving.End(func(c *listener.Conn) { _ = c.Close() }) // its goroutine ends by that
 	<-drained
 	return fmt.Errorf("stop: %d RESP connections were cut off after %v", n, s.cfg.StopTimeout)
 }
 
-// accept gives each connection its goroutine, until the listener closes.
-func (s *Server) accept(alive context.Context, l net.Listener) error {
-	for {
-		c, err := l.Accept()
-		switch {
-		case err == nil:
-		case s.stopping.Load() || errors.Is(err, net.ErrClosed):
-			return err
-		default: // descriptors are used up, or the client left: the next one may do better
-			s.log.Warn("could not accept a RESP connection", "error", err)
-			select {
-			case <-alive.Done():
-			case <-time.After(listener.AcceptPause):
-			}
-			continue
-		}
-		s.accepted.Add(1)
-		session := newSession(alive, s, c.(*listener.Conn), s.accepted.Load())
-		s.mu.Lock()
-		s.sessions[session] = struct{}{}
-		s.mu.Unlock()
-		s.running.Go(func() {
-			defer s.forget(session)
-			session.serve()
-		})
-	}
-}
-
-func (s *Server) forget(of *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sessions, of)
-}
-
 // stop ends the wait of all connections for their clients.
-func (s *Server) stop(l net.Listener) {
+func (s *Server) stop() {
 	s.stopping.Store(true)
-	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	s.serving.End((*listener.Conn).Wake)
+	if err := s.Close(); err != nil {
 		s.log.Warn("could not close the RESP address", "error", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for session := range s.sessions {
-		session.wake()
-	}
-}
-
-func (s *Server) closeAll() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for session := range s.sessions {
-		_ = session.conn.Close() // its goroutine ends by that
-	}
-	return len(s.sessions)
 }
 
 // Config is everything a Server can be told. The zero value of each field stands for its

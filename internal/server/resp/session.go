@@ -16,7 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// session is one connection. It belongs to its goroutine, but for wake.
+// session is one connection. It belongs to its goroutine.
 type session struct {
 	ctx    context.Context // ends when the server cuts connections off
 	server *Server
@@ -85,7 +85,6 @@ func (s *session) serve() {
 		s.settle()
 		s.dropTransaction()
 		s.in.Release()
-		_ = s.conn.Close() // nobody is left to tell
 	}()
 	if err := s.handshake(); err != nil {
 		return
@@ -258,7 +257,7 @@ func (s *session) handshake() error {
 		return err
 	}
 	if s.server.stopping.Load() { // wake came before
-		s.wake()
+		s.conn.Wake()
 	}
 	if is, err := s.server.service.WithCertificate(s.peer, secure.ConnectionState().VerifiedChains); err == nil {
 		s.peer, s.caller = is, is

@@ -49,12 +49,11 @@ type Server struct {
 	refused   refusals
 	drops     drops
 	ending    chan struct{} // closed by stop
+	serving   listener.Serving
 
 	mu       sync.Mutex // guards all below
 	listener *listener.Listener
 	packets  *net.UDPConn
-	open     map[*listener.Conn]struct{}
-	running  sync.WaitGroup // of connections
 }
 
 // New returns a Server for of that does not listen yet. It fails with a *engine.Error of CodeInvalidConfig that names
@@ -77,7 +76,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	}
 	return &Server{
 		service: of, caller: caller, cfg: cfg, log: cfg.Logger, template: t,
-		refused: refusals{log: cfg.Logger}, open: map[*listener.Conn]struct{}{}, ending: make(chan struct{}),
+		refused: refusals{log: cfg.Logger}, ending: make(chan struct{}),
 	}, nil
 }
 
@@ -134,7 +133,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	failed := make(chan error, 2)
 	go func() { failed <- s.receive() }()
-	go func() { failed <- s.accept() }()
+	go func() { failed <- s.serving.Accept(s.listener, s.log, s.follow) }()
 	var err error
 	left := 2
 	select {
@@ -146,7 +145,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for ; left > 0; left-- {
 		err = errors.Join(err, <-failed)
 	}
-	s.running.Wait()
+	s.serving.Wait()
 	if err = errors.Join(err, s.Close()); err != nil {
 		return fmt.Errorf("serve StatsD on %s: %w", s.cfg.Addr, err)
 	}
@@ -163,10 +162,8 @@ func (s *Server) stop() {
 	defer s.mu.Unlock()
 	close(s.ending)
 	_ = s.packets.SetReadDeadline(time.Unix(1, 0)) // receive goes on by deadlines of its own; a closed one does not wait
-	_ = s.listener.Close()                         // it accepts nobody anymore
-	for c := range s.open {
-		_ = c.SetReadDeadline(time.Unix(1, 0)) // a closed one is awake
-	}
+	s.serving.End((*listener.Conn).Wake)
+	_ = s.listener.Close() // it accepts nobody anymore
 }
 
 func (s *Server) stopping() bool {

@@ -12,43 +12,6 @@ import (
 	"github.com/weir-counter/weir/internal/server/listener"
 )
 
-// accept gives each connection its goroutine, until the listener closes.
-func (s *Server) accept() error {
-	for {
-		c, err := s.listener.Accept()
-		switch {
-		case err == nil:
-			s.begin(c.(*listener.Conn))
-		case s.stopping():
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return err
-		default: // descriptors are used up, or the sender left: the next one may do better
-			s.log.Warn("could not accept a StatsD connection", "error", err)
-			s.pause()
-		}
-	}
-}
-
-func (s *Server) begin(c *listener.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping() {
-		_ = c.Close() // nobody is left to tell
-		return
-	}
-	s.open[c] = struct{}{}
-	s.running.Go(func() {
-		defer func() {
-			_ = c.Close() // as above
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.open, c)
-		}()
-		s.follow(c)
-	})
-}
-
 // follow counts the lines of a connection until it ends or is silent for too long.
 func (s *Server) follow(c *listener.Conn) {
 	counting, buffer, have := newCounting(s), make([]byte, s.cfg.MaxLineBytes+1), 0
