@@ -14,10 +14,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// allow is ALLOW.
 func (s *session) allow(args [][]byte) error { return s.decide(args, false) }
 
-// peek is PEEK.
 func (s *session) peek(args [][]byte) error { return s.decide(args, true) }
 
 func (s *session) decide(args [][]byte, peek bool) error {

@@ -75,7 +75,6 @@ func (s *session) enterQuestions() error {
 	return err
 }
 
-// count is COUNT.
 func (s *session) count(args [][]byte) error {
 	q := &s.query
 	if err := readCountQuery(q, args); err != nil {
@@ -101,7 +100,6 @@ func (s *session) count(args [][]byte) error {
 	return nil
 }
 
-// rate is RATE.
 func (s *session) rate(args [][]byte) error {
 	q := &s.query
 	if err := readCountQuery(q, args); err != nil {

@@ -222,11 +222,9 @@ func (s *session) command(args [][]byte) error {
 
 func (s *session) commandInfo(names [][]byte) {
 	if len(names) == 0 {
-		s.out.Array(len(s.server.commands.list))
 		for _, c := range s.server.commands.list {
-			s.writeCommand(c)
+			names = append(names, []byte(c.name))
 		}
-		return
 	}
 	s.out.Array(len(names))
 	for _, name := range names {
@@ -241,8 +239,7 @@ func (s *session) commandInfo(names [][]byte) {
 // writeCommand writes a command as Redis 6 did: name, arity, flags, and the places of its keys.
 func (s *session) writeCommand(c *command) {
 	s.out.Array(6)
-	s.out.Bulk(c.name)
-	s.out.Int(int64(c.arity))
+	s.out.Values(c.name, c.arity)
 	flags := []string{"readonly"}
 	if c.flags.has(writes) {
 		flags = []string{"write", "denyoom"}
@@ -254,9 +251,7 @@ func (s *session) writeCommand(c *command) {
 	for _, f := range flags {
 		s.out.Status(f)
 	}
-	s.out.Int(int64(c.places.first))
-	s.out.Int(int64(c.places.last))
-	s.out.Int(int64(c.places.step))
+	s.out.Values(c.places.first, c.places.last, c.places.step)
 }
 
 func (s *session) commandDocs(names [][]byte) {
@@ -270,29 +265,13 @@ func (s *session) commandDocs(names [][]byte) {
 	for _, c := range of {
 		s.out.Bulk(c.name)
 		s.out.Map(4)
-		s.out.Bulk("summary")
-		s.out.Bulk(c.summary)
-		s.out.Bulk("since")
-		s.out.Bulk("1.0.0")
-		s.out.Bulk("group")
-		s.out.Bulk(c.group)
-		s.out.Bulk("arguments")
-		s.writeArguments(c)
+		s.out.Values("summary", c.summary, "since", "1.0.0", "group", c.group, "arguments")
+		if c.syntax == "" {
+			s.out.Array(0)
+			continue
+		}
+		s.out.Array(1) // the syntax, as one argument that stands for itself
+		s.out.Map(3)
+		s.out.Values("name", c.syntax, "type", "string", "display_text", strings.TrimSpace(c.syntax))
 	}
-}
-
-// writeArguments writes the syntax as one argument that stands for itself.
-func (s *session) writeArguments(c *command) {
-	if c.syntax == "" {
-		s.out.Array(0)
-		return
-	}
-	s.out.Array(1)
-	s.out.Map(3)
-	s.out.Bulk("name")
-	s.out.Bulk(c.syntax)
-	s.out.Bulk("type")
-	s.out.Bulk("string")
-	s.out.Bulk("display_text")
-	s.out.Bulk(strings.TrimSpace(c.syntax))
 }

@@ -64,20 +64,7 @@ func (s *session) hello(args [][]byte) error {
 	s.name = name
 	s.out.SetVersion(version)
 	s.out.Map(7)
-	s.out.Bulk("server")
-	s.out.Bulk("weir")
-	s.out.Bulk("version")
-	s.out.Bulk(spokenVersion)
-	s.out.Bulk("proto")
-	s.out.Int(int64(version))
-	s.out.Bulk("id")
-	s.out.Uint(s.id)
-	s.out.Bulk("mode")
-	s.out.Bulk("standalone")
-	s.out.Bulk("role")
-	s.out.Bulk("master")
-	s.out.Bulk("modules")
-	s.out.Array(0)
+	s.out.Values("server", "weir", "version", spokenVersion, "proto", version, "id", int(s.id), "mode", "standalone", "role", "master", "modules", []string{})
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 
 // This part is the commands that read and set counters.
 
-// get is GET.
 func (s *session) get(args [][]byte) error {
 	c, ok := s.counters.Get(s.millis, args[1])
 	return s.writeValue(c, ok)
@@ -40,7 +39,6 @@ func (s *session) writeValue(c Counter, ok bool) error {
 
 func (s *session) writeBool(b bool) { s.out.Int(int64(bit(b))) }
 
-// getDel is GETDEL.
 func (s *session) getDel(args [][]byte) error {
 	defer s.counters.holdKey(args[1])()
 	c, ok := s.counters.Get(s.millis, args[1])
@@ -51,7 +49,6 @@ func (s *session) getDel(args [][]byte) error {
 	return nil
 }
 
-// getEx is GETEX.
 func (s *session) getEx(args [][]byte) error {
 	var life Lifetime
 	var wrong error // of the number: as in Redis, no fault where there is no counter
@@ -187,7 +184,6 @@ func (s *session) swap(key []byte, to CounterSetting) error {
 	return s.writeValue(before, existed)
 }
 
-// getSet is GETSET.
 func (s *session) getSet(args [][]byte) error {
 	to, err := readValue(args[2])
 	if err != nil {

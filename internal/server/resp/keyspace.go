@@ -118,7 +118,6 @@ func (s *session) scan(args [][]byte) error {
 // permitAll refuses callers who may not use all counters.
 func (s *session) permitAll() error { return s.permitCounters([][]byte{nil}) }
 
-// dbSize is DBSIZE.
 func (s *session) dbSize([][]byte) error {
 	if err := s.permitAll(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"io"
+	"strconv"
 )
 
 // This part reads requests and writes replies of RESP, the protocol of Redis, in its
@@ -236,35 +237,19 @@ func length(b []byte) (n, size int) {
 // ParseInt reads a whole number as commands take it: an optional minus and digits, no zeros before
 // others, within 64 bits.
 func ParseInt(b []byte) (n int64, ok bool) {
-	digits := b
-	negative := len(b) > 0 && b[0] == '-'
-	if negative {
-		digits = b[1:]
-	}
-	u, ok := ParseUint(digits)
-	switch {
-	case !ok, negative && (u == 0 || u > 1<<63), !negative && u > 1<<63-1:
+	digits := bytes.TrimPrefix(b, []byte("-"))
+	if len(digits) == 0 || digits[0] < '1' && len(b) > 1 || digits[0] > '9' {
 		return 0, false
-	case negative:
-		return -int64(u), true
 	}
-	return int64(u), true
+	n, err := strconv.ParseInt(ArgumentView(b), 10, 64)
+	return n, err == nil
 }
 
 // ParseUint is ParseInt of numbers from 0 on.
 func ParseUint(b []byte) (n uint64, ok bool) {
-	if len(b) == 0 || len(b) > maxDigits || b[0] == '0' && len(b) > 1 {
+	if len(b) > 1 && b[0] == '0' {
 		return 0, false
 	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		digit := uint64(c - '0')
-		if n > (1<<64-1-digit)/10 {
-			return 0, false
-		}
-		n = n*10 + digit
-	}
-	return n, true
+	n, err := strconv.ParseUint(ArgumentView(b), 10, 64)
+	return n, err == nil
 }

@@ -155,6 +155,23 @@ func (w *Writer) Double(f float64) {
 	w.written()
 }
 
+// Values writes replies one after the other: texts, whole numbers, and arrays of texts.
+func (w *Writer) Values(list ...any) {
+	for _, one := range list {
+		switch one := one.(type) {
+		case string:
+			w.Bulk(one)
+		case int:
+			w.Int(int64(one))
+		case []string:
+			w.Array(len(one))
+			for _, text := range one {
+				w.Bulk(text)
+			}
+		}
+	}
+}
+
 // Array begins an array of n replies, which follow.
 func (w *Writer) Array(n int) { w.header('*', int64(n)) }
 

@@ -186,7 +186,6 @@ func (s *session) writeTrue(b bool) {
 	}
 }
 
-// millisLeft is PTTL.
 func (s *session) millisLeft(c Counter, ok bool) int64 {
 	switch {
 	case !ok:

@@ -44,7 +44,11 @@ func (l *line) split(text []byte) reason {
 	}
 	l.name, l.values = name, values
 	kind, rest, more := bytes.Cut(rest, []byte{'|'})
-	if why := kindOf(kind); why != counted {
+	if string(kind) != "c" {
+		why, known := kinds[string(kind)]
+		if !known {
+			why = unknownType
+		}
 		return why
 	}
 	for more {
@@ -57,25 +61,9 @@ func (l *line) split(text []byte) reason {
 	return counted
 }
 
-// kindOf tells why lines of a kind are not counted, counted if they are.
-func kindOf(kind []byte) reason {
-	switch string(kind) {
-	case "c":
-		return counted
-	case "g":
-		return refusedGauge
-	case "ms":
-		return refusedTimer
-	case "h":
-		return refusedHistogram
-	case "d":
-		return refusedDistribution
-	case "s":
-		return refusedSet
-	case "":
-		return malformed
-	}
-	return unknownType
+// kinds tells why lines of a kind other than c are not counted.
+var kinds = map[string]reason{
+	"g": refusedGauge, "ms": refusedTimer, "h": refusedHistogram, "d": refusedDistribution, "s": refusedSet, "": malformed,
 }
 
 func (l *line) section(text []byte) reason {
@@ -220,27 +208,15 @@ func (r *refusals) total() (n uint64) {
 	return n
 }
 
-// reasonOf is the reason of an error code of the service.
+// codeReasons are the reasons of error codes of the service.
+var codeReasons = map[api.Code]reason{
+	api.CodeInvalidKey: invalidKey, api.CodeInvalidTime: invalidTime, api.CodeReservedKey: reservedKey, api.CodeTooFarAhead: tooFarAhead, api.CodeTooLate: tooLate,
+	api.CodeForbidden: forbidden, api.CodeCeiling: ceilingReached, api.CodeUnauthorized: unauthorized, api.CodeOverloaded: overloaded,
+}
+
 func reasonOf(code api.Code) reason {
-	switch code {
-	case api.CodeInvalidKey:
-		return invalidKey
-	case api.CodeInvalidTime:
-		return invalidTime
-	case api.CodeReservedKey:
-		return reservedKey
-	case api.CodeTooFarAhead:
-		return tooFarAhead
-	case api.CodeTooLate:
-		return tooLate
-	case api.CodeForbidden:
-		return forbidden
-	case api.CodeCeiling:
-		return ceilingReached
-	case api.CodeUnauthorized:
-		return unauthorized
-	case api.CodeOverloaded:
-		return overloaded
+	if why, known := codeReasons[code]; known {
+		return why
 	}
 	return other
 }
