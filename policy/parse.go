@@ -316,7 +316,7 @@ func (p *parser) fields(n *yaml.Node, within, example string, known []string) ma
 		case !slices.Contains(known, name):
 			hint := ""
 			if name == "domain" && slices.Contains(known, "limits") { // of a file, not of a policy
-				hint = "; it is a configuration of envoyproxy/ratelimit: see weir limits import"
+				hint = "; it is a configuration of envoyproxy/ratelimit: name it with --rls-config"
 			}
 			p.fault(key.Line, within+units.Excerpt(name), "unknown field%s; there are %s%s", units.DidYouMean(name, known), strings.Join(known, ", "), hint)
 		case fields[name] != nil:

@@ -79,7 +79,7 @@ func TestFaults(t *testing.T) {
 		{"null", "p.yaml:1: " + none},
 		{"limits:\n", "p.yaml:1: " + none},
 		{"{}", "p.yaml:1: " + none},
-		{"domain: edge\n", "p.yaml:1: domain: unknown field; there are limits; it is a configuration of envoyproxy/ratelimit: see weir limits import\np.yaml:1: " + none},
+		{"domain: edge\n", "p.yaml:1: domain: unknown field; there are limits; it is a configuration of envoyproxy/ratelimit: name it with --rls-config\np.yaml:1: " + none},
 		{"limit: []\n", "p.yaml:1: limit: unknown field, did you mean limits?; there are limits\np.yaml:1: " + none},
 		{"- a\n", "p.yaml:1: a list: write fields, for example `limits:`"},
 		{"limits: 5\n", "p.yaml:1: limits: \"5\": write a list, each element with a dash: `- name: login`"},

@@ -114,7 +114,7 @@ type Override struct {
 const InlinePrefix = "inline/"
 
 // ListenerPrefix begins the names of limits that a listener has of its own configuration. Requests bring none along with such a name, and
-// none is put by API: what keys have used, and their bans, are kept by the name. A policy file may have some, which 'weir limits import' makes.
+// none is put by API: what keys have used, and their bans, are kept by the name. A policy file may have some.
 const ListenerPrefix = "rls/"
 
 // Set is the policies of one file, ready to be asked. It does not change.

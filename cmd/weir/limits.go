@@ -55,7 +55,7 @@ changes nothing; the last line of this list shows the error.`,
 	r.Define(cmd)
 	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
 	files.define(cmd)
-	cmd.AddCommand(newCheck(w), limitsNewKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), limitsNewReplay(w), newImport(w))
+	cmd.AddCommand(newCheck(w), limitsNewKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), limitsNewReplay(w))
 	return cmd
 }
 
