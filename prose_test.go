@@ -24,9 +24,14 @@ var (
 var checkedComments = []string{
 	"client/",
 	"internal/cluster/query/",
+	"internal/concurrency/",
+	"internal/filewatch/",
 	"internal/history/",
+	"internal/journal/checkpoint/",
+	"internal/journal/stream/",
 	"internal/region/",
 	"internal/replay/",
+	"internal/wire/",
 	"middleware/",
 	"node/",
 }

@@ -1,4 +1,4 @@
-// Package recent keeps an answer for many who ask at once.
+// Package concurrency has what goroutines share: a cached answer, periodic and parallel calls, and the queue of those that wait for a flush.
 package concurrency
 
 import (
@@ -21,9 +21,8 @@ type entry[T any] struct {
 	asked time.Time
 }
 
-// Get returns what was asked last if it is not older than maxAge; else one of the callers
-// asks again, and the others get what was known before. The age counts from before ask was
-// called. Only before the first answer do all wait.
+// Get returns the last answer if it is not older than maxAge. Else one of the callers asks again, and the others get the
+// last answer. The age counts from before ask was called. Only before the first answer do all wait.
 func (v *Value[T]) Get(maxAge time.Duration, ask func() T) T {
 	last := v.last.Load()
 	if last != nil && (time.Since(last.asked) < maxAge || !v.asking.TryLock()) {
@@ -54,8 +53,6 @@ func Every(ctx context.Context, d time.Duration, f func() bool) {
 		}
 	}
 }
-
-// This part calls a function for many things side by side.
 
 // Do calls f for 0 to n-1 on as many goroutines as there are processors,
 // and returns the first error. All calls are made, and have ended.

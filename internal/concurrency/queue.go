@@ -6,21 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// This part is who waits for a flush: all who come before one begins share it, and
-// learn together how it ended.
-//
-// Invariants: what was counted before Join is in the flush of the group that Join returns, or
-// in an earlier one; a group ends once, also when no flush begins any more.
-//
-// This part makes the flushes: it takes a group when one begins and ends it with what
-// became of it. This part joins groups for other nodes. It imports the standard library
-// alone, and has no goroutine.
-
-// ErrQueueFull is how a group ends whose flush was not written for want of room.
+// ErrQueueFull is how a group ends whose flush was not written for want of space.
 var ErrQueueFull = errors.New("the data directory is at its size bound: raise --max-disk (MaxBytes)")
 
-// Queue is those who wait for a flush to begin. One flush is under way at a time; hits
-// meanwhile gather in the engine, aggregated and bounded by its MaxWaiting.
+// Queue is the callers that wait for a flush. All that come before a flush begins are one group, and learn together how it ended.
+// One flush is under way at a time; hits meanwhile gather in the engine, aggregated and bounded by its MaxWaiting.
+//
+// What was counted before Join is in the flush of the group that Join returns, or in an earlier one. A group ends once,
+// also when no flush begins any more.
 type Queue struct {
 	kick  chan struct{} // someone waits: do not wait for the interval
 	speak atomic.Bool   // the next flush is written even if empty

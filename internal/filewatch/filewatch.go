@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Hash tells files apart by what is in them.
+// Hash identifies the content of a file.
 type Hash [sha256.Size]byte
 
 // HashOf is the Hash of a file's content.
@@ -54,18 +54,14 @@ type File struct {
 	Settles bool
 }
 
-// Watch keeps in use what the file has until ctx ends: it looks once a second whether the
-// file has other content, and at once for each value from reload, which may be nil. A file
-// that is replaced by renaming another one over it is followed.
+// Watch keeps the content of the file in use until ctx ends. It reads the file once a second, and at once for each value from
+// reload, which may be nil. A file that is replaced by renaming another one over it is followed.
 //
-// Report is called from Watch's goroutine: with nil when the file's content is in use after
-// a change, or after a reload that was asked for; else with what is wrong with the file,
-// while the content in use stays. That is told once for each content of the file, and again
-// when a reload is asked for.
+// Watch's goroutine calls Report: with nil when the file's content is in use after a change or a requested reload, else with what is wrong
+// with the file. The content in use then stays. Each wrong content is reported once, and again when a reload is requested.
 //
-// The content is what is compared, not the time of the file: a time may stand still over
-// two changes, or change with nothing else. Reading a file of 1 MiB at most costs less than
-// a millisecond.
+// Watch compares contents, because the time of a file may stand still over two changes. Reading a file of 1 MiB at most costs less than a
+// millisecond.
 func (f *File) Watch(ctx context.Context, reload <-chan struct{}) {
 	last := seen{content: f.InUse()}
 	ticker := time.NewTicker(every)
@@ -93,8 +89,7 @@ type seen struct {
 	settles bool   // it is wrong, and was not reported yet
 }
 
-// look reads the file, and takes its content over if it is not as it was in the last look;
-// always if that was asked for.
+// look reads the file, and takes its content over if it has changed since the last look, or if a reload was asked for.
 func (f *File) look(last seen, asked bool) (now seen) {
 	data, err := f.Read(f.Path)
 	if err != nil {

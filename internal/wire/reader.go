@@ -107,8 +107,8 @@ func (r *Reader) Shortest(most uint64) uint64 {
 	return v
 }
 
-// Count reads the number of things that follow, each of at least a byte: so that who
-// makes room for them makes no more than the message has. A loop that reads them must end once Failed is true.
+// Count reads the number of things that follow. It is at most the number of bytes that are left, so that it may size a list. A loop that
+// reads them must end once Failed is true.
 func (r *Reader) Count() int { return int(r.AtMost(uint64(len(r.rest)))) }
 
 // Bytes reads n bytes, which are the message's own; nil after a failure.

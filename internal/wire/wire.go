@@ -33,8 +33,8 @@ func AppendBool(b []byte, is bool) []byte {
 	return append(b, 0)
 }
 
-// UvarintAt reads an unsigned number at a place in b, and tells the place after it: one beyond the end of b says
-// that there is none. Most are below 128.
+// UvarintAt reads an unsigned number at a place in b, most often one below 128. It returns the place after it, beyond the end of b if there
+// is no number.
 func UvarintAt(b []byte, at int) (v uint64, after int) {
 	if at < len(b) && b[at] < 0x80 {
 		return uint64(b[at]), at + 1
@@ -51,8 +51,7 @@ func longUvarint(b []byte, at int) (v uint64, after int) {
 	return 0, len(b) + 1
 }
 
-// A frame is what is stored as one: a byte that says what it is, a byte with the version
-// of its content, the content, and the CRC-32C of all before, little endian.
+// A frame is a byte with its kind, a byte with the version of its content, the content, and the CRC-32C of all before, little endian.
 
 // SumBytes is the length of a checksum.
 const SumBytes = 4

@@ -1,15 +1,14 @@
-// Package checkpoint is the snapshots of a journal in use: rounds in which each partition's
-// state is stored, whose they are among many nodes, trimming of what every snapshot covers,
-// pins that a backup holds, and the start that loads from them.
+// Package checkpoint takes the snapshots of a journal in use, trims the journal behind them, and loads them at a start. It also has the
+// files of a data directory.
 //
-// Invariants: a partition has two slots, and the older one is written over, so that a
-// damaged snapshot falls back to the one before; a snapshot is stored once its own hits came
-// back from the journal; the journal is trimmed only below what all slots need, and by the
-// node that holds the lease; while a backup has pinned the snapshots no round begins,
-// unless the journal would run full.
+// Invariants:
+//   - A partition has two slots, and the older one is written over: a damaged snapshot falls back to the one before.
+//   - A snapshot is stored once its own hits came back from the journal.
+//   - The journal is trimmed only below what all slots need, by the node that holds the lease.
+//   - While a backup has pinned the snapshots no round begins, unless the journal would run full.
 //
-// Package replica decides when and what (Rounds, Room), package stream stores; package
-// journal hands over what it has cut, and answers for the lease and the holders.
+// Package replica decides when and what (Rounds, Space), and package stream stores. Package durable hands over what it has cut, and says
+// who has the lease and who holds which partitions.
 package checkpoint
 
 import (
@@ -37,9 +36,9 @@ type Config struct {
 	Logger  *slog.Logger
 
 	FlushEvery    time.Duration // how often states can be cut
-	SnapshotBytes int64         // by how much the journal grows between rounds, if it has room
+	SnapshotBytes int64         // by how much the journal grows between rounds, if it has space
 
-	Space   *replica.Space                  // how much room the journal takes
+	Space   *replica.Space                  // how much space the journal takes
 	Hurry   func()                          // begins a flush at once
 	Suspect func()                          // something could not be stored: the server is to be looked at
 	Needed  func(haste bool) (first uint64) // the first message that something else than snapshots needs, with haste: that has what nothing else has; 0: none; nil: there never is one
@@ -59,9 +58,9 @@ type Holders struct {
 }
 
 // Checkpointer takes rounds of snapshots: every partition once, a few at each
-// flush, stored by Run so that flushes go on. A round starts
+// flush. Run stores them, so that flushes go on. A round starts
 // when the journal has grown by Config.SnapshotBytes, or by the size of the round
-// before if that is more, so that snapshots never write more than the journal.
+// before if that is more. So snapshots never write more than the journal.
 type Checkpointer struct {
 	cfg   Config
 	ended atomic.Uint64 // rounds
@@ -210,7 +209,7 @@ type pins struct {
 // waits for has ended. Rounds take a flush for every few partitions.
 const pinPoll = 20 * time.Millisecond
 
-// Pin waits for the other backup, and for the round that is under way, unless that stands still. cancel is
+// Pin waits for the other backup and for the round that is under way, unless that stands still. cancel is
 // called when rounds must go on.
 func (c *Checkpointer) Pin(ctx context.Context, cancel context.CancelCauseFunc, standsStill func() bool) error {
 	select {
@@ -268,11 +267,10 @@ func (c *Checkpointer) NoMorePins(cause error) {
 // ErrTooSlow is why a backup is ended that keeps the journal from being trimmed.
 var ErrTooSlow = errors.New("the backup was too slow: the journal must be trimmed, or it would fill the data directory: write the backup somewhere faster, or raise --max-disk")
 
-// Rebase makes the loaded counts the new beginning, after damage was accepted:
-// it snapshots every partition beyond whatever the journal had reached, and
-// empties the journal up to there. Without it, what was lost would be found
-// again at each start, and a journal that was cut would use sequences a second
-// time which snapshots say they include. If it is interrupted, the next start
+// Rebase makes the loaded counts the new beginning, after damage was accepted.
+// It snapshots every partition beyond whatever the journal had reached, and
+// empties the journal up to there. Without it, each start would find the loss again, and a journal that was cut would use
+// sequences a second time that snapshots include. If it is interrupted, the next start
 // finds snapshots beyond the journal's end, and damage is to be accepted again.
 func (s Start) Rebase(ctx context.Context, of record.Incarnation, l *Loaded) error {
 	target := l.Reached + 1
@@ -290,8 +288,8 @@ func (s Start) Rebase(ctx context.Context, of record.Incarnation, l *Loaded) err
 	return s.Store.Trim(ctx, target)
 }
 
-// keepTrimmed finds out how much journal there is. The node that trims does so apart from
-// its rounds when there is much: others may have ended theirs later.
+// keepTrimmed finds out how much journal there is. Where that is much, the node that trims does so between its rounds too: other nodes may
+// have ended their rounds later.
 func (c *Checkpointer) keepTrimmed(ctx context.Context) {
 	c.LookAtSize(ctx)
 	if !c.cfg.Space.Haste() || !c.Trims() || c.InRound() {
@@ -331,8 +329,7 @@ func (c *Checkpointer) oldest() (list []int) {
 	return list
 }
 
-// trim removes the journal up to and including a sequence, but for what is still needed, as long
-// as there is room for that, or for as long as nothing else has it.
+// trim removes the journal up to and including a sequence, except what Config.Needed still needs.
 func (c *Checkpointer) trim(ctx context.Context, upTo uint64) error {
 	if c.cfg.Needed != nil {
 		if needed := c.cfg.Needed(c.cfg.Space.Haste()); needed > 0 {

@@ -11,19 +11,8 @@ import (
 	"syscall"
 )
 
-// This part is a data directory as files: who may use it (the lock), what it
-// is (the manifest), how far its journal was acknowledged (the watermark), and how it
-// is filled in steps that a crash may end anywhere (the stage). dir.go draws it.
-//
-// Invariants: one process uses a directory at a time, and follows no symbolic link in
-// it; the manifest is the old one or the new one after a crash, and an epoch is in it
-// before the first batch of the epoch; a watermark never says more than what was
-// acknowledged; a directory that is filled only in part is refused.
-//
-// It does not look into the files of the embedded server (packages join, stream).
-// This part opens and closes it, package record has the error for damage.
-
-// The names in a data directory:
+// One process uses a data directory at a time, and follows no symbolic link in it. A directory that is filled only in part is refused. The
+// names in it:
 //
 //	lock         the pid of the process that uses the directory, which holds a lock on
 //	             the directory itself
@@ -70,9 +59,8 @@ func SyncDirectory(path string) error {
 // DirectoryLock is the lock on a data directory. The kernel lets it go when the process
 // ends, however it ends.
 //
-// The lock is on the directory itself: a file in it can be removed while it is locked,
-// and a second process would make and lock another one. The file lock is locked too,
-// for file systems that can't lock a directory (NFS), and holds the pid.
+// The lock is on the directory itself. A file in it could be removed while it is locked, and a second process would lock another one. The
+// file lock is locked too, for file systems that can't lock a directory (NFS). It holds the pid.
 type DirectoryLock struct {
 	Path      string // of the directory: absolute, without symbolic links
 	dir, file *os.File
@@ -158,8 +146,7 @@ func holder(dir string) string {
 	return strings.TrimSpace(string(pid))
 }
 
-// still makes sure that the directory that was locked is the one that the path leads to:
-// another process may have removed it, and made one of the same name, meanwhile.
+// still makes sure that the path leads to the directory that was locked: another process may have replaced it meanwhile.
 func (l *DirectoryLock) still() error {
 	locked, err := l.dir.Stat()
 	if err != nil {

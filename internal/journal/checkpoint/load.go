@@ -21,8 +21,8 @@ type Start struct {
 	New        bool   // it has no watermark yet
 	ReplicaOf  bool   // it is one node's copy of what many share: what it lacks at its end, others may have
 
-	// Follow applies a message, and those before it that did not come, and FollowTo all up to
-	// one, with what other nodes can be asked for; nil: there are none.
+	// Follow applies a message and those before it that did not come, and FollowTo all up to
+	// a message. Both ask other nodes for what is missing. nil: there are no other nodes.
 	Follow   func(ctx context.Context, sequence uint64, data []byte) error
 	FollowTo func(ctx context.Context, sequence uint64) error
 

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// Manifest says what a data directory is. It is a line of JSON and a line with
-// that line's CRC-32C, so that a person can read it and a changed bit is found.
+// Manifest says what a data directory is. It is a line of JSON, which a person can read, and a line with the CRC-32C of the first. After a
+// crash it is the old one or the new one. An epoch is in it before the first batch of the epoch.
 type Manifest struct {
 	Format     int    `json:"format"`            // 1
 	Journal    uint64 `json:"journal,omitempty"` // its identity; 0: not known yet
@@ -74,7 +74,7 @@ func sumLine(line []byte) string {
 	return fmt.Sprintf("crc32c %08x\n", wire.AddSum(wire.Sum(line), []byte("\n")))
 }
 
-// NewManifest is that of a new directory for an engine: a random origin, in epoch 0.
+// NewManifest returns the manifest of a new directory for an engine: a random origin, in epoch 0.
 func NewManifest(cfg engine.Config) Manifest {
 	return Manifest{
 		Format:     ManifestFormat,
@@ -191,12 +191,10 @@ func refuseRestoring(dir string, entries []fs.DirEntry) error {
 	return nil
 }
 
-// The mark says how far the journal was acknowledged, in a file of its own: a
-// journal that ends before it was cut. It is written after each acknowledged
-// flush, without a sync: after a crash of the process it is right, after one of
-// the machine it may lag, which only makes it say less.
+// Watermark says how far the journal was acknowledged, never more. A journal that ends before it was cut. It is written after each acknowledged
+// flush, without a sync, and may lag after a crash of the machine.
 //
-// Two places of 32 bytes are written in turn, so that a torn write spoils one:
+// The file has two places of 32 bytes, which are written in turn, so that a torn write spoils one:
 //
 //	8 bytes  epoch, 8 bytes flush, 8 bytes sequence of the flush's last message
 //	         in the stream, 4 bytes zero, 4 bytes CRC-32C; all little endian

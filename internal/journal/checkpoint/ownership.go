@@ -8,10 +8,9 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// Whose snapshots are whose: one node alone takes all. Of many nodes, the one with the
-// lease takes those of the partitions that it holds, and trims the journal. Those that it
-// does not hold are taken by the first of their holders. Of two that believe they should,
-// a slot takes one's.
+// One node alone takes all snapshots. Of many nodes, the one with the
+// lease snapshots the partitions that it holds, and trims the journal. Other partitions are snapshotted by the first of their holders. If two
+// nodes believe that they should, a slot takes one snapshot.
 
 // Lease is the name of the lease of those who trim.
 const Lease = "snapshots"

@@ -31,16 +31,16 @@ const (
 	messageTimeout = 500 * time.Millisecond // for a message that perhaps nobody has
 	resendTimeout  = time.Second            // for an origin that may be gone
 
-	// mostUnanswered is for how many messages in a row nobody may answer before nobody is asked for unansweredPause: where much is lost
-	// to all, a start must not take hours.
+	// After mostUnanswered messages in a row that no node had, no node is asked for unansweredPause: where much is lost, a start must not
+	// take hours.
 	mostUnanswered  = 200
 	unansweredPause = time.Minute
 )
 
 var errNobodyAnswers = errors.New("no node answered for too many missing messages")
 
-// ServeMissing answers other nodes from this one's replica and from the flushes that it has in memory, until the connection closes. sent
-// returns a part of a flush; nil: it is not in memory.
+// ServeMissing answers other nodes from this node's replica and from the flushes in its memory, until the connection closes. sent
+// returns a part of a flush, nil if it is not in memory.
 func (s *Store) ServeMissing(own record.Incarnation, sent func(flush, part uint64) []byte) error {
 	for subject, answer := range map[string]func(r *wire.Reader) (data []byte, answers bool){
 		messageSubject: func(r *wire.Reader) ([]byte, bool) {

@@ -17,8 +17,7 @@ import (
 // Read calls f with each message of the journal from one sequence to another, in
 // order. It skips messages that no replica can read: f sees the gap in the sequences.
 //
-// It asks for ranges, one after the other, and leaves nothing on a server: there is no consumer that
-// outlives a lost answer, a cut link or this process. Each range may be asked for again for as long as
+// It asks for ranges, one after the other, and leaves no consumer on a server. Each range may be asked for again for as long as
 // retryWhileUnavailable allows.
 func (s *Store) Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
 	for from <= last {
@@ -160,11 +159,10 @@ func (s *Store) readSingly(ctx context.Context, next *uint64, last uint64, f fun
 	return nil
 }
 
-// Asker asks for ranges of the journal's messages, without waiting for one before it
-// asks for the next: JetStream's batched direct get, which any replica answers, this
+// Asker asks for ranges of the journal's messages, several at a time. It uses JetStream's batched direct get, which any replica answers, this
 // node's own first of all. The client library has it for one message only.
 //
-// What it asks for is bounded by ahead, and so is what may wait in answers.
+// replica.ReadAhead bounds what it asks for, and so what may wait in Answers.
 type Asker struct {
 	conn    *nats.Conn // of sub; it may be replaced by another
 	sub     *nats.Subscription
@@ -180,8 +178,8 @@ type asked struct {
 	last uint64 // sequence of the newest message that came of it; 0: none did
 }
 
-// answersAtOnce is room for all that may come of asks, and for what comes of some that
-// were given up. What has no room is dropped, and asked for again.
+// answersAtOnce is enough for all that may come of asks, and for what comes of some that
+// were given up. What does not fit is dropped, and asked for again.
 const answersAtOnce = 2 * replica.AsksAtOnce * (replica.AskMessages + 1)
 
 // Send asks for a range.

@@ -28,9 +28,8 @@ func RetryUnavailable(ctx context.Context, ask func(context.Context) error) erro
 	})
 }
 
-// askWithin gives a request so much time at most. A server that leads no more, or does not yet,
-// drops what it is asked: without a bound of its own a request waits for as long as ctx lasts,
-// at a start for ever.
+// askWithin gives a request so much time at most. A server that does not lead drops requests: without a bound of its own, a
+// request waits for as long as ctx lasts.
 func askWithin(ctx context.Context, wait time.Duration, ask func(context.Context) error) error {
 	asking, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -63,8 +62,8 @@ func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 	}
 }
 
-// NotYetCreated makes a bucket that is not there an error that is worth another try: of
-// nodes that start together, one makes it while others see it come.
+// NotYetCreated turns the error for a missing bucket into one that is worth another try. Of
+// nodes that start together, one makes the bucket.
 func NotYetCreated(err error) error {
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return errors.Join(nats.ErrTimeout, err)
@@ -76,10 +75,9 @@ func NotYetCreated(err error) error {
 // start together, some are not there yet.
 const CodeNoPeers = 10005
 
-// IsUnavailable tells whether an error says that no server could answer, or too few. A deadline is
-// the client's own for one request: who asks looks at that of ctx. A stream that is not there is one
-// too: what asks for it has found or made it before, and a server that has just become a leader may
-// not know of it yet. Who asks whether it is there looks at the error first.
+// IsUnavailable tells whether an error says that no server could answer, or too few. Deadlines are among these: they are the client's own for
+// one request, and callers look at ctx first. So is a missing stream: the caller has found or made it before, and a
+// server that has just become the leader may not know it yet. A caller that asks whether a stream is there looks at the error first.
 func IsUnavailable(err error) bool {
 	if code, is := apiCode(err); code == http.StatusServiceUnavailable || is == CodeNoPeers || is == int(jetstream.JSErrCodeStreamNotFound) {
 		return true

@@ -26,9 +26,8 @@ func endSubject(partition, slot int) string {
 	return snapshotSubject + "." + record.SlotName(partition, slot) + ".end"
 }
 
-// putTimeout bounds the writing of one snapshot, and chunkTimeout that of each of its
-// messages: the answer to one is lost where the server is restarted meanwhile, as after a full
-// disk, and nothing is trimmed while it is waited for.
+// putTimeout bounds the writing of a snapshot, and chunkTimeout of one of its messages. A restart of the server loses the answer to a
+// message, and nothing is trimmed while a snapshot is written.
 const (
 	putTimeout   = 100 * time.Second
 	chunkTimeout = 10 * time.Second

@@ -1,15 +1,16 @@
-// Package stream is the journal and the slots of snapshots as they are stored: two
-// streams of JetStream, opened, made, written, read, trimmed; and the retries of a
-// request that nobody answers for the moment.
+// Package stream stores the journal and the slots of snapshots in two streams of JetStream. It opens, makes, writes, reads and trims them, and
+// repeats requests that no server answers for the moment.
 //
-// Invariants: a message was stored once its sequence is returned; streams of another
-// journal, or made for other settings, are refused and not changed; a stream is made
-// only where the caller says that it may be new; a slot is written over only if it has
-// what the writer knows of; what a read passes over is seen by the sequences. A start
-// reads from leaders, a follower from any replica.
+// Invariants:
+//   - A message was stored once its sequence is returned.
+//   - Streams of another journal, or made for other settings, are refused and not changed.
+//   - A stream is made only where the caller says that it may be new.
+//   - A slot is written over only if it has what the writer knows.
+//   - What a read passes over is seen by the sequences.
+//   - A start reads from leaders, a follower from any replica.
 //
-// Package record has the bytes, package replica decides what to ask for next
-// (ReadAhead) and when slots are written (Rounds); package journal has the loops.
+// Package record has the bytes. Package replica decides what to ask for next (ReadAhead) and when slots are written (Rounds). Package durable
+// has the loops.
 package stream
 
 import (
@@ -30,8 +31,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// Store is the stream of flushes, which is the journal, and that of snapshots, of
-// the server that runs now. It is safe for many goroutines.
+// Store is the stream of flushes, which is the journal, and the stream of snapshots. It is safe for many goroutines.
 type Store struct {
 	at  atomic.Pointer[streams]
 	log *slog.Logger
@@ -54,12 +54,11 @@ const (
 	snapshotSubject = "weir.snapshot"
 )
 
-// Open opens the two streams. It makes them only where create says so: in
-// a directory that is not new they must be there, and a store that lost them
+// Open opens the two streams. It makes them only where create says so: a store that lost its streams
 // must not begin again at zero. What it did not find or had to make is in
 // missing.
 //
-// of names the journal, if that is known; copies tells how many nodes there are to keep
+// of names the journal, if that is known. copies returns how many nodes can keep
 // each message, of as many as are wanted. log takes what is lost or damaged.
 func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(want int) int, create bool, log *slog.Logger) (opened *Store, missing []record.Finding, err error) {
 	s := &streams{js: js, journal: of.Journal}
@@ -247,9 +246,8 @@ func (of Identity) fits(have map[string]string) error {
 // A journal has an identity of its own (NewJournalID), which is in the metadata of its
 // streams too.
 //
-// Who makes the stream of flushes chooses it. Streams of a version without identities
-// get one of the time when they were made, which all their replicas know: nodes that
-// start together choose the same.
+// The node that makes the stream of flushes chooses it. Streams without an identity get one from the time when they were made. All
+// replicas know that time, so nodes that start together choose the same identity.
 const MetaJournal = "weir-journal"
 
 // journalID is the identity that a stream has, or gets.
@@ -315,9 +313,8 @@ func taken(err error) bool {
 const appliedWithin = 30 * time.Second // of a leader's election
 
 // AwaitApplied returns the last sequence of the journal once it is what is known to
-// have been acknowledged, or after a while what it is. Among many nodes a leader
-// that has just been elected says less for a moment: it has the message, and has
-// not yet applied it to the stream.
+// have been acknowledged, or after a while what it is. A leader
+// that was just elected says less for a moment: it has not yet applied its log to the stream.
 func (s *Store) AwaitApplied(ctx context.Context, last, known uint64) (uint64, error) {
 	for end := time.Now().Add(appliedWithin); last < known && time.Now().Before(end); {
 		select {
