@@ -170,18 +170,22 @@ func clientOf(t *testing.T, n *node.Node) *client.Client {
 	return c
 }
 
-// settleElsewhere settles reservations at other nodes than those that made them, at once.
+// settleElsewhere settles reservations of three limits at other nodes than those that made them, at once: all of them or, asked too early,
+// none.
 func settleElsewhere(t *testing.T, nodes []*node.Node) {
 	t.Helper()
 	for i := range 6 {
-		made, err := clientOf(t, nodes[i%3]).Reserve(t.Context(), client.Reservation{TTL: time.Hour},
-			client.Check{Key: "settled", N: 5, Limit: "settled", Inline: &client.Limit{N: 100, Per: time.Hour}})
+		var checks []client.Check
+		for _, name := range []string{"settled", "settled-2", "settled-3"} {
+			checks = append(checks, client.Check{Key: name, N: 5, Limit: name, Inline: &client.Limit{N: 100, Per: time.Hour}})
+		}
+		made, err := clientOf(t, nodes[i%3]).Reserve(t.Context(), client.Reservation{TTL: time.Hour}, checks...)
 		if err != nil || made.ID == "" {
 			t.Fatalf("reserve: %+v, %v", made, err)
 		}
 		transporttest.Eventually(t, "a reservation is settled at another node", func() bool { // a busy cluster may say to ask again
 			done, err := clientOf(t, nodes[(i+1)%3]).Settle(t.Context(), made.ID, 1, false)
-			return err == nil && len(done.Limits) == 1 && done.Limits[0].Used == 1
+			return err == nil && len(done.Limits) == 3 && done.Limits[0].Used == 1 && done.Limits[2].Used == 1
 		})
 	}
 }

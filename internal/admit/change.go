@@ -237,9 +237,9 @@ func (l *Live) banned(d *Decision) bool {
 	return true
 }
 
-// banDenied bans the keys of policies with a DenyFor that have just been denied. A ban that finds no room is none: the limit goes on
-// denying what is over.
-func (l *Live) banDenied(d *Decision) {
+// BanDenied bans the keys of policies with a DenyFor that have just been denied, as many as may returns no error for. Decisions without a
+// Tenant do it themselves. Without a ban, the limit goes on denying what is over.
+func (l *Live) BanDenied(d *Decision, may func() error) {
 	if d.Allowed {
 		return
 	}
@@ -248,7 +248,11 @@ func (l *Live) banDenied(d *Decision) {
 		if r.denyFor == 0 || r.Allowed || r.Never || r.Banned || r.Away != "" || r.Mode != policy.Enforce || r.N == 0 {
 			continue
 		}
-		if err := l.Ban(r.Name, r.Key, r.denyFor); err != nil {
+		err := may()
+		if err == nil {
+			err = l.Ban(r.Name, r.Key, r.denyFor)
+		}
+		if err != nil {
 			l.bansFailed.Add(1)
 			continue
 		}
@@ -320,5 +324,6 @@ func (l *Live) Full(name, key string) bool {
 // Bans lists the bans that are not over, at most n, those that end last first.
 func (l *Live) Bans(n int) []engine.KeyBan { return l.engine.Bans(n) }
 
-// BansFailed is how many keys were not banned that DenyFor is for, since 100,000 were, or the journal could take no more.
+// BansFailed is how many keys were not banned that DenyFor is for, since 100,000 were, an identity had its Share, or the journal could take no
+// more.
 func (l *Live) BansFailed() uint64 { return l.bansFailed.Load() }

@@ -127,7 +127,7 @@ type Decision struct {
 	// is looked at while they wait alone. nil: they wait. It stays.
 	Context context.Context
 
-	// Tenant names who asks, if that is for some keys only: names of inline limits that are new count to its Share. "": anybody. It stays.
+	// Tenant names who asks, if that is for some keys only: names of inline limits that are new, and bans (BanDenied), count to its Share. "": anybody. It stays.
 	Tenant string
 
 	// NoID says that whoever asked has no place for the ID of a denial: none is made, and it is not kept why it is one.

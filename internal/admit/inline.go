@@ -209,7 +209,9 @@ func (h *hitKeys) of(r *Result, allowed bool) string {
 // decided is the end of a decision that may have taken: it counts, and keys that were denied are banned.
 func (l *Live) decided(d *Decision) {
 	l.countHits(d)
-	l.banDenied(d)
+	if d.Tenant == "" {
+		l.BanDenied(d, func() error { return nil })
+	}
 }
 
 // countHits counts what was decided. A hit that the engine refuses changes no decision:

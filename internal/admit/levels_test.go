@@ -102,7 +102,7 @@ func TestCost(t *testing.T) {
 	costs := []Cost{{"tokens", 5}}
 	r := engine.Reservation{ID: "r", Until: l.engine.Now().Add(time.Minute)}
 	both := engine.Reservation{ID: "both", Until: r.Until}
-	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, both, &d); err != nil || !d.Allowed || len(l.Reserved("both")) != 2 || !l.Reserved("both")[0].Whole || !l.Reserved("both")[1].Whole {
+	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, both, &d); err != nil || !d.Allowed || len(l.Reserved("both")) != 2 || l.Reserved("both")[0].Parts != 2 || l.Reserved("both")[1].Parts != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := l.Settle("both", Used{Costs: []Cost{{Requests, 0}}}, false, nil); !errors.As(err, &wrong) || wrong.Code != api.CodeInvalidCount {

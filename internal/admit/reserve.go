@@ -2,6 +2,7 @@ package admit
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 const transit = 500 * time.Millisecond
 
 // Reserve is TakeNow of requests whose need is known later: Settle says then how much of it was used. What is
-// admitted without a decision (a strict limit with away: open) is not reserved. An error after they were admitted, of
-// a table that other requests have filled since, or a node that does not answer, leaves what was taken used.
+// admitted without a decision (a strict limit with away: open) is not reserved. After an error nothing is reserved, and what was taken is
+// given back, but for what a node took that does not answer.
 func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error {
 	if err := l.engine.RefusesReservations(); err != nil {
 		return err
@@ -29,30 +30,74 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
 		return err
 	}
+	parts := d.reservedParts()
+	r.Parts = uint64(len(parts))
+	for i := range parts {
+		if err := l.reserve(&parts[i], r, time.Since(began)); err != nil {
+			l.unreserve(parts[:i+1], r.ID)
+			for _, p := range parts[i+1:] {
+				_, _ = l.change(engine.Change{Kind: engine.ChangeRefund}, p.boundLimit, p.key, p.n)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// reservedPart is what was taken of one key of a limit.
+type reservedPart struct {
+	boundLimit // without elsewhere if it was decided here
+	key        string
+	n          uint64
+}
+
+// reservedParts are what a decision took that can be settled: of each limit and key once.
+func (d *Decision) reservedParts() (parts []reservedPart) {
 	for i, c := range d.checks {
 		result := &d.Results[i]
 		if c.N == 0 || !result.Allowed || result.Away == policy.AwayOpen.String() || result.Away == policy.AwayClosed.String() {
 			continue
 		}
-		if err := l.reserve(c, d.elsewhere[i], result.Away == "", r, time.Since(began)); err != nil {
-			return err
+		made := reservedPart{boundLimit{limit: c.Limit}, c.Key, c.N}
+		if result.Away == "" {
+			made.elsewhere = d.elsewhere[i]
 		}
+		same := func(p reservedPart) bool { return p.key == c.Key && p.limit.Name() == c.Limit.Name() }
+		if at := slices.IndexFunc(parts, same); at >= 0 {
+			parts[at].n += c.N
+			continue
+		}
+		parts = append(parts, made)
 	}
-	l.engine.ReservedWhole(r.ID)
-	return nil
+	return parts
 }
 
-// reserve notes what a check took where that was decided.
-func (l *Live) reserve(c engine.Check, e *elsewhere, decided bool, r engine.Reservation, ago time.Duration) error {
-	if e == nil || !decided {
-		return c.Limit.NoteReserved(c.Key, c.N, r, ago, false)
+// reserve notes a part where it was decided.
+func (l *Live) reserve(p *reservedPart, r engine.Reservation, ago time.Duration) error {
+	if p.elsewhere == nil {
+		return p.limit.NoteReserved(p.key, p.n, r, ago, false)
 	}
-	order := engine.Change{Kind: engine.ChangeReserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content}
-	if _, err := l.change(order, boundLimit{limit: c.Limit, elsewhere: e}, c.Key, c.N); err != nil {
+	order := engine.Change{Kind: engine.ChangeReserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content, Parts: r.Parts}
+	if _, err := l.change(order, p.boundLimit, p.key, p.n); err != nil {
 		return err
 	}
-	return c.Limit.NoteReserved(c.Key, c.N, r, ago+transit, true)
+	return p.limit.NoteReserved(p.key, p.n, r, ago+transit, true)
 }
+
+// unreserve gives parts back that were noted; the last one may not have been. A node that only knows of a part learns from the journal that
+// it is gone.
+func (l *Live) unreserve(parts []reservedPart, id string) {
+	order := engine.Change{Kind: engine.ChangeUnreserve, ID: id}
+	for i, p := range parts {
+		made, err := l.change(order, p.boundLimit, p.key, 0)
+		if err == nil && !made.Was && i == len(parts)-1 {
+			_, _ = l.change(engine.Change{Kind: engine.ChangeRefund}, p.boundLimit, p.key, p.n)
+		}
+	}
+}
+
+// OpenReservations calls f with the key of each part of a reservation that is not settled. f must not call l.
+func (l *Live) OpenReservations(f func(key string)) { l.engine.OpenReservations(f) }
 
 // Reserved lists the parts of a reservation that is known here, and not over.
 func (l *Live) Reserved(id string) []engine.ReservedPart { return l.engine.Reserved(id) }
@@ -198,7 +243,6 @@ func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (ma
 	return made, err
 }
 
-// Permits calls f with each key of which permits are held, as far as this node knows, by the limit's name. f must not call l.
 // Grants calls f with each grant that is in use. f must not call l.
 func (l *Live) Grants(f func(name, key string)) { l.engine.Grants(f) }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -41,5 +42,76 @@ func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	}
 	if v, err := of.Peek("a:x", 0); err != nil || v.Remaining != 10 {
 		t.Errorf("%+v, %v: the refused request has taken", v, err)
+	}
+}
+
+// A request to reserve that fails in its second part has reserved and taken nothing, here and in the journal, and can be sent again.
+func TestReserveThatFailsInPart(t *testing.T) {
+	t.Parallel()
+	e, err := engine.New(engine.Config{Partitions: 1, Gather: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	set, err := policy.Parse("policies.yaml", []byte("limits:\n- {name: a, keys: \"a:*\", limit: 10, per: 1h}\n- {name: b, keys: \"a:*\", limit: 20, per: 1h}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := NewLive(e, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := live.Limit("a")
+	b, _ := live.Limit("b")
+	until := time.Now().Add(time.Hour)
+	for i := range engine.MaxReservations - 1 {
+		if err := a.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reserve := func() error {
+		return live.Reserve([]Request{{Key: "a:x", N: 4}, {Key: "a:x", N: 1}}, engine.Reservation{ID: "x", Until: until}, new(Decision))
+	}
+	if refused, ok := errors.AsType[*engine.Error](reserve()); !ok || refused.Code != api.CodeOverloaded {
+		t.Errorf("%v, want %s", err, api.CodeOverloaded)
+	}
+	left := func(wantA, wantB uint64) {
+		t.Helper()
+		for of, want := range map[*engine.KeyedLimit]uint64{a: wantA, b: wantB} {
+			if v, err := of.Peek("a:x", 0); err != nil || v.Remaining != want {
+				t.Errorf("%d left of %s, %v, want %d", v.Remaining, of.Name(), err, want)
+			}
+		}
+	}
+	if left(10, 20); len(live.Reserved("x")) != 0 {
+		t.Errorf("%+v", live.Reserved("x"))
+	}
+	if done, err := a.Settle("a:full", "0", 1, false); err != nil || !done.Known {
+		t.Fatal(done, err)
+	}
+	if err := reserve(); err != nil {
+		t.Fatal(err)
+	}
+	left(5, 15)
+	if parts := live.Reserved("x"); len(parts) != 2 || parts[0].Parts != 2 || parts[0].N != 5 {
+		t.Errorf("%+v", parts)
+	}
+	made, err := live.Settle("x", Used{N: 2}, false, nil)
+	if err != nil || len(made) != 2 || made[0].Freed != 3 {
+		t.Errorf("%+v, %v", made, err)
+	}
+	left(8, 18)
+	var c replication.Cut
+	e.Cut(0, &c, false)
+	follower, err := engine.New(engine.Config{Partitions: 1, Gather: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	if err := errors.Join(follower.ApplyChanges(0, c.Changes), follower.ApplyAdmissions(0, c.Admissions)); err != nil {
+		t.Fatal(err)
+	}
+	if parts := follower.Reserved("x"); len(parts) != 2 || !parts[0].Settled {
+		t.Errorf("where it is followed: %+v", parts)
 	}
 }

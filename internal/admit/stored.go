@@ -45,7 +45,7 @@ type PolicyCondition struct {
 	Share   bool   // whoever puts it has no more than a Share of all policies
 }
 
-// Share is how much of what all share one identity has at most that is for some keys only: policies, bans, grants, permits, and names of inline
+// Share is how much of what all share one identity has at most that is for some keys only: policies, bans, grants, permits, open reservations, and names of inline
 // limits. So that one tenant takes no room from the others.
 func Share(bound int) int { return bound / 8 }
 

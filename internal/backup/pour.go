@@ -163,6 +163,11 @@ func (s *Spool) PourInto(ctx context.Context, e *engine.Engine) error {
 				return err
 			}
 		}
+		for _, one := range openChanges(c) {
+			if err := e.ApplyChanges(e.PartitionOf(replication.KeyOf(one)), []replication.Change{one}); err != nil {
+				return err
+			}
+		}
 		return Pour(c, e, func(b record.Batch) error { return to.Count(b, false, false) })
 	}, e.LoadReceipts)
 }

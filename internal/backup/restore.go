@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -287,7 +288,7 @@ const flushBytes = record.MaxPartBytes / 2
 // write writes all that the backup has, but for the end.
 func (w *RestoreWriter) write(ctx context.Context, s *Spool) error {
 	return s.Each(ctx, func(from *engine.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
-		func(list [][]byte) error { return w.usage(ctx, nil, list) })
+		func(list [][]byte) error { return w.usage(ctx, nil, nil, list) })
 }
 
 // End writes that there is no more: what replaces all hits takes their place with it.
@@ -302,7 +303,7 @@ func (w *RestoreWriter) Content(ctx context.Context, from *engine.Engine, c repl
 	if err != nil {
 		return err
 	}
-	if err := w.usage(ctx, admissions, nil); err != nil {
+	if err := w.usage(ctx, admissions, openChanges(c), nil); err != nil {
 		return err
 	}
 	w.keys += uint64(len(c.Keys))
@@ -345,19 +346,33 @@ func (w *RestoreWriter) flush(ctx context.Context) error {
 	return err
 }
 
-// usage writes what keys have used of limits, and receipts.
-func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admission, receipts [][]byte) error {
-	if len(admissions) == 0 && len(receipts) == 0 {
+// openChanges are the changes of a content that matter elsewhere: what was settled does not.
+func openChanges(c replication.Content) []replication.Change {
+	return slices.DeleteFunc(slices.Clone(c.Changes), func(one replication.Change) bool {
+		r, reserved := one.(*replication.Reservation)
+		return reserved && r.Settled
+	})
+}
+
+// usage writes what keys have used and have of limits, and receipts.
+func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admission, changes []replication.Change, receipts [][]byte) error {
+	if len(admissions)+len(changes)+len(receipts) == 0 {
 		return nil
 	}
-	by := map[int][]replication.Admission{}
+	partitions := w.to.Engine.Config().Partitions
+	used, changed := make([][]replication.Admission, partitions), make([][]replication.Change, partitions)
 	for _, a := range admissions {
 		partition := w.to.Engine.PartitionOf(a.Key)
-		by[partition] = append(by[partition], a)
+		used[partition] = append(used[partition], a)
+	}
+	for _, one := range changes {
+		partition := w.to.Engine.PartitionOf(replication.KeyOf(one))
+		changed[partition] = append(changed[partition], one)
 	}
 	w.used.Begin(time.Now())
-	for partition := range w.to.Engine.Config().Partitions {
-		w.used.AddAdmissions(partition, by[partition])
+	for partition := range partitions {
+		w.used.AddChanges(partition, changed[partition])
+		w.used.AddAdmissions(partition, used[partition])
 	}
 	return w.to.HandOverWithRoom(ctx, w.used.End(receipts))
 }

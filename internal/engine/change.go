@@ -22,6 +22,7 @@ const (
 	ChangeGrant                    // KeyedLimit.Grant
 	ChangeReserve                  // NoteReserved
 	ChangeSettle                   // KeyedLimit.Settle
+	ChangeUnreserve                // KeyedLimit.Unreserve
 	ChangeTakePermit               // Permit, of a new holder
 	ChangeRenewPermit              // Permit, a heartbeat
 	ChangeReleasePermit            // Permit, given back
@@ -33,15 +34,16 @@ type Change struct {
 	Kind ChangeKind
 	At   time.Time // of Refund: taken; of Grant and Reserve: until
 
-	ID      string        // of Reserve and Settle: that of the reservation; of the others that of the change, which is asked again by it
+	ID      string        // of Reserve, Settle and Unreserve: that of the reservation; of the others that of the change, which is asked again by it
 	Ago     time.Duration // of Reserve
+	Parts   uint64        // of Reserve: Reservation.Parts
 	Content uint64        // of Reserve: Reservation.Content; of permits: the number of the holder
 	Flag    bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
 }
 
 // Changed is what came of a Change.
 type Changed struct {
-	Was   bool    // Reset: there was something; Settle: it is known; of permits: it is held, or for ReleasePermit it was
+	Was   bool    // Reset: there was something; Settle and Unreserve: it is known; of permits: it is held, or for ReleasePermit it was
 	Again bool    // Settle: it had been settled before
 	Freed uint64  // by how many more are free for it
 	Used  uint64  // Settle: that count as used; of permits: how many are held
@@ -68,7 +70,9 @@ func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err err
 	case ChangeGrant:
 		err = l.Grant(key, n, c.At)
 	case ChangeReserve:
-		err = l.NoteReserved(key, n, Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag, Content: c.Content}, c.Ago, false)
+		err = l.NoteReserved(key, n, Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag, Content: c.Content, Parts: c.Parts}, c.Ago, false)
+	case ChangeUnreserve:
+		made.Was, err = l.Unreserve(key, c.ID)
 	case ChangeSettle:
 		var done Settled
 		done, err = l.Settle(key, c.ID, n, c.Flag)
@@ -101,7 +105,7 @@ const changesClient = "changes"
 // long as they can be. The error is api.CodeKeyReused for another change under the ID, and api.CodeOverloaded where no
 // more IDs can be known.
 func (c Change) MakeOnce(e *Engine, l *KeyedLimit, key string, n uint64) (made Changed, err error) {
-	if c.ID == "" || c.Kind == ChangeSettle || c.Kind.HasContent() {
+	if c.ID == "" || c.Kind == ChangeSettle || c.Kind == ChangeUnreserve || c.Kind.HasContent() {
 		return c.Make(l, key, n)
 	}
 	said, again, failure := e.OnceFrom(context.Background(), changesClient, "change "+c.ID, c.content(l, key, n), func() []byte {

@@ -204,14 +204,13 @@ func (l *KeyedLimit) Inline() error {
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (e *Engine) ForgetInline(name string) (states int, err error) {
-	all := name == ""
-	if all {
-		name = "inline"
+	if name != "" {
+		if err := checkLimitName(name); err != nil {
+			return 0, err
+		}
 	}
-	if err := checkLimitName(name); err != nil {
-		return 0, err
-	}
-	return e.limits.ForgetInlineOf(name, all)
+	states, err = e.limits.ForgetInline(name)
+	return states, limitError(err)
 }
 
 // ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans: KeyedLimit.Reset of

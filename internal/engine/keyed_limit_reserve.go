@@ -15,6 +15,7 @@ type Reservation struct {
 	Until    time.Time // required: it can be settled until then, at most MaxReservation from now
 	GiveBack bool      // what is not settled until then is given back; else it stays used
 	Content  uint64    // identifies what is asked for, if the ID may come again: another content is refused. 0: not checked
+	Parts    uint64    // how many limits and keys have a reservation with the ID; 0: not known
 }
 
 const (
@@ -24,22 +25,15 @@ const (
 	// MaxReservation is how long a reservation lasts at most.
 	MaxReservation = 24 * time.Hour
 
-	// MaxReservations is how many an engine makes that are not over, nor settled a minute ago, counted for each limit.
+	// MaxReservations is how many an engine knows that are neither over nor settled, counted for each limit.
 	MaxReservations = admission.MaxReservations
 )
 
 // Settled is how a reservation was settled.
 type Settled = admission.Settled
 
-// ReservedPart is what a reservation has of one limit.
-type ReservedPart struct {
-	Name    string // of the limit
-	Key     string
-	N       uint64
-	Content uint64 // Reservation.Content
-	Settled bool
-	Whole   bool // all parts of the reservation are known here: see ReservedWhole
-}
+// ReservedPart is what a reservation has of one limit, by the name that the limit was given.
+type ReservedPart = admission.Part
 
 // Reserve is Take of n admissions that Settle says later how many were used of; without it all stay
 // used, or none, as r says. It is journaled with them. The same ID again, for the same key, takes nothing more; with another
@@ -79,6 +73,15 @@ func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (Settled, er
 	return done, limitError(err)
 }
 
+// Unreserve gives a part of a reservation back, and forgets it, as if it had not been made. It is false for one that is not known, or
+// settled.
+func (l *KeyedLimit) Unreserve(key, id string) (known bool, err error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	return l.engine.limits.Unreserve(l.plan.Load(), l.engine.keys.PartitionOf(key), key, id), nil
+}
+
 func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -97,7 +100,7 @@ func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
 
 func (l *KeyedLimit) noteReserved(key string, n uint64, r Reservation, ago time.Duration, known bool) error {
 	return limitError(l.engine.limits.Reserve(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n,
-		admission.Reservation{ID: r.ID, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Ago: ago}, known))
+		admission.Reservation{ID: r.ID, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts, Ago: ago}, known))
 }
 
 // NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. known: others
@@ -111,16 +114,19 @@ func (l *KeyedLimit) NoteReserved(key string, n uint64, r Reservation, ago time.
 
 // Reserved lists the parts of a reservation that is known here, and not over.
 func (e *Engine) Reserved(id string) (parts []ReservedPart) {
-	for _, p := range e.limits.Reserved(id) {
-		parts = append(parts, ReservedPart{admission.BaseName(p.Name), p.Key, p.N, p.Content, p.Settled, p.Whole})
+	parts = e.limits.Reserved(id)
+	for i := range parts {
+		parts[i].Name = admission.BaseName(parts[i].Name)
 	}
 	return parts
 }
 
-// ReservedWhole notes that all parts of a reservation are known here: they were made here, or waited for.
-func (e *Engine) ReservedWhole(id string) { e.limits.Whole(id) }
+// OpenReservations calls f with the key of each part of a reservation that is not settled. f must not call the engine.
+//
+// Cost: O(reservations).
+func (e *Engine) OpenReservations(f func(key string)) { e.limits.OpenReservations(f) }
 
-// RefusesReservations is api.CodeOverloaded while there is no room for a reservation more.
+// RefusesReservations is api.CodeOverloaded while there is no memory for a reservation more.
 func (e *Engine) RefusesReservations() error {
 	return limitError(e.limits.RefusesReservations())
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +40,7 @@ func refundsFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 	var all []taken
 	flush := func(withState bool) {
 		j.flush(withState)
-		if err := replica.ApplyAdmissions(0, j.cut.Admissions); err != nil {
+		if err := replica.ApplyChanges(0, changesOf(t, &j.cut)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,8 +126,8 @@ func TestRefundBeforeTheCut(t *testing.T) {
 		t.Fatal(free, err)
 	}
 	var c replication.Cut
-	if e.Cut(0, &c, false); len(c.Admissions) > 1 || len(c.Admissions) == 1 && c.Admissions[0].Limit == kl.plan.Load().Record {
-		t.Errorf("a cut of what was given back: %+v", c.Admissions)
+	if e.Cut(0, &c, false); len(c.Admissions) > 0 || len(c.Changes) > 1 {
+		t.Errorf("a cut of what was given back: %+v, %+v", c.Admissions, c.Changes)
 	}
 	_, err := kl.Refund("", 1, time.Time{})
 	wantCode(t, err, api.CodeInvalidKey)
@@ -192,16 +191,20 @@ type changed struct {
 func (c *changed) flush(withState bool) {
 	c.t.Helper()
 	c.journaled.flush(withState)
-	followed := slices.Clone(c.cut.Admissions)
+	followed := changesOf(c.t, &c.cut)
 	now := c.cfg.Now().UnixMilli() + 1
-	for i := range followed { // as a journal has them, and who follows it: none is of none, nor of later
-		a := &followed[i]
-		if a.N == 0 || a.At > now {
-			c.t.Fatalf("%+v in a cut at %d", *a, now)
+	for _, one := range followed {
+		if a, admitted := one.(*replication.Admission); admitted && a.N == 0 {
+			c.t.Fatalf("%+v in a cut", *a)
 		}
-		a.At = now - max(0, now-a.At)
 	}
-	if err := c.replica.ApplyAdmissions(0, followed); err != nil {
+	replication.MoveChanges(followed, func(at int64) int64 { // as who follows a journal has them: none is of later
+		if at > now {
+			c.t.Fatalf("of %d in a cut at %d", at, now)
+		}
+		return now - max(0, now-at)
+	})
+	if err := c.replica.ApplyChanges(0, followed); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -283,7 +286,7 @@ func TestResetKeepsWhatComesAfter(t *testing.T) {
 	}
 	var cut replication.Cut
 	c.replica.Cut(0, &cut, false)
-	if err := c.e.ApplyAdmissions(0, cut.Admissions); err != nil {
+	if err := c.e.ApplyChanges(0, changesOf(t, &cut)); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := kl.Peek("k", 0); v.Remaining != 7 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // journaled is engines with limits that follow each other, each made from what the one before left in a journal: a state now
@@ -14,7 +15,7 @@ type journaled struct {
 	e     *Engine // the newest
 	cfg   Config
 	state []byte
-	since []replication.Admission
+	since []replication.Change
 	cut   replication.Cut // the newest
 }
 
@@ -24,10 +25,30 @@ func newJournaled(t *testing.T) (*journaled, *atomic.Int64) {
 	return &journaled{t: t, e: e, cfg: Config{Partitions: 1, Gather: true, Now: e.Config().Now}}, now
 }
 
+// changesOf is what a cut has of limits, as a journal has it.
+func changesOf(t *testing.T, c *replication.Cut) (list []replication.Change) {
+	t.Helper()
+	var b []byte
+	for _, one := range c.Changes {
+		b = replication.AppendChange(b, one)
+	}
+	for i := range c.Admissions {
+		b = replication.AppendChange(b, &c.Admissions[i])
+	}
+	r := wire.NewReader(b)
+	for r.Len() > 0 {
+		list = append(list, replication.ReadChange(r))
+	}
+	if r.Failed() {
+		t.Fatalf("%x is not read as it was written", b)
+	}
+	return list
+}
+
 // flush writes what is new to the journal, or the state.
 func (j *journaled) flush(withState bool) {
 	j.e.Cut(0, &j.cut, withState)
-	if j.since = append(j.since, j.cut.Admissions...); withState {
+	if j.since = append(j.since, changesOf(j.t, &j.cut)...); withState {
 		j.state, j.since = append([]byte(nil), j.cut.State...), nil
 	}
 }
@@ -41,7 +62,7 @@ func (j *journaled) restarted() *Engine {
 			j.t.Fatal(err)
 		}
 	}
-	if err := next.ApplyAdmissions(0, j.since); err != nil {
+	if err := next.ApplyChanges(0, j.since); err != nil {
 		j.t.Fatal(err)
 	}
 	return next

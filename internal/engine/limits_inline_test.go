@@ -51,13 +51,13 @@ func TestInlineMemory(t *testing.T) {
 	}
 
 	// A restart brings back what there was, as what it was.
-	journal := make([][]replication.Admission, cfg.Partitions)
+	journal := make([][]replication.Change, cfg.Partitions)
 	states := make([][]byte, cfg.Partitions)
 	cutAll := func(e *Engine) {
 		var c replication.Cut
 		for i := range journal {
 			e.Cut(i, &c, true)
-			journal[i] = append(journal[i], c.Admissions...)
+			journal[i] = append(journal[i], changesOf(t, &c)...)
 			states[i] = append([]byte(nil), c.State...)
 		}
 	}
@@ -67,7 +67,7 @@ func TestInlineMemory(t *testing.T) {
 		if err := loaded.LoadState(i, states[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := followed.ApplyAdmissions(i, journal[i]); err != nil {
+		if err := followed.ApplyChanges(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,10 +93,10 @@ func TestInlineMemory(t *testing.T) {
 	}
 	cutAll(e)
 	for i := range journal {
-		if err := followed.ApplyAdmissions(i, journal[i]); err != nil {
+		if err := followed.ApplyChanges(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := loaded.ApplyAdmissions(i, journal[i]); err != nil {
+		if err := loaded.ApplyChanges(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 	}

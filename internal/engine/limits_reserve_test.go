@@ -235,3 +235,23 @@ func TestReservationsGoOnFromTheJournal(t *testing.T) {
 		}
 	}
 }
+
+// What was settled refuses no reservation: as many are kept for repeats as may be open, and of more those that were settled first are forgotten.
+func TestSettledAreBounded(t *testing.T) {
+	c, _ := newChanged(t)
+	kl := mustLimit(t, c.e, "x", Limit{N: 10, Per: time.Hour})
+	for i := range MaxReservations + 10 {
+		id := fmt.Sprint(i)
+		if v, err := kl.Reserve("k", 10, Reservation{ID: id, Until: c.cfg.Now().Add(time.Hour)}); err != nil || !v.Allowed {
+			t.Fatal(i, v, err)
+		}
+		if done, err := kl.Settle("k", id, 0, false); err != nil || done.Freed != 10 {
+			t.Fatal(i, done, err)
+		}
+	}
+	for id, kept := range map[string]int{"9": 0, "10": 1, fmt.Sprint(MaxReservations): 1} {
+		if known := c.e.Reserved(id); len(known) != kept {
+			t.Errorf("reservation %s: %+v", id, known)
+		}
+	}
+}

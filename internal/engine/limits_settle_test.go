@@ -2,8 +2,14 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/limit"
 )
 
 // A reservation that is settled late gives back what was not used, whatever was admitted since: here, where it is followed and after
@@ -34,6 +40,103 @@ func TestSettleLongAfterTheReservation(t *testing.T) {
 			}
 			c.flush(false)
 			c.left("x", l, l.N-23)
+		}
+	}
+}
+
+// ledger is the naive model: what keys have used, and the reservations that count.
+type ledger struct {
+	used uint64 // without reservations
+	open map[string]uint64
+	done map[string]uint64 // by ID: used
+}
+
+func (l *ledger) clone() *ledger {
+	return &ledger{l.used, maps.Clone(l.open), maps.Clone(l.done)}
+}
+
+func (l *ledger) sum() (n uint64) {
+	n = l.used
+	for _, of := range []map[string]uint64{l.open, l.done} {
+		for _, one := range of {
+			n += one
+		}
+	}
+	return n
+}
+
+// Reserving, settling, cuts and snapshots come in any order, flushes are written late, and a crash loses those that were not and what no cut
+// has: what is used afterwards is what the model says of the last flush that was written, to the admission.
+func TestCrashesLeaveReservationsWhole(t *testing.T) {
+	for seed := range uint64(120) {
+		random := rand.New(rand.NewPCG(seed, 21))
+		c, pass := newChanged(t)
+		l := []Limit{{N: 1_000_000, Per: 366 * 24 * time.Hour}, {N: 1_000_000, Per: 366 * 24 * time.Hour, Algorithm: limit.Fixed}, {N: 250, Per: 366 * 24 * time.Hour}}[seed%3]
+		kl := mustLimit(t, c.e, "x", l)
+		now := &ledger{open: map[string]uint64{}, done: map[string]uint64{}}
+		written := now.clone()
+		type flush struct {
+			then    *ledger
+			changes []replication.Change
+			state   []byte
+		}
+		var late []flush // cut, and not written
+		write := func() {
+			f := late[0]
+			late, written = late[1:], f.then
+			if c.since = append(c.since, f.changes...); f.state != nil {
+				c.state, c.since = f.state, nil
+			}
+		}
+		for step := range 300 {
+			pass(time.Duration(random.Int64N(int64(time.Second) << random.IntN(3))))
+			switch random.IntN(9) {
+			case 0, 1:
+				id, n := fmt.Sprint(step), 1+random.Uint64N(9)
+				if now.sum()+n > l.N {
+					break
+				}
+				if v, err := kl.Reserve("k", n, Reservation{ID: id, Until: c.cfg.Now().Add(20 * time.Hour)}); err != nil || !v.Allowed {
+					t.Fatal(v, err)
+				}
+				now.open[id] = n
+			case 2, 3, 4:
+				for id, n := range now.open {
+					used := random.Uint64N(n + 1)
+					if done, err := kl.Settle("k", id, used, false); err != nil || done.Used != used || done.Freed != n-used {
+						t.Fatalf("seed %d, step %d: %d of %d used: %+v, %v", seed, step, used, n, done, err)
+					}
+					delete(now.open, id)
+					now.done[id] = used
+					break
+				}
+			case 5:
+				if now.sum() < l.N && kl.Allow("k") {
+					now.used++
+				}
+			case 6:
+				withState := random.IntN(4) == 0
+				c.e.Cut(0, &c.cut, withState)
+				f := flush{then: now.clone(), changes: changesOf(t, &c.cut)}
+				if withState {
+					f.state = slices.Clone(c.cut.State)
+				}
+				late = append(late, f)
+			case 7:
+				if len(late) > 0 {
+					write()
+				}
+			case 8:
+				if random.IntN(8) > 0 {
+					break
+				}
+				c.e, late = c.restarted(), nil
+				now = written.clone()
+				kl = mustLimit(t, c.e, "x", l)
+			}
+			if v, err := kl.Peek("k", 0); err != nil || l.N-v.Remaining != now.sum() {
+				t.Fatalf("seed %d, step %d: %+v: %d used, want %d (%v)", seed, step, l, l.N-v.Remaining, now.sum(), err)
+			}
 		}
 	}
 }

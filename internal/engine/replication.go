@@ -66,7 +66,8 @@ func (e *Engine) LimitClockBehind() time.Duration {
 // else of the engine waits.
 func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
 	e.keys.Cut(partition, c, withState, func(w *replication.StateWriter) {
-		c.Admissions = e.limits.Cut(partition, c.Admissions[:0], w)
+		c.Changes, c.Admissions = nil, c.Admissions[:0]
+		e.limits.Cut(partition, c, w)
 	})
 }
 
@@ -154,6 +155,11 @@ func (e *Engine) ApplyAdmissions(partition int, list []replication.Admission) er
 	return e.limits.ApplyAll(partition, list)
 }
 
+// ApplyChanges makes changes to what keys have used of limits that come from a journal, in their order. They are not gathered again.
+func (e *Engine) ApplyChanges(partition int, list []replication.Change) error {
+	return e.limits.ApplyChanges(partition, list)
+}
+
 // LoadState puts a state that Cut made into a partition that has had no hits, or
 // into one that was released, which takes what keys have used of limits alone. A
 // state that is damaged, or of an engine with other partitions or another
@@ -180,19 +186,19 @@ func (e *Engine) LoadHits(partition int, state []byte) error {
 	if err != nil {
 		return err
 	}
-	s.Limits = nil
+	s.Limits, s.Changes = nil, nil
 	return e.install(partition, s)
 }
 
 // install puts a state into a partition that has had no hits.
 func (e *Engine) install(partition int, s replication.State) error {
 	if !e.Holds(partition) {
-		return e.limits.Restore(partition, s.Limits)
+		return e.limits.Restore(partition, s.Limits, s.Changes)
 	}
 	if e.keys.HasKeys(partition) {
 		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
 	}
-	if err := e.limits.Restore(partition, s.Limits); err != nil {
+	if err := e.limits.Restore(partition, s.Limits, s.Changes); err != nil {
 		return err
 	}
 	// before the windows are the partition's, and change

@@ -19,11 +19,13 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// One tenant takes its share of policies, bans, grants, permits and names of inline limits, and no more; another tenant and the operator go on.
+// One tenant takes its share of policies, bans, grants, permits, reservations and names of inline limits, and no more; another tenant and the operator go on.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policies, err := policy.Parse("p", []byte(`limits:
 - {name: login, keys: "{tenant}:login:*", limit: 5, per: 1m}
+- {name: guess, keys: "{tenant}:guess:*", limit: 1, per: 1h, deny_for: 1h}
+- {name: tokens, keys: "{tenant}:tokens", limit: 1000000, per: 1h}
 - {name: jobs, keys: "{tenant}:job:*", max: 10000, ttl: 1s}`))
 		if err != nil {
 			t.Fatal(err)
@@ -78,6 +80,13 @@ func TestShares(t *testing.T) {
 				_, err := s.UnbanKey(ctx, as["a"], "login", fmt.Sprintf("a:login:%d", i))
 				return err
 			}},
+			"reservations": {engine.MaxReservations, api.CodeOverloaded, func(name string, i int) error {
+				_, _, err := s.Reserve(as[name], []admit.Request{{Key: name + ":tokens", N: 1}}, limits.Reservation{ID: fmt.Sprint(i), TTL: time.Hour}, new(admit.Decision))
+				return err
+			}, func(i int) error {
+				_, err := s.Settle(ctx, as["a"], fmt.Sprint(i), admit.Used{N: 1}, false)
+				return err
+			}},
 			"grants": {engine.MaxGrants, api.CodeOverloaded, func(name string, i int) error {
 				_, err := s.GrantLimit(ctx, as[name], "login", fmt.Sprintf("%s:login:%d", name, i), 1, time.Now().Add(time.Hour))
 				return err
@@ -116,6 +125,17 @@ func TestShares(t *testing.T) {
 			time.Sleep(time.Second) // the share is counted again
 			if err := c.take("a", share+1); err != nil {
 				t.Errorf("%s once some are free: %v", what, err)
+			}
+		}
+		for name, banned := range map[string]bool{"a": false, "b": true, "root": true} { // a has its share of bans
+			key := name + ":guess:1"
+			for range 2 {
+				if err := s.Allow(as[name], []admit.Request{{Key: key, N: 1}}, false, new(admit.Decision)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := eng.Banned("guess", key) > 0; got != banned {
+				t.Errorf("denied for an hour as %s: %v, want %v", name, got, banned)
 			}
 		}
 		// Another node, or start, counts the things that are there at its first request.

@@ -112,13 +112,13 @@ func (l *Limits) noteLent(sh *shard, e *entry) {
 var errWire = errors.New("could not decode the message: check that all nodes run the same version of Weir")
 
 // wireVersion is the first byte of each question, and of each answer that is not empty.
-const wireVersion = 3
+const wireVersion = 4
 
 // append appends a question: the version and, numbers as unsigned varints, texts with their length before them:
 //
 //	node
 //	0 to ask only, 1 to take, or 1 + the kind of a change, and its time in Unix ns, signed, 0: none,
-//	its ID, how many ns ago, its flag, of a reservation and of permits its content
+//	its ID, how many ns ago, its flag, of a reservation and of permits its content and how many parts
 //	items: how many, then each: record, key, 1 if its verdict denies nothing, need, number, 0: none, and else:
 //	token, used, returned, want, demand, uses: how many, then each: n, age in ns
 func (q *question) append(b []byte) []byte {
@@ -133,7 +133,7 @@ func (q *question) append(b []byte) []byte {
 		b = binary.AppendVarint(append(b, 1+byte(c.Kind)), at)
 		b = binary.AppendUvarint(wire.AppendText(b, c.ID), uint64(c.Ago))
 		if b = wire.AppendBool(b, c.Flag); c.Kind.HasContent() {
-			b = binary.AppendUvarint(b, c.Content)
+			b = binary.AppendUvarint(binary.AppendUvarint(b, c.Content), c.Parts)
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.items)))
@@ -198,7 +198,7 @@ func readChange(r *wire.Reader, kind engine.ChangeKind) engine.Change {
 	}
 	c.ID, c.Ago, c.Flag = r.Text(engine.MaxReservationID), readDuration(r), r.Bool()
 	if kind.HasContent() {
-		c.Content = r.Uvarint()
+		c.Content, c.Parts = r.Uvarint(), r.Uvarint()
 	}
 	return c
 }

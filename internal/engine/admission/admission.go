@@ -37,7 +37,8 @@ type Table struct {
 	grants      atomic.Int64
 	bans        atomic.Int64
 	permits     atomic.Int64 // holders, with those whose time is over and that are not forgotten yet
-	reserved    atomic.Int64 // parts of reservations
+	reserved    atomic.Int64 // parts of reservations that are not settled
+	settled     atomic.Int64 // those that are
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64  // of inline limits, in bytes too
 	refused     atomic.Uint64 // requests that had no room for their state
@@ -59,15 +60,18 @@ type share struct {
 	table *atomic.Pointer[keyspace.KeyTable[keyState]] // in Table.tables, read without the lock
 
 	mu       sync.Mutex                 // guards all below, the states, and writing to the table
-	grants   map[grantID]*grant         // in the lock's line: each decision reads it
+	grants   map[keyID]*grant           // in the lock's line: each decision reads it
 	hand     int                        // the bucket where the next search for idle states begins
 	fresh    map[*entry]freshAdmissions // since the last cut, of the limits that are journaled
-	forgets  []replication.Admission    // of ForgetInline, before those; one for each name at most
-	changes  []replication.Admission    // since the last cut, after the forgets
-	bans     map[grantID]int64          // until when, in Unix ms
-	permits  map[grantID]*PermitKey
+	changes  []replication.Change       // since the last cut, before those
+	bans     map[keyID]int64            // until when, in Unix ms
+	permits  map[keyID]*PermitKey
 	reserved map[partID]*reserved
-	_        [64]byte
+	settled  []settledPart // the oldest first
+
+	outstanding    map[outstandingID]*outstanding
+	newOutstanding []outstandingID // since the last cut
+	_              [64]byte
 }
 
 // Name is a limit's name, one object for each. It is known while somebody
@@ -93,10 +97,6 @@ type Plan struct {
 	journaled bool   // its admissions survive a restart, and other nodes learn of them
 	Strict    bool   // one node decides for all
 	Inline    bool   // a request brought it along
-	forgets   byte   // it is no limit: recordForget or recordForgetAll
-	change    change // it is no limit, if it is not noChange
-	out       bool   // it is no limit, but what is out of one (out.go)
-	rest      string // of its record, if it tells of one key, or of keys that begin so
 	Record    string // all this, as the journal has it; if there may be one
 }
 
@@ -331,7 +331,6 @@ func OfNode(name, node string) string { return name + string(NodeMark) + node }
 // checkKept is isLimitName for the names that states are kept by.
 func checkKept(kept string) error {
 	name, node, marked := strings.Cut(kept, string(NodeMark))
-	node = strings.TrimPrefix(node, string(NodeMark)) // an outName
 	switch {
 	case marked && !IsNodeName(node):
 		return fmt.Errorf("%.80q is no node", node)

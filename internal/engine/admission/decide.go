@@ -1,15 +1,11 @@
 package admission
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
-	"time"
 	"unsafe"
 
-	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/prefetch"
-	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -232,18 +228,6 @@ func (ls *Table) decided(s *share, st *entry, now int64, n uint64, allowed bool,
 // inlinePart is the part of LimitMemory that inline limits have: one of so many.
 const inlinePart = 4
 
-// The bits of the last byte of a limitRecord. A record that has none of them ends
-// before.
-const (
-	recordStrict = 1 << iota
-	recordInline
-	recordForget    // no limit: from here on, what was used of the inline limit of that name is forgotten
-	recordForgetAll // the same of all inline limits
-	recordChange    // no limit: a change to what was used of the limit of that name; a byte follows that says which
-	recordOut       // no limit: what is out of one (out.go)
-	recordBits      = 1<<iota - 1
-)
-
 func (ls *Table) inlineBudget() int64 { return ls.budget / inlinePart }
 
 // fullFor tells whether there is no room for one more state of a plan.
@@ -257,45 +241,6 @@ func (ls *Table) grow(plan *Plan, bytes int64) {
 	if plan.Inline {
 		ls.inlineBytes.Add(bytes)
 	}
-}
-
-// forgetInline drops the states that a plan of ForgetInline is about, also those that no cut
-// has yet. The caller holds s.mu.
-func (ls *Table) forgetInline(s *share, plan *Plan) (states int) {
-	s.table.Load().Each(func(st *entry) {
-		if st.Value.plan.Inline && (plan.forgets&recordForgetAll != 0 || st.Value.plan.Name == plan.Name) {
-			delete(s.fresh, st)
-			ls.drop(s, st)
-			states++
-		}
-	})
-	return states
-}
-
-// ForgetInlineOf forgets what keys have used of the inline limit of a record, and has cuts say
-// so. It returns how many states there were.
-func (ls *Table) ForgetInlineOf(name string, all bool) (states int, err error) {
-	flags := byte(recordInline | recordForget)
-	if all {
-		flags = recordInline | recordForgetAll
-	}
-	record := limitRecord(name, limit.Limit{N: 1, Per: time.Millisecond, Burst: 1}, flags)
-	plan, err := ls.Recorded(record)
-	if err != nil {
-		return 0, err
-	}
-	at := (ls.Clock.Now() + int64(time.Millisecond) - 1) / int64(time.Millisecond)
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
-		states += ls.forgetInline(s, plan)
-		told := func(a replication.Admission) bool { return a.Limit == record }
-		if ls.gather && !slices.ContainsFunc(s.forgets, told) {
-			s.forgets = append(s.forgets, replication.Admission{Limit: record, Key: "*", At: at, N: 1})
-		}
-		s.mu.Unlock()
-	}
-	return states, nil
 }
 
 // InlineNames are the names of the inline limits that a key of a partition has used.
@@ -364,36 +309,5 @@ func (ls *Table) Stats() Stats {
 	return Stats{
 		States: int(ls.states.Load()), Bytes: ls.bytes.Load(), Budget: ls.budget,
 		Inline: ls.inlineBytes.Load(), InlineBudget: ls.inlineBudget(), Refused: ls.refused.Load(),
-	}
-}
-
-// recordCalendar stands for the algorithm in the record of a quota by the calendar.
-const recordCalendar = 16
-
-func recordedAlgorithm(l limit.Limit) uint64 {
-	if l.Calendar.Unit != limit.NoUnit {
-		return recordCalendar
-	}
-	return uint64(l.Algorithm)
-}
-
-// appendCalendar writes unit, anchor and zone of one.
-func appendCalendar(b []byte, c limit.Calendar) []byte {
-	if c.Unit == limit.NoUnit {
-		return b
-	}
-	b = append(b, byte(c.Unit))
-	b = binary.AppendUvarint(b, uint64(c.Anchor))
-	return wire.AppendText(b, c.Zone)
-}
-
-func readCalendar(r *wire.Reader, l *limit.Limit) {
-	if l.Algorithm != recordCalendar {
-		return
-	}
-	l.Algorithm = limit.Fixed
-	l.Calendar = limit.Calendar{Unit: limit.Unit(r.Byte()), Anchor: int(r.AtMost(31)), Zone: r.Text(64)}
-	if l.Calendar.Unit == limit.NoUnit {
-		r.Fail()
 	}
 }

@@ -1,17 +1,14 @@
 package admission
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -45,7 +42,8 @@ func (ls *Table) note(s *share, st *entry, n uint64, now int64) {
 func (ls *Table) close(s *share, st *entry) {
 	if of, fresh := s.fresh[st]; fresh {
 		delete(s.fresh, st)
-		s.changes = append(s.changes, of.admission(st, ls.Clock.Ahead()))
+		a := of.admission(st, ls.Clock.Ahead())
+		s.changes = append(s.changes, &a)
 	}
 }
 
@@ -53,48 +51,111 @@ func (f freshAdmissions) admission(st *entry, ahead int64) replication.Admission
 	return replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: ceilMs(f.at + ahead), N: f.n}
 }
 
-// Cut appends a partition's admissions since the cut before, and writes its states, if w is not
-// nil.
-func (ls *Table) Cut(partition int, list []replication.Admission, w *replication.StateWriter) []replication.Admission {
+// changeOf is what a change has that is made now.
+func (ls *Table) changeOf(name, key string) replication.ChangeOf {
+	return replication.ChangeOf{Name: name, Key: strings.Clone(key), At: ls.nowMs()}
+}
+
+// nowMs is the time of day in Unix ms, not before it.
+func (ls *Table) nowMs() int64 { return ceilMs(ls.Clock.Now() + ls.Clock.Ahead()) }
+
+// over tells whether a time of day in Unix ms has come.
+func (ls *Table) over(until int64) bool { return until <= (ls.Clock.Now()+ls.Clock.Ahead())/msOfNs }
+
+// record has the next cut tell of a change. The caller holds s.mu.
+func (ls *Table) record(s *share, one replication.Change) {
+	if ls.gather {
+		s.changes = append(s.changes, one)
+	}
+}
+
+// Cut appends a partition's changes and admissions since the cut before to c, and writes its states, if w is not nil.
+func (ls *Table) Cut(partition int, c *replication.Cut, w *replication.StateWriter) {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list = s.cut(list, &ls.Clock)
+	ls.cut(s, c)
 	if w != nil {
-		w.Limits(ls.Clock.Ahead(), s.states)
+		w.Limits(ls.Clock.Ahead(), s.states, ls.kept(s))
 	}
-	return list
 }
 
-// cut appends the admissions since the cut before. The caller holds s.mu.
-func (s *share) cut(list []replication.Admission, clock *keyspace.ClockLimits) []replication.Admission {
-	list = append(append(list, s.forgets...), s.changes...)
-	s.forgets, s.changes = nil, nil
-	if len(s.fresh) == 0 && len(s.grants) == 0 {
-		return list
+// cut is Cut without states. The caller holds s.mu.
+func (ls *Table) cut(s *share, c *replication.Cut) {
+	c.Changes = append(c.Changes, s.changes...)
+	s.changes = nil
+	c.Changes = ls.cutSpent(s, c.Changes)
+	c.Changes = ls.cutOutstanding(s, c.Changes)
+	if len(s.fresh) == 0 {
+		return
 	}
-	ahead, before := clock.Ahead(), len(list)
+	ahead := ls.Clock.Ahead()
 	for st, of := range s.fresh {
-		list = append(list, of.admission(st, ahead))
+		c.Admissions = append(c.Admissions, of.admission(st, ahead))
 	}
-	slices.SortFunc(list[before:], func(a, b replication.Admission) int { // a flush names a limit once, and equal states make equal flushes
-		if a.Limit != b.Limit {
-			return strings.Compare(a.Limit, b.Limit)
-		}
-		return strings.Compare(a.Key, b.Key)
+	slices.SortFunc(c.Admissions, func(a, b replication.Admission) int { // a flush names a limit once, and equal states make equal flushes
+		return cmp.Or(strings.Compare(a.Limit, b.Limit), strings.Compare(a.Key, b.Key))
 	})
 	clear(s.fresh)
-	return s.cutSpent(list, ceilMs(clock.Now()+ahead))
 }
 
 // ApplyAll counts admissions that come from a journal, each at the latest time at which it may have been.
 func (ls *Table) ApplyAll(partition int, list []replication.Admission) error {
-	for _, a := range list {
-		if err := ls.apply(partition, a); err != nil {
+	for i := range list {
+		if err := ls.apply(partition, &list[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ApplyChanges makes changes that come from a journal, or that a state has.
+func (ls *Table) ApplyChanges(partition int, list []replication.Change) error {
+	for _, one := range list {
+		if a, admitted := one.(*replication.Admission); admitted {
+			if err := ls.apply(partition, a); err != nil {
+				return err
+			}
+			continue
+		}
+		ls.applyChange(partition, one)
+	}
+	return nil
+}
+
+func (ls *Table) applyChange(partition int, one replication.Change) {
+	s := &ls.shares[partition]
+	now := ls.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch c := one.(type) {
+	case *replication.Refund:
+		if st := ls.stateOf(s, c.Name, c.Key); st != nil {
+			ls.refund(st, now, ls.timeOf(c.At, now), min(c.N, limit.MaxBurst))
+		}
+	case *replication.Reset:
+		ls.reset(s, c.Name, c.Key, ls.resetState)
+	case *replication.ForgetKeys:
+		ls.forgetKeys(s, c.Key, ls.resetState)
+	case *replication.ForgetInline:
+		ls.forgetInline(s, c.Name)
+	case *replication.Grant:
+		ls.grant(s, keyID{c.Name, c.Key}, min(c.N, limit.MaxBurst), c.Until)
+	case *replication.Spend:
+		if g := s.grants[keyID{c.Name, c.Key}]; g != nil {
+			g.left -= min(g.left, c.N)
+		}
+	case *replication.Ban:
+		ls.ban(s, keyID{c.Name, c.Key}, c.Until)
+	case *replication.Permit:
+		ls.applyPermit(s, c, now)
+	case *replication.Reservation:
+		ls.applyReservation(s, partition, c, now)
+	case *replication.Settlement:
+		ls.applySettlement(s, c, now)
+	case *replication.Outstanding:
+		ls.applyOutstanding(s, c, now)
+	}
 }
 
 // strictSlack is how far the clocks of two nodes may differ without a strict limit
@@ -104,23 +165,14 @@ const strictSlack = time.Second
 
 // apply counts admissions that come from a journal. Memory may be exceeded: what is
 // in use is never dropped.
-func (ls *Table) apply(partition int, a replication.Admission) error {
+func (ls *Table) apply(partition int, a *replication.Admission) error {
 	plan, err := ls.Recorded(a.Limit)
 	if err != nil {
-		return err
-	}
-	if plan.forgets != 0 {
-		s := &ls.shares[partition]
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		ls.forgetInline(s, plan)
-		return nil
-	}
-	if plan.change != noChange {
-		s := &ls.shares[partition]
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		ls.makeChange(s, partition, plan, a)
+		one, failed := replication.ChangeBefore(*a)
+		if failed != nil || one == nil {
+			return err
+		}
+		ls.applyChange(partition, one)
 		return nil
 	}
 	now := ls.Clock.Now()
@@ -131,24 +183,31 @@ func (ls *Table) apply(partition int, a replication.Admission) error {
 	if now-at >= int64(plan.Interval()) && !plan.hasNoEnd() {
 		return nil
 	}
-	if plan.out {
-		ls.applyOut(partition, plan, a, at)
-		return nil
-	}
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	hash := ls.hash(plan.Name, a.Key)
-	st := s.find(hash, plan.Name, a.Key)
+	ls.charge(ls.stateToCharge(s, plan, a.Key, now), at, a.N)
+	return nil
+}
+
+// stateToCharge is state whether there is memory for it or not. The caller holds s.mu.
+func (ls *Table) stateToCharge(s *share, plan *Plan, key string, now int64) *entry {
+	hash := ls.hash(plan.Name, key)
+	st := s.find(hash, plan.Name, key)
 	if st == nil {
-		st = ls.put(s, hash, plan, a.Key)
-	} else if st.Value.plan != plan {
+		return ls.put(s, hash, plan, key)
+	}
+	if st.Value.plan != plan {
 		ls.adopt(st, plan, now)
 	}
+	return st
+}
+
+// charge is limit.Plan.Charge of a state. The caller holds s.mu.
+func (ls *Table) charge(st *entry, at int64, n uint64) {
 	before := cellBytes(st)
-	plan.Charge(&st.Value.state, at, a.N)
+	st.Value.plan.Charge(&st.Value.state, at, n)
 	ls.grow(st.Value.plan, int64(cellBytes(st)-before))
-	return nil
 }
 
 // hasNoEnd tells whether admissions matter for longer than the interval while others follow: a full bucket of GCRA stays full
@@ -161,6 +220,11 @@ func (ls *Table) timeOf(ms, now int64) int64 {
 	return min(min(ms, max(now+ahead, 0)/msOfNs+1)*msOfNs-ahead, now)
 }
 
+const msOfNs = int64(time.Millisecond)
+
+// ceilMs is a time in whole ms, not before it.
+func ceilMs(ns int64) int64 { return max(ns+msOfNs-1, 0) / msOfNs }
+
 // states calls add with the share's states that survive a restart. The caller holds s.mu.
 func (s *share) states(add func(record, key string, state []byte)) {
 	var scratch []byte
@@ -171,43 +235,46 @@ func (s *share) states(add func(record, key string, state []byte)) {
 		scratch = st.Value.plan.AppendState(scratch[:0], &st.Value.state)
 		add(st.Value.plan.Record, st.Key(), scratch)
 	})
-	for _, id := range s.grantIDs() {
-		scratch = s.grants[id].append(scratch[:0])
-		add(changeRecord(id.name, changeGrant), id.key, scratch)
+}
+
+// kept are the changes that make what a share has beside states. The caller holds s.mu.
+func (ls *Table) kept(s *share) (list []replication.Change) {
+	for id, g := range s.grants {
+		list = append(list, &replication.Grant{ChangeOf: ls.changeOf(id.name, id.key), N: g.left, Until: g.until})
 	}
 	for id, until := range s.bans {
-		scratch = binary.AppendUvarint(scratch[:0], uint64(until))
-		add(changeRecord(id.name, changeBan), id.key, scratch)
+		list = append(list, &replication.Ban{ChangeOf: ls.changeOf(id.name, id.key), Until: until})
 	}
+	now := ls.Clock.Now()
 	for id, k := range s.permits {
-		scratch = appendHolders(scratch[:0], k)
-		add(changeRecord(id.name, changePermit), id.key, scratch)
+		k.Each(func(holder uint64, until int64) {
+			if until > now {
+				list = append(list, &replication.Permit{ChangeOf: ls.changeOf(id.name, id.key), Holder: holder, For: until - now})
+			}
+		})
 	}
-	for id, r := range s.reserved {
-		scratch = r.append(scratch[:0])
-		add(r.record(id), id.key, scratch)
+	for _, r := range s.reserved {
+		list = append(list, &r.Reservation)
 	}
+	for id, o := range s.outstanding {
+		list = append(list, o.change(id, ls.Clock.Ahead()))
+	}
+	return list
 }
 
 // Restore puts states back into an empty share, all or none.
-func (ls *Table) Restore(partition int, list []replication.LimitState) error {
-	states, beside, err := ls.decodeStates(list)
+func (ls *Table) Restore(partition int, list []replication.LimitState, changes []replication.Change) error {
+	states, err := ls.decodeStates(list)
 	if err != nil {
 		return err
 	}
 	s := &ls.shares[partition]
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i := range states {
 		ls.restoreOne(s, &states[i])
 	}
-	ls.restoreGrants(s, beside.grants)
-	for _, b := range beside.bans {
-		ls.ban(s, grantID{b.Name, b.Key}, b.Until, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()))
-	}
-	ls.restorePermits(s, beside.permits)
-	ls.restoreReserved(s, partition, beside.parts)
-	return nil
+	s.mu.Unlock()
+	return ls.ApplyChanges(partition, changes)
 }
 
 // restoreOne puts a state in, in place of what is there. The caller holds s.mu.
@@ -232,106 +299,45 @@ type restored struct {
 	keyState
 }
 
-func (ls *Table) decodeStates(list []replication.LimitState) (states []restored, beside besideStates, err error) {
+func (ls *Table) decodeStates(list []replication.LimitState) (states []restored, err error) {
 	now, ahead := ls.Clock.Now(), ls.Clock.Ahead()
-	states = make([]restored, 0, len(list))
-	for _, l := range list {
+	states = make([]restored, len(list))
+	for i, l := range list {
 		plan, err := ls.Recorded(l.Record)
 		if err != nil {
-			return nil, beside, err
+			return nil, err
 		}
-		if plan.change != noChange {
-			if err := beside.read(plan, l, ahead); err != nil {
-				return nil, beside, fmt.Errorf("%w: what key %.100q was granted of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, err)
-			}
-			continue
-		}
-		states = append(states, restored{key: l.Key, keyState: keyState{plan: plan}})
-		state := &states[len(states)-1].state
+		states[i] = restored{key: l.Key, keyState: keyState{plan: plan}}
+		state := &states[i].state
 		decode := plan.DecodeState
 		if l.Before {
 			decode = plan.DecodeStateBefore
 		}
 		if rest, err := decode(state, l.State); err != nil || len(rest) > 0 {
-			return nil, beside, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
+			return nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
 		}
 		if by := l.Ahead - ahead; by < -int64(time.Second) || by > int64(time.Millisecond) { // else the clock has drifted
 			plan.Shift(state, by)
 		}
 		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
 	}
-	return states, beside, nil
+	return states, nil
 }
 
-// limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
-// N, period in ns, burst, of a quota by the calendar what appendCalendar writes, and a byte
-// of bits (inline.go) if any is set.
-func limitRecord(name string, l limit.Limit, bits byte) string {
-	b := wire.AppendText(nil, name)
-	for _, v := range []uint64{recordedAlgorithm(l), l.N, uint64(l.Per), l.Burst} {
-		b = binary.AppendUvarint(b, v)
+// Admissions are what keys of a content have used: see engine.Engine.Admissions.
+func (ls *Table) Admissions(states []replication.LimitState) (list []replication.Admission, err error) {
+	known, err := ls.decodeStates(states)
+	if err != nil {
+		return nil, err
 	}
-	b = appendCalendar(b, l.Calendar)
-	if bits != 0 {
-		b = append(b, bits)
+	now, ahead := ls.Clock.Now(), ls.Clock.Ahead()
+	for i := range known {
+		st := &known[i]
+		st.plan.Known(&st.state, now, func(at int64, n uint64) {
+			list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: ceilMs(at + ahead), N: n})
+		})
 	}
-	return string(b)
-}
-
-// flags are the bits of the plan's record.
-func (p *Plan) flags() (bits byte) {
-	if p.Strict {
-		bits |= recordStrict
-	}
-	if p.Inline {
-		bits |= recordInline
-	}
-	return bits
-}
-
-// Recorded reads a limitRecord. Plans of equal records are one.
-func (ls *Table) Recorded(record string) (*Plan, error) {
-	ls.mu.Lock()
-	plan := ls.records[record]
-	ls.mu.Unlock()
-	if plan != nil {
-		return plan, nil
-	}
-	r := wire.NewReader([]byte(record))
-	name := string(r.Block())
-	l := limit.Limit{Algorithm: limit.Algorithm(r.AtMost(math.MaxUint8)), N: r.Uvarint(), Per: time.Duration(r.Uvarint()), Burst: r.Uvarint()}
-	readCalendar(r, &l)
-	var bits byte
-	if r.Len() > 0 {
-		bits = r.Byte()
-	}
-	what := noChange
-	if bits&recordChange != 0 {
-		what = change(r.Byte())
-	}
-	rest := ""
-	if what != noChange {
-		rest = string(r.Bytes(r.Len()))
-	}
-	made, err := limit.New(l)
-	if err == nil {
-		err = checkKept(name)
-	}
-	if err != nil || r.Failed() || r.Len() > 0 || bits&^byte(recordBits) != 0 || what >= changes {
-		return nil, fmt.Errorf("%w: the limit of an admission: %w", replication.ErrDamagedState, errors.Join(err))
-	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if len(ls.records) >= MaxNames {
-		clear(ls.records) // what is in use is soon back
-	}
-	plan = &Plan{Plan: made.ByTimeOfDay(ls.Clock.Ahead), Name: ls.name(name), journaled: true, Record: record,
-		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll), change: what, rest: rest, out: bits&recordOut != 0}
-	if rest != "" {
-		return plan, nil // which is seldom told again
-	}
-	ls.records[record] = plan
-	return plan, nil
+	return list, nil
 }
 
 // RefuseTakes is engine.Engine.RefuseTakes.
@@ -345,43 +351,18 @@ func (ls *Table) RefuseTakes(why string) {
 	}
 }
 
-// refusesTake is why a take of a plan is refused; nil: it is not.
-func (ls *Table) refusesTake(plan *Plan) error {
-	if why := ls.taken.Load(); why != nil && plan.journaled {
+// refusesChange is why changes are refused; nil: they are not.
+func (ls *Table) refusesChange() error {
+	if why := ls.taken.Load(); why != nil {
 		return &OverloadedError{*why}
 	}
 	return nil
 }
 
-// Admissions are what keys of a content have used: see engine.Engine.Admissions.
-func (ls *Table) Admissions(states []replication.LimitState) (list []replication.Admission, err error) {
-	known, beside, err := ls.decodeStates(states)
-	if err != nil {
-		return nil, err
+// refusesTake is why a take of a plan is refused; nil: it is not.
+func (ls *Table) refusesTake(plan *Plan) error {
+	if !plan.journaled {
+		return nil
 	}
-	now := ls.Clock.Now()
-	for i := range known {
-		st := &known[i]
-		st.plan.Known(&st.state, now, func(at int64, n uint64) {
-			list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: ceilMs(at), N: n})
-		})
-	}
-	for _, p := range beside.parts {
-		if !p.settled {
-			list = append(list, replication.Admission{Limit: p.record(p.id), Key: p.id.key, At: p.first, N: p.n})
-		}
-	}
-	for _, b := range beside.bans {
-		record := binary.AppendUvarint([]byte(changeRecord(b.Name, changeBan)), uint64(b.Until))
-		list = append(list, replication.Admission{Limit: string(record), Key: b.Key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})
-	}
-	for _, p := range beside.permits {
-		if left := p.until - now; left > 0 {
-			list = append(list, replication.Admission{Limit: permitRecord(p.id.name, p.holder, min(left, int64(maxPermit))), Key: p.id.key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})
-		}
-	}
-	for _, g := range beside.grants {
-		list = append(list, replication.Admission{Limit: g.record(g.id.name), Key: g.id.key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})
-	}
-	return list, nil
+	return ls.refusesChange()
 }

@@ -79,16 +79,28 @@ func (ls *Table) drop(s *share, st *entry) {
 	st.Value = keyState{}
 }
 
-// Expire drops all idle states of a share, and gives back the room they had.
+// Expire drops all idle states of a share with the grants, bans, permits and leases that are over, and gives back the room they had.
 func (ls *Table) Expire(partition int) {
 	s := &ls.shares[partition]
 	now := ls.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ls.dropIdle(s, now, s.table.Load().Buckets())
-	ls.forgetGrants(s, (now+ls.Clock.Ahead())/msOfNs)
-	ls.forgetBans(s, (now+ls.Clock.Ahead())/msOfNs)
-	ls.forgetPermits(s, now)
+	nowMs := (now + ls.Clock.Ahead()) / msOfNs
+	for id, g := range s.grants {
+		if g.until <= nowMs {
+			ls.ungrant(s, id)
+		}
+	}
+	for id, until := range s.bans {
+		if until <= nowMs {
+			ls.unban(s, id)
+		}
+	}
+	for id := range s.permits {
+		ls.holders(s, id, func(k *PermitKey) { k.Held(now) }) // which forgets those whose time is over
+	}
+	ls.forgetOutstanding(s, now)
 	for s.table.Load().Sparse() {
 		ls.resize(s)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 func TestNoteKeepsTheLatestTime(t *testing.T) {
@@ -14,7 +15,8 @@ func TestNoteKeepsTheLatestTime(t *testing.T) {
 	st.Value.plan = &Plan{Record: "r"}
 	ls.note(s, st, 1, 2_000_000_000)
 	ls.note(s, st, 1, 1_000_000_000) // read its clock first, got the lock second
-	if a := s.cut(nil, &ls.Clock)[0]; a.At < 2000 {
-		t.Errorf("journaled at %d ms, the last was admitted at 2000", a.At)
+	var c replication.Cut
+	if ls.cut(s, &c); len(c.Admissions) != 1 || c.Admissions[0].At < 2000 {
+		t.Errorf("journaled %+v, the last was admitted at 2000 ms", c.Admissions)
 	}
 }

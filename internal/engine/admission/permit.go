@@ -1,12 +1,9 @@
 package admission
 
 import (
-	"encoding/binary"
-	"errors"
-	"strings"
 	"time"
 
-	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // A permit says that a holder is one of so many at work at once for a key, under the limit of a name. In a cluster one node decides
@@ -70,22 +67,22 @@ func (ls *Table) changePermit(name string, partition int, key string, holder uin
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if why := ls.taken.Load(); why != nil {
-		return &OverloadedError{*why}
+	if err := ls.refusesChange(); err != nil {
+		return err
 	}
 	now := ls.Clock.Now()
 	var err error
-	ls.holders(s, grantID{name, key}, func(k *PermitKey) {
+	ls.holders(s, keyID{name, key}, func(k *PermitKey) {
 		var did bool
 		if did, err = change(k, now); did {
-			ls.journalRecord(s, permitRecord(name, holder, int64(ttl)), key, ceilMs(now+ls.Clock.Ahead()), 1)
+			ls.record(s, &replication.Permit{ChangeOf: ls.changeOf(name, key), Holder: holder, For: int64(ttl)})
 		}
 	})
 	return err
 }
 
 // holders calls f with who holds a key, and keeps count. The caller holds s.mu.
-func (ls *Table) holders(s *share, id grantID, f func(k *PermitKey)) {
+func (ls *Table) holders(s *share, id keyID, f func(k *PermitKey)) {
 	k := s.permits[id]
 	if k == nil {
 		k = new(PermitKey)
@@ -99,22 +96,22 @@ func (ls *Table) holders(s *share, id grantID, f func(k *PermitKey)) {
 		delete(s.permits, id)
 	case before == 0:
 		if s.permits == nil {
-			s.permits = map[grantID]*PermitKey{}
+			s.permits = map[keyID]*PermitKey{}
 		}
-		s.permits[grantID{strings.Clone(id.name), strings.Clone(id.key)}] = k
+		s.permits[id.clone()] = k
 	}
 }
 
-// applyPermit is what a journal has of a holder: a permit for ttl ns from at on, or with 0 none. Clocks of nodes differ: it counts for
+// applyPermit is what a journal has of a holder. Clocks of nodes differ: its permit counts for
 // somewhat longer. The caller holds s.mu.
-func (ls *Table) applyPermit(s *share, id grantID, holder uint64, at, ttl, now int64) {
-	ls.holders(s, id, func(k *PermitKey) {
-		until := min(at+int64(strictSlack), now) + ttl
+func (ls *Table) applyPermit(s *share, c *replication.Permit, now int64) {
+	ls.holders(s, keyID{c.Name, c.Key}, func(k *PermitKey) {
+		until := min(min(ls.timeOf(c.At, now)+int64(strictSlack), now)+c.For, now+int64(maxPermit+strictSlack))
 		switch {
-		case ttl == 0:
-			k.Release(now, holder)
+		case c.For == 0:
+			k.Release(now, c.Holder)
 		case until > now:
-			k.Note(holder, until)
+			k.Note(c.Holder, until)
 		}
 	})
 }
@@ -136,71 +133,6 @@ func (ls *Table) Permits(f func(name, key string, held int)) {
 			})
 		}
 		s.mu.Unlock()
-	}
-}
-
-// forgetPermits drops the permits whose time is over. The caller holds s.mu.
-func (ls *Table) forgetPermits(s *share, now int64) {
-	for id := range s.permits {
-		ls.holders(s, id, func(k *PermitKey) { k.Held(now) })
-	}
-}
-
-// permitRecord is that of the change, then as 8 bytes the number of the holder, and as an unsigned varint for how many ns it holds a
-// permit from then on, 0: no longer.
-func permitRecord(name string, holder uint64, ttl int64) string {
-	b := binary.BigEndian.AppendUint64([]byte(changeRecord(name, changePermit)), holder)
-	return string(binary.AppendUvarint(b, uint64(ttl)))
-}
-
-var errPermit = errors.New("is no permit")
-
-func readPermit(b []byte) (holder uint64, ttl int64, err error) {
-	r := wire.NewReader(b)
-	number := r.Bytes(8)
-	ttl = int64(r.AtMost(uint64(maxPermit)))
-	if !r.Done() {
-		return 0, 0, errPermit
-	}
-	return binary.BigEndian.Uint64(number), ttl, nil
-}
-
-// appendHolders appends who holds a key: of each the number in 8 bytes, and until when by the writer's clock in ns, as a varint.
-func appendHolders(b []byte, k *PermitKey) []byte {
-	k.Each(func(holder uint64, until int64) {
-		b = binary.AppendVarint(binary.BigEndian.AppendUint64(b, holder), until)
-	})
-	return b
-}
-
-// keyPermit is a holder that was read.
-type keyPermit struct {
-	id     grantID
-	holder uint64
-	until  int64
-}
-
-// readHolders reads what appendHolders wrote; by is how far the reader's clock is ahead of the writer's.
-func readHolders(id grantID, b []byte, by int64) (list []keyPermit, err error) {
-	r := wire.NewReader(b)
-	for r.Len() > 0 && !r.Failed() {
-		number := r.Bytes(8)
-		until := r.Varint()
-		if r.Failed() {
-			return nil, errPermit
-		}
-		list = append(list, keyPermit{id, binary.BigEndian.Uint64(number), until + by})
-	}
-	return list, nil
-}
-
-// restorePermits takes permits back, for somewhat longer: clocks of nodes differ. The caller holds s.mu.
-func (ls *Table) restorePermits(s *share, list []keyPermit) {
-	now := ls.Clock.Now()
-	for _, p := range list {
-		if until := min(p.until, now+int64(maxPermit)) + int64(strictSlack); until > now {
-			ls.holders(s, p.id, func(k *PermitKey) { k.Note(p.holder, until) })
-		}
 	}
 }
 

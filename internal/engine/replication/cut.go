@@ -32,6 +32,7 @@ type Cut struct {
 	Deltas      []Delta     // in the order in which they settled; a key and second may repeat
 	Past        []Delta     // hits for history alone (Cuts.TakePast), after the removals of Deltas
 	PastRemoved []Delta     // and those before them, of keys that were removed since
+	Changes     []Change    // what became of keys of limits, in order; before Admissions
 	Admissions  []Admission // of limits that survive a restart
 	State       []byte      // the partition after all these, if asked for: see Engine.LoadState
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 7: all that a restart needs of it. Numbers
+// The state of a partition, version 8: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 7
+//	byte 1     version, 8
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
@@ -38,15 +38,18 @@ import (
 //	           what keys have used of them: how many, then each as the number of
 //	           its limit from 0, length of the key, key, length of the state,
 //	           state (package limit); up to version 6 as DecodeStateBefore reads it
+//	           grants, bans, permits, reservations and outstanding leases: how many, then
+//	           each as a change (change.go); before version 8 they are among the limits
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 7
+	stateVersion = 8
 	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
 	stateNoClock = 3 // and this one does not tell the clock of limits
 	stateNoTotal = 4 // nor this one what the count of all keys lacks
 	stateNoPast  = 5 // nor this one when hits were taken for history alone
 	stateSlots   = 6 // and this one has windows of limits that count in sub-slots
+	stateFlags   = 7 // and this one has changes among limits
 )
 
 // allKeys is the key of all hits.
@@ -72,11 +75,13 @@ type State struct {
 	Quarantined []KeyWindow // of hits that were ahead of the clock; the key * is all hits
 	Past        int64       // Unix ms until which hits older than the retention were taken for history; 0: none were
 	Limits      []LimitState
+	Changes     []Change // what keys have of limits beside admissions
 }
 
 // SetForward says that the time of day was set forward since the state was made: what keys have
 // used of their limits was used as much later.
 func (s *State) SetForward(by time.Duration) {
+	MoveChanges(s.Changes, func(at int64) int64 { return at + by.Milliseconds() })
 	for i := range s.Limits {
 		s.Limits[i].Ahead += int64(by)
 	}
@@ -138,7 +143,9 @@ func ReadState(state []byte) (s State, err error) {
 	if r.version > stateNoPast {
 		s.Past = int64(r.AtMost(math.MaxInt64))
 	}
-	s.Limits = r.limits()
+	if s.Limits, s.Changes, err = r.limits(); err != nil {
+		return s, err
+	}
 	if !r.Done() || s.Partition >= s.Partitions || s.Retention > window.MaxSeconds {
 		return s, ErrStateContent
 	}
@@ -193,7 +200,7 @@ func (r *stateReader) evicted() (list []Evicted) {
 	return list
 }
 
-func (r *stateReader) limits() (list []LimitState) {
+func (r *stateReader) limits() (list []LimitState, changes []Change, err error) {
 	ahead := int64(0)
 	if r.version > stateNoClock {
 		ahead = r.Varint()
@@ -206,11 +213,25 @@ func (r *stateReader) limits() (list []LimitState) {
 		number, key, encoded := r.Uvarint(), r.Block(), r.Block()
 		if number >= uint64(len(records)) {
 			r.Fail()
-			return nil
+			return nil, nil, nil
 		}
-		list = append(list, LimitState{records[number], string(key), encoded, r.version <= stateSlots, ahead})
+		one := LimitState{records[number], string(key), encoded, r.version <= stateSlots, ahead}
+		if r.version <= stateFlags {
+			made, was, err := changesBefore(one)
+			if changes = append(changes, made...); err != nil {
+				return nil, nil, err
+			} else if was {
+				continue
+			}
+		}
+		list = append(list, one)
 	}
-	return list
+	if r.version > stateFlags {
+		for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+			changes = append(changes, ReadChange(&r.Reader))
+		}
+	}
+	return list, changes, nil
 }
 
 // StateWriter writes the state of a partition, its parts in the order of its methods, each
@@ -261,8 +282,8 @@ func (w *StateWriter) Window(key string, of *window.Window) {
 func (w *StateWriter) Past(until int64) { w.b = binary.AppendUvarint(w.b, uint64(until)) }
 
 // Limits writes what keys have used of limits, all by a clock that the time of day is ahead
-// of by so many ns. each calls add with all of them.
-func (w *StateWriter) Limits(ahead int64, each func(add func(record, key string, state []byte))) {
+// of by so many ns, and what else they have of limits. each calls add with all states.
+func (w *StateWriter) Limits(ahead int64, each func(add func(record, key string, state []byte)), changes []Change) {
 	w.b = binary.AppendVarint(w.b, ahead)
 	numbers := map[string]uint64{}
 	var records, states []byte
@@ -281,6 +302,10 @@ func (w *StateWriter) Limits(ahead int64, each func(add func(record, key string,
 	})
 	w.b = append(binary.AppendUvarint(w.b, uint64(len(numbers))), records...)
 	w.b = append(binary.AppendUvarint(w.b, n), states...)
+	w.b = binary.AppendUvarint(w.b, uint64(len(changes)))
+	for _, one := range changes {
+		w.b = AppendChange(w.b, one)
+	}
 }
 
 // Seal ends the state, and returns it after the bytes that it was begun with.
@@ -298,6 +323,7 @@ type Content struct {
 	Evicted []Evicted     // hits of evicted keys, by place
 	Past    int64         // as of State
 	Limits  []LimitState  // what keys have used of limits that survive a restart
+	Changes []Change      // as of State
 }
 
 // ReadContent reads a state that a cut made. One that is damaged is an error that wraps
@@ -308,7 +334,7 @@ func ReadContent(state []byte) (c Content, err error) {
 		return c, err
 	}
 	c = Content{Partitions: int(s.Partitions), Partition: int(s.Partition), Retention: time.Duration(s.Retention) * time.Second,
-		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Past: s.Past, Limits: s.Limits}
+		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Past: s.Past, Limits: s.Limits, Changes: s.Changes}
 	for _, ahead := range s.Quarantined {
 		if ahead.Key == allKeys {
 			ahead.Key = ""

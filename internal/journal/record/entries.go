@@ -33,6 +33,8 @@ func (b *Batch) check() (sound bool) {
 	case KindHits, KindPast:
 	case KindAdmissions:
 		return b.eachAdmission(func(_ []byte, _ bool, _ []byte, _ int64, n uint64) { b.N += n })
+	case KindChanges:
+		return b.eachChange(func(replication.Change) { b.N++ })
 	case KindClaim:
 		return len(b.Entries) == 0
 	default:
@@ -93,6 +95,30 @@ func (b *Batch) Admissions() (list []replication.Admission) {
 	})
 	return list
 }
+
+// Changes are the entries of a batch of changes; nil of another.
+func (b *Batch) Changes() (list []replication.Change) {
+	if b.Kind == KindChanges {
+		b.eachChange(func(one replication.Change) { list = append(list, one) })
+	}
+	return list
+}
+
+// eachChange calls f with each change, up to one that is impossible.
+func (b *Batch) eachChange(f func(one replication.Change)) (sound bool) {
+	r := wire.NewReader(b.Entries)
+	for r.Len() > 0 {
+		one := replication.ReadChange(r)
+		if r.Failed() || len(replication.KeyOf(one)) > engine.MaxKeyBytes {
+			return false
+		}
+		f(one)
+	}
+	return !r.Failed()
+}
+
+// OfLimits tells whether a batch is about limits, and has no hits.
+func (b *Batch) OfLimits() bool { return b.Kind == KindAdmissions || b.Kind == KindChanges }
 
 // eachDelta calls f with each entry of hits, up to one that is impossible: where its key begins in Entries, and
 // ends; n = 0 says that it is removed.

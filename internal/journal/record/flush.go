@@ -14,7 +14,7 @@ import (
 // bytes of a part, numbers as unsigned varints:
 //
 //	byte 0     'F'
-//	byte 1     version: 4, or 5 with requests; 2 and 3 are read
+//	byte 1     version, 6; 2 to 5 are read
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
@@ -35,7 +35,7 @@ import (
 //	               4 bytes CRC-32C of the batch, from its partition on, and of
 //	               origin and epoch
 //	           receipts: how many, then each: length, bytes
-//	           requests (requests.go), in version 5: how many, then each: length, bytes
+//	           requests (requests.go), not up to version 4: how many, then each: length, bytes
 //	last 4     CRC-32C of all bytes before, little endian
 //
 // An entry is a key's hits in one second, or its removal:
@@ -52,14 +52,15 @@ import (
 //
 //	length of the limit, 0 is the one before; limit; length of the key; key; at
 //	and N, as with hits, but at in Unix ms
+//
+// An entry of a batch of kind 7 is a change to what a key has used of a limit (replication.Change). In a flush its batches come
+// before those of admissions of the partition. Up to version 5, changes were admissions of limits with bits (replication.ChangeBefore).
 const (
-	flushMagic      = 'F'
-	flushVersion    = 4
-	requestsVersion = 5 // of a part with requests
+	flushMagic   = 'F'
+	flushVersion = 6
 
-	// plainVersion and restoredVersion are those of earlier builds: of hits and admissions,
-	// and of restored backups.
-	plainVersion, restoredVersion = 2, 3
+	// Earlier builds wrote hits and admissions, restored backups, parts with more kinds, and these with requests.
+	plainVersion, restoredVersion, kindsVersion, requestsVersion = 2, 3, 4, 5
 
 	FlushOriginAt = 2 // the place of the origin in a part
 
@@ -201,6 +202,7 @@ const (
 	KindClear   // of the whole partition, before a backup replaces it
 	KindPast    // hits for history alone: older than the retention, in no window
 	KindClaim   // no entries: from here on its origin owns the limits of the partition's group
+	KindChanges // to what keys have used of limits
 	kinds
 )
 
@@ -226,6 +228,19 @@ func (e *Encoder) AddAdmissions(partition int, list []replication.Admission) {
 		if len(e.body) > e.BatchBytes || i == len(list)-1 {
 			e.closeBatch(partition, KindAdmissions)
 			e.body, limit, at = e.body[:0], "", 0
+		}
+	}
+}
+
+// AddChanges appends changes of a partition as one batch, or several.
+func (e *Encoder) AddChanges(partition int, list []replication.Change) {
+	e.body = e.body[:0]
+	for i, one := range list {
+		e.body = replication.AppendChange(e.body, one)
+		e.Totals[partition]++
+		if len(e.body) > e.BatchBytes || i == len(list)-1 {
+			e.closeBatch(partition, KindChanges)
+			e.body = e.body[:0]
 		}
 	}
 }
@@ -311,12 +326,8 @@ func (e *Encoder) End(receipts [][]byte, requests ...replication.Request) [][]by
 }
 
 func (e *Encoder) closePart(receipts, requests [][]byte, last bool) {
-	version := byte(flushVersion)
-	if len(requests) > 0 {
-		version = requestsVersion
-	}
 	b := make([]byte, 0, len(e.batches)+64)
-	b = append(b, flushMagic, version)
+	b = append(b, flushMagic, flushVersion)
 	b = binary.LittleEndian.AppendUint64(b, e.Origin)
 	b = binary.AppendUvarint(b, e.Epoch)
 	b = binary.AppendUvarint(b, e.Flush)
@@ -326,10 +337,7 @@ func (e *Encoder) closePart(receipts, requests [][]byte, last bool) {
 	b = binary.AppendUvarint(b, uint64(e.at))
 	b = binary.AppendUvarint(b, e.count)
 	b = append(b, e.batches...)
-	b = appendReceipts(b, receipts)
-	if version == requestsVersion {
-		b = appendReceipts(b, requests)
-	}
+	b = appendReceipts(appendReceipts(b, receipts), requests)
 	b = wire.Seal(b, 0)
 	e.parts = append(e.parts, b)
 	e.batches, e.count = e.batches[:0], 0

@@ -37,7 +37,7 @@ func openSealed(data []byte, magic byte, what string, versions ...byte) (version
 // DecodePart reads and checks a part. Its batches refer to data. A part that is sound and of
 // a build with more kinds of batches than this one is refused, and is not ErrDamaged.
 func DecodePart(data []byte) (Part, error) {
-	version, r, err := openSealed(data, flushMagic, "flush", flushVersion, plainVersion, restoredVersion, requestsVersion)
+	version, r, err := openSealed(data, flushMagic, "flush", flushVersion, plainVersion, restoredVersion, kindsVersion, requestsVersion)
 	if err != nil {
 		return Part{}, err
 	}
@@ -53,7 +53,7 @@ func DecodePart(data []byte) (Part, error) {
 		p.Batches = append(p.Batches, b)
 	}
 	p.Receipts = r.receipts()
-	if version == requestsVersion {
+	if version >= requestsVersion {
 		p.Requests = r.requests()
 	}
 	if err := r.end(); err != nil {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -97,11 +98,55 @@ func TestDecodeRefusesDamage(t *testing.T) {
 	}
 }
 
+// someChanges has one of each kind.
+func someChanges() []replication.Change {
+	of := replication.ChangeOf{Name: "a/limit", Key: "user:1", At: 1_700_000_000_123}
+	return []replication.Change{
+		&replication.Admission{Limit: "bytes", Key: "k", At: 5, N: 7}, &replication.Refund{ChangeOf: of, N: 1}, &replication.Reset{ChangeOf: of},
+		&replication.ForgetKeys{ChangeOf: of}, &replication.ForgetInline{ChangeOf: of}, &replication.Grant{ChangeOf: of, N: 3, Until: 9},
+		&replication.Spend{ChangeOf: of, N: 1}, &replication.Ban{ChangeOf: of, Until: 17}, &replication.Permit{ChangeOf: of, Holder: math.MaxUint64, For: 8},
+		&replication.Reservation{ChangeOf: of, ID: "r", N: 5, Until: 9, Back: true, Content: 3, Parts: 2},
+		&replication.Reservation{ChangeOf: of, ID: "s", N: 5, Until: 9, Parts: 1, Settled: true, Lapsed: true, Used: 3, Over: 1},
+		&replication.Settlement{ChangeOf: of, ID: "r", Used: 1, Back: 4, Over: 2, Forget: true}, &replication.Outstanding{ChangeOf: of, Holder: "n1", N: 5, For: 9},
+	}
+}
+
+// Changes are read as they were written, in several batches too, and cut or with an unknown kind they are no batch.
+func TestChangesRoundTrip(t *testing.T) {
+	e := NewEncoder(Incarnation{Origin: 7, Epoch: 3}, 4)
+	e.BatchBytes = 64
+	e.Begin(time.Now())
+	e.AddChanges(2, someChanges())
+	p, err := DecodePart(e.End(nil)[0])
+	if err != nil || len(p.Batches) < 3 {
+		t.Fatal(p, err)
+	}
+	var got []replication.Change
+	for i := range p.Batches {
+		b := &p.Batches[i]
+		list := b.Changes()
+		if !b.OfLimits() || b.N != uint64(len(list)) {
+			t.Errorf("%d of %d changes", len(list), b.N)
+		}
+		got = append(got, list...)
+		if cut := (Batch{Kind: KindChanges, Entries: b.Entries[:len(b.Entries)-1]}); cut.check() {
+			t.Errorf("%x is taken", cut.Entries)
+		}
+	}
+	if want := someChanges(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if unknown := (Batch{Kind: KindChanges, Entries: []byte{99}}); unknown.check() {
+		t.Error("an unknown kind of change is taken")
+	}
+}
+
 // FuzzDecodePart repairs the checksum, so that what lies behind it is reached.
 func FuzzDecodePart(f *testing.F) {
 	e := NewEncoder(Incarnation{Origin: 7, Epoch: 3}, 4)
 	e.Begin(time.Now())
 	e.Add(2, randomDeltas(rand.New(rand.NewPCG(1, 1)), 30))
+	e.AddChanges(2, someChanges())
 	data := e.End([][]byte{[]byte("receipt")})[0]
 	f.Add(data[:len(data)-wire.SumBytes])
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -111,6 +156,9 @@ func FuzzDecodePart(f *testing.F) {
 			return
 		}
 		for _, b := range p.Batches {
+			if list := b.Changes(); b.Kind == KindChanges && uint64(len(list)) != b.N {
+				t.Fatalf("%d changes of %d", len(list), b.N)
+			}
 			for _, d := range b.Deltas() {
 				if d.Key == "" || len(d.Key) > engine.MaxKeyBytes || d.At < 0 {
 					t.Fatalf("took %+v", d)

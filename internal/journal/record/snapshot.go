@@ -16,7 +16,7 @@ import (
 // varints:
 //
 //	byte 0     'S'
-//	byte 1     version: 2, or 3 with requests
+//	byte 1     version, 4; 2 and 3 are read
 //	8 bytes    origin that took it, little endian
 //	           epoch, partition
 //	           origins: how many, then each: 8 bytes origin, little endian;
@@ -26,7 +26,7 @@ import (
 //	           from: the sequence in the stream up to which nothing is needed
 //	           length of the state, the state (package weir, state.go)
 //	           receipts: how many, then each: length, bytes; partition 0 has all
-//	           requests, in version 3: how many, then each: 16 bytes of its ID, 8 bytes
+//	           requests, not in version 2: how many, then each: 16 bytes of its ID, 8 bytes
 //	               origin, little endian; epoch, flush, at; partition 0 has all
 //	last 4     CRC-32C of all bytes before, little endian
 type Snapshot struct {
@@ -71,19 +71,15 @@ type OriginPosition struct {
 
 const (
 	snapshotMagic   = 'S'
-	snapshotVersion = 2
+	snapshotVersion = 4
 
-	snapshotRequestsVersion = 3 // of one with requests
+	snapshotPlain, snapshotRequests = 2, 3 // those of earlier builds, without requests and with them
 )
 
 // Encode is the bytes of the snapshot, which DecodeSnapshot reads.
 func (s Snapshot) Encode() []byte {
 	b := make([]byte, 0, len(s.State)+80)
-	version := byte(snapshotVersion)
-	if len(s.Requests) > 0 {
-		version = snapshotRequestsVersion
-	}
-	b = append(b, snapshotMagic, version)
+	b = append(b, snapshotMagic, snapshotVersion)
 	b = binary.LittleEndian.AppendUint64(b, s.Origin)
 	b = binary.AppendUvarint(b, s.Epoch)
 	b = binary.AppendUvarint(b, uint64(s.Partition))
@@ -102,16 +98,13 @@ func (s Snapshot) Encode() []byte {
 	}
 	b = binary.AppendUvarint(b, s.From)
 	b = wire.AppendBlock(b, s.State)
-	b = appendReceipts(b, s.Receipts)
-	if version == snapshotRequestsVersion {
-		b = appendSeen(b, s.Requests)
-	}
+	b = appendSeen(appendReceipts(b, s.Receipts), s.Requests)
 	return wire.Seal(b, 0)
 }
 
 // DecodeSnapshot reads a snapshot; its state refers to data.
 func DecodeSnapshot(data []byte) (Snapshot, error) {
-	version, r, err := openSealed(data, snapshotMagic, "snapshot", snapshotVersion, snapshotRequestsVersion)
+	version, r, err := openSealed(data, snapshotMagic, "snapshot", snapshotVersion, snapshotPlain, snapshotRequests)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -123,7 +116,7 @@ func DecodeSnapshot(data []byte) (Snapshot, error) {
 	s.From = r.Uvarint()
 	s.State = r.Block()
 	s.Receipts = r.receipts()
-	if version == snapshotRequestsVersion {
+	if version > snapshotPlain {
 		s.Requests = r.seen()
 	}
 	if s.Partition < 0 || s.Partition >= MaxPartitions {

@@ -20,7 +20,11 @@ func partOf(version byte, bits uint, flags byte, partition, kind uint64, entries
 	batch = binary.LittleEndian.AppendUint32(batch, of.sum(batch))
 	b := binary.LittleEndian.AppendUint64([]byte{flushMagic, version}, of.Origin)
 	b = append(b, 1, 1, 0, flags, 0, 9, 1) // epoch, flush, part, flags, no node, at, one batch
-	return wire.Seal(append(append(b, batch...), 0), 0)
+	b = append(append(b, batch...), 0)     // receipts
+	if version >= requestsVersion {
+		b = append(b, 0)
+	}
+	return wire.Seal(b, 0)
 }
 
 // What earlier builds wrote is read: their flushes are in journals and in backups.
@@ -35,6 +39,7 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 		{"version 2", partOf(2, 1, flagLast, 300, KindHits, hit), KindHits, false},
 		{"version 3", partOf(3, 3, flagLast, 300, KindClear, []byte{1}), KindClear, true},
 		{"version 4", partOf(4, 5, flagLast, 300, KindHits, hit), KindHits, false},
+		{"version 5", partOf(5, 5, flagLast, 300, KindHits, hit), KindHits, false},
 		{"version 4, restored", partOf(4, 5, flagLast|flagRestored, 300, KindClear, []byte{1}), KindClear, true},
 	} {
 		p, err := DecodePart(c.data)
@@ -48,8 +53,8 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 // throw it away.
 func TestNewerKindIsRefusedByName(t *testing.T) {
 	for part, why := range map[string]string{
-		string(partOf(4, 5, flagLast, 3, kinds, []byte("anything"))): "kind 7: this build knows kinds 0 to 6",
-		string(partOf(6, 5, flagLast, 3, KindHits, nil)):             "version 6: this build reads version 4",
+		string(partOf(6, 5, flagLast, 3, kinds, []byte("anything"))): "kind 8: this build knows kinds 0 to 7",
+		string(partOf(7, 5, flagLast, 3, KindHits, nil)):             "version 7: this build reads version 6",
 	} {
 		_, err := DecodePart([]byte(part))
 		if err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), why) {

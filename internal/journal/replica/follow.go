@@ -128,7 +128,7 @@ func (r *Replica) reportRefused(l *Progress) (first error) {
 		if b.Seq > 0 {
 			where = fmt.Sprintf("partition %d", b.Partition)
 		}
-		if b.Kind != record.KindAdmissions {
+		if !b.OfLimits() {
 			l.positions[b.Partition].Lost += b.N
 		}
 		r.audit.find(l.named(where), b.err.Error(), "what this batch has")

@@ -167,7 +167,7 @@ type copySink struct {
 func (s copySink) Wants(partition int) bool { return s.of.wants.Has(partition) }
 
 func (s copySink) Count(b record.Batch, _, _ bool) error {
-	if b.Kind != record.KindAdmissions && b.Kind != record.KindPast {
+	if !b.OfLimits() && b.Kind != record.KindPast {
 		s.of.fail(b.Partition, s.Holding.Count(b, false, false))
 	}
 	return nil

@@ -74,8 +74,8 @@ func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 	switch b.Kind {
 	case record.KindHits:
 		h.hits(b, own)
-	case record.KindAdmissions:
-		err = h.admissions(b, own, deciding)
+	case record.KindAdmissions, record.KindChanges:
+		err = h.limits(b, own, deciding)
 	case record.KindPast:
 		h.engine.NotePast(b.CutAt)
 	default:
@@ -139,38 +139,34 @@ func (h *Holding) apply(b record.Batch, own bool) {
 // deltas are lists for batches on their way to the engine, which keeps none.
 var deltas = sync.Pool{New: func() any { return new([]replication.Delta) }}
 
-// admissions are applied whether the partition is held or not: every node keeps what keys have used of limits. Own
+// limits are applied whether the partition is held or not: every node keeps what keys have used of limits. Own
 // ones counted when they were made.
 //
 // Those that come while this node decides count by how old they were when they were cut,
 // by their origin's one clock, before now: whatever the two clocks show, none counts as
 // earlier than it was. The time on the way is added to that.
-func (h *Holding) admissions(b record.Batch, own, deciding bool) error {
+func (h *Holding) limits(b record.Batch, own, deciding bool) error {
 	if own {
 		return nil
 	}
-	list, engine := b.Admissions(), h.engine
+	var to func(at int64) int64
 	if deciding {
-		restamp(list, b.CutAt, engine.Wall().UnixMilli())
+		now := h.engine.Wall().UnixMilli()
+		to = func(at int64) int64 { return now - max(0, b.CutAt-at) }
 	} else {
-		list = moved(list, h.sinceSet(b.Message))
+		set := h.sinceSet(b.Message).Milliseconds()
+		to = func(at int64) int64 { return at + set }
 	}
-	return engine.ApplyAdmissions(b.Partition, list)
-}
-
-// restamp tells admissions by this node's clock, now, both in Unix ms.
-func restamp(list []replication.Admission, cutAt, now int64) {
+	if b.Kind == record.KindChanges {
+		list := b.Changes()
+		replication.MoveChanges(list, to)
+		return h.engine.ApplyChanges(b.Partition, list)
+	}
+	list := b.Admissions()
 	for i := range list {
-		list[i].At = now - max(0, cutAt-list[i].At)
+		list[i].At = to(list[i].At)
 	}
-}
-
-// moved tells admissions as so much later.
-func moved(list []replication.Admission, by time.Duration) []replication.Admission {
-	for i := range list {
-		list[i].At += by.Milliseconds()
-	}
-	return list
+	return h.engine.ApplyAdmissions(b.Partition, list)
 }
 
 func (h *Holding) sinceSet(message uint64) time.Duration {

@@ -165,10 +165,11 @@ const (
 	Bans = iota
 	Grants
 	Permits
+	Reservations
 	Kinds
 )
 
-var kindNames = [Kinds]string{"bans", "grants", "permits"}
+var kindNames = [Kinds]string{"bans", "grants", "permits", "reservations"}
 
 // held is what an identity has of a kind.
 type held struct {

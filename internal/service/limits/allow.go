@@ -41,6 +41,9 @@ func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d 
 	if err != nil {
 		return s.undecided(may, err)
 	}
+	if !peek {
+		s.banDenied(may, d)
+	}
 	if d.Never {
 		return neverPasses(d)
 	}

@@ -242,12 +242,7 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 	if err != nil {
 		return api.BanAnswer{}, err
 	}
-	if err := may.Room(access.Bans, engine.MaxBans, func() (n int) {
-		for _, b := range s.parts.Policies.Bans(engine.MaxBans) {
-			n += ones(may.Holds(b.Key))
-		}
-		return n
-	}); err != nil {
+	if err := s.mayBan(may); err != nil {
 		return api.BanAnswer{}, err
 	}
 	if err := s.parts.Policies.Ban(name, key, length); err != nil {
@@ -261,6 +256,23 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 		return api.BanAnswer{}, err
 	}
 	return api.BanAnswer{Name: name, Key: key, Until: api.Time{Time: s.parts.Sources.Now().Add(length)}}, nil
+}
+
+// mayBan is an error for an identity that has its share of bans.
+func (s *Service) mayBan(may access.Rights) error {
+	return may.Room(access.Bans, engine.MaxBans, func() (n int) {
+		for _, b := range s.parts.Policies.Bans(engine.MaxBans) {
+			n += ones(may.Holds(b.Key))
+		}
+		return n
+	})
+}
+
+// banDenied bans the keys that a decision of an identity for some keys has denied, within its share.
+func (s *Service) banDenied(may access.Rights, d *admit.Decision) {
+	if d.Tenant != "" && !d.Allowed {
+		s.parts.Policies.BanDenied(d, func() error { return s.mayBan(may) })
+	}
 }
 
 func ones(is bool) int {

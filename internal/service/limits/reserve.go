@@ -48,16 +48,25 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.reserving.Delete(own)
 	content := r.content(requests)
-	if parts := s.parts.Policies.Reserved(own); len(parts) > 0 {
-		if parts[0].Content != content {
-			return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
-		}
+	switch parts := s.parts.Policies.Reserved(own); {
+	case len(parts) == 0:
+	case parts[0].Content != content:
+		return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
+	case !whole(parts) && open(parts):
+		return "", false, inPart(r.ID)
+	default:
 		return r.ID, true, nil
 	}
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
 		return "", false, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
+	if err := may.Room(access.Reservations, engine.MaxReservations, func() (n int) {
+		s.parts.Policies.OpenReservations(func(key string) { n += ones(may.Holds(key)) })
+		return n
+	}); err != nil {
+		return "", false, err
+	}
 	d.Tenant = may.Tenant()
 	err = s.parts.Policies.Reserve(requests, engine.Reservation{ID: own, Until: until, GiveBack: r.GiveBack, Content: content}, d)
 	switch {
@@ -66,6 +75,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	case d.Never:
 		return "", false, neverPasses(d)
 	}
+	s.banDenied(may, d)
 	if r := d.Undecided(); r != nil {
 		return "", false, ownerUnreachable(r)
 	}
@@ -130,15 +140,19 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	own := c.Own(id)
-	if s.parts.Node != "" && !whole(s.parts.Policies.Reserved(own)) {
+	parts := s.parts.Policies.Reserved(own)
+	if s.parts.Node != "" && !whole(parts) {
 		// Another node may have made it, or some parts of it, a moment ago: its flush is waited for, or for as long as one takes in vain.
-		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil { // settling some parts alone would leave the others used
+		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil {
 			return none, err
 		}
+		parts = s.parts.Policies.Reserved(own)
 	}
-	parts := s.parts.Policies.Reserved(own)
 	if len(parts) == 0 {
 		return none, unknownReservation(id)
+	}
+	if !whole(parts) && open(parts) { // settling some parts alone would leave the others used
+		return none, inPart(id)
 	}
 	made, err := s.parts.Policies.Settle(own, used, debt, nil)
 	if err != nil {
@@ -168,7 +182,17 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 
 // whole tells whether all parts of a reservation are known here.
 func whole(parts []engine.ReservedPart) bool {
-	return len(parts) > 0 && !slices.ContainsFunc(parts, func(p engine.ReservedPart) bool { return !p.Whole })
+	return len(parts) > 0 && uint64(len(parts)) >= parts[0].Parts
+}
+
+// open tells whether some part is to be settled. Those that were are forgotten one after another.
+func open(parts []engine.ReservedPart) bool {
+	return slices.ContainsFunc(parts, func(p engine.ReservedPart) bool { return !p.Settled })
+}
+
+// inPart is the error for a reservation of which some parts are not known here.
+func inPart(id string) error {
+	return &api.Error{Code: api.CodeNotHeld, Field: "id", Message: "reservation " + request.Clip(id) + " is known here in part only, as it was made at another node a moment ago, or is given back: ask again in a second"}
 }
 
 // stillToSettle tells whether a part that is not known where it is decided is of a limit in use, and not settled as far as this node knows.

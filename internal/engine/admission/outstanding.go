@@ -1,0 +1,130 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/limit"
+)
+
+// What a node that decides a key has granted to others of its limit, as quota leases (package internal/cluster/grant), is outstanding:
+// it counts as used for a time, and a node that decides after it must know. Of each limit, key and granting node it is one number, which
+// each later one replaces.
+type outstanding struct {
+	n         uint64
+	at, until int64 // by Clock
+	fresh     bool  // no cut has it
+}
+
+type outstandingID struct{ name, key, holder string }
+
+// bytes is about how much it takes.
+func (id outstandingID) bytes() int64 { return int64(200 + len(id.key)) }
+
+func (o *outstanding) change(id outstandingID, ahead int64) replication.Change {
+	return &replication.Outstanding{ChangeOf: replication.ChangeOf{Name: id.name, Key: id.key, At: ceilMs(o.at + ahead)}, Holder: id.holder, N: o.n, For: o.until - o.at}
+}
+
+// SetOut notes how much of a key's limit is outstanding, granted by a node, for held from now on: instead of what
+// SetOut said before. It is in the next cut.
+func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, held time.Duration, out uint64) error {
+	s := &ls.shares[partition]
+	now := ls.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := ls.changeOf(plan.Name.Name, key)
+	id := outstandingID{of.Name, of.Key, holder}
+	o := ls.setOutstanding(s, id, outstanding{min(out, limit.MaxBurst), now, now + int64(held), false})
+	if ls.gather && !o.fresh {
+		o.fresh = true
+		s.newOutstanding = append(s.newOutstanding, id)
+	}
+	return nil
+}
+
+// setOutstanding replaces what is outstanding, unless what is there was said later. The caller holds s.mu.
+func (ls *Table) setOutstanding(s *share, id outstandingID, said outstanding) *outstanding {
+	o := s.outstanding[id]
+	if o == nil {
+		if s.outstanding == nil {
+			s.outstanding = map[outstandingID]*outstanding{}
+		}
+		o = &outstanding{}
+		s.outstanding[id] = o
+		ls.bytes.Add(id.bytes())
+	}
+	if said.at >= o.at {
+		said.fresh = o.fresh
+		*o = said
+	}
+	return o
+}
+
+// applyOutstanding is what another node has granted, or this one in an earlier life. The caller holds s.mu.
+func (ls *Table) applyOutstanding(s *share, c *replication.Outstanding, now int64) {
+	at := min(ls.timeOf(c.At, now)+int64(strictSlack), now)
+	if until := at + min(c.For, int64(limit.MaxPer)); until > now {
+		ls.setOutstanding(s, outstandingID{c.Name, c.Key, c.Holder}, outstanding{n: c.N, at: at, until: until})
+	}
+}
+
+// cutOutstanding appends what no cut has. The caller holds s.mu.
+func (ls *Table) cutOutstanding(s *share, list []replication.Change) []replication.Change {
+	for _, id := range s.newOutstanding {
+		if o := s.outstanding[id]; o != nil && o.fresh {
+			o.fresh = false
+			list = append(list, o.change(id, ls.Clock.Ahead()))
+		}
+	}
+	s.newOutstanding = s.newOutstanding[:0]
+	return list
+}
+
+// forgetOutstanding drops what no longer counts. The caller holds s.mu.
+func (ls *Table) forgetOutstanding(s *share, now int64) {
+	for id, o := range s.outstanding {
+		if o.until <= now && !o.fresh {
+			delete(s.outstanding, id)
+			ls.bytes.Add(-id.bytes())
+		}
+	}
+}
+
+// Out is what is outstanding of one key, granted by one node.
+type Out struct {
+	Limit, Key, Holder string
+	Partition          int
+	N                  uint64
+	Until              int64 // by Now; it counts until then
+}
+
+// Outs calls f with all that is outstanding of keys in some partitions. f runs under a lock of limits.
+func (ls *Table) Outs(of func(partition int) bool, f func(Out)) {
+	now := ls.Clock.Now()
+	for i := range ls.shares {
+		if !of(i) {
+			continue
+		}
+		s := &ls.shares[i]
+		s.mu.Lock()
+		for id, o := range s.outstanding {
+			if o.n > 0 && o.until > now {
+				f(Out{Limit: id.name, Key: id.key, Holder: id.holder, Partition: i, N: o.n, Until: o.until})
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Use counts n admissions of a key that were made at a time, not after now, without asking.
+func (ls *Table) Use(plan *Plan, partition int, key string, at int64, n uint64) {
+	now := ls.Clock.Now()
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := ls.stateToCharge(s, plan, key, now)
+	before := cellBytes(st)
+	at = min(at, now)
+	plan.Charge(&st.Value.state, at, n)
+	ls.decided(s, st, at, n, true, before)
+}

@@ -1,0 +1,280 @@
+package replication
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// Change is one event of what a key has used of a limit, beside the admissions that a cut gathers. The types below are all that there
+// are; a batch of a flush and the state of a partition have them in the same bytes: the kind in a byte, then the fields of the type in
+// their order. Numbers are unsigned varints; a text has its length before it.
+type Change interface {
+	kind() byte
+	of() (key *string, at *int64)
+	fields(c *codec)
+}
+
+// ChangeOf is what changes of one key have in common.
+type ChangeOf struct {
+	Name string // that the key's state is kept by
+	Key  string
+	At   int64 // Unix ms, by the clock of the node that made the change
+}
+
+type (
+	// Refund gives back N admissions that were taken at At.
+	Refund struct {
+		ChangeOf
+		N uint64
+	}
+
+	// Reset forgets what the key has used of the limit, on any node, with its grant and its ban.
+	Reset struct{ ChangeOf }
+
+	// ForgetKeys is Reset of all limits of all keys that begin with Key.
+	ForgetKeys struct{ ChangeOf }
+
+	// ForgetInline forgets what all keys have used of the inline limits of a name; "" stands for all of them.
+	ForgetInline struct{ ChangeOf }
+
+	// Grant gives the key N admissions more than the limit until a time, in place of an earlier grant; 0 takes it back.
+	Grant struct {
+		ChangeOf
+		N     uint64
+		Until int64 // Unix ms
+	}
+
+	// Spend says that N of the key's grant were used.
+	Spend struct {
+		ChangeOf
+		N uint64
+	}
+
+	// Ban denies the key until a time, in place of an earlier ban; 0 lifts it.
+	Ban struct {
+		ChangeOf
+		Until int64 // Unix ms
+	}
+
+	// Permit says that a holder has a permit of the key for a time from At on; 0 gives it back.
+	Permit struct {
+		ChangeOf
+		Holder uint64
+		For    int64 // ns
+	}
+
+	// Reservation is N admissions, taken at At or later, that a Settlement says later how many were used of.
+	Reservation struct {
+		ChangeOf
+		ID      string
+		N       uint64
+		Until   int64  // Unix ms: it can be settled until then
+		Back    bool   // what is not settled until then is given back
+		Content uint64 // tells what was asked for apart; 0: it is not looked at
+		Parts   uint64 // how many parts, of other limits and keys, the ID has, this one included; 0: not known
+
+		// In the state of a partition, of one that was settled:
+		Settled, Lapsed bool // Lapsed: it was given back, as it was not settled in time
+		Used, Over      uint64
+	}
+
+	// Settlement says how many of a reservation were used, and how many are given back. Over were used beyond it, and denied.
+	Settlement struct {
+		ChangeOf
+		ID               string
+		Used, Back, Over uint64
+		Forget           bool // the reservation failed in another part: it is not known any more
+	}
+
+	// Outstanding says that N of the key's limit count as used for a time from At on, since a node has granted them to others as quota
+	// leases: in place of what it said before.
+	Outstanding struct {
+		ChangeOf
+		Holder string // the node
+		N      uint64
+		For    int64 // ns
+	}
+)
+
+// changeKinds make an empty change of each kind. Journals keep the numbers.
+var changeKinds = [...]func() Change{
+	0:  func() Change { return new(Admission) },
+	1:  func() Change { return new(Refund) },
+	2:  func() Change { return new(Reset) },
+	3:  func() Change { return new(ForgetKeys) },
+	4:  func() Change { return new(ForgetInline) },
+	5:  func() Change { return new(Grant) },
+	6:  func() Change { return new(Spend) },
+	7:  func() Change { return new(Ban) },
+	8:  func() Change { return new(Permit) },
+	9:  func() Change { return new(Reservation) },
+	10: func() Change { return new(Settlement) },
+	11: func() Change { return new(Outstanding) },
+}
+
+func (*Admission) kind() byte    { return 0 }
+func (*Refund) kind() byte       { return 1 }
+func (*Reset) kind() byte        { return 2 }
+func (*ForgetKeys) kind() byte   { return 3 }
+func (*ForgetInline) kind() byte { return 4 }
+func (*Grant) kind() byte        { return 5 }
+func (*Spend) kind() byte        { return 6 }
+func (*Ban) kind() byte          { return 7 }
+func (*Permit) kind() byte       { return 8 }
+func (*Reservation) kind() byte  { return 9 }
+func (*Settlement) kind() byte   { return 10 }
+func (*Outstanding) kind() byte  { return 11 }
+
+func (a *Admission) of() (key *string, at *int64) { return &a.Key, &a.At }
+func (o *ChangeOf) of() (key *string, at *int64)  { return &o.Key, &o.At }
+
+func (a *Admission) fields(c *codec) {
+	c.text(&a.Limit, maxLimitBytes)
+	c.text(&a.Key, maxChangeKey)
+	c.time(&a.At)
+	c.number(&a.N)
+}
+
+func (o *ChangeOf) fields(c *codec) {
+	c.text(&o.Name, maxLimitBytes)
+	c.text(&o.Key, maxChangeKey)
+	c.time(&o.At)
+}
+
+func (r *Refund) fields(c *codec) {
+	r.ChangeOf.fields(c)
+	c.number(&r.N)
+}
+
+func (g *Grant) fields(c *codec) {
+	g.ChangeOf.fields(c)
+	c.number(&g.N)
+	c.time(&g.Until)
+}
+
+func (s *Spend) fields(c *codec) {
+	s.ChangeOf.fields(c)
+	c.number(&s.N)
+}
+
+func (b *Ban) fields(c *codec) {
+	b.ChangeOf.fields(c)
+	c.time(&b.Until)
+}
+
+func (p *Permit) fields(c *codec) {
+	p.ChangeOf.fields(c)
+	c.number(&p.Holder)
+	c.time(&p.For)
+}
+
+func (r *Reservation) fields(c *codec) {
+	r.ChangeOf.fields(c)
+	c.text(&r.ID, maxChangeKey)
+	c.number(&r.N)
+	c.time(&r.Until)
+	c.bool(&r.Back)
+	c.number(&r.Content)
+	c.number(&r.Parts)
+	if c.bool(&r.Settled); r.Settled {
+		c.bool(&r.Lapsed)
+		c.number(&r.Used)
+		c.number(&r.Over)
+	}
+}
+
+func (s *Settlement) fields(c *codec) {
+	s.ChangeOf.fields(c)
+	c.text(&s.ID, maxChangeKey)
+	c.number(&s.Used)
+	c.number(&s.Back)
+	c.number(&s.Over)
+	c.bool(&s.Forget)
+}
+
+func (o *Outstanding) fields(c *codec) {
+	o.ChangeOf.fields(c)
+	c.text(&o.Holder, maxLimitBytes)
+	c.number(&o.N)
+	c.time(&o.For)
+}
+
+const (
+	maxLimitBytes = 512 // of a name or a limit
+	maxChangeKey  = 512 // of a key or an ID
+)
+
+// codec writes the fields of a change, or reads them.
+type codec struct {
+	b []byte       // what was written
+	r *wire.Reader // nil: it writes
+}
+
+func (c *codec) number(v *uint64) {
+	if c.r == nil {
+		c.b = binary.AppendUvarint(c.b, *v)
+		return
+	}
+	*v = c.r.Uvarint()
+}
+
+func (c *codec) time(v *int64) {
+	n := uint64(*v)
+	if c.number(&n); c.r == nil {
+		return
+	}
+	if *v = int64(n); n > math.MaxInt64 {
+		c.r.Fail()
+	}
+}
+
+func (c *codec) text(v *string, most int) {
+	if c.r == nil {
+		c.b = wire.AppendText(c.b, *v)
+		return
+	}
+	*v = c.r.Text(most)
+}
+
+func (c *codec) bool(v *bool) {
+	if c.r == nil {
+		c.b = wire.AppendBool(c.b, *v)
+		return
+	}
+	*v = c.r.Bool()
+}
+
+// AppendChange appends the bytes of a change.
+func AppendChange(b []byte, one Change) []byte {
+	c := codec{b: append(b, one.kind())}
+	one.fields(&c)
+	return c.b
+}
+
+// ReadChange reads what AppendChange wrote. It fails the reader for what is no change.
+func ReadChange(r *wire.Reader) Change {
+	kind := r.Byte()
+	if int(kind) >= len(changeKinds) {
+		r.Fail()
+		return nil
+	}
+	one := changeKinds[kind]()
+	one.fields(&codec{r: r})
+	return one
+}
+
+// KeyOf is the key that a change is about, or of ForgetKeys how the keys begin.
+func KeyOf(one Change) string {
+	key, _ := one.of()
+	return *key
+}
+
+// MoveChanges tells changes by another clock: to says what a time of theirs, in Unix ms, is by it.
+func MoveChanges(list []Change, to func(at int64) int64) {
+	for _, one := range list {
+		_, at := one.of()
+		*at = max(0, to(*at))
+	}
+}
