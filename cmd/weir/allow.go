@@ -45,7 +45,6 @@ Exit codes: 0 allowed, 3 denied, 1 no decision, 2 invalid command line.`,
   weir allow user:42 --limit api --peek
   weir allow llm:7 --cost tokens=812
   weir allow backup:nightly --n 1 --per 1h || echo later`,
-		Args: cli.Args("KEY", "[N]"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			check, err := f.check(args)
 			if err != nil {

@@ -25,7 +25,6 @@ func newCluster(w *cli.World) *cobra.Command {
 hits of each, the clock difference, and the shared journal. It takes up to a second
 while a node is unreachable. 'weir cluster remove' removes a dead node.`,
 		Example: "  weir cluster --server 10.0.0.2:8080",
-		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.ClusterAnswer, error) {
 			return c.Cluster(ctx)
 		}, printCluster),
@@ -107,7 +106,7 @@ func clockText(n api.ClusterNode) string {
 
 func newClusterRemove(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.DefineWithin(&cobra.Command{
 		Use:   "remove NODE",
 		Short: "Permanently remove a dead node",
 		Long: `Permanently remove a dead or stopped node. You can ask any running node. More than
@@ -117,13 +116,10 @@ no answer waits for it. Its hits stay counted.
 A running node is refused: stop it first. Before you restart the other nodes, remove
 this one from their --peers.`,
 		Example: "  weir cluster remove n3 --server 10.0.0.2:8080",
-		Args:    cli.Args("NODE"),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.RemovedAnswer, error) {
 			return c.RemoveNode(ctx, args[0])
 		}, printRemoved),
-	}
-	r.DefineWithin(cmd, 30*time.Second)
-	return cmd
+	}, 30*time.Second)
 }
 
 func printRemoved(t *cli.Table, r api.RemovedAnswer) {

@@ -176,7 +176,6 @@ func newSeries(w *cli.World) *cobra.Command {
 		Short:             "Show the hits of a key, window by window",
 		Long:              seriesHelp,
 		Example:           "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h\n  weir series url:/home --align day --from -365d --tz Europe/Berlin",
-		Args:              cli.Args("KEY"),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.SeriesAnswer, error) {
 			q.Key = args[0]

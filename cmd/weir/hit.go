@@ -26,7 +26,6 @@ A hit without an answer is sent again and counts once. With --durable the comman
 succeeds when the hit is on the server's disk; without it, a crash of the server
 can lose at most one flush interval.`,
 		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
-		Args:              cli.Args("KEY", "[N]"),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			hit := client.Hit{Key: args[0], N: 1, At: at}
@@ -73,7 +72,6 @@ func newKeys(w *cli.World) *cobra.Command {
 
 If there are more than --limit, a line on standard error says how to continue.`,
 		Example: "  weir keys --prefix url:",
-		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {

@@ -36,7 +36,6 @@ envoyproxy/ratelimit, or all its errors, one per line: FILE:LINE: FIELD: error.
 'weir serve --policy' reloads its file on changes and on SIGHUP. An invalid file
 changes nothing; the last line of this list shows the error.`,
 		Example: "  weir limits --window 1h\n  weir limits check policies.yaml\n  weir limits --rls-config config/",
-		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			if from["rls-config"] == "--rls-config" { // what the environment has is a server's
 				return files.list(w, &r)
@@ -167,7 +166,6 @@ func limitsNewKeys(w *cli.World) *cobra.Command {
 Keys at 100 % and banned keys are denied. Keys without usage are not listed;
 'weir limits bans' lists all banned keys.`,
 		Example:           "  weir limits keys login",
-		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.LimitKeysAnswer, error) {
 			return c.LimitKeys(ctx, args[0], most)
@@ -213,6 +211,7 @@ a name is called inline/ALGORITHM/PERIOD.
 
 Policies are not changed. Other nodes of a cluster follow one flush interval later.`,
 		Example: "  weir limits forget inline/window/1h\n  weir limits forget --all",
+		Args:    cobra.ArbitraryArgs, // none with --all
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			switch {
 			case all && len(args) > 0:

@@ -40,7 +40,6 @@ func newCheck(w *cli.World) *cobra.Command {
 		Short:   "Check a policy file and list all its errors",
 		Long:    checkHelp,
 		Example: "  weir limits check policies.yaml\n  weir limits check policies.yaml login:bob:10.0.0.1",
-		Args:    cli.Args("FILE", "[KEY]..."),
 		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(given) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

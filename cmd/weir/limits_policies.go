@@ -28,7 +28,6 @@ of the API are stored with the hits, in a cluster on all nodes.
 'weir serve --policies-api' decides which of two policies with the same name applies. With
 a tokens file, changes need role admin.`,
 		Example: "  weir policies put login login.yaml\n  weir policies get login",
-		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.PoliciesAnswer, error) {
 			return c.Policies(ctx)
 		}, printKept),
@@ -69,7 +68,6 @@ of one policy, in YAML or JSON, like an entry of a policy file:
 
 With --version or --new, nothing is replaced that somebody else has changed meanwhile.`,
 		Example: "  weir policies put login login.yaml\n  weir policies put login login.yaml --version 7",
-		Args:    cli.Args("NAME", "FILE"),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer api.PutAnswer, err error) {
 			if want.New && want.Is != 0 {
 				return answer, cli.Usage(errors.New("--new and --version: choose one"))
@@ -108,11 +106,10 @@ func readPolicy(w *cli.World, file string) ([]byte, error) {
 
 func newGetPolicy(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.Define(&cobra.Command{
 		Use:               "get NAME",
 		Short:             "Print a policy of the API",
 		Example:           "  weir policies get login > login.yaml",
-		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			c, err := r.Client(from)
@@ -129,9 +126,7 @@ func newGetPolicy(w *cli.World) *cobra.Command {
 			_, err = fmt.Fprintf(w.Stdout, "# version %d, put by %s at %s\n%s\n", answer.Version, cli.KeyText(answer.By), cli.TimeText(answer.At), cli.LinesText(string(answer.Policy)))
 			return err
 		}),
-	}
-	r.Define(cmd)
-	return cmd
+	})
 }
 
 func newDeletePolicy(w *cli.World) *cobra.Command {
@@ -143,7 +138,6 @@ func newDeletePolicy(w *cli.World) *cobra.Command {
 		Long: `Delete a policy of the API. It then limits no key, unless the policy file has a policy of
 that name. Its usage is kept for a while, in case it is put again.`,
 		Example:           "  weir policies delete login",
-		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.DeletedPolicy, error) {
 			return c.DeletePolicy(ctx, args[0], want)

@@ -16,14 +16,13 @@ import (
 
 func newReset(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.Define(&cobra.Command{
 		Use:   "reset NAME KEY",
 		Short: "Restore the whole burst of a key",
 		Long: `Delete the usage and the grant of a key: it has its whole burst again. KEY is the counted
 key; 'weir limits keys NAME' lists them. Other nodes of a cluster follow one flush interval
 later.`,
 		Example:           "  weir limits reset login login:bob",
-		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.ResetAnswer, error) {
 			return c.ResetLimit(ctx, args[0], args[1])
@@ -37,9 +36,7 @@ later.`,
 				t.Row("weir limits keys " + answer.Name + " lists the keys as they are counted")
 			}
 		}),
-	}
-	r.Define(cmd)
-	return cmd
+	})
 }
 
 func newGrant(w *cli.World) *cobra.Command {
@@ -52,7 +49,6 @@ func newGrant(w *cli.World) *cobra.Command {
 limit would deny uses the rest of the limit and then the grant. A new grant replaces the
 old one; N of 0 removes it. KEY is the counted key.`,
 		Example:           "  weir limits grant login login:bob 100 --for 2h",
-		Args:              cli.Args("NAME", "KEY", "N"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer api.GrantAnswer, err error) {
 			n, err := strconv.ParseUint(args[2], 10, 64)
@@ -82,7 +78,6 @@ func newBan(w *cli.World) *cobra.Command {
 		Long: `Deny a key under a policy for the duration --for, whatever it has used. A new ban replaces
 the old one; 'weir limits unban' lifts it. KEY is the counted key.`,
 		Example:           "  weir limits ban login login:bob --for 2h",
-		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.BanAnswer, error) {
 			return c.Ban(ctx, args[0], args[1], length)
@@ -97,13 +92,12 @@ the old one; 'weir limits unban' lifts it. KEY is the counted key.`,
 
 func newUnban(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.Define(&cobra.Command{
 		Use:   "unban NAME KEY",
 		Short: "Lift the ban of a key",
 		Long: `Lift the ban of a key. Its usage stays: while the limit is full, the next request is denied
 and, by a policy with deny_for, banned again. 'weir limits reset' restores the burst too.`,
 		Example:           "  weir limits unban login login:bob",
-		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.UnbanAnswer, error) {
 			return c.Unban(ctx, args[0], args[1])
@@ -117,9 +111,7 @@ and, by a policy with deny_for, banned again. 'weir limits reset' restores the b
 			}
 			t.Row(fmt.Sprintf("%s was not banned by %s", answer.Key, answer.Name))
 		}),
-	}
-	r.Define(cmd)
-	return cmd
+	})
 }
 
 func newBans(w *cli.World) *cobra.Command {
@@ -131,7 +123,6 @@ func newBans(w *cli.World) *cobra.Command {
 		Long: `List the keys that are banned by hand or by a policy with deny_for, as this server knows
 them. Bans that end last come first.`,
 		Example: "  weir limits bans",
-		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.BansAnswer, error) {
 			return c.Bans(ctx, most)
 		}, func(t *cli.Table, answer api.BansAnswer) {
@@ -160,7 +151,6 @@ func newRefund(w *cli.World) *cobra.Command {
 		Long: `Give back the newest --n admissions that requests of a key took from all policies that
 match it, or from --limit only. KEY is the request's key, as for 'weir allow'.`,
 		Example: "  weir limits refund team:7 --n 700 --limit tokens",
-		Args:    cli.Args("KEY"),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.RefundAnswer, error) {
 			key = args[0]
 			return c.Refund(ctx, time.Time{}, client.Check{Key: key, Limit: name, N: uint64(n)})
@@ -184,7 +174,7 @@ match it, or from --limit only. KEY is the request's key, as for 'weir allow'.`,
 // newWhy is weir why.
 func newWhy(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.Define(&cobra.Command{
 		Use:   "why ID",
 		Short: "Show why a request was denied",
 		Long: `Show why a request was denied: which limits denied it, which admissions had filled them,
@@ -194,15 +184,12 @@ ID is "denial" in the answer of /v1/allow, the header field Weir-Denial of a 429
 what 'weir allow' prints. Each node keeps its newest denials; in a cluster the ID begins
 with the name of the node. Name all nodes with --server a,b,c.`,
 		Example: "  weir why 4v8k0zq2m1b7c",
-		Args:    cli.Args("ID"),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.DenialAnswer, error) {
 			return c.Why(ctx, args[0])
 		}, func(t *cli.Table, why api.DenialAnswer) {
 			printWhy(t, why)
 		}),
-	}
-	r.Define(cmd)
-	return cmd
+	})
 }
 
 func printWhy(t *cli.Table, d api.DenialAnswer) {
@@ -307,7 +294,6 @@ within the window; SINCE is the first denial after a pause of 5 minutes, which c
 earlier. Each node of a cluster knows its own denials: name all nodes with
 --server a,b,c, and DENIED is the sum.`,
 		Example: "  weir limits who\n  weir limits who --prefix login: --limit login",
-		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {

@@ -94,7 +94,7 @@ Exit codes: 0 success, 1 failure, 2 invalid command line or setting,
 		newServe(w), newHit(w), newAllow(w), newWhy(w), newCount(w), newRate(w), newTop(w), newWatch(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newRegions(w), newRegion(w), newReplay(w), newSize(w),
 		newLimits(w), newPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w), newMan(root),
 	)
-	cli.CompleteNoFiles(root)
+	cli.Complete(root)
 	return root
 }
 
@@ -143,7 +143,6 @@ func newVersion(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cli.Args(),
 		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			if asJSON {
 				return json.NewEncoder(w.Stdout).Encode(versionFacts())

@@ -15,20 +15,17 @@ import (
 
 func newRegions(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.Define(&cobra.Command{
 		Use:   "regions",
 		Short: "Show the regions that count together",
 		Long: `Show the regions that count together as the asked server sees them: up to which time it
 has the hits of each, and the links that deliver them. The node that has the links ("owner")
 shows their state. 'weir region forget' removes a region that never comes back.`,
 		Example: "  weir regions --server 10.0.0.2:8080",
-		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.RegionsAnswer, error) {
 			return c.Regions(ctx)
 		}, printRegions),
-	}
-	r.Define(cmd)
-	return cmd
+	})
 }
 
 func printRegions(t *cli.Table, a api.RegionsAnswer) {
@@ -125,14 +122,13 @@ func newRegion(w *cli.World) *cobra.Command {
 
 func newRegionForget(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.DefineWithin(&cobra.Command{
 		Use:   "forget REGION",
 		Short: "Drop all hits of a region that never comes back",
 		Long: `Remove a region that never comes back, with its hits, in all regions that links reach. No
 answer waits for it any longer. Also remove its --link from the other regions, or they report
 it as late. If the region returns after all, its hits return too.`,
 		Example: "  weir region forget ap --server 10.0.0.2:8080",
-		Args:    cli.Args("REGION"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {
@@ -152,7 +148,5 @@ it as late. If the region returns after all, its hits return too.`,
 			}
 			return r.Print(w.Stdout, map[string]string{"forgotten": args[0]}, func(t *cli.Table) { t.Row("forgotten", args[0]) })
 		}),
-	}
-	r.DefineWithin(cmd, 30*time.Second)
-	return cmd
+	}, 30*time.Second)
 }

@@ -74,7 +74,6 @@ Durations are written 90s, 5m, 24h, 7d, 1y or in plain seconds, sizes 512MiB.
 To stop the server, interrupt it or send SIGTERM: it answers the requests that it
 has begun, writes all hits to disk, and exits with code 0.`,
 		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",
-		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			if all, err := cmd.Flags().GetBool("help-all"); err != nil || all {
 				return errors.Join(err, cmd.Help())

@@ -124,7 +124,6 @@ func newSize(w *cli.World) *cobra.Command {
 is measured in this process; the other costs are constants of docs/size.md. All keys are
 hit equally often, and each request has one hit or one read: the worst case.`,
 		Example: "  weir size --keys 1M --hits 200/s --retention 7d --nodes 3 --regions 2",
-		Args:    cli.Args(),
 		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			s, err := newSizing(l)
 			if err != nil {

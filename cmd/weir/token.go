@@ -57,7 +57,6 @@ newest token was when it was created, unless --expires is given.
 Roles: ingest (send hits), decide (limit requests), read (query counts), admin
 (delete, backup, restore, cluster).`,
 		Example: "  weir token create ops --role read,admin\n  weir token create shop --role ingest,decide --keys shop: --expires 90d\n  weir token create shop",
-		Args:    cli.Args("NAME"),
 		RunE: cli.Work(w, func(_ *cobra.Command, args []string, given cli.Sources) error {
 			if err := f.checkLists(given); err != nil {
 				return err
@@ -137,7 +136,7 @@ func (f *tokenFlags) token(name string, ends bool) (n auth.New, err error) {
 func newTokenList(w *cli.World) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List identities and their tokens", Args: cli.Args(),
+		Use: "list", Short: "List identities and their tokens",
 		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			set, err := auth.Load(file)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +193,6 @@ func newTokenRevoke(w *cli.World) *cobra.Command {
 		Use: "revoke ID...", Short: "Revoke tokens by their IDs",
 		Long: `Revoke tokens by their IDs: the middle part of weir_<id>_<secret>, which 'weir token
 list' shows. A server rejects them within a second.`,
-		Args: cli.Args("ID..."),
 		RunE: cli.Work(w, func(_ *cobra.Command, ids []string, _ cli.Sources) error {
 			for _, id := range ids {
 				if err := auth.Revoke(file, id); err != nil {

@@ -32,7 +32,6 @@ the keys once, as a table.
 With --align, list the keys with the most hits of whole hours, days, weeks, months or years
 from history: from the one that contains --from to the one that contains --to (default now).`,
 		Example: "  weir top\n  weir top --once --prefix url: --window 1h -n 20\n  weir top --align day --from -365d --tz Europe/Berlin -n 100",
-		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {
@@ -108,7 +107,6 @@ func newWatch(w *cli.World) *cobra.Command {
 		Long: fmt.Sprintf(`Print a line per key and second (or per interval of a wide --window), of up to %d keys: its
 end, the hits in it and the key.`, cli.MaxWatched),
 		Example:           "  weir watch url:/home user:42\n  weir watch '*' | tee hits.log",
-		Args:              cli.Args("KEY..."),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, cli.MaxWatched),
 		RunE: cli.Work(w, func(cmd *cobra.Command, keys []string, from cli.Sources) error {
 			keys = once(keys)
@@ -153,17 +151,14 @@ func printPart(w *cli.World, asJSON bool, p cli.Part) {
 
 func newStats(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	cmd := &cobra.Command{
+	return r.Define(&cobra.Command{
 		Use:     "stats",
 		Short:   "Show what a server holds and what it dropped",
 		Example: "  weir stats --json",
-		Args:    cli.Args(),
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.StatsAnswer, error) {
 			return c.Stats(ctx)
 		}, printStats),
-	}
-	r.Define(cmd)
-	return cmd
+	})
 }
 
 // printAlarms prints nothing if nothing is wrong.

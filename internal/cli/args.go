@@ -15,16 +15,15 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// Args takes as many arguments as there are names: all that are not in brackets
-// must be given, and a last one that ends in "..." may be repeated. Its errors
-// name them, in place of counting them.
+// Args takes the arguments that the names of a usage line stand for. All that are not in brackets must be given, and a last
+// one with "..." may be repeated. Its errors name them.
 func Args(names ...string) cobra.PositionalArgs {
 	least, most := 0, len(names)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "[") {
 			least++
 		}
-		if strings.HasSuffix(name, "...") {
+		if strings.Contains(name, "...") {
 			most = -1
 		}
 	}

@@ -15,10 +15,13 @@ const (
 	offerWait = time.Second // a person waits for it
 )
 
-// CompleteNoFiles has commands below root that take no file, and offer nothing else, offer no files.
-func CompleteNoFiles(root *cobra.Command) {
+// Complete fills in what the commands below root do not say: Args by the words of Use, and no files where Use has no FILE.
+func Complete(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
-		CompleteNoFiles(cmd)
+		Complete(cmd)
+		if cmd.Args == nil {
+			cmd.Args = Args(strings.Fields(cmd.Use)[1:]...)
+		}
 		if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}

@@ -38,15 +38,17 @@ type Remote struct {
 	JSON    bool
 }
 
-// Define adds the flags to a command.
-func (r *Remote) Define(cmd *cobra.Command) { r.DefineWithin(cmd, 10*time.Second) }
+// Define adds the flags to a command, and returns it.
+func (r *Remote) Define(cmd *cobra.Command) *cobra.Command {
+	return r.DefineWithin(cmd, 10*time.Second)
+}
 
 // DurableTimeout is longer than a server lets a durable hit wait, by default 10 s, and take
 // to arrive: the server says why it takes so long, and a timeout does not.
 const DurableTimeout = 25 * time.Second
 
 // DefineWithin is Define with a timeout of the command's own.
-func (r *Remote) DefineWithin(cmd *cobra.Command, timeout time.Duration) {
+func (r *Remote) DefineWithin(cmd *cobra.Command, timeout time.Duration) *cobra.Command {
 	r.server, r.timeout = "http://127.0.0.1:8080", timeout
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -54,6 +56,7 @@ func (r *Remote) DefineWithin(cmd *cobra.Command, timeout time.Duration) {
 	flags.Var(Duration(&r.timeout), "timeout", "time to wait for each attempt of a request")
 	r.Login.Define(cmd)
 	flags.BoolVar(&r.JSON, "json", false, "print JSON")
+	return cmd
 }
 
 // Fewer and shorter than a batch sender has: a person waits for the answer.
