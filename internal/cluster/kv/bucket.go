@@ -43,7 +43,7 @@ type Self struct {
 // Lease is one that we hold, or held.
 type Lease struct {
 	Name     string
-	Token    uint64    // greater than those of all earlier holders; stays while the lease is renewed
+	Token    uint64    // greater than all earlier tokens; stays while the lease is renewed
 	Until    time.Time // by our clock; afterwards another may hold it
 	renewed  time.Time // when we last asked with success
 	revision uint64
@@ -57,17 +57,15 @@ var (
 )
 
 const (
-	// DefaultTTL is how long after a crash a lease is taken by another node. A lost
-	// leader of the bucket is silent for up to 9 s, and the holder renews from a
-	// third to two thirds of this: it outlasts that.
+	// DefaultTTL is how long after a crash a lease is taken by another node. A bucket that lost its leader is silent for up to 9 s.
+	// The holder renews from a third to two thirds of this, which outlasts that.
 	DefaultTTL = 30 * time.Second
 
 	bucketBytes = 1 << 20 // of some hundred leases with 200 bytes each
 )
 
-// OpenBucket opens the bucket of that name for a node, and makes it if it is not there
-// with as many replicas. A bucket that is there keeps its ttl, as all who use it
-// must go by the same. Two nodes of one name are told apart.
+// OpenBucket opens the bucket of a name for a node. If it is not there, it is made with as many replicas. A bucket that is there keeps
+// its ttl, because all who use it must go by the same. Two nodes of one name are different holders.
 func OpenBucket(ctx context.Context, js jetstream.JetStream, name string, self Self, ttl time.Duration, replicas int) (*Bucket, error) {
 	kv, err := js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -100,10 +98,9 @@ func (b *Bucket) TTL() time.Duration { return b.ttl }
 // trusted is how much of it a holder relies on.
 func (b *Bucket) trusted() time.Duration { return b.ttl - b.ttl/3 }
 
-// Acquire takes a lease, or returns ErrTaken. It looks first: to be turned away
-// costs a read from any replica, and nothing on any disk. One that is ours
-// already, as after a request whose answer was lost, is renewed, and one of an earlier life
-// is taken over: that process has ended, or its data directory would not be ours.
+// Acquire takes a lease, or returns ErrTaken. It looks first: a read from any replica costs nothing on any disk. A lease that is
+// this node's already, as after a request whose answer was lost, is renewed. One of an earlier life of the node is taken over:
+// that process has ended, or this one would not have its data directory.
 func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	is, err := b.kv.Get(ctx, name)
 	switch {
@@ -144,9 +141,9 @@ func (b *Bucket) succeed(ctx context.Context, name string, revision uint64) (Lea
 // behind is for how long a replica may still show a lease that was given back.
 const behind = time.Second
 
-// Retake is Acquire that also takes over a lease of this node's earlier life on another disk, for those who
-// know that no other process has the node's name. It returns ErrTaken after a second: any
-// replica answers, and one that is behind still has a lease that was given back just now.
+// Retake is Acquire that also takes over a lease of this node's earlier life on another disk. The caller knows that no other process
+// has the node's name. It returns ErrTaken after a second: any replica answers, and one that is behind still shows a lease that was
+// given back just now.
 func (b *Bucket) Retake(ctx context.Context, name string) (Lease, error) {
 	looked := time.NewTicker(behind / 5)
 	defer looked.Stop()

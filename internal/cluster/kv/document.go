@@ -14,14 +14,14 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// This part keeps one small document that all nodes share, in a bucket of JetStream: the policies that were put by API. It is
-// read from the leader of the bucket, and written only over what the writer has read, so that of two writers one wins.
+// This part keeps one small document that all nodes share, in a bucket of JetStream: the policies that were put by API. It is read
+// from the leader of the bucket. A writer replaces only the revision that it has read, and so one of two writers wins.
 
 const (
 	bucket = "WEIR_POLICIES"
 	key    = "policies"
 
-	// documentBucketBytes has room for the newest and the one before it.
+	// documentBucketBytes are enough for the newest content and the one before it.
 	documentBucketBytes = 2 << 20
 
 	// hintSubject has an empty message for each change: a hint, with which nothing is lost but time.
@@ -63,8 +63,8 @@ func (d *Document) Read(ctx context.Context) (content []byte, revision uint64, e
 	return content, revision, err
 }
 
-// Write writes the content, which is not empty, over that of a revision, and returns when most replicas have it on disk. written is
-// false if another has written since. After an error it may be written, or not.
+// Write replaces the content of a revision, and returns when most replicas have the new content on disk. The content is not empty.
+// written is false if another node has written since. After an error the content may be written, or not.
 func (d *Document) Write(ctx context.Context, content []byte, over uint64) (written bool, err error) {
 	asked := false
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {

@@ -90,7 +90,9 @@ func (s *owners) change(i int, q *question) (a answer, err error) {
 func (s *owners) within(ctx context.Context, d time.Duration, i int, ask func(ctx context.Context) error) (err error) {
 	began := time.Now()
 	for {
-		err = s.once(ctx, d, ask)
+		once, cancel := context.WithTimeout(ctx, d)
+		err = ask(once)
+		cancel()
 		if !errors.Is(err, errNoOwner) && !errors.Is(err, nats.ErrNoResponders) || ctx.Err() != nil {
 			break
 		}
@@ -105,12 +107,6 @@ func (s *owners) within(ctx context.Context, d time.Duration, i int, ask func(ct
 	}
 	s.groups[i].breaker.leave(began, time.Now(), err == nil, errors.Is(err, context.DeadlineExceeded))
 	return err
-}
-
-func (s *owners) once(ctx context.Context, d time.Duration, ask func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	return ask(ctx)
 }
 
 // errNoOwner is an answer of a node that is not the owner any more, or not yet: it took nothing.
@@ -174,7 +170,8 @@ func (s *owners) respond(msg *nats.Msg, answer []byte) {
 	}
 }
 
-// changedSubject takes the names of limits and the keys that may have more of them than before: the name with its length before it, the key.
+// changedSubject takes the names of limits and the keys that may have more of them than before. A message is the name, with its length before
+// it, and the key.
 const changedSubject = "weir.limits.changed"
 
 // changed tells all nodes, this one too, that a key may have more of the limit of a name than before.

@@ -23,7 +23,7 @@ type lender struct {
 	decided func(q *question) // of tests; nil: none
 }
 
-// group is what this node has lent of the keys of one group, while it holds its lease.
+// group is what this node has granted of the keys of one group, while it is the owner.
 type group struct {
 	mu      sync.Mutex // guards all below, and is held while a question is decided
 	token   uint64     // of the claim
@@ -41,8 +41,8 @@ type book struct {
 	told  uint64 // to the journal: Own
 }
 
-// maxBooks bounds the keys of a group of which something is out, but for what earlier holders had out: of others
-// nothing is lent, and nothing kept.
+// maxBooks bounds the keys of a group of which something is granted, without the grants of earlier owners. Of other keys
+// nothing is granted, and nothing kept.
 const maxBooks = 20_000
 
 // sweepPause is between two sweeps of a group that has as many books as it may.
@@ -94,8 +94,8 @@ func (g *group) bookFor(key bookKey, terms grant.Terms, most int) (b *book, full
 	return g.book(key, terms), false
 }
 
-// sweep forgets the books of which nothing is out, once there are twice as many as were left the
-// last time, or as many as there may be: then also those that only know of what was asked. The
+// sweep forgets the books of which nothing is granted, once there are twice as many as were left the
+// last time. Where there are as many as there may be, it also forgets the books that only know what was asked for. The
 // caller holds g.mu.
 func (g *group) sweep(now int64, most int) {
 	full := len(g.books) >= most && now-g.sweptAt >= int64(sweepPause)
@@ -149,7 +149,7 @@ func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, e
 	if q.isChange() {
 		return l.change(g, q, asked[0])
 	}
-	return l.lend(g, q, asked, now)
+	return l.grant(g, q, asked, now)
 }
 
 // change makes a change of a key. What is granted stays so.
@@ -166,8 +166,8 @@ func (l *lender) change(g *group, q *question, of engine.Check) (a answer, commi
 	return a, commits, err
 }
 
-// lend takes what the items need, or looks whether it can be taken, and grants to the nodes' credits what they want.
-func (l *lender) lend(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
+// grant takes what the items need, or looks whether it can be taken, and grants to the nodes' credits what they want.
+func (l *lender) grant(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
 	out := make([]uint64, len(asked))
 	grants := make([]*book, len(asked)) // nil: nothing is granted to the item's credit
 	for k := range q.items {
@@ -245,7 +245,7 @@ func (l *lender) left(c engine.Check, out uint64) (d grant.Decided, err error) {
 // shards keep callers of different keys apart.
 const shards = 64
 
-// maxEntries bounds the keys of a shard. Those that it has no room for are decided by the holder.
+// maxEntries bounds the keys of a shard. Keys beyond that are decided by the owner.
 const maxEntries = 4096
 
 type shard struct {
@@ -256,7 +256,7 @@ type shard struct {
 	_       [64]byte
 }
 
-// entryKey is one key of one limit, by its record: another limit of that name is lent anew.
+// entryKey is one key of one limit, by its record: another limit of that name has another grant.
 type entryKey struct{ record, key string }
 
 // entry is what this node has of a key.
@@ -274,7 +274,7 @@ func (l *Limits) shard(key string) *shard {
 	return &l.shards[maphash.String(l.seed, key)%shards]
 }
 
-// entry finds or makes a key's entry; nil if there is no room. The caller holds sh.mu.
+// entry finds or makes a key's entry; nil if there are too many. The caller holds sh.mu.
 func (l *Limits) entry(sh *shard, c *engine.Check, now int64) *entry {
 	key := entryKey{c.Limit.Record(), c.Key}
 	if e := sh.keys[key]; e != nil {
@@ -332,7 +332,7 @@ const (
 	denied
 )
 
-// takeHere takes within what the node was lent.
+// takeHere takes within the node's grants.
 func (l *Limits) takeHere(c *engine.Check, v *engine.Verdict, now int64) outcome {
 	sh := l.shard(c.Key)
 	sh.mu.Lock()

@@ -2,8 +2,8 @@
 // never exceeded.
 //
 // Each key has an owner, the node of the last claim of its group in the journal (owner.go). Limits is both sides. As the node that
-// is asked it keeps a grant.Credit of each key of a leased limit that it was asked for lately: Take decides by these, Decide asks the
-// owner where that can't be. As the owner it keeps a grant.Book of each key of which anything is granted. What it grants is in the
+// is asked it keeps a grant.Credit of each key of a leased limit that it was asked for lately. Take decides by these, and Decide asks the
+// owner where they do not suffice. As the owner it keeps a grant.Book of each key of which anything is granted. What it grants is in the
 // journal before it is answered. A strict limit is one of which nothing is granted: all its requests go to the owner.
 package limits
 
@@ -45,7 +45,7 @@ type Limits struct {
 	shards  [shards]shard
 	number  atomic.Uint64 // of the newest credit
 	asking  [groupCount]atomic.Bool
-	wake    chan struct{} // a credit is lent, the first one
+	wake    chan struct{} // the first credit was granted something
 	closing atomic.Bool   // this node takes no more grants
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -145,7 +145,7 @@ func (l *Limits) giveBack(of func(group int) bool) {
 // Group is the group of a key.
 func (l *Limits) Group(key string) int { return l.owners.group(key) }
 
-// Take decides a request at this node, all limits or none, as far as what it was lent reaches. If it is
+// Take decides a request at this node, all limits or none, as far as its grants reach. If it is
 // not decided nothing was taken, and Decide decides.
 func (l *Limits) Take(asked []engine.Check, verdicts []engine.Verdict) (allowed, decided bool) {
 	now := l.cfg.Engine.LimitClock()
@@ -187,13 +187,13 @@ func (l *Limits) Decide(asked []engine.Check, verdicts []engine.Verdict, take bo
 		return r.decide()
 	}
 	for i := range asked {
-		r.mine = append(r.mine, pending{place: i})
+		r.mine = append(r.mine, pending{check: &asked[i], place: i})
 	}
 	return r.ask(false)
 }
 
-// Change is of admit.Owners: the owner makes it, once, when it knows what this node has used of the key: what is given back
-// may be of that. What is granted stays granted.
+// Change is of admit.Owners: the owner makes it, once. Before that this node reports what it has used of the key, since the change may
+// give that back. What is granted stays granted.
 func (l *Limits) Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error) {
 	if of.Limit.Where() != limit.WhereStrict {
 		l.reportKey(&of)
@@ -275,8 +275,7 @@ func (l *Limits) Stats() Stats {
 	return s
 }
 
-// tickEvery is how often the node looks whether it should ask for more, report or give back: as often
-// as the shortest pace, while it has anything.
+// tickEvery is how often the node looks whether it should ask for more, report or give back, while it has anything.
 const tickEvery = 5 * time.Millisecond
 
 // tick asks holders for what is due, though no request waits for it.
@@ -307,8 +306,8 @@ func (l *Limits) tick(ctx context.Context) {
 	}
 }
 
-// due are the entries of each group that are due, which are busy from now on; some tells whether there
-// are any that may be later. Of a group that is being asked none is.
+// due are the entries of each group that are due. They are busy from now on. some tells whether there
+// are any that may be due later. No entry of a group that is being asked is due.
 func (l *Limits) due() (due map[int][]*entry, some bool) {
 	now := l.cfg.Engine.LimitClock()
 	for i := range l.shards {
@@ -344,8 +343,11 @@ func (l *Limits) report(group int, entries []*entry) {
 }
 
 func (l *Limits) reportEntries(group int, entries []*entry) {
-	// What is lost is said again: all that is told are totals.
-	_, _ = l.message(group, func(k int) (*engine.Check, *entry) { return nil, entries[k] }, make([]uint64, len(entries)), true)
+	reported := make([]pending, len(entries))
+	for k, e := range entries {
+		reported[k].entry = e
+	}
+	_, _ = l.message(group, reported, true) // what is lost is reported again: all are totals
 	for _, e := range entries {
 		l.release(e)
 	}

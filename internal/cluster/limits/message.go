@@ -12,8 +12,8 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// question is what a node asks the owner of a group: to take, all or none, what the items need; only to look whether it can be
-// taken; or to make a change. It may be asked again.
+// question is what a node asks the owner of a group: to take what the items need, all or none, to look whether that can be
+// taken, or to make a change. It may be asked again.
 type question struct {
 	node   string        // that asks
 	take   bool          // else it takes nothing, and grants nothing
@@ -29,8 +29,8 @@ type item struct {
 	ask    grant.Ask
 }
 
-// leases reports whether the node keeps a credit of the key, which the owner may grant to. Else the item has a need alone: of a strict
-// limit, or where the node has no room.
+// leases reports whether the node keeps a credit of the key, which the owner may grant to. Else the item has a need alone: the limit is
+// strict, or the node keeps too many keys.
 func (it *item) leases() bool { return it.ask.ID.Number != 0 }
 
 // itemOf is an item without a credit.
@@ -58,22 +58,23 @@ type answer struct {
 	err      error            // a *engine.Error; else all above
 }
 
-// message asks the owner of a group for some keys, and takes in its answer. of is each check and its
-// entry, which is busy with this message, or nil; needs what requests need of it.
-func (l *Limits) message(group int, of func(k int) (*engine.Check, *entry), needs []uint64, take bool) (a answer, err error) {
+// message asks the owner of a group for some keys, and takes in its answer. The entries are busy with this message.
+func (l *Limits) message(group int, of []pending, take bool) (a answer, err error) {
 	sent, wall := l.cfg.Engine.LimitClock(), time.Now().UnixNano() // before anything of the question is made: grants last from here
-	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(needs))}
-	for k := range needs {
-		c, e := of(k)
+	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(of))}
+	for k := range of {
+		c, e, it := of[k].check, of[k].entry, &q.items[k]
 		if e == nil {
-			q.items[k] = itemOf(c, needs[k])
+			*it = itemOf(c, c.N)
 			continue
 		}
-		it := &q.items[k]
-		it.record, it.key, it.shadow = e.key.record, e.key.key, c != nil && c.Shadow
+		need := uint64(0)
+		if it.record, it.key = e.key.record, e.key.key; c != nil {
+			it.shadow, need = c.Shadow, c.N
+		}
 		sh := l.shard(e.key.key)
 		sh.mu.Lock()
-		it.ask = e.Ask(sent, e.terms, needs[k], e.waiting)
+		it.ask = e.Ask(sent, e.terms, need, e.waiting)
 		if l.closing.Load() {
 			it.ask.Want = 0
 		}
@@ -84,8 +85,8 @@ func (l *Limits) message(group int, of func(k int) (*engine.Check, *entry), need
 		return a, err
 	}
 	now := l.cfg.Engine.LimitClock()
-	for k := range needs {
-		if _, e := of(k); e != nil {
+	for k := range of {
+		if e := of[k].entry; e != nil {
 			sh := l.shard(e.key.key)
 			sh.mu.Lock()
 			e.wall = wall + int64(e.terms.Life)

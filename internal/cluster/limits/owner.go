@@ -19,9 +19,9 @@ import (
 // This part decides which node owns the limits of a group of keys.
 //
 // The owner is the node of the last claim of the group in the journal. A claim's place in the journal is its
-// token. Whatever an owner says an admission or a grant has, it journals first; it sends the answer only once it has
+// token. An owner journals each admission and each grant. It sends the answer only once it has
 // followed the journal up to there and found no later claim. A new owner follows the journal up to its own claim before
-// it decides. So two owners never both answer, whatever their clocks, pauses and networks do, and an owner may be
+// it decides. So two owners never both answer, whatever their clocks, pauses and networks do. An owner may be
 // replaced at any time: a wrong suspicion costs a moment, never an admission too many.
 //
 // Who should claim needs no agreement:
@@ -30,9 +30,10 @@ import (
 //     came for silentAfter is taken to be down.
 //   - A group without an owner that is up is claimed by the first of the nodes that are up, by rendezvous. A node that sees
 //     no majority claims nothing.
-//   - An owner that is not that node, and one that stops, hands the group over, if the next owner follows the journal: it
-//     answers nothing new, waits until the journal has what it decided, and asks the next owner to claim the group. Questions
-//     meanwhile are asked again.
+//   - An owner that is not that node, and one that stops, hands the group over, if the next owner follows the journal. It
+//     decides nothing new, waits until the journal has what it decided, and asks the next owner to claim the group.
+//   - Every node reads the questions about every group. Where it is not the owner it says so at once, and the question is
+//     asked again. So no question is lost while a group changes hands.
 const (
 	announceEvery = 250 * time.Millisecond
 

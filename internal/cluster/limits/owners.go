@@ -140,7 +140,7 @@ func (s *owners) group(key string) int {
 	return s.cfg.Engine.PartitionOf(key) % groupCount
 }
 
-// figures are those of OwnerStats.
+// figures returns the figures of questions to owners.
 func (s *owners) figures() OwnerStats {
 	stats := OwnerStats{
 		Decided: s.stats.decided.Load(), Forwarded: s.stats.forwarded.Load(), Unanswered: s.stats.unanswered.Load(),
@@ -154,10 +154,9 @@ func (s *owners) figures() OwnerStats {
 	return stats
 }
 
-// breaker has requests not all wait for a holder that does not answer. After a question that got no answer in
-// time nobody is asked for a short rest; then one request at a time tries, and the first answer ends it. The
-// rest is breakerLeast, twice as long after each trial that gets no answer, and breakerTime at most: one slow
-// answer costs requests breakerLeast and the time of one question. The zero breaker rests nobody.
+// breaker keeps requests from waiting, all of them, for an owner that does not answer. After a question that got no answer in
+// time nobody is asked for a short rest. Then one request at a time tries, and the first answer ends it. The
+// rest is breakerLeast at first. It doubles after each trial that gets no answer, up to breakerTime. The zero breaker rests nobody.
 type breaker struct {
 	mu       sync.Mutex
 	failures int       // questions without an answer, one after the other
@@ -201,7 +200,7 @@ func (b *breaker) leave(began, now time.Time, answered, late bool) {
 	}
 }
 
-// commits are admissions that wait until they are in the journal, those of each flush together.
+// commits are admissions that wait until they are in the journal.
 type commits struct {
 	mu     sync.Mutex
 	count  int
@@ -255,7 +254,7 @@ func (s *owners) commit(one commit) {
 // commitTime bounds the wait for the journal: who asked has long given up.
 const commitTime = 2 * time.Second
 
-// flushed answers the admissions of a flush, after those of the one before it.
+// flushed answers the admissions of a flush, after the admissions of the one before it.
 func (s *owners) flushed(f, before *flush) {
 	defer close(f.done)
 	ctx, cancel := context.WithTimeout(s.life, commitTime)

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// request is one that this node can't decide within what it was lent. Only one request asks the holder
-// for a key at a time; others wait for its answer, which may be enough for them too.
+// request is one that this node can't decide within its grants. Only one request asks the owner
+// for a key at a time. Others wait for its answer, which may be enough for them too.
 type request struct {
 	*Limits
 	asked    []engine.Check
@@ -19,10 +19,11 @@ type request struct {
 	mine     []pending // the checks that this request asks the holder for
 }
 
-// pending is a check that the holder is asked for.
+// pending is a check that the owner is asked for.
 type pending struct {
-	place int
-	entry *entry // nil: there is no room for one, nothing is taken, or nothing is granted of the limit
+	check *engine.Check // nil: the entry is reported, and no request waits
+	entry *entry        // nil: the node keeps too many, nothing is taken, or nothing is granted of the limit
+	place int           // of the check in its request
 }
 
 // patience is for how long a request waits for others that ask.
@@ -76,7 +77,7 @@ func (q *request) gather(first bool, now int64) (why stop, at int) {
 func (q *request) gatherOne(i int, first bool, now int64) stop {
 	c := &q.asked[i]
 	if c.N == 0 || c.Limit.Where() == limit.WhereStrict {
-		q.mine = append(q.mine, pending{place: i})
+		q.mine = append(q.mine, pending{check: c, place: i})
 		return goesOn
 	}
 	sh := q.shard(c.Key)
@@ -84,7 +85,7 @@ func (q *request) gatherOne(i int, first bool, now int64) stop {
 	defer sh.mu.Unlock()
 	e := q.entry(sh, c, now)
 	if e == nil {
-		q.mine = append(q.mine, pending{place: i})
+		q.mine = append(q.mine, pending{check: c, place: i})
 		return goesOn
 	}
 	if first {
@@ -103,13 +104,13 @@ func (q *request) gatherOne(i int, first bool, now int64) stop {
 	case grant.Unknown:
 		switch {
 		case q.asks(e): // a request may have a key twice: the holder decides both together
-			q.mine = append(q.mine, pending{place: i})
+			q.mine = append(q.mine, pending{check: c, place: i})
 			return goesOn
 		case e.busy != nil:
 			return waits
 		}
 		e.busy = make(chan struct{})
-		q.mine = append(q.mine, pending{i, e})
+		q.mine = append(q.mine, pending{c, e, i})
 	}
 	return goesOn
 }
@@ -173,12 +174,7 @@ func (q *request) wait(c *engine.Check, until time.Time) bool {
 
 // ask asks the owner for the checks of mine, and decides by its answer.
 func (q *request) ask(take bool) (allowed, answered bool, err error) {
-	needs := make([]uint64, len(q.mine))
-	for k, p := range q.mine {
-		needs[k] = q.asked[p.place].N
-	}
-	i := q.Group(q.asked[q.mine[0].place].Key)
-	a, err := q.message(i, func(k int) (*engine.Check, *entry) { return &q.asked[q.mine[k].place], q.mine[k].entry }, needs, take)
+	a, err := q.message(q.Group(q.mine[0].check.Key), q.mine, take)
 	mine := slices.Clone(q.mine)
 	if err != nil || a.err != nil || !a.Allowed {
 		q.back()
