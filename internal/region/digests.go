@@ -264,9 +264,7 @@ func (l *regionLog) append(ctx context.Context, after uint64, m entry) (sequence
 	if err != nil {
 		return 0, err
 	}
-	if err := l.nats.Conn().Publish(newsSubject, binary.AppendUvarint(nil, ack.Sequence)); err != nil {
-		return ack.Sequence, nil // others find it later
-	}
+	_ = l.nats.Conn().Publish(newsSubject, binary.AppendUvarint(nil, ack.Sequence)) // without it, other nodes read the message later
 	return ack.Sequence, nil
 }
 

@@ -168,6 +168,12 @@ func (r *LedgerRegion) takePart(at mark, m Message) Event {
 	return Event{Kind: Digest, Region: r, Parts: parts}
 }
 
+func (a *Audit) grow(partitions int) {
+	for len(a.Seqs) < partitions {
+		a.Seqs, a.Totals = append(a.Seqs, 0), append(a.Totals, 0)
+	}
+}
+
 // look goes on with the batches of a digest.
 func (a *Audit) look(parts []record.Part) {
 	for _, p := range parts {
@@ -205,9 +211,7 @@ func (r *LedgerRegion) takePiece(at mark, m Message) Event {
 	b.pieces = append(b.pieces, NextHash(m.Piece.Before, m.Encode()))
 	b.bytes += at.bytes
 	if !m.Last && m.Piece.Whole {
-		for len(b.audit.Seqs) <= m.Piece.Partition {
-			b.audit.Seqs, b.audit.Totals = append(b.audit.Seqs, 0), append(b.audit.Totals, 0)
-		}
+		b.audit.grow(m.Piece.Partition + 1)
 		b.audit.Seqs[m.Piece.Partition], b.audit.Totals[m.Piece.Partition] = m.Piece.Seq, m.Piece.Total
 	}
 	if !m.Last {
@@ -221,9 +225,7 @@ func (r *LedgerRegion) takePiece(at mark, m Message) Event {
 	if !r.ID.Before(m.ID) {
 		return Event{Kind: SameBase, Region: r}
 	}
-	for len(b.audit.Seqs) < m.Note.Partitions {
-		b.audit.Seqs, b.audit.Totals = append(b.audit.Seqs, 0), append(b.audit.Totals, 0)
-	}
+	b.audit.grow(m.Note.Partitions)
 	b.audit.Wrong = r.Audit.Wrong
 	r.ID, r.At, r.Note, r.Gone, r.Audit, r.parts = m.ID, m.At, m.Note, false, b.audit, nil
 	return Event{Kind: Base, Region: r}

@@ -115,30 +115,19 @@ type linkState struct {
 	tries   uint64
 }
 
-// pulling are the links while this node is the owner.
-type pulling struct {
-	r    *Region
-	stop context.CancelFunc
-	all  sync.WaitGroup
-}
-
-func (p *pulling) begin(ctx context.Context) {
-	if p.stop != nil || p.r.cfg.Transport == nil {
-		return
+// pullAll pulls from all links until the caller calls stop.
+func (r *Region) pullAll(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	if r.cfg.Transport != nil {
+		for _, l := range r.links {
+			all.Go(func() { r.pull(ctx, l) })
+		}
 	}
-	ctx, p.stop = context.WithCancel(ctx)
-	for _, l := range p.r.links {
-		p.all.Go(func() { p.r.pull(ctx, l) })
+	return func() {
+		cancel()
+		all.Wait()
 	}
-}
-
-func (p *pulling) end() {
-	if p.stop == nil {
-		return
-	}
-	p.stop()
-	p.all.Wait()
-	p.stop = nil
 }
 
 // Pauses between attempts to connect. A cut link heals within a second.

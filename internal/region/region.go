@@ -455,8 +455,12 @@ func (r *Region) run(ctx context.Context) {
 	defer next.Stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	links := &pulling{r: r}
-	defer links.end()
+	var stop func() // while this node pulls from links
+	defer func() {
+		if stop != nil {
+			stop()
+		}
+	}()
 	failing := ""
 	for {
 		var err error
@@ -479,10 +483,12 @@ func (r *Region) run(ctx context.Context) {
 			if own && err == nil {
 				err = r.write(ctx)
 			}
-			if r.owner.owns() {
-				links.begin(ctx)
-			} else {
-				links.end()
+			switch own := r.owner.owns(); {
+			case own && stop == nil:
+				stop = r.pullAll(ctx)
+			case !own && stop != nil:
+				stop()
+				stop = nil
 			}
 		}
 		r.moved.Store(time.Now().UnixNano())
