@@ -12,6 +12,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -87,11 +88,11 @@ func New(addresses string, o Options) (*Client, error) {
 	if o.Retries < -1 || o.MinPause < 0 || o.MaxPause < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("retries must be -1 or more, pauses and the timeout not negative")
 	}
-	orDefault(&o.Retries, 5)
-	orDefault(&o.MinPause, 100*time.Millisecond)
-	orDefault(&o.MaxPause, 5*time.Second)
-	orDefault(&o.Timeout, 30*time.Second)
-	orDefault(&o.UserAgent, "weir-client")
+	o.Retries = cmp.Or(o.Retries, 5)
+	o.MinPause = cmp.Or(o.MinPause, 100*time.Millisecond)
+	o.MaxPause = cmp.Or(o.MaxPause, 5*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.UserAgent = cmp.Or(o.UserAgent, "weir-client")
 	if o.HTTPClient == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.TLSClientConfig = o.TLS
@@ -101,13 +102,6 @@ func New(addresses string, o Options) (*Client, error) {
 	_, traced := o.HTTPClient.Transport.(*http.Transport)
 	traced = traced || o.HTTPClient.Transport == nil
 	return &Client{nodes: nodes, traced: traced, opts: o, random: rand.Float64}, nil
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // nodes are the nodes of one cluster that a Client knows.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,11 +103,11 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 	if c == nil {
 		return nil, errors.New("sender: no client: make one with New")
 	}
-	orDefault(&o.Every, 100*time.Millisecond)
-	orDefault(&o.MaxLines, 100_000)
-	orDefault(&o.MaxBytes, 32<<20)
-	orDefault(&o.Timeout, 5*time.Second)
-	orDefault(&o.GiveUp, 5*time.Minute)
+	o.Every = cmp.Or(o.Every, 100*time.Millisecond)
+	o.MaxLines = cmp.Or(o.MaxLines, 100_000)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 32<<20)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.GiveUp = cmp.Or(o.GiveUp, 5*time.Minute)
 	switch {
 	case o.Every < time.Millisecond || o.Every > time.Hour:
 		return nil, fmt.Errorf("sender: Every is %v: it must be 1 ms to an hour", o.Every)

@@ -144,56 +144,33 @@ func (cfg Config) withDefaults() Config {
 	cfg.Service = cfg.Service.WithDefaults()
 	cfg.HTTP = cfg.HTTP.WithDefaults()
 	cfg.Policies.API = cmp.Or(cfg.Policies.API, FileWins)
-	cfg.setRESP()
-	cfg.setRLS()
-	cfg.setStatsD()
-	if cfg.CloseTimeout == 0 {
-		cfg.CloseTimeout = defaultCloseTimeout
-	}
+	cfg.setListeners()
+	cfg.CloseTimeout = cmp.Or(cfg.CloseTimeout, defaultCloseTimeout)
 	e := &cfg.Engine
 	e.Gather = !cfg.Ephemeral
-	if e.Retention == 0 {
-		e.Retention = defaultRetention
-	}
-	if e.MaxAhead == 0 {
-		e.MaxAhead = defaultMaxAhead
-	}
+	e.Retention = cmp.Or(e.Retention, defaultRetention)
+	e.MaxAhead = cmp.Or(e.MaxAhead, defaultMaxAhead)
 	cfg.setBudgets()
 	return cfg
 }
 
-// setRESP gives the RESP listener what it has in common with HTTP. Without an address it stays without one.
-func (cfg *Config) setRESP() {
-	r, h := &cfg.RESP, &cfg.HTTP
-	r.Logger = cfg.Logger
-	r.MaxConns = cmp.Or(r.MaxConns, h.MaxConns)
-	r.RequestTimeout = cmp.Or(r.RequestTimeout, h.ReadTimeout)
-	r.DrainDelay = cmp.Or(r.DrainDelay, h.DrainDelay)
-	r.StopTimeout = cmp.Or(r.StopTimeout, h.StopTimeout)
-	addr := r.Addr
-	*r = r.WithDefaults()
-	r.Addr = addr
+// setListeners fills in the listeners other than HTTP. Without an address they stay without one.
+func (cfg *Config) setListeners() {
+	r, e, s := &cfg.RESP, &cfg.RLS, &cfg.StatsD
+	cfg.setLikeHTTP(&r.MaxConns, &r.RequestTimeout, &r.DrainDelay, &r.StopTimeout)
+	cfg.setLikeHTTP(&e.MaxConns, &e.RequestTimeout, &e.DrainDelay, &e.StopTimeout)
+	r.Logger, e.Logger, s.Logger = cfg.Logger, cfg.Logger, cfg.Logger
+	respAddr, rlsAddr, statsdAddr := r.Addr, e.Addr, s.Addr
+	*r, *e, *s = r.WithDefaults(), e.WithDefaults(), s.WithDefaults()
+	r.Addr, e.Addr, s.Addr = respAddr, rlsAddr, statsdAddr
 }
 
-// setRLS is setRESP for the listener for Envoy.
-func (cfg *Config) setRLS() {
-	r, h := &cfg.RLS, &cfg.HTTP
-	r.Logger = cfg.Logger
-	r.MaxConns = cmp.Or(r.MaxConns, h.MaxConns)
-	r.RequestTimeout = cmp.Or(r.RequestTimeout, h.ReadTimeout)
-	r.DrainDelay = cmp.Or(r.DrainDelay, h.DrainDelay)
-	r.StopTimeout = cmp.Or(r.StopTimeout, h.StopTimeout)
-	addr := r.Addr
-	*r = r.WithDefaults()
-	r.Addr = addr
-}
-
-// setStatsD fills in the StatsD listener. Without an address it stays without one.
-func (cfg *Config) setStatsD() {
-	addr := cfg.StatsD.Addr
-	cfg.StatsD.Logger = cfg.Logger
-	cfg.StatsD = cfg.StatsD.WithDefaults()
-	cfg.StatsD.Addr = addr
+// setLikeHTTP sets what a listener has in common with HTTP, if it is zero.
+func (cfg *Config) setLikeHTTP(maxConns *int, request, drain, stop *time.Duration) {
+	*maxConns = cmp.Or(*maxConns, cfg.HTTP.MaxConns)
+	*request = cmp.Or(*request, cfg.HTTP.ReadTimeout)
+	*drain = cmp.Or(*drain, cfg.HTTP.DrainDelay)
+	*stop = cmp.Or(*stop, cfg.HTTP.StopTimeout)
 }
 
 // clustered reports whether the node counts together with others.

@@ -16,7 +16,6 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
-	"github.com/weir-counter/weir/internal/wire"
 )
 
 // restateEvery is how often a digest has the totals of all partitions, so that a hole is found where no batch follows.
@@ -294,14 +293,4 @@ func (l *regionLog) trim(ctx context.Context, upTo uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
 	return l.stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
-}
-
-// listen calls news with the sequences that were appended, until the subscription ends.
-func listen(conn *nats.Conn, news func(sequence uint64)) (*nats.Subscription, error) {
-	return conn.Subscribe(newsSubject, func(msg *nats.Msg) {
-		r := wire.NewReader(msg.Data)
-		if sequence := r.Uvarint(); r.Done() {
-			news(sequence)
-		}
-	})
 }

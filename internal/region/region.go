@@ -11,6 +11,7 @@
 package region
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,6 +31,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // Journal is what a Region needs of the journal of the hits that it counts. It is a *durable.Journal, or simulated.
@@ -55,7 +57,6 @@ type Region struct {
 	conn       *nats.Conn // to the other nodes of the region; nil: of a simulation
 	now        func() time.Time
 	node       string // tells this node from the others of its region
-	alone      bool   // there are no others
 	pieceBytes int    // of bases, at most
 	views      *Views
 	recent     recent
@@ -130,7 +131,7 @@ func Open(ctx context.Context, j Journal, e engine.Config, cfg Config) (*Region,
 	}
 	run, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	r.owner.begin(time.Now(), r.alone)
+	r.owner.begin(time.Now(), r.cfg.Alone)
 	r.moved.Store(time.Now().UnixNano())
 	r.running.Go(func() { r.run(run) })
 	r.running.Go(func() { r.beat(run) })
@@ -144,7 +145,7 @@ func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	r := &Region{
 		cfg: cfg, engine: e, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(e), cfg.Others), building: map[string]builder{},
 		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), calls: make(chan func(context.Context)), ended: make(chan struct{}),
-		sum: NewSum(e.Partitions), alone: cfg.Alone, pieceBytes: PieceBytes,
+		sum: NewSum(e.Partitions), pieceBytes: PieceBytes,
 	}
 	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
 	for i, l := range cfg.Links {
@@ -160,16 +161,23 @@ func viewConfig(cfg engine.Config) engine.Config {
 }
 
 func (r *Region) listen() error {
-	news, err := listen(r.conn, r.hear)
-	if err != nil {
-		return err
+	for subject, take := range map[string]nats.MsgHandler{newsSubject: r.hearNews, ownerSubject: r.hearOwner} {
+		sub, err := r.conn.Subscribe(subject, take)
+		if err != nil {
+			return err
+		}
+		r.subs = append(r.subs, sub)
 	}
-	r.subs = append(r.subs, news)
-	return r.listenOwners()
+	return nil
 }
 
-// hear wakes the goroutine that follows the log.
-func (r *Region) hear(sequence uint64) {
+// hearNews wakes the goroutine that follows the log.
+func (r *Region) hearNews(msg *nats.Msg) {
+	from := wire.NewReader(msg.Data)
+	sequence := from.Uvarint()
+	if !from.Done() {
+		return
+	}
 	for was := r.told.Load(); sequence > was; was = r.told.Load() {
 		if r.told.CompareAndSwap(was, sequence) {
 			select {
@@ -254,18 +262,10 @@ const (
 
 // WithDefaults returns the Config with the defaults that its zeros stand for.
 func (cfg Config) WithDefaults() Config {
-	if cfg.Every == 0 {
-		cfg.Every = defaultEvery
-	}
-	if cfg.Memory == 0 {
-		cfg.Memory = defaultMemory
-	}
-	if cfg.LogBytes == 0 {
-		cfg.LogBytes = defaultLogBytes
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Every = cmp.Or(cfg.Every, defaultEvery)
+	cfg.Memory = cmp.Or(cfg.Memory, defaultMemory)
+	cfg.LogBytes = cmp.Or(cfg.LogBytes, defaultLogBytes)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg
 }
 
@@ -412,22 +412,15 @@ func (o *ownership) owns() bool {
 	return o.own
 }
 
-func (r *Region) listenOwners() error {
-	if r.alone {
-		return nil
+func (r *Region) hearOwner(msg *nats.Msg) {
+	if other := string(msg.Data); other != r.node {
+		r.owner.hear(time.Now(), r.node, other)
 	}
-	sub, err := r.conn.Subscribe(ownerSubject, func(msg *nats.Msg) {
-		if other := string(msg.Data); other != r.node {
-			r.owner.hear(time.Now(), r.node, other)
-		}
-	})
-	r.subs = append(r.subs, sub)
-	return err
 }
 
 // beat says that this node is the owner, while it is and makes progress.
 func (r *Region) beat(ctx context.Context) {
-	if r.alone {
+	if r.cfg.Alone {
 		return
 	}
 	tick := time.NewTicker(beatEvery)

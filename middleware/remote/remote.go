@@ -22,6 +22,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,12 +66,7 @@ func New(c *client.Client, o Options) (middleware.Decider, error) {
 	if o.Timeout < 0 || o.Pause < 0 {
 		return nil, fmt.Errorf("remote: timeout %v, pause %v: must not be negative", o.Timeout, o.Pause)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = 100 * time.Millisecond
-	}
-	if o.Pause == 0 {
-		o.Pause = time.Second
-	}
+	o.Timeout, o.Pause = cmp.Or(o.Timeout, 100*time.Millisecond), cmp.Or(o.Pause, time.Second)
 	d := &decider{client: c, timeout: o.Timeout, limits: map[string]*client.Limit{}, breaker: breaker{pause: o.Pause}}
 	for name, l := range o.Limits {
 		if _, err := limit.New(l); err != nil {

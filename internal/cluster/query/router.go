@@ -17,6 +17,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -120,15 +121,9 @@ type Stats struct {
 
 // Open answers questions from now on. The engine may hold nothing yet.
 func Open(cfg Config) (*Router, error) {
-	if cfg.Deadline == 0 {
-		cfg.Deadline = defaultDeadline
-	}
-	if cfg.FlushEvery == 0 {
-		cfg.FlushEvery = defaultFlushEvery
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Deadline = cmp.Or(cfg.Deadline, defaultDeadline)
+	cfg.FlushEvery = cmp.Or(cfg.FlushEvery, defaultFlushEvery)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	r := &Router{
 		cfg: cfg, engine: cfg.Engine, log: cfg.Logger, partitions: cfg.Engine.Config().Partitions,
 		single: newSingleflight(min(cfg.FlushEvery, mostShared)), peers: peers{list: map[string]*peer{}},
