@@ -43,7 +43,7 @@ type AtOnce struct {
 	TTL  time.Duration
 }
 
-// concurrencyFields are those of an entry with max.
+// concurrencyFields are the fields of an entry with max.
 var concurrencyFields = []string{"name", "keys", "by", "max", "ttl"}
 
 // concurrencies are the entries of a Set with max.

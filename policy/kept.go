@@ -12,7 +12,7 @@ import (
 const onePolicyExample = `{"keys": "login:{user}:*", "limit": 5, "per": "1m"}`
 
 // ParsePolicy reads one policy that is put by API under a name: the fields of an entry of a file, in YAML or JSON. The name may be
-// among them. The result has that policy alone, of the version. The error is Faults, with the name for that of the file.
+// among them. The result has that policy alone, of the version. The error is Faults, with the name in place of a file name.
 func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
 	p := parser{file: name, byAPI: true, names: map[string]int{}}
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -65,7 +65,7 @@ func (p *parser) alone(name string, n *yaml.Node) {
 	p.policy(n)
 }
 
-// Join is all policies of sets of which no two have a policy of the same name: those of equal order in the order of the sets.
+// Join returns all policies of sets of which no two have a policy of the same name. Policies of equal order stay in the order of the sets.
 func Join(sets ...*Set) *Set {
 	p := parser{}
 	for _, s := range sets {
@@ -74,8 +74,8 @@ func Join(sets ...*Set) *Set {
 	return p.set(filewatch.Hash{})
 }
 
-// With is the policies of a file and, behind those of the same order, of kept, which may be nil. Of a name that both have it is that
-// of the file, unless keptFirst.
+// With returns the policies of a file and of kept, which may be nil; with equal order, the file's come first. If both have a
+// name, the policy of the file applies, or with keptFirst the other one.
 func (s *Set) With(kept *Set, keptFirst bool) *Set {
 	if kept == nil {
 		return s

@@ -227,7 +227,7 @@ func (p *parser) by(made *parsedPolicy, n *yaml.Node, patternOK bool) bool {
 	return true
 }
 
-// document reads the one YAML document of a file; nil with a fault told if there is none.
+// document reads the one YAML document of a file; nil, and a fault, if there is none.
 func (p *parser) document(data []byte) *yaml.Node {
 	if line := unreadable(data); line > 0 {
 		p.fault(line, "", "not text: save the file as UTF-8, without control characters")
@@ -270,8 +270,8 @@ func (p *parser) notYAML(err error, data []byte) {
 	p.fault(0, "", "not YAML: %v", err)
 }
 
-// tabNear is a line with a tab in its indent, at or beside a line, or 0: such a line may
-// be the fault of its neighbours, and no tab is to be seen in most editors.
+// tabNear returns a line with a tab in its indent, at a line or next to it, or 0. Such a tab causes
+// errors in the lines around it, and most editors do not show it.
 func tabNear(data []byte, near int) int {
 	line := 0
 	for text := range bytes.Lines(data) {

@@ -14,18 +14,25 @@
 // line and field. A Set does not change, and knows nothing of an engine: package admit puts it
 // to work on one.
 //
-// The fields of a policy: name; keys, the request's keys that it is for (`*` is any
-// text, `{name}` one or more bytes without : and /, `{name*}` any text); by, the key that is counted,
-// made of the captures of keys (else the request's key); limit, per, burst and
-// algorithm (window, fixed, gcra) of package limit, or with a per of day, week or month its calendar, with
-// tz and anchor; mode (enforce, or shadow, which
-// denies nothing); where (leased, node, strict: which nodes of a cluster count together,
-// and who decides; or global: each region has a part, which regions gives in percent and is kept in
-// it as within says, leased or strict, or with within: shared and no regions each counts what it knows of the others) and away (closed, open, share: what becomes of requests while the node
-// that decides a strict or leased limit is away); deny_for (10m: for how long a key that was over is denied);
-// warn (80%: from which share of the burst on answers warn); wait (200ms: what may pass within it waits for its turn); cost (tokens: what of a request it counts, in place of its n); order (lower first, equal ones as in the file); last (no later
-// policy is looked at); overrides, other limits of counted keys, what they leave out
-// as in the policy.
+// The fields of a policy:
+//
+//   - name
+//   - keys: the request's keys that it is for; `*` is any text, `{name}` one or more bytes
+//     without : and /, `{name*}` any text
+//   - by: the key that is counted, made of the captures of keys; else the request's key
+//   - limit, per, burst, algorithm (window, fixed, gcra): as in package limit; a per of day,
+//     week or month is its calendar, with tz and anchor
+//   - mode: enforce, or shadow, which denies nothing
+//   - where: leased, node or strict, which nodes of a cluster count together and who decides;
+//     or global, where each region has a part in percent (regions) and keeps it as within says
+//   - away: closed, open or share, what becomes of requests while the node that decides is unreachable
+//   - deny_for: how long a key that was over is denied
+//   - warn: from which share of the burst on answers warn
+//   - wait: what may pass within this time waits for its turn
+//   - cost: which of a request's costs it counts, in place of n
+//   - order: lower first; equal ones as in the file
+//   - last: no later policy is asked
+//   - overrides: other limits of counted keys; what they leave out is as in the policy
 package policy
 
 import (
@@ -163,7 +170,7 @@ func (s *Set) Len() int { return len(s.policies) }
 // At is the policy at a place; it is not to be changed.
 func (s *Set) At(place int) *Policy { return &s.policies[place] }
 
-// Place is that of the policy of a name; false: there is none.
+// Place returns the place of the policy of a name; false: there is none.
 func (s *Set) Place(name string) (place int, ok bool) {
 	place, ok = s.names[name]
 	return place, ok
@@ -182,7 +189,7 @@ func (s *Set) CountedKey(place int, key string) (counted string, ok bool) {
 	return s.templates[place].Key(key, &took), true
 }
 
-// Content is the hash of the file that the Set was read from; that of another Set is zero.
+// Content returns the hash of the file that the Set was read from, or zero.
 func (s *Set) Content() filewatch.Hash { return s.content }
 
 // Counts fails for a key that the policy of a name, if it is one, never counts.
@@ -253,7 +260,7 @@ func (s *Set) Near(key string) (p Policy, ok bool) {
 // MaxFileBytes is the largest policy file.
 const MaxFileBytes = 1 << 20
 
-// Load reads the policy file at path. The error is Faults, or that of the file system.
+// Load reads the policy file at path. The error is Faults, or an error of the file system.
 func Load(path string) (*Set, error) {
 	data, err := ReadFile(path)
 	if err != nil {

@@ -20,9 +20,9 @@ const (
 	mostLimit = limit.MaxRate * uint64(limit.MaxPer/time.Second)
 )
 
-// limitFields reads limit, per and burst over what l has, and tells whether limit and per,
-// and whether burst is good by itself. What is not is told here, so that one fault hides
-// no other.
+// limitFields reads limit, per and burst over what l has, and reports whether limit and per,
+// and whether burst are good by themselves. It adds a fault for each that is not, so that one
+// fault hides no other.
 func (p *parser) limitFields(l *limit.Limit, fields map[string]*yaml.Node, within string) (rateOK, burstOK bool) {
 	rateOK, burstOK = true, true
 	if n := fields["limit"]; n != nil {
@@ -57,9 +57,9 @@ func (p *parser) period(n *yaml.Node, field, words string) (time.Duration, bool)
 }
 
 // checkLimit asks package limit whether l, whose limit and per are good by themselves, is
-// possible, fills the burst in, and tells which field is at fault: at its own line, or at
-// the policy's if the field is not written there. A burst that is not good by itself was
-// told.
+// possible, and fills the burst in. A fault is at the line of its field, or at the line of the
+// policy if the field is not written there. A burst that is not good by itself has its
+// fault already.
 func (p *parser) checkLimit(l *limit.Limit, burstOK bool, fields map[string]*yaml.Node, within string, line int) bool {
 	at := func(field string) int {
 		if n := fields[field]; n != nil {
@@ -192,7 +192,7 @@ func (p *parser) per(l *limit.Limit, n *yaml.Node, within string) bool {
 	return ok
 }
 
-// calendar reads what a quota by the calendar has beside limit and per, and tells whether that is good. It is decided
+// calendar reads what a quota by the calendar has in addition to limit and per, and reports whether that is good. It is decided
 // by one node for all, unless the field where says otherwise: its periods are too long to be loose.
 func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, where string) (ok bool) {
 	ok = true

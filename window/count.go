@@ -151,7 +151,7 @@ type readings struct {
 	bases  [topMost + 1]uint64
 }
 
-// topMost is the highest level of all, that of MaxSeconds.
+// topMost is the highest level: the level of MaxSeconds.
 const topMost = 21
 
 func newReadings() readings { return readings{narrow: make([]uint16, baseSlots)} }
@@ -182,14 +182,14 @@ func (r *readings) set(level, place int, reading uint64) {
 	r.wide[place] = reading - r.bases[level]
 }
 
-// room makes place for readings of that much.
-func (r *readings) room(total uint64) {
+// fit makes the slots wide enough for readings of total.
+func (r *readings) fit(total uint64) {
 	if r.wide == nil && total > math.MaxUint16 {
 		r.widen()
 	}
 }
 
-// raise adds n to one reading, for which there is room.
+// raise adds n to one reading, which is wide enough.
 func (r *readings) raise(place int, n uint64) {
 	if r.wide != nil {
 		r.wide[place] = addSat(r.wide[place], n)
@@ -216,7 +216,7 @@ func (r *readings) lower(place int, n uint64) {
 	r.narrow[place] -= uint16(n)
 }
 
-// raiseAll adds n to all readings of a level, for which there is room.
+// raiseAll adds n to all readings of a level, which are wide enough.
 func (r *readings) raiseAll(level int, n uint64) {
 	r.bases[level] = addSat(r.bases[level], n)
 }

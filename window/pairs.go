@@ -3,16 +3,16 @@ package window
 import "slices"
 
 // pairs is the sparse form: a stack of (second, n) pairs, newest on top,
-// packed into bytes that are read from the end, so that a hit in order is a
-// push, and a short window reads only the pairs in it.
+// packed into bytes that are read from the end. So a hit in order is a push,
+// and a short window reads only its own pairs.
 //
 //	bottom                                                          top
 //	[older] | [n-2] gap=0 | ... | [n-2] gap<<1|many | [n-2] gap<<1|many
 //	          oldest pair                               newest pair
 //
 // Each number is a varint whose last byte comes first when reading backwards
-// (see pushUvarint). gap is the number of seconds to the next older pair, and
-// 0 for the oldest one; many = 1 when n > 1, and then n-2 lies beneath. Below
+// (see pushUvarint). A gap is the number of seconds to the next older pair, and
+// 0 for the oldest one. If many = 1, n is above 1, and n-2 lies beneath. Below
 // the oldest pair lies the number of hits that were trimmed away, if any. Ten
 // hits over a day take about 25 bytes.
 type pairs []byte

@@ -12,7 +12,7 @@ import (
 // as wide from one level to the next, each covering what the finer one no
 // longer does. It does not store the slots but the running total at their
 // boundaries, as an odometer shows it: a slot is the difference of two
-// neighbouring readings, and so is any window, whatever its length. That makes
+// neighboring readings, and so is any window, whatever its length. That makes
 // a count two look-ups instead of a sum over slots, and folding two slots into
 // a wider one means dropping the reading between them.
 //
@@ -106,11 +106,11 @@ func (p *pyramid) levels() int { return levelsOf(p.readings.len()) }
 
 func (p *pyramid) total(newest int64) uint64 { return p.readings.get(0, place(0, newest+1)) }
 
-// add counts n hits at the second at, at <= newest, by raising every reading after it: those of its
-// own level one by one, those of each finer level at once.
+// add counts n hits at the second at, at <= newest, by raising every later reading: in its own level one
+// by one, in each finer level all at once.
 func (p *pyramid) add(newest, at int64, n uint64) {
 	if p.readings.wide == nil {
-		p.readings.room(addSat(p.total(newest), n))
+		p.readings.fit(addSat(p.total(newest), n))
 	}
 	if at == newest { // the hot case: one reading
 		p.readings.raise(place(0, newest+1), n)
@@ -250,8 +250,8 @@ func exactly(total uint64) reading { return reading{total, total, total} }
 // grow adds a level of readings of 0.
 func (p *pyramid) grow() { p.readings.resize(p.readings.len() + upperSlots) }
 
-// stack is where the bytes of pairs are: in the Window itself while they are few, so that a key that is
-// hit now and then is one piece of memory, or in memory of their own.
+// stack is where the bytes of pairs are. While they are few, that is the Window itself, so that a key with few
+// hits is one piece of memory. More of them have memory of their own.
 type stack struct {
 	far              *byte // the first of capacity bytes; nil: they are near
 	length, capacity uint16
@@ -347,7 +347,7 @@ func (w *Window) mergeDense(o *Window) {
 	for w.dense.levels() < o.dense.levels() {
 		w.dense.grow()
 	}
-	w.dense.readings.room(addSat(w.dense.total(w.newest()), o.dense.total(w.newest())))
+	w.dense.readings.fit(addSat(w.dense.total(w.newest()), o.dense.total(w.newest())))
 	for level := range o.dense.levels() {
 		w.dense.readings.raiseAll(level, o.dense.readings.bases[level])
 	}

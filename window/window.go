@@ -61,7 +61,7 @@ type Window struct {
 type Outcome uint8
 
 const (
-	Refused    Outcome = iota // before 1970 or after MaxTime, or as the error beside it says: nothing changed
+	Refused    Outcome = iota // before 1970 or after MaxTime, or as the error with it says: nothing changed
 	Counted                   // in its slot
 	Late                      // in its slot, but the window has seen a newer second
 	TooLate                   // refused: older than the retention, nothing changed
@@ -152,9 +152,9 @@ func (w *Window) Add(at int64, n uint64) Outcome {
 }
 
 // Settle counts n hits that were accepted before, at a second from 0 to MaxTime:
-// it never refuses. Those that are older than the retention by now are among
-// the hits that have left, and so are all before them: no pair may be older than
-// a hit that has left, or a window between the two would pass for exact.
+// it never refuses. Hits that are older than the retention by now count as hits
+// that have left, with all before them. No pair may be older than a hit that has
+// left, or a window between the two would be called exact.
 func (w *Window) Settle(at int64, n uint64) {
 	switch newest := w.newest(); {
 	case n == 0:

@@ -191,7 +191,7 @@ func newSeries(w *cli.World) *cobra.Command {
 	cmd.Flags().Var(cli.MomentOrAgo(&q.From), "from", "start, exclusive: RFC 3339, Unix seconds, or a duration before now such as -365d (default an hour before --to, with --align 24 spans)")
 	cmd.Flags().Var(cli.MomentOrAgo(&q.To), "to", "end, inclusive (default now)")
 	cmd.Flags().Var(cli.Duration(&q.Step), "step", "length of each window")
-	cmd.Flags().Lookup("step").DefValue = "1m" // which the server takes: beside --align there is none
+	cmd.Flags().Lookup("step").DefValue = "1m" // which the server takes; with --align there is none
 	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans instead of --step: hour, day, week, month, year; from history, exact (docs/history.md)")
 	cmd.Flags().StringVar(&q.Zone, "tz", "", "time zone of --align, such as Europe/Berlin (default UTC)")
 	return cmd

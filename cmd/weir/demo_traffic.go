@@ -17,8 +17,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part makes the traffic of a shop that does not exist, so that who tries Weir has something to look at: a day's
-// rhythm, bursts of single pages, and clients of which one asks too much.
+// This part generates the traffic of a shop that does not exist, for people who try Weir: a day's rhythm, bursts of single
+// pages, and clients of which one asks too much.
 //
 // Its invariant: what it makes for the past and what it makes now follow the same rates. It hits the engine as a
 // program would that embeds Weir, and asks for decisions over HTTP, as others do.
@@ -35,7 +35,7 @@ func demoPolicies() *policy.Set {
 	return set
 }
 
-// demoTraffic is that of one server.
+// demoTraffic is the traffic of one server.
 type demoTraffic struct {
 	engine   *weir.Engine
 	listener http.Handler // of the server, for hits and decisions of now

@@ -17,7 +17,7 @@ import (
 // This part is the command weir limits: what a server's policies decided, what keys have used of them, and a
 // policy file checked, tried on an access log, or made of one of envoyproxy/ratelimit.
 //
-// Neighbours: package cli has what it shares with all commands; package policy reads the files.
+// Package cli has what it shares with all commands; package policy reads the files.
 
 // newLimits is the command weir limits.
 func newLimits(w *cli.World) *cobra.Command {

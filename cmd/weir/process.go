@@ -10,7 +10,7 @@ import (
 )
 
 // processLimit keeps the memory of the process near what is in use. Left alone, the garbage collector lets a
-// heap grow to twice of that. A limit that adds up all budgets would not help: those of limits and of receipts are for
+// heap grow to twice that. A limit that adds up all budgets would not help: the budgets of limits and receipts are for
 // the worst case, and a process that uses neither would fill them with garbage. So there are three bounds, in bytes of
 // what the Go runtime has:
 //
@@ -37,7 +37,7 @@ const (
 	// leastSpare is what may be allocated, at the least, before the next collection.
 	leastSpare = 8 << 20
 
-	// leastGrowth is what may be allocated before the next collection where the limit has room for it. A heap of as much
+	// leastGrowth is what may be allocated before the next collection where the limit permits it. A heap of as much
 	// doubles.
 	leastGrowth = 64 << 20
 )

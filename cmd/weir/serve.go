@@ -44,7 +44,7 @@ func newServeFlags() *serveFlags {
 	cfg.RLS.XDS.Node = cfg.RLS.XDS.WithDefaults().Node
 	cfg.History.On, cfg.History.Every, cfg.History.Slot = true, 5*time.Second, time.Hour
 	r, e := &cfg.RESP, &cfg.RLS
-	r.MaxConns, r.RequestTimeout, r.DrainDelay, r.StopTimeout = 0, 0, 0, 0 // those of HTTP
+	r.MaxConns, r.RequestTimeout, r.DrainDelay, r.StopTimeout = 0, 0, 0, 0 // as for HTTP
 	e.MaxConns, e.RequestTimeout, e.DrainDelay, e.StopTimeout = 0, 0, 0, 0
 	return f
 }

@@ -18,11 +18,11 @@ import (
 // A setting is declared once, here. Its flag, its variable of the environment, its line in the settings file, the
 // help, docs/settings.md, and the setting that an error of node.Config names are derived from it.
 type setting struct {
-	// name is that of the flag. The variable of --max-ahead is WEIR_MAX_AHEAD, its YAML key max-ahead.
+	// name is the name of the flag. The variable of --max-ahead is WEIR_MAX_AHEAD, its YAML key max-ahead.
 	name string
-	// to is a pointer to the value, whose type says how it is written: *time.Duration (more than 0), *delay (0 or
-	// more), *int64 (a size in bytes), *int, *bool, *string, *[]string (a list), *repeated (a list without commas),
-	// *tlsFiles (a directory), or a pflag.Value. What it points to is the default.
+	// to is a pointer to the value; what it points to is the default. Its type says how the value is written:
+	// *time.Duration (more than 0), *delay (0 or more), *int64 (a size in bytes), *[]string (a list), *repeated (a list
+	// without commas), *tlsFiles (a directory), *int, *bool, *string, or a pflag.Value.
 	to   any
 	help string
 	// words are what a *string may be, if it is one of a few.

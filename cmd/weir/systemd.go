@@ -10,15 +10,15 @@ import (
 
 // This part tells the service manager how a server does, as sd_notify(3) says.
 //
-// Invariant: READY=1 is told once, and only when /readyz says so; STOPPING=1 is told before the server
-// ends. Nothing waits for an answer, of which there is none.
+// Invariant: READY=1 is sent once, and only when /readyz says so; STOPPING=1 is sent before the server
+// ends. There is no answer.
 
 // readyEvery is how often a server that starts asks itself whether it is ready.
 const readyEvery = 100 * time.Millisecond
 
-// Notify tells systemd (Type=notify) when /readyz says so that the server is ready, and
-// when it stops. socket is NOTIFY_SOCKET of the environment; "": there is nobody to tell. stop
-// waits until all is told.
+// Notify tells systemd (Type=notify) when /readyz says that the server is ready, and when the server
+// stops. The socket is NOTIFY_SOCKET of the environment; with "" nothing is sent. The result waits
+// until all is sent.
 func Notify(ctx context.Context, socket string, handler http.Handler, log *slog.Logger) (stop func()) {
 	if socket == "" {
 		return func() {}

@@ -37,7 +37,7 @@ func tokensFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "tokens", "tokens.yaml", "file of tokens")
 }
 
-// tokenFlags are those of weir token create.
+// tokenFlags are the flags of weir token create.
 type tokenFlags struct {
 	file                string
 	roles, keys, limits []string

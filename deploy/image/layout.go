@@ -22,7 +22,7 @@ type file struct {
 	owner   int
 }
 
-// rootFiles is all that the image has beside root certificates.
+// rootFiles returns all files of the image except root certificates.
 func rootFiles(program []byte) []file {
 	return []file{
 		{"data/", nil, 0o700, nobody},

@@ -120,7 +120,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w, did you mean %s%s?", err, of[meant], meant)
 }
 
-// flagsOf are those of a command, with their dashes.
+// flagsOf returns the flags of a command, with their dashes.
 func flagsOf(cmd *cobra.Command) (flags []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -130,7 +130,7 @@ func flagsOf(cmd *cobra.Command) (flags []string) {
 	return flags
 }
 
-// variables appends those of the flags of a command and of all below it.
+// variables appends the variables of the flags of a command and of all below it.
 func variables(known []string, cmd *cobra.Command) []string {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, SettingVariable(f.Name)) })
 	for _, below := range cmd.Commands() {
@@ -162,7 +162,7 @@ func statRead(name string, stdin io.Reader) (fs.FileInfo, error) {
 	return os.Stat(name)
 }
 
-// apiWords are words of the HTTP API in errors of a server, each with that of the command line.
+// apiWords are words of the HTTP API in errors of a server, each with the word of the command line.
 var apiWords = strings.NewReplacer("mode=replace", "--mode replace", "durable=true", "--durable", "GET /v1/cluster", "weir cluster")
 
 // reworded is an error with a text of its own.

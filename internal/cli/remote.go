@@ -1,11 +1,9 @@
 // Package cli is what the commands of weir have in common: what they see of the outside (World), how
-// they run and fail (Work, Usage), types of flags, arguments that are named in errors, the flags of commands that talk to a
-// server (Remote, Login), tables for people, and what the shell completes.
+// they run and fail (Work, Usage), types of flags, arguments, tables for people, and what the shell completes. Remote and
+// Login are the flags of commands that talk to a server.
 //
 // Invariant: an error that a command returns is one of usage if it comes from Usage or names a setting, and one of the
 // work itself otherwise; IsFailure tells them apart, for the exit code.
-//
-// Neighbours: package settings resolves the flags; package main and package limits have the commands.
 package cli
 
 import (
@@ -65,12 +63,12 @@ const (
 	remoteMaxPause = 200 * time.Millisecond
 )
 
-// FreshFlag is that of the questions about keys.
+// FreshFlag adds --fresh to a question about keys.
 func FreshFlag(cmd *cobra.Command, to *time.Duration) {
 	cmd.Flags().Var(Duration(to), "fresh", "wait at most this long, up to 10s, for all hits that any node accepted before; fail if some are missing (default: do not wait)")
 }
 
-// ScopeFlag is that of the questions about keys.
+// ScopeFlag adds --scope to a question about keys.
 func ScopeFlag(cmd *cobra.Command, to *client.Scope) {
 	Choice(cmd, to, "scope", "whose hits are counted: this node's, its region's, or all (default global if the server has a --region, else region)",
 		client.ScopeNode, client.ScopeRegion, client.ScopeGlobal)
@@ -212,7 +210,7 @@ type World struct {
 	Terminal       bool     // stderr is one
 	Screen         bool     // stdin and stdout are one
 	OwnsProcess    bool     // the command is alone in its process, and may set the garbage collector's limits
-	// Serving, if set, is told the address once a server listens: for tests.
+	// Serving, if set, is called with the address once a server listens: for tests.
 	Serving func(addr string)
 }
 
@@ -294,7 +292,7 @@ func (l *Login) Define(cmd *cobra.Command) {
 // userAgent names the program to a server.
 func (l *Login) userAgent() string { return "weir/" + l.cmd.Root().Version }
 
-// Options adds the login to those of a client.
+// Options adds the login to the options of a client.
 func (l *Login) Options(o client.Options) (client.Options, error) {
 	o.Token, o.UserAgent = l.token, l.userAgent()
 	if l.ca == "" && l.cert == "" && l.key == "" {

@@ -16,12 +16,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// This part finds the value of each flag: the command line's, or else that of the environment, or else the
+// This part finds the value of each flag: the command line's, or else the environment's, or else the
 // settings file's.
 //
-// Invariants: all values go through the flag's own parser, so that one is right or wrong wherever it
-// stands; a wrong one is named with the place that it came from; a name that is no flag's is refused,
-// with the one that may be meant.
+// Invariants: all values go through the flag's own parser, so that a value is right or wrong wherever it
+// stands. An error names the place that the value came from. An unknown name is refused, with a
+// suggestion.
 
 // ConfigFlag names the flag that names the settings file.
 const ConfigFlag = "config"

@@ -15,8 +15,8 @@ import (
 
 // This part draws the live lists of `weir top`: keys, limits and nodes on a full screen.
 //
-// Invariants: it follows one view at a time, as a page of the dashboard does, and costs a server as much; no text of a
-// server controls the terminal; the screen fits any terminal from 40 columns and 8 lines.
+// Invariants: it follows one view at a time, and costs a server as much as a page of the dashboard. No text of a server
+// controls the terminal. The screen fits any terminal from 40 columns and 8 lines.
 
 // TopOptions are what `weir top` begins with.
 type TopOptions struct {

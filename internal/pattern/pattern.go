@@ -25,11 +25,10 @@ const (
 // separators end what a `{name}` takes: they stand between the parts of a key.
 const separators = ":/"
 
-// A Pattern says which keys a policy is for: literal text, `*` for any text, also
-// none, `{name}` for one or more bytes that are not separators, and `{name*}` for any
-// text, also none, as a `*` that has a name. Between two wildcards stands literal
-// text, so that it is told which takes what: each as little as it can, those on the
-// left first.
+// A Pattern says which keys a policy is for. It has literal text, `*` for any text (also
+// none), `{name}` for one or more bytes that are not separators, and `{name*}` for any
+// text under a name. Literal text stands between two wildcards, so that it is clear which
+// takes what: each as little as it can, from the left.
 //
 // Invariant: literals[0] wild[0] literals[1] ... wild[n-1] literals[n] is the
 // text; only the first and the last literal may be empty.
@@ -175,8 +174,8 @@ func (p *Pattern) Match(key string, took *Captures) bool {
 // It tries the places of each literal from the left, and goes back when the rest
 // does not fit: that alone could take exponential time. But what does not fit
 // behind a wildcard that begins at i does not fit behind one that begins later
-// either, since the later one reaches only places that the earlier one tried: up to
-// the end of the key for `*` and `{name*}`, up to the next separator for `{name}`. So each
+// either: the later one reaches only places that the earlier one tried. They end at
+// the end of the key for `*` and `{name*}`, at the next separator for `{name}`. So each
 // wildcard keeps the range of beginnings that failed, walks the key once,
 // and no regular expression engine is needed.
 type matcher struct {

@@ -11,8 +11,8 @@ import (
 type Template struct {
 	parts []templatePart
 
-	// When the made key is always the beginning of the request's key, which
-	// `by: "api:{user}"` for `keys: "api:{user}:*"` is, it is cut and not built:
+	// The made key may always be the beginning of the request's key, as with
+	// `by: "api:{user}"` for `keys: "api:{user}:*"`. Then it is cut and not built:
 	// place is the last capture in it and extra the bytes after that.
 	cut   bool
 	place int
@@ -168,12 +168,12 @@ func (p templatePart) ends(key string, from []bool) []bool {
 }
 
 // Index finds the policies that may be for a key by the literal text that their
-// patterns begin with, so that a thousand policies with a beginning of their own
-// each cost a request one binary search.
+// patterns begin with. So a thousand policies with different beginnings cost a
+// request one binary search.
 //
-// prefixes are sorted. Those that a key begins with are a chain, each a prefix of
-// the next; the longest is the key's place in the order or an ancestor of it:
-// whatever sorts between a prefix of the key and the key begins with that prefix too.
+// The prefixes are sorted. The prefixes of a key are a chain, each a prefix of the
+// next. The longest is the key's place in the order or an ancestor of that place,
+// because any text between a prefix of the key and the key begins with the prefix.
 //
 // Each entry lists the policies of its whole chain, ready in the order of application:
 // at most MaxPolicies each, 4 MB in the worst of all files.

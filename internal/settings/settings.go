@@ -1,6 +1,6 @@
-// Package settings checks the fields of a Config: every error is a *engine.Error of
-// CodeInvalidConfig that names the field and what it may be. Its neighbours are the
-// packages that have a Config, which say which fields there are, and their bounds.
+// Package settings checks the fields of a Config. Every error is a *engine.Error of
+// CodeInvalidConfig that names the field and what it may be. The packages that
+// have a Config say which fields there are, and their bounds.
 package settings
 
 import (
