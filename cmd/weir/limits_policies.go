@@ -22,7 +22,7 @@ func newPolicies(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policies",
 		Short: "List, put, get and delete policies of the API",
-		Long: `List the policies of the API. 'weir limits' also lists those of the policy file. Policies
+		Long: `List the policies of the API. 'weir limits' also lists the policies of the file. Policies
 of the API are stored with the hits, in a cluster on all nodes.
 
 'weir serve --policies-api' decides which of two policies with the same name applies. With
