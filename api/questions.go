@@ -27,6 +27,7 @@ type TopAnswer struct {
 	Source        string   `json:"source,omitempty" doc:"history, with align."`
 	Prefix        string   `json:"prefix"`
 	Keys          []TopKey `json:"keys" nullable:"false" doc:"Most hits first."`
+	Missing       string   `json:"missing,omitempty" doc:"With align: times of which history may lack hits, if there are any."`
 	Freshness
 }
 

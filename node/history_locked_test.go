@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/node"
@@ -93,5 +94,15 @@ func TestLockedHistoryLosesNothing(t *testing.T) {
 	}
 	if _, missing := export(t, n, old); !strings.HasPrefix(missing, old.UTC().Format(time.RFC3339)) {
 		t.Errorf("hits of %q are missing", missing)
+	}
+	c, err := client.New("http://"+n.Addr(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for prefix, keys := range map[string]int{"": 1, "nothing:": 0} { // also where no key is left to say so
+		top, err := c.Top(t.Context(), client.TopQuery{Prefix: prefix, N: 5, Align: "day", From: old, To: old.Add(time.Second)})
+		if err != nil || len(top.Keys) != keys || !strings.HasPrefix(top.Missing, old.UTC().Format(time.RFC3339)) {
+			t.Errorf("top of %q: %+v, %v", prefix, top, err)
+		}
 	}
 }

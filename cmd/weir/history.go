@@ -98,9 +98,7 @@ overwritten without --force.`,
 			if err != nil {
 				return err
 			}
-			if missing := header.Get("Weir-Missing"); missing != "" {
-				fmt.Fprintf(w.Stderr, "incomplete: hits of %s may be missing\n", missing)
-			}
+			warnMissing(w, header.Get("Weir-Missing"))
 			defer body.Close()
 			copied := func(to io.Writer) error {
 				_, err := io.Copy(to, body)
@@ -122,6 +120,13 @@ overwritten without --force.`,
 	flags.StringVar(q["to"], "to", "", "a time in the last day (default now)")
 	flags.BoolVar(&force, "force", false, "overwrite an existing file")
 	return cmd
+}
+
+// warnMissing prints the times of which history may lack hits, if there are any.
+func warnMissing(w *cli.World, times string) {
+	if times != "" {
+		fmt.Fprintf(w.Stderr, "incomplete: hits of %s may be missing\n", times)
+	}
 }
 
 // checkNew fails if a file is there that was not to be replaced.

@@ -51,6 +51,7 @@ from history: from the one that contains --from to the one that contains --to (d
 				return err
 			}
 			r.Incomplete(w, list.Freshness)
+			warnMissing(w, list.Missing)
 			return r.Print(w.Stdout, list, func(t *cli.Table) {
 				if len(list.Keys) == 0 {
 					t.Row(fmt.Sprintf("no key%s had hits in the %s", ofPrefix(q.Prefix), timeText(q, list)))

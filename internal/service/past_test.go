@@ -108,6 +108,8 @@ func TestCountsOfThePast(t *testing.T) {
 	}
 }
 
+func (r *remembered) Missing(context.Context, time.Time, time.Time) (string, error) { return "", nil }
+
 func (r *remembered) Top(_ context.Context, prefix string, from, to int64, n int) ([]engine.KeyCount, time.Time, error) {
 	r.asked++
 	r.from, r.to = from, to

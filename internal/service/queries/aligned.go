@@ -251,6 +251,9 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 			answer.Keys = append(answer.Keys, api.TopKey{Key: keys[k].Key, Bounds: SourceBounds(&keys[k].Count, &api.Freshness{})})
 		}
 	}
+	if answer.Missing, err = s.parts.History.Missing(asking, time.Unix(from, 0), time.Unix(to, 0)); err != nil {
+		return none, request.As(err)
+	}
 	slices.SortFunc(answer.Keys, func(a, b api.TopKey) int { return cmp.Or(cmp.Compare(b.Lower, a.Lower), cmp.Compare(a.Key, b.Key)) })
 	answer.Keys = answer.Keys[:min(q.N, len(answer.Keys))]
 	return answer, nil
