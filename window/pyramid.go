@@ -34,7 +34,7 @@ import (
 //
 // Invariants: readings never fall from older to newer. Which boundaries exist
 // depends on newest and the retention alone, and each reading is the number of
-// hits before that boundary: so the same hits in any order give the same
+// hits before that boundary. So the same hits in any order give the same
 // readings, and two pyramids merge by adding them. A level is allocated
 // once its newest reading is above 0; levels beyond have readings of 0. Each
 // reading saturates at math.MaxUint64.

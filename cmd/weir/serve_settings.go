@@ -20,9 +20,9 @@ import (
 type setting struct {
 	// name is the name of the flag. The variable of --max-ahead is WEIR_MAX_AHEAD, its YAML key max-ahead.
 	name string
-	// to is a pointer to the value; what it points to is the default. Its type says how the value is written:
-	// *time.Duration (more than 0), *delay (0 or more), *int64 (a size in bytes), *[]string (a list), *repeated (a list
-	// without commas), *tlsFiles (a directory), *int, *bool, *string, or a pflag.Value.
+	// to is a pointer to the value; what it points to is the default. Its type says how the value is written.
+	// A *time.Duration is more than 0, a *delay 0 or more, and an *int64 a size in bytes. A *[]string is a list,
+	// *repeated a list without commas, *tlsFiles a directory. An *int, *bool, *string or pflag.Value is as it says.
 	to   any
 	help string
 	// words are what a *string may be, if it is one of a few.

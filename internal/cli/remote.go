@@ -1,5 +1,5 @@
-// Package cli is what the commands of weir have in common: what they see of the outside (World), how
-// they run and fail (Work, Usage), types of flags, arguments, tables for people, and what the shell completes. Remote and
+// Package cli is what the commands of weir have in common: types of flags, arguments, tables for people, and what
+// the shell completes. World is what a command sees of the outside. Work and Usage say how it runs and fails. Remote and
 // Login are the flags of commands that talk to a server.
 //
 // Invariant: an error that a command returns is one of usage if it comes from Usage or names a setting, and one of the
