@@ -107,12 +107,12 @@ func TestPolicyChangesReachAllNodes(t *testing.T) {
 	const key = "h:a"
 	for round := range 2 * clustertest.Size {
 		most := uint64(20 * (1 + round))
-		began := time.Now()
 		policy := admit.StoredPolicy{Name: "h", Text: fmt.Sprintf(`{"keys":"h:*","limit":%d,"per":"1h"}`, most)}
 		transporttest.Eventually(t, "the policy is put", func() bool {
 			_, err := kept[round%clustertest.Size].Put(t.Context(), &policy, admit.PolicyCondition{})
 			return err == nil
 		})
+		began := time.Now()
 		for i := range clustertest.Size {
 			transporttest.Eventually(t, "each node admits by the new policy", func() bool {
 				d := c.Take(i, key)
