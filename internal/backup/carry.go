@@ -19,10 +19,8 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// A data directory becomes another in place: that of a node alone becomes the first node
-// of a cluster, that of a cluster's node becomes one alone, and either may get another
-// retention or another number of partitions. All of it goes by a backup of what the
-// directory has, so that there is one way and not four:
+// A data directory changes in place: the directory of a single node becomes one of a cluster's node, or the reverse, or it gets another
+// retention or another number of partitions. Each change goes by a backup of what the directory has:
 //
 //  1. CarriedFile is written: a backup of all that the directory has, checked.
 //  2. The server's files are moved aside, to BeforeDir.
@@ -32,9 +30,9 @@ import (
 //  4. CarriedFile is removed, and then BeforeDir.
 //
 // A start that was cut off anywhere goes on from what it finds: whether there is a
-// CarriedFile, whether the manifest's origin is still that of the backup, and whose files
-// the server's are. Until step 4, which follows when the new journal has all on its
-// disks, in a cluster on those of a majority, the old files are there.
+// CarriedFile, whether the manifest still has the origin of the backup, and whose files
+// the server's are. The old files are there until step 4. It follows when the new journal has all on its disks, in a cluster on the disks of a
+// majority.
 const (
 	// CarriedFile is what a directory had before it became another: a backup.
 	CarriedFile = "carried.backup"
@@ -60,7 +58,7 @@ type Conversion struct {
 	Carry
 	m       checkpoint.Manifest
 	carried *Info // nil: there is no CarriedFile
-	old     bool  // the manifest is still that of the backup
+	old     bool  // the manifest still has the origin of the backup
 
 	cluster, node string // whose files the server's are
 	filled        bool
@@ -245,8 +243,7 @@ func (c *Conversion) check(ctx context.Context, path string) error {
 	return s.Each(ctx, func(*engine.Engine, replication.Content) error { return nil }, func([][]byte) error { return nil })
 }
 
-// SetAside is step 2. Files that are here beside those of before are of a step 3 that was
-// cut off.
+// SetAside is step 2. If BeforeDir is there, the files in ServerDir are of a step 3 that was cut off.
 func (c *Conversion) SetAside() error {
 	from, to := filepath.Join(c.Dir, checkpoint.ServerDir), filepath.Join(c.Dir, BeforeDir)
 	_, err := os.Lstat(to)

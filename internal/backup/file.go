@@ -64,7 +64,7 @@ type Info struct {
 	First      uint64    `json:"first"` // sequence of the first message of the journal in it
 	Last       uint64    `json:"last"`  // and of the last; First-1 if there is none
 
-	ClockSet record.ClockSets `json:"clock_set,omitempty"` // of the directory: when the time of day was set, after what was told by it
+	ClockSet record.ClockSets `json:"clock_set,omitempty"` // of the directory: when the time of day was set
 
 	Policies []byte `json:"policies,omitempty"` // that were put by API, as package policy/kept reads them
 

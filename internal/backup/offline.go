@@ -19,17 +19,6 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// This part works on data directories that no process uses: it verifies one (Verify), makes
-// one out of a backup (Restore), and makes one fit another way to run (Carry): alone or in a
-// cluster, with another retention or number of partitions.
-//
-// Invariants: Verify changes no file of the directory; a Restore that fails leaves
-// nothing behind; a Carry that is cut off goes on at the next start, and what the directory had
-// before is there until the new one has all on its disks.
-//
-// This part has the lock and the files, packages backup and restore the backup that everything
-// goes by. This part carries a directory over before it opens it, and fills a new one (Fill).
-
 // Fill makes a data directory with all that an engine has, in snapshots. It remembers
 // the backup that all is of.
 type Fill func(ctx context.Context, engine *engine.Engine, dir string, of RestoreEntry) error
@@ -82,7 +71,7 @@ func RestoreDirectory(ctx context.Context, r io.Reader, dir string, fill Fill) (
 	return b.Info, checkpoint.Unstage(stage, dir)
 }
 
-// leavingDir is where a copy of a cluster node's files is while its backup is written: the
+// leavingDir has a copy of a cluster node's files while its backup is written. The
 // server writes into what it opens, and the node may stay in the cluster after all.
 const leavingDir = "leaving"
 

@@ -15,10 +15,8 @@ import (
 // Pour hands out what a partition has, in batches for an engine, which may have other
 // partitions and another retention. Of equal contents it makes equal batches.
 //
-// With fewer partitions several become one. With more, the hits of all keys stay with the
-// first that one becomes, since their sum is what matters; those of evicted keys, which
-// are upper bounds, go to each, but for those of all keys, which go where the hits of all
-// keys are.
+// With fewer partitions several become one. With more, one becomes several: the hits of all keys stay with the first of them, because only their
+// sum matters. The hits of evicted keys are upper bounds and go to each. Their sum over all keys goes to the first.
 func Pour(c replication.Content, to *engine.Engine, f func(record.Batch) error) error {
 	cfg := to.Config()
 	if c.Retention != cfg.Retention {

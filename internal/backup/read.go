@@ -1,14 +1,14 @@
-// Package backup is the file of a backup: written and read section by section, copied to this
-// machine and checked as a whole (Spool), loaded into an engine, and poured into one
-// with other partitions or another retention.
+// Package backup takes backups of a journal, and restores them into a new data directory or into a journal in use. It also verifies data
+// directories (VerifyDirectory) and changes them to other settings (Carry).
 //
-// Invariants: a file that is changed or cut anywhere is refused with an error that wraps
-// record.ErrDamaged, and nothing of it counts; of equal contents Pour makes equal
-// batches, so that a backup that is merged twice counts once; at most a group of partitions
-// is in memory at a time.
+// Invariants:
+//   - A file that is changed or cut anywhere is refused with an error that wraps record.ErrDamaged, and nothing of it counts.
+//   - A backup that is merged twice counts once, however often a merge was cut off: equal backups make equal batches under one origin.
+//   - A second backup with the same hits is refused, and no two nodes restore at once.
+//   - At most a group of partitions is in memory at a time.
+//   - Verifying changes no file. A restore into a directory that fails leaves nothing behind.
 //
-// Package record has the snapshots and flushes in it, package replica audits what is
-// loaded; package journal takes backups of a journal in use and restores them into one.
+// Package record has the snapshots and flushes in a backup, and package replica audits what is loaded.
 package backup
 
 import (
@@ -194,8 +194,8 @@ func CheckSpool(ctx context.Context, path string) (*Spool, error) {
 	return s, nil
 }
 
-// ID is the origin under which the backup is merged into a journal: the same whenever it
-// is, so that it counts once, until another backup has replaced all hits.
+// ID is the origin under which the backup is merged into a journal. It is always the same, so that the backup counts once, until another
+// backup has replaced all hits.
 func (s *Spool) ID(to engine.Config, replacedBy uint64) uint64 {
 	h := sha256.New()
 	h.Write([]byte("weir merge"))
@@ -229,9 +229,8 @@ func (s *Spool) Open() (openedSpool, error) {
 // Close ends the reading.
 func (o openedSpool) Close() { _ = o.file.Close() } // it was read only
 
-// Engine is one with the settings of the backup, for its content alone: its janitor
-// does not run, and its time of day is when the backup was taken, so that equal backups
-// give equal contents.
+// Engine returns an engine with the settings of the backup, for its content alone. Its janitor
+// does not run, and its time of day is when the backup was taken: equal backups give equal contents.
 func (info Info) Engine() (*engine.Engine, error) {
 	e, err := newEngine(info.Partitions, info.RetentionS, func() time.Time { return info.Taken })
 	if err != nil {
@@ -240,7 +239,7 @@ func (info Info) Engine() (*engine.Engine, error) {
 	return e, e.Close()
 }
 
-// newEngine makes one that has room for all that a directory or a backup has. now is its clock; nil: the system's.
+// newEngine makes an engine whose memory suffices for all that a directory or a backup has. now is its clock; nil: the system's.
 func newEngine(partitions int, retentionS int64, now func() time.Time) (*engine.Engine, error) {
 	return engine.New(engine.Config{
 		Partitions: partitions, Retention: time.Duration(retentionS) * time.Second, Memory: Unbounded, Gather: true, Clock: engine.EventClock, Now: now,

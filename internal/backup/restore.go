@@ -26,18 +26,6 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// This part writes a backup into a journal in use, on all nodes (Target): through the
-// journal, as hits go. It remembers which backups were merged into a journal (Merges), and lets
-// one node of a cluster restore at a time (Claims).
-//
-// Invariants: a backup that is damaged changes nothing; one that is merged twice counts once,
-// however often a merge was cut off, because equal backups make equal batches under one origin;
-// a second backup with the same hits is refused; no two nodes restore at once.
-//
-// This part reads the file and pours its contents into batches. This part
-// makes the Target and writes its flushes; package offline restores into a directory that
-// nobody uses.
-
 // SpoolFile is where in the data directory a backup is while it is restored.
 const SpoolFile = "restore.spool"
 
@@ -55,14 +43,14 @@ type RestoreTarget struct {
 
 	Sync     func(context.Context) error                     // returns when all own hits are in the journal
 	CatchUp  func(context.Context) error                     // returns when all is counted here that any node acknowledged; nil: there is this node alone
-	HandOver func(ctx context.Context, parts [][]byte) error // writes a flush, or parts of one, between those of this node
+	HandOver func(ctx context.Context, parts [][]byte) error // writes a flush, or parts of one, between this node's flushes
 
-	HandOverWithRoom func(ctx context.Context, parts [][]byte) error // is HandOver that waits while the journal has no room
+	HandOverWithRoom func(ctx context.Context, parts [][]byte) error // is HandOver that waits while the journal has no space
 
-	// HoldRoom waits until the journal has room for so many bytes at once, and keeps it from being trimmed beyond them until free.
+	// HoldRoom waits until the journal has space for so many bytes at once, and keeps it from being trimmed beyond them until free.
 	HoldRoom func(ctx context.Context, bytes int64) (held context.Context, free func(), err error)
 
-	FlushBytes int // after which a message of the backup is closed; 0: as much as one has room for
+	FlushBytes int // after which a message of the backup is closed; 0: as much as one may have
 }
 
 // Restore restores a backup into this journal while it is in use, on all nodes: what
@@ -72,8 +60,8 @@ type RestoreTarget struct {
 // brought. What keys have used of limits, and receipts, are added in both modes. Policies that were put by API
 // are added to those that are there (api.Merge), or take their place (api.Replace).
 //
-// api.Replace is one flush in many messages: until the last one is in the journal all counts stay
-// as they are, and then those of the backup take their place.
+// api.Replace is one flush in many messages. Until the last one is in the journal all counts stay
+// as they are. Then the counts of the backup take their place.
 //
 // If it ends early, by an error or a crash, a api.Merge goes on when it is called again, and a
 // api.Replace is undone. One node of a cluster restores at a time: while another
@@ -220,8 +208,8 @@ func (c *RestoreClaims) Await(ctx context.Context) (claimed context.Context, fre
 }
 
 // who is the error that names the node with the claim. If the replica that was asked
-// knows none, or this node, the claim may be this node's own, of a request whose answer was
-// lost: the error is then one after which RetryUnavailable claims again.
+// knows none, or this node, the claim may come from a request of this node whose answer was
+// lost. RetryUnavailable claims again after that error.
 func (c *RestoreClaims) who(ctx context.Context) error {
 	node, err := c.Leases.Who(ctx, RestoreLease)
 	if err != nil || node == "" || node == c.Node {
@@ -377,7 +365,7 @@ func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admi
 	return w.to.HandOverWithRoom(ctx, w.used.End(receipts))
 }
 
-// RestorePolicies restores the policies of a backup that were put by API: with replace in place of those that are there, else beside them.
+// RestorePolicies restores the policies of a backup that were put by API: with replace instead of the policies that are there, else in addition.
 func RestorePolicies(ctx context.Context, to *kv.Document, backup []byte, replace bool) error {
 	from, err := admit.ReadStoredPolicies(backup)
 	if err != nil {

@@ -89,7 +89,7 @@ func (m *Merges) open(ctx context.Context) (kv jetstream.KeyValue, err error) {
 	return kv, err
 }
 
-// entries are those of backups. The bucket's own list of keys would be read by a consumer, which stays on
+// entries lists the entries of backups. The bucket's own list of keys would be read by a consumer, which stays on
 // the server when this process ends.
 func (m *Merges) entries(ctx context.Context) (list map[string]RestoreEntry, err error) {
 	const subjects = "$KV." + MergesBucket + "."
@@ -132,7 +132,7 @@ func (m *Merges) entries(ctx context.Context) (list map[string]RestoreEntry, err
 	return list, err
 }
 
-// Origins are those of all backups that were merged.
+// Origins returns the origins of all backups that were merged.
 func (m *Merges) Origins(ctx context.Context) (origins []uint64, err error) {
 	list, err := m.entries(ctx)
 	for _, e := range list {

@@ -21,16 +21,16 @@ import (
 // one has the claim, there. If the last part is in the journal, the rest follows; else a flush of the next epoch says that the parts count for nothing.
 // Until then snapshots begin before the first part, or none are taken.
 
-// undoneEpoch is that of the flush which says that the parts of epoch 1 count for nothing.
+// undoneEpoch is the epoch of the flush which says that the parts of epoch 1 count for nothing.
 const undoneEpoch = 2
 
-// partitionBytes is what a partition takes in the journal beside its share of the backup, at most: its clear and its evicted keys.
+// partitionBytes is what a partition takes in the journal in addition to its share of the backup, at most: its clear and its evicted keys.
 const partitionBytes = 8 << 10
 
 // endTime bounds what follows an error: the caller may be gone.
 const endTime = 10 * time.Second
 
-// replace replaces all hits by those of a backup.
+// replace replaces all hits by the hits of a backup.
 func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done api.Restored, err error) {
 	if err := t.settle(ctx); err != nil { // an earlier one that was interrupted
 		return done, err

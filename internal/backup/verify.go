@@ -208,7 +208,7 @@ func (e end) replaced(all map[uint64]end) bool {
 	return false
 }
 
-// ends are those of all origins.
+// ends returns the ends of all origins.
 func (d *directory) ends(ctx context.Context, partitions int, first, last uint64) (map[uint64]end, error) {
 	ends := map[uint64]end{}
 	lists, _, err := d.store.ListSnapshots(ctx, partitions)

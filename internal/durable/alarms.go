@@ -92,7 +92,7 @@ func (j *Journal) storeAlarms() (alarms []api.Alarm) {
 const quarantinedFor = time.Minute
 
 // quarantineAlarms tells that hits came whose seconds are minutes ahead of this node's clock:
-// it, or that of the node which took them, is wrong.
+// this clock is wrong, or the clock of the node that took them.
 func (j *Journal) quarantineAlarms() []api.Alarm {
 	stats := j.engine.Stats()
 	if stats.Quarantined == 0 || j.now().Sub(stats.NewestQuarantined) > quarantinedFor {
@@ -120,17 +120,17 @@ func (j *Journal) lagAlarms() (alarms []api.Alarm) {
 	return alarms
 }
 
-// The memory that snapshots take: a state takes at most four fifths of the memory of
-// what it has (measured: 0.05 for keys of a thousand hits and more, 0.3 for short keys
-// of a few, 0.79 for keys of 512 bytes with one), and there are two, and the one that is
-// being written, of a partition or some. They have half of MaxBytes.
+// The disk that snapshots take. A state takes at most four fifths of the memory of
+// what it has. Measured: 0.05 for keys of a thousand hits and more, 0.3 for short keys
+// of a few, 0.79 for keys of 512 bytes with one. There are two states of each partition, and some that are being written. They have half of
+// MaxBytes.
 const (
 	diskOverMemory   = 7
 	diskOverMemoryOf = 2
 )
 
 // MinDisk is the least Config.MaxBytes for an engine with so much memory, in bytes: its
-// Config.Memory and LimitMemory together. Twice the memory's snapshots have room in half of it.
+// Config.Memory and LimitMemory together. Twice the memory's snapshots fit into half of it.
 func MinDisk(memory int64) int64 { return max(memory/diskOverMemoryOf*diskOverMemory, minMaxBytes) }
 
 // MaxMemory is the most memory, in bytes, that an engine may have where Config.MaxBytes is
@@ -203,8 +203,8 @@ func (j *Journal) checkReach(now time.Time, applied, last uint64) {
 	}
 }
 
-// FitsMemory returns a *engine.Error of CodeInvalidConfig if the snapshots of an engine have no
-// room in MaxBytes, by its Memory, LimitMemory and OnceMemory, in bytes: see MinDisk and
+// FitsMemory returns a *engine.Error of CodeInvalidConfig if the snapshots of an engine do not
+// fit into MaxBytes, by its Memory, LimitMemory and OnceMemory, in bytes: see MinDisk and
 // MaxReceipts. Open does the same.
 func (cfg Config) FitsMemory(e engine.Config) error {
 	most := cfg.WithDefaults().MaxBytes
@@ -245,7 +245,7 @@ func (j *Journal) replicasAlarms() []api.Alarm {
 		n, j.engine.Config().Partitions, j.cfg.Replicas, j.cfg.MoveAfter)}}
 }
 
-// fullAlarms tells that hits are refused for want of room, and why none comes free.
+// fullAlarms tells that hits are refused for want of space, and why none becomes free.
 func (j *Journal) fullAlarms() (alarms []api.Alarm) {
 	if j.space.Full() {
 		alarms = append(alarms, api.Alarm{Code: "journal_full", Refusing: true, Message: fmt.Sprintf(

@@ -165,8 +165,8 @@ func (j *Journal) newRestores() {
 // roomTime bounds how long a backup that replaces all hits waits until the journal is trimmed.
 const roomTime = time.Minute
 
-// holdRoom waits until the journal has room for so many bytes at once, and keeps the journal from being trimmed beyond them until free is
-// called. held ends, with ctx or because the journal must be trimmed.
+// holdRoom waits until the journal has space for so many bytes at once. It keeps the journal from being trimmed beyond them until free is
+// called, or until held ends: with ctx, or when the journal must be trimmed.
 func (j *Journal) holdRoom(ctx context.Context, bytes int64) (held context.Context, free func(), err error) {
 	if bytes > j.space.TakesMost() {
 		return nil, nil, fmt.Errorf("the backup takes up to %s of the journal at once, which has space for %s: nothing was changed; raise --max-disk",
@@ -216,7 +216,7 @@ func (cfg Config) carry(e *engine.Engine) backup.Carry {
 	}
 }
 
-// finishCarry merges what the directory had as that of a node alone into the cluster's journal.
+// finishCarry merges what the directory had as a single node's into the cluster's journal.
 func (j *Journal) finishCarry(ctx context.Context) error {
 	if j.cfg.Join.Waiting != nil {
 		j.cfg.Join.Waiting("writes what this directory had as a node alone into the cluster's journal")

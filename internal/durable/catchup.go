@@ -19,8 +19,7 @@ func (j *Journal) Joined() *transport.Node { return j.server }
 
 // CatchUp returns when all is counted here that was acknowledged to any node before
 // the call. It journals a flush of this node, be it empty, and waits until the
-// journal was followed up to that: what stands before it is then applied, and what
-// comes after it was not acknowledged when CatchUp was called. Only for a node
+// journal was followed up to that. What comes after that flush was not acknowledged when CatchUp was called. Only for a node
 // in a cluster.
 func (j *Journal) CatchUp(ctx context.Context) error {
 	return j.AwaitFlush(ctx, j.waiters.JoinSpeaking())
@@ -44,7 +43,7 @@ func (j *Journal) Claim(ctx context.Context, partitions []int) error {
 }
 
 // Claimed tells whether the last claim of a partition's group, as far as the journal was followed, is one of this
-// life of the node. Its token is greater than those of all claims before. It costs some ns.
+// life of the node. Its token is greater than the tokens of all claims before. It costs some ns.
 func (j *Journal) Claimed(partition int) (token uint64, ok bool) {
 	last := j.replica.ClaimOf(partition)
 	return last.Message, last.By == j.own
@@ -125,7 +124,7 @@ func (j *Journal) Followed() uint64 { return j.replica.Next() - 1 }
 
 const (
 	// healEvery is how often a node looks whether its server is to be restarted, and
-	// whether there is room for that.
+	// whether there is space for that.
 	healEvery = time.Second
 
 	// healPauseMost bounds the pause after a start that did not help; it doubles.
@@ -142,7 +141,7 @@ const (
 var errNotStarted = errors.New("the embedded server gave up and could not be restarted: restart this process")
 
 // runHealing restarts the embedded server of a clustered node when it has given up
-// storing, as after one full disk, and there is room again. Nothing else would: it keeps
+// storing, as after one full disk, and there is space again. Nothing else would: it keeps
 // its error for as long as it runs. Until then it goes on as a part of the network, and
 // this node's flushes are stored by the others.
 //
@@ -151,7 +150,7 @@ var errNotStarted = errors.New("the embedded server gave up and could not be res
 // Who uses the connection notices a short break (join.Node.Start). The replica then takes
 // what it lacks from the others; one that is damaged is quarantined, as at any start.
 func (j *Journal) runHealing(ctx context.Context) {
-	var failing time.Time // it has room, and does not start, since then
+	var failing time.Time // it has space, and does not start, since then
 	unsettled := false    // it was stopped to be started, and is not known to be well since
 	pause, next := healEvery, time.Time{}
 	missed := 0 // in how many looks the replicas were not there

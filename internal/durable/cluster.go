@@ -286,8 +286,8 @@ func (j *Journal) Freshness() api.Freshness {
 	return f
 }
 
-// Fresh returns when all hits are counted here that any node took before the call,
-// and until when that is: the last message of the journal that has some of them, and the latest of the nodes' clocks. If ctx
+// Fresh returns when all hits are counted here that any node took before the call. It returns the last message of the journal that has some
+// of them, and the latest of the nodes' clocks. If ctx
 // ends before, the error is an *api.Error of CodeNotFresh. A node without others has all hits, always.
 func (j *Journal) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
 	if !j.cfg.clustered() {
@@ -350,7 +350,7 @@ func (j *Journal) Remove(ctx context.Context, node string) (api.RemovedAnswer, e
 	return j.others.members.Remove(ctx, node)
 }
 
-// others is what a node has to count together with other nodes, beside its journal. highWater
+// others is what a node needs in addition to its journal to count together with other nodes. highWater
 // and holders are there before the journal is loaded, all others once this node has joined
 // (beginCluster).
 type others struct {
@@ -386,8 +386,8 @@ func (o *others) leave(log *slog.Logger) {
 }
 
 // noteClockSet remembers that the time of day was set, before the flush is cut that tells times
-// by it. The flusher calls it. true: it was, and the flush is to be written even if empty, so
-// that snapshots from here on are told from those before.
+// by it. The flusher calls it. It returns true if the time was set. The flush is then to be written even if empty: it separates earlier
+// snapshots from later ones.
 func (j *Journal) noteClockSet() bool {
 	by, wasSet := j.flusher.NoteClockSet()
 	if wasSet || j.setUnsaved {

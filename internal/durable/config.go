@@ -27,15 +27,15 @@ type Config struct {
 	// lose. 1 ms to 1 min. 0: 100 ms.
 	FlushEvery time.Duration
 
-	// MaxBytes bounds what the data directory keeps: half of it is for the
-	// journal, the rest for two snapshots of all, so it must be at least MinDisk of the
+	// MaxBytes bounds what the data directory keeps. Half of it is for the
+	// journal, the rest for two snapshots of all. So it must be at least MinDisk of the
 	// engine's Memory and LimitMemory together, which is 3.5 times as much. When the
-	// journal has taken its half, but for what was counted already, hits are refused
-	// before they are counted until it is trimmed, which needs no room. Space of removed
+	// journal has taken its half, except for what was counted already, hits are refused
+	// until it is trimmed, which needs no space. Space of removed
 	// messages may come on top, up to as much again. At least 16 MiB. 0: 16 GiB.
 	MaxBytes int64
 
-	// OtherBytes is what streams of others than the journal may take, beside MaxBytes: the log of regions.
+	// OtherBytes is what streams of others than the journal may take, in addition to MaxBytes: the log of regions.
 	OtherBytes int64
 
 	// SnapshotBytes is how much journal may grow before the partitions are
@@ -150,9 +150,9 @@ const (
 	readyTimeout = 30 * time.Second // of a server that is alone
 	askTimeout   = 10 * time.Second // of one request to the server
 
-	// clusterAskTimeout is that of a flush among other nodes: a leader that was
+	// clusterAskTimeout bounds one try of a flush among other nodes. A leader that was
 	// lost never answers, and the next is there within seconds. A flush that is
-	// there twice is dropped by its number.
+	// there twice counts once.
 	clusterAskTimeout = 2 * time.Second
 )
 

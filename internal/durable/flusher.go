@@ -235,8 +235,8 @@ func (j *Journal) Bounds(ctx context.Context) (first, last uint64, err error) {
 	return first, last, err
 }
 
-// Moment returns a message of the journal and a time: all hits that any node took until then are in
-// the flushes up to that message, but for those of the nodes that are late.
+// Moment returns a message of the journal and a time. All hits that any node took until then are in
+// the flushes up to that message, except hits of the nodes that are late.
 func (j *Journal) Moment(ctx context.Context) (upTo uint64, asOf time.Time, late []replica.OriginStatus, err error) {
 	if j.others != nil {
 		asOf, late = j.LateOrigins()
@@ -347,7 +347,7 @@ func (j *Journal) resent(ctx context.Context, of record.Incarnation, flush, numb
 	return p, err
 }
 
-// StoredSnapshots are those of a partition, the newest first; those that are damaged are left out.
+// StoredSnapshots returns the snapshots of a partition, the newest first, without the damaged ones.
 func (j *Journal) StoredSnapshots(ctx context.Context, partition int) ([]record.StoredSnapshot, error) {
 	list, _, err := j.store.SlotsOf(ctx, partition)
 	return list, err

@@ -17,10 +17,8 @@ import (
 )
 
 // runFollower applies the messages after the last one, until ctx is done. It asks
-// for them by number, many at once and the next before it has these (replica.ReadAhead), which
-// any replica answers, this node's own first of all: a consumer lives on one server and
-// is silent for ten seconds when that one dies. While nobody answers it asks less often;
-// what was missed comes then.
+// for them by number, several ranges at once (replica.ReadAhead). Any replica answers, this node's own first of all. A consumer would live on one
+// server, and be silent for ten seconds when that one dies. While no replica answers, runFollower asks less often.
 func (j *Journal) runFollower(ctx context.Context) {
 	f := &follower{Follower: replica.NewFollower(j.replica, time.Now), j: j, asker: stream.NewAsker()}
 	defer f.asker.Close()
@@ -132,13 +130,13 @@ func (j *Journal) followed(others int) {
 	}
 }
 
-// goneEvery is how often a journal looks whether its files are there, beside each flush.
+// goneEvery is how often a journal looks whether its files are there, in addition to each flush.
 const goneEvery = time.Second
 
 // goneAdvice is what to do where the files are gone.
 const goneAdvice = "what was counted is not on disk any more, and hits are refused. If the directory was moved, stop this process, move it back and start again; else restore a backup into an empty directory (weir restore FILE --data DIR) and start with that. A start with an empty directory counts from 0"
 
-// goneOfMany is what to do where those of a clustered node are gone.
+// goneOfMany is what to do where the files of a clustered node are gone.
 const goneOfMany = "the other nodes have what this one wrote, and it must start again. If the directory was moved, stop this process, move it back and start again; a start with an empty directory takes all from the other nodes"
 
 // noteFiles remembers which directories the embedded server and the journal write to. It is for
@@ -179,8 +177,8 @@ func (j *Journal) lookForFiles() error {
 }
 
 // checkFiles fails the journal, with a checkpoint.ErrGone, when the directories that it writes to
-// are not at their places any more: writes succeed all the same, and nothing of them is there
-// at the next start. They do not come back by themselves.
+// are not at their places any more. Writes succeed all the same, and nothing of them is there
+// at the next start.
 func (j *Journal) checkFiles() error {
 	if j.serverThere == nil {
 		return nil

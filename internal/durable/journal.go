@@ -1,23 +1,19 @@
-// Package journal makes an engine durable: every flush interval its new hits
-// leave as batches into a stream of an embedded NATS JetStream server, which
-// syncs them to disk before it acknowledges. A restart loads the newest good
-// snapshot of each partition and replays the batches after it. Among many nodes it
+// Package durable makes an engine durable. At every flush interval its new hits leave as batches into a stream of an embedded NATS
+// JetStream server, which syncs them to disk before it acknowledges. A restart loads the newest good
+// snapshot of each partition and replays the batches after it. Among many nodes the package
 // follows the flushes of all, and takes and releases partitions.
 //
-// This package has the goroutines and the connection: open, the flush loop, the follow
-// loop, close, and what to say of them. What it decides is in package replica, which is
-// pure; the bytes are in record, the streams in stream, the files in datadir, rounds
-// of snapshots in checkpoint, who waits for a flush in groupcommit, backups in backup and
-// restore, directories that become others in offline. What nodes tell each other is in the rooms of
-// cluster/: peers, holders, member (others.go). None of them imports it.
+// It has the goroutines and the connection: open, flush, follow, close, alarms. Package replica decides, without I/O. Package record has the
+// bytes, stream the streams, checkpoint the snapshots and files, and membership what the nodes of a cluster exchange.
 //
-// The path of a hit here: replica.Cut -> record (bytes) -> flusher.go (publish,
-// acknowledge) -> stream; back: checkpoint (snapshot, replay), follow.go -> replica
-// (audit) -> the engine. docs/format.md draws the bytes.
+// The path of a hit: replica.Cut, record (bytes), flusher.go (publish, acknowledge), stream. The way back: checkpoint (snapshot, replay),
+// follow.go, replica (audit), the engine. docs/format.md draws the bytes.
 //
-// Invariants: a hit is acknowledged as durable after its flush is on disk; an epoch is on
-// disk before the first batch of it; the last flushes are written before the server
-// stops; nothing that is acknowledged is dropped, also while the disk is full.
+// Invariants:
+//   - A hit is acknowledged as durable after its flush is on disk.
+//   - An epoch is on disk before the first batch of it.
+//   - The last flushes are written before the server stops.
+//   - Nothing that is acknowledged is dropped, also while the disk is full.
 package durable
 
 import (
@@ -79,7 +75,7 @@ type Journal struct {
 	failed  chan struct{} // closed when the journal can't go on
 	failure error         // why; written before failed is closed
 	failing sync.Once
-	closing atomic.Bool // the last flushes are written, be there room or not
+	closing atomic.Bool // the last flushes are written, be there space or not
 	leaving atomic.Bool // no hit comes any more
 	running sync.WaitGroup
 	closed  sync.Once
@@ -109,7 +105,7 @@ func (j *Journal) Sync(ctx context.Context) error {
 	}
 }
 
-// Origin is this node's, 16 hex digits: that of its data directory.
+// Origin is the origin of this node's data directory, 16 hex digits.
 func (j *Journal) Origin() string { return fmt.Sprintf("%016x", j.own.Origin) }
 
 // Failed is closed when the journal can't go on, and Err says why: this process

@@ -21,8 +21,7 @@ import (
 // must be new and made with Config.Gather, and starts to journal its hits.
 //
 // Where hits were lost to damage, Open returns a *DamageError, unless
-// Config.AcceptDamage is set: what is wrong is named either way, and no count is
-// silently wrong. progress, if not nil, is called now and then while the journal
+// Config.AcceptDamage is set. What is wrong is named either way. progress, if not nil, is called now and then while the journal
 // is replayed, with the messages done and to do.
 func Open(ctx context.Context, e *engine.Engine, cfg Config, progress func(done, all uint64)) (*Journal, error) {
 	cfg = cfg.WithDefaults()
@@ -207,7 +206,7 @@ func (j *Journal) newReplica(m checkpoint.Manifest) {
 }
 
 // revive restarts the embedded server of a single node if it refuses to write for
-// good, as it does after one full disk, and there is room again. It looks only
+// good, as it does after one full disk, and there is space again. It looks only
 // when something failed since it last found all well. Only the flusher calls it:
 // no flush is under way. In a cluster healing.go does it.
 //
@@ -271,7 +270,7 @@ type handedOver struct {
 // roomPoll is how often a restore looks whether the journal was trimmed.
 const roomPoll = 50 * time.Millisecond
 
-// handOverWithRoom is handOver that leaves room for hits: it waits until there is more.
+// handOverWithRoom is handOver that leaves space for hits: it waits until there is more.
 func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
 	if err := j.awaitRoom(ctx, int64(record.SizeOf(parts)), func() {}); err != nil {
 		return fmt.Errorf("the journal has no space for more: %w", err)
@@ -279,7 +278,7 @@ func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
 	return j.handOver(ctx, parts)
 }
 
-// awaitRoom returns when the journal has room for something large that is no hit's. It calls again each time that it looks in vain.
+// awaitRoom returns when the journal has space for something large that is no hit's. It calls again each time that it looks in vain.
 func (j *Journal) awaitRoom(ctx context.Context, bytes int64, again func()) error {
 	for !j.space.Takes(bytes) {
 		again()
@@ -295,7 +294,7 @@ func (j *Journal) awaitRoom(ctx context.Context, bytes int64, again func()) erro
 	return nil
 }
 
-// handOver has a flush of a backup, or some parts of one, written between those of this node, and returns when it is in the
+// handOver has a flush of a backup, or some parts of one, written between this node's flushes, and returns when it is in the
 // journal.
 func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
 	h := handedOver{ctx, parts, make(chan error, 1)}
