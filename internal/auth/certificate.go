@@ -54,7 +54,7 @@ func namesOf(of *x509.Certificate) (names []string) {
 }
 
 // This part is the TLS of all listeners of a server: a certificate, its key and the authorities of
-// clients' certificates, from files that are read again when they are renewed.
+// clients' certificates. Their files are read again when they are renewed.
 //
 // Invariants. A connection begins with the newest files that were good; files that are wrong
 // change nothing. Connections that are open keep what they began with. HTTP/2 is not
@@ -161,8 +161,7 @@ func (s *CertStore) use(_ string, data []byte) error {
 }
 
 // Watch puts renewed files to use until ctx ends, as filewatch.File does. A certificate and
-// its key are rarely renewed at one instant: a pair that does not fit is looked at
-// again before it is a fault.
+// its key are rarely renewed at one instant, so a pair that does not fit is read once more before it is a fault.
 func (s *CertStore) Watch(ctx context.Context, reload <-chan struct{}, report func(error)) {
 	files := filewatch.File{
 		Path: s.files.Cert, What: "certificates", Gone: "put it back", Settles: true,

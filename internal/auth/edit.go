@@ -24,7 +24,7 @@ type New struct {
 }
 
 // Create adds a token to the file at path, and makes the file, with mode 0600, if it is not there.
-// Tokens of the identity that have expired go. The text is told here and nowhere else. The
+// Tokens of the identity that have expired go. Nothing else has the text. The
 // file is replaced as a whole: who reads it sees the old or the new one.
 // expires is when the token does; zero: never.
 func Create(path string, n New) (text string, expires time.Time, err error) {
@@ -56,8 +56,8 @@ func Create(path string, n New) (text string, expires time.Time, err error) {
 	return text, expires, nil
 }
 
-// end is when the token expires. One that takes the place of another has its term, so that a
-// rotation does not make a token without end of one that had an end.
+// end is when the token expires. One that takes the place of another is good for as long, so that a
+// rotation does not make it endless.
 func (n *New) end(set *Set, now time.Time) (time.Time, error) {
 	tokens := set.Tokens(n.Identity)
 	if n.Forever || !n.Expires.IsZero() || len(tokens) == 0 {
@@ -201,8 +201,8 @@ func dropTokens(tokens *yaml.Node, drop func(id string) bool) {
 	})
 }
 
-// lock keeps other edits of the file at path away until unlock: by a lock on a file beside it,
-// since the file itself is replaced. unlock removes that file, so that who waited for it may have one
+// lock keeps other edits of the file at path away until unlock. The lock is on a second file,
+// since the file itself is replaced. unlock removes the second file. An edit that waited for it may hold one
 // that is gone, and takes another.
 func lock(path string) (unlock func(), err error) {
 	for {
@@ -228,8 +228,8 @@ func lock(path string) (unlock func(), err error) {
 }
 
 // replace puts data in place of the file at path, on disk. A new one has mode 0600. One that is there
-// keeps its mode, and its owner where this process may give files away: a server that runs as
-// another user goes on to read it. A link is followed, and stays one.
+// keeps its mode, and its owner if this process may give files away. So a server that runs as
+// another user can still read it. A link is followed, and stays one.
 func replace(path string, data []byte) (err error) {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		path = at

@@ -17,17 +17,14 @@
 //	        expires: 2027-01-01T00:00:00Z
 //
 // A token is weir_<id>_<secret>, and the file has its SHA-256 alone. Parse and Load read a
-// file into a Set; a Live is the Set in use, which Watch keeps that of the file; Create and
+// file into a Set. A Live has the Set in use, which Watch keeps up to date. Create and
 // Revoke edit the file.
 //
 // Invariants. A Set does not change. Who has no identity may do nothing. Secrets are compared
 // in constant time. A Login says which token or certificate proved an identity, and Live.Check
-// tells at any later time whether it still does: a token that was revoked, and a certificate
-// that expired, are refused on connections that stay open too. The file has bounds: MaxFileBytes, MaxIdentities,
+// tells at any later time whether it still does. So a token that was revoked, and a certificate
+// that expired, are refused on open connections too. The file has bounds: MaxFileBytes, MaxIdentities,
 // MaxTokens, MaxPrefixes, MaxLimits, MaxCertificates.
-//
-// Neighbours: package service asks what a caller may do, and listeners hand it what clients
-// send. No protocol, key or limit is known here.
 package auth
 
 import (

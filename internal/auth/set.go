@@ -112,7 +112,7 @@ func (s *Set) same(login *Login) (*Login, error) {
 // changed.
 func (s *Set) Identities() []*Identity { return s.identities }
 
-// Tokens lists those of an identity, in the order of the file.
+// Tokens lists the tokens of an identity, in the order of the file.
 func (s *Set) Tokens(name string) []Token {
 	logins := s.ofIdentity[name]
 	list := make([]Token, len(logins))
@@ -155,7 +155,7 @@ func (i *Identity) Permission(r Role) *Permission {
 	return i.permissions[r]
 }
 
-// Scope is a text of what the identity may do: two that may do the same have the same one, and it changes when that does.
+// Scope is a text of what the identity may do. Two that may do the same have the same text.
 func (i *Identity) Scope() string {
 	var b strings.Builder
 	for role, g := range i.permissions {
@@ -281,7 +281,7 @@ type Token struct {
 // Expired tells whether a token is no longer good.
 func (t *Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// newToken makes a token: its text, which is told once, and what the file has of it.
+// newToken makes a token: its text, which nothing keeps, and what the file has of it.
 func newToken(now, expires time.Time) (text string, t Token) {
 	id := strings.ToLower(rand.Text()[:idBytes])
 	text = tokenMark + id + "_" + strings.ToLower(rand.Text()+rand.Text())

@@ -8,12 +8,10 @@ import (
 	"github.com/weir-counter/weir/internal/filewatch"
 )
 
-// Watch keeps the Set in use that of the file at path until ctx ends: it looks once a
-// second whether the file has other content, and at once for each value from reload, which
-// may be nil. report is called from Watch's goroutine: with nil when the file's identities
-// are in use after a change, or after a reload that was asked for; else with what is wrong
-// with the file, while those in use stay. That is told once for each content, and again when
-// a reload is asked for.
+// Watch keeps in use what the file at path has until ctx ends, as filewatch.File does. It looks once a
+// second, and at once for each value from reload, which may be nil. It calls report
+// with nil when the file's identities are in use after a change or a reload. Else report gets what is wrong
+// with the file, while the earlier identities stay in use.
 func (l *Live) Watch(ctx context.Context, path string, reload <-chan struct{}, report func(error)) {
 	file := filewatch.File{
 		Path: path, What: "tokens", Gone: "put it back, and revoke tokens with 'weir token revoke'",

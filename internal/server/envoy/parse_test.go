@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,7 +118,7 @@ func TestFind(t *testing.T) {
 
 func long(n int) string { return strings.Repeat("l", n) }
 
-func rate(l *ConfigLimit) string { return strings.ReplaceAll(l.rateText(), " ", "") }
+func rate(l *ConfigLimit) string { return fmt.Sprintf("%d/%v", l.Requests, l.Period()) }
 
 // hideHashes writes <hash> for hexadecimal digits at the end of a name and of a key.
 func hideHashes(text string) string {

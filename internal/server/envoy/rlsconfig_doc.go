@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/weir-counter/weir/internal/filewatch"
@@ -111,6 +110,3 @@ func (u ConfigUnit) String() string {
 	}
 	return "unknown"
 }
-
-// rateText is REQUESTS/PERIOD.
-func (l *ConfigLimit) rateText() string { return fmt.Sprintf("%d/%v", l.Requests, l.Period()) }

@@ -1,11 +1,10 @@
-// Package conns keeps clients from using up the connections of a listener: a Listener has a bound, and
-// closes the connection that waits longest for its client, of the client with most, to let
-// another in.
+// Package listener is what the listeners of all protocols share: their settings, addresses and connections.
+//
+// A Listener keeps clients from using up its connections. It has a bound, and closes a connection that waits for its client
+// to let another in.
 //
 // Invariants. There are never more connections open than the bound and the one that
 // is about to be closed. A connection that the server works for is closed last.
-//
-// Neighbours: listeners make them, one for each address; service.Caller tells clients apart.
 package listener
 
 import (
@@ -23,12 +22,10 @@ import (
 )
 
 // ConnLimit returns a listener with at most limit connections open. A new one is always
-// accepted: beyond the limit it takes the place of one that waits for its client, be it
-// idle, silent from the start, or with a header or a body on the way. It is one of the client
-// address that has most of these, and of them the one that has waited longest. So who
+// accepted. Beyond the limit it takes the place of one that waits for its client: idle, silent from the start, or with
+// a request on the way. It is one of the client address that has most of these, and of them the one that has waited longest. So who
 // opens connections and leaves them idle sheds its own, and the others come in.
-// Only when none waits, all being in the middle of an answer, it is the one whose
-// answer takes longest.
+// Only when none waits, it is the one whose answer takes longest.
 func ConnLimit(l net.Listener, limit int) *Listener {
 	return &Listener{Listener: l, limit: limit, open: map[*Conn]struct{}{}, by: access.CallerCounts{}}
 }
@@ -228,7 +225,7 @@ type Opening struct {
 }
 
 // OpenListener listens on an address, with at most limit connections open, so that an address in use shows before any long work.
-// refuse answers a connection, which is closed after it, and may be before. Close the Opening if nobody takes it over.
+// refuse answers a connection. The connection is closed after it, and may be before. Close the Opening if nobody takes it over.
 func OpenListener(addr string, limit int, log *slog.Logger, refuse func(net.Conn)) (*Opening, error) {
 	l, err := Listen(addr, limit)
 	if err != nil {
@@ -253,7 +250,7 @@ func (o *Opening) Close() error {
 	return o.listener.Close()
 }
 
-// TakeOver makes the listener that of an address, unless it was closed or taken over before.
+// TakeOver gives an address the listener, unless it was closed or taken over before.
 func (o *Opening) TakeOver(by *Address) {
 	if o.end() {
 		by.Use(o.listener)

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// Settings are what listeners of a protocol can be told. The zero value of each field stands for its default.
+// Settings are the settings of any listener. The zero value of each field stands for its default.
 type Settings struct {
 	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default: the protocol's own port on 127.0.0.1.
 	Addr string
@@ -23,7 +23,7 @@ type Settings struct {
 	// keep connections in pools. 1 s to 24 h.
 	IdleTimeout time.Duration
 	// RequestTimeout bounds the handshake of TLS, the time from the first byte of a request to its last, and the
-	// time that replies wait to be taken. Default 10 s, 1 ms to 24 h.
+	// time to send a reply. Default 10 s, 1 ms to 24 h.
 	RequestTimeout time.Duration
 	// DrainDelay is how long the server goes on before it begins to stop. Default 0, at most 24 h.
 	DrainDelay time.Duration
@@ -35,7 +35,7 @@ type Settings struct {
 	Logger *slog.Logger
 }
 
-// WithDefaults returns the Settings with the defaults that its zeros stand for; addr is that of Addr.
+// WithDefaults returns the Settings with the defaults that its zeros stand for. The default of Addr is addr.
 func (s Settings) WithDefaults(addr string) Settings {
 	s.Addr = cmp.Or(s.Addr, addr)
 	s.MaxConns = cmp.Or(s.MaxConns, 4096)

@@ -1,8 +1,8 @@
 // Package metrics is what Prometheus scrapes: the figures of a service and of the HTTP server
 // that it is asked through. It is a listener of its own kind, which asks for nothing but figures.
 //
-// Its invariants: a scrape waits a second at most for other nodes; the number of
-// series is bounded by routes, pools, policies and nodes, and the series of keys are 1,000 at most. Each metric is declared once:
+// Its invariants: a scrape waits a second at most for other nodes. The number of
+// series is bounded by routes, pools, policies and nodes. The series of keys are 1,000 at most. Each metric is declared once:
 // by tags of the struct that has it (figures), or in the table of a collector.
 package metrics
 

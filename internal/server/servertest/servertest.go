@@ -1,5 +1,5 @@
-// Package servertest makes the HTTP listener of an engine in memory, for tests that need no more of a
-// node: it links neither the journal nor other listeners.
+// Package servertest makes the HTTP listener of an engine in memory, for tests that need no whole
+// node. It links neither the journal nor other listeners.
 package servertest
 
 import (

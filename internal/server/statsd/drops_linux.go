@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// socketOf is the inode of a socket, 0 if it can't be told.
+// socketOf is the inode of a socket, 0 if it is not known.
 func socketOf(c *net.UDPConn) (inode uint64) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -22,8 +22,8 @@ func socketOf(c *net.UDPConn) (inode uint64) {
 	return st.Ino
 }
 
-// droppedBy is how many datagrams a socket had no room for: the last column of its line of /proc/net/udp,
-// whose tenth is the inode.
+// droppedBy is how many datagrams of a socket were dropped, because its buffer was full.
+// It is the last column of the line of /proc/net/udp whose tenth column is the inode.
 func droppedBy(inode uint64) (n uint64, known bool) {
 	want := strconv.FormatUint(inode, 10)
 	for _, table := range []string{"/proc/net/udp", "/proc/net/udp6"} {

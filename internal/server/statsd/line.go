@@ -16,7 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// line is a line of StatsD, split. Its parts are those of the line that was read.
+// line is a line of StatsD, split. Its parts are views of the line that was read.
 type line struct {
 	name   []byte
 	values []byte  // value[:value...]
@@ -325,8 +325,8 @@ func (c *counting) read(text []byte) (n, added uint64, why reason) {
 	return n, added, counted
 }
 
-// hits is the sum of a line's values over its sample rate, as a whole number whose mean is that. added is what the sender did not see:
-// at least 1 of a sampled line.
+// hits is the sum of a line's values over its sample rate, as a whole number whose mean is that. added is what the sender
+// did not see. It is at least 1 for a sampled line.
 func (c *counting) hits() (n, added uint64, why reason) {
 	sum := 0.0
 	for rest := c.line.values; ; {

@@ -2,14 +2,13 @@
 //
 //	name:value[:value...]|c[|@rate][|#tag:value,...][|Ttime]
 //
-// The way of a line: udp.go or tcp.go receives it, line.go splits it, count.go makes a number of it,
-// template.go makes its key, and the service counts the hit. A line that is not counted is noted with its
-// reason (reason.go), since a sender by UDP can't be told.
+// The way of a line: transport.go receives it, line.go splits it and makes a number of it, template.go makes its key. Then the
+// service counts the hit. A line that is not counted is noted with its reason, since a sender by UDP gets no answer.
 //
 // A sampled counter stands for value / rate hits. Hits are whole numbers, so the rest is rounded up or down at
 // random, with the chance that makes the mean true.
 //
-// Invariants. Neither protocol proves who sends: all hits are those of one identity (Config.Identity), or the server has no
+// Invariants. Neither protocol proves who sends: all hits belong to one identity (Config.Identity), or the server has no
 // tokens. One goroutine reads UDP, and each connection has one; a receiver's memory does not grow.
 package statsd
 
@@ -183,7 +182,7 @@ func (s *Server) pause() {
 	}
 }
 
-// Config is everything a Server can be told. The zero value of each field stands for its default.
+// Config is the settings of a Server. The zero value of each field stands for its default.
 type Config struct {
 	// Addr is the address to listen on by UDP and TCP, host:port; port 0 picks a free one. Default 127.0.0.1:8125.
 	Addr string
@@ -248,9 +247,9 @@ func (c Config) Validate() error {
 	return settings.CheckDurations(settings.Duration{Field: "IdleTimeout", Value: c.IdleTimeout, Low: time.Second, High: 24 * time.Hour})
 }
 
-// Opening is the address of a Server that is not there yet, because its journal is read or its node joins others.
-// What is sent to it waits in the kernel, as far as that has room, and is counted by the Server that takes it
-// over (Server.TakeOver).
+// Opening is the address of a Server that does not run yet, because its journal is read or its node joins others.
+// The kernel keeps what is sent to it, as far as its buffers allow. The Server that takes the address over
+// counts that (Server.TakeOver).
 type Opening struct {
 	mu      sync.Mutex // guards sockets
 	sockets *sockets   // nil: closed, or taken over

@@ -98,7 +98,7 @@ func (s *Server) receive() error {
 	}
 }
 
-// drops tells how many datagrams the kernel has dropped for want of room.
+// drops tells how many datagrams the kernel has dropped because its buffer was full.
 type drops struct {
 	mu     sync.Mutex // guards all below
 	socket uint64     // inode; 0: not known
