@@ -245,8 +245,8 @@ func (e *Engine) Use(l *KeyedLimit, key string, at int64, n uint64) {
 	e.limits.Use(l.plan.Load(), e.keys.PartitionOf(key), key, at, n)
 }
 
-// SetOut notes how much of a key's limit is out, lent by a node, for held from now on: instead of
-// what it said before of that key and node. It goes to the journal with the next flush, after
+// SetOut notes how much of a key's limit a node has granted to others, for held from now on. It replaces
+// what was noted before of that key and node, and goes to the journal with the next flush.
 func (e *Engine) SetOut(l *KeyedLimit, holder, key string, held time.Duration, out uint64) error {
 	return e.limits.SetOut(l.plan.Load(), holder, e.keys.PartitionOf(key), key, held, out)
 }

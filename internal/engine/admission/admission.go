@@ -22,13 +22,13 @@ import (
 //
 // A state whose limit is in use is never dropped: its key would get a fresh
 // allowance. One that is idle, with its whole burst free again, decides like none
-// at all, and goes when its room is needed, or when the janitor comes by.
+// at all. It goes when its memory is needed, or at the next Expire.
 type Table struct {
 	Clock  keyspace.ClockLimits
 	budget int64 // bytes
 	gather bool  // admissions are kept for cuts
 	shares []share
-	tables []atomic.Pointer[keyspace.KeyTable[keyState]] // of the shares, beside each other: to find a key does not wait for the line of a lock
+	tables []atomic.Pointer[keyspace.KeyTable[keyState]] // of the shares, in memory of their own: to find a key does not wait for the line of a lock
 	seed   maphash.Seed                                  // of the tables
 	taken  atomic.Pointer[string]                        // why takes of limits that are journaled are refused; nil: they are not
 	_      [64]byte                                      // each decision reads what is before, and must not wait for the line of what changes
@@ -41,7 +41,7 @@ type Table struct {
 	settled     atomic.Int64 // those that are
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64  // of inline limits, in bytes too
-	refused     atomic.Uint64 // requests that had no room for their state
+	refused     atomic.Uint64 // requests that had no memory for their state
 	next        atomic.Uint32 // the share where makeRoom looks next
 
 	ids  sync.Mutex // guards byID
@@ -256,7 +256,7 @@ func (ls *Table) adopt(have *entry, plan *Plan, now int64) {
 	ls.grow(plan, bytesOf(have))
 }
 
-// OverloadedError is the error for what there is no room for, or no journal.
+// OverloadedError is the error while memory is full, or the journal takes no more.
 type OverloadedError struct{ Message string }
 
 func (e *OverloadedError) Error() string { return e.Message }
@@ -341,7 +341,7 @@ func checkKept(kept string) error {
 }
 
 // Known appends what is known of a key's admissions under a plan that still matter, the
-// oldest first, each at the latest time of day at which it may have been, and by how much
+// oldest first. Each is at the latest time of day at which it may have been, and doubt is by how much
 // earlier it may have been. It takes nothing. raw is what Wall.Raw has just said.
 func (ls *Table) Known(plan *Plan, partition int, key string, raw time.Time, list []limit.Admitted) (_ []limit.Admitted, doubt time.Duration) {
 	now, ahead := ls.Clock.At(raw)

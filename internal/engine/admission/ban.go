@@ -11,7 +11,7 @@ import (
 // A ban says that a key is denied under the limit of a name until a time, whatever it has used. All nodes know of
 // it, of keys that they hold and of others. A Table keeps bans; who decides asks for them first.
 
-// MaxBans bounds the bans that are made in one table; those of other nodes come beside.
+// MaxBans bounds the bans that are made in one table. Bans of other nodes are in addition.
 const MaxBans = 100_000
 
 // keyID is a key under the limit of a name. It is the name that the limit was given: what nodes count apart

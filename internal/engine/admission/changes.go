@@ -8,7 +8,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// A change is what somebody does to what a key has used, beside requests. The journal has the changes of a partition in their order.
+// A change is what somebody does to what a key has used, except for requests. The journal has the changes of a partition in their order.
 // Admissions that were gathered before a change of their key are journaled before it, or are less by it.
 
 // Newest is the time of the newest admissions, for Refund.
@@ -64,7 +64,7 @@ func (ls *Table) unnote(s *share, st *entry, at int64, n uint64) (left uint64) {
 	return n
 }
 
-// refund is limit.Plan.Refund of a state, of admissions that one cut told of. The caller holds s.mu.
+// refund is limit.Plan.Refund of a state, of admissions that one cut has. The caller holds s.mu.
 func (ls *Table) refund(st *entry, now, at int64, n uint64) (free, given uint64) {
 	before := cellBytes(st)
 	last := at
@@ -134,7 +134,7 @@ func (ls *Table) resetState(s *share, st *entry) {
 	ls.grow(st.Value.plan, bytesOf(st))
 }
 
-// namesOf are the names that what is used of the limit of a name is kept by: itself, and those of
+// namesOf are the names that what is used of the limit of a name is kept by: itself, and the names for
 // nodes.
 func (ls *Table) namesOf(base string) (list []*Name) {
 	ls.mu.Lock()

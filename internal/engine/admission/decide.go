@@ -104,7 +104,7 @@ func (a *Request) withEarlier(before []Request) uint64 {
 }
 
 // lock takes the locks of all shares that are asked, in the order of their
-// numbers so that two requests never wait for each other, and makes room. It
+// numbers so that two requests never wait for each other, and frees memory. It
 // returns these numbers, in the memory of locked.
 func (ls *Table) lock(locked []int, asked []Request, now int64) []int {
 	for _, a := range asked {
@@ -131,7 +131,7 @@ func (ls *Table) unlock(locked []int) {
 }
 
 // Allow admits n requests of a key under a plan, all or none. It is also false for a key that
-// there is no room for.
+// there is no memory for.
 func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
 	st, share, now, err := ls.enter(plan, partition, key)
 	if err != nil {
@@ -184,9 +184,8 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 }
 
 // enter finds or makes the key's state and returns it with its share locked. It looks the key
-// up before: the processor waits for memory without the lock. It asks for the key's bucket, and for the lock's
-// line from the core that had it last, before it reads the clock: that waits for all loads before it, but not for
-// what was merely asked for.
+// up before: the processor waits for memory without the lock. It prefetches the key's bucket and the lock's
+// line before it reads the clock. Reading the clock waits for all loads before it, but not for prefetches.
 func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share *share, now int64, err error) {
 	share = &ls.shares[partition]
 	hash := ls.hash(plan.Name, key)
@@ -220,17 +219,17 @@ func (ls *Table) decided(s *share, st *entry, now int64, n uint64, allowed bool,
 	}
 }
 
-// Inline limits are those that requests bring along. Their numbers and names are
-// the clients', who can ask for a year and for any keys: so what keys have used of them is a
-// part of LimitMemory at most, whatever the journal brings back, and the limits of the
-// program itself have all that they leave.
+// Inline limits come with requests. Their numbers and names are
+// the clients', who can ask for a year and for any keys. So what keys have used of them is a
+// part of LimitMemory at most, whatever the journal brings back. The limits of the
+// program itself have all the rest.
 
 // inlinePart is the part of LimitMemory that inline limits have: one of so many.
 const inlinePart = 4
 
 func (ls *Table) inlineBudget() int64 { return ls.budget / inlinePart }
 
-// fullFor tells whether there is no room for one more state of a plan.
+// fullFor tells whether there is no memory for one more state of a plan.
 func (ls *Table) fullFor(inline bool) bool {
 	return ls.full() || inline && ls.inlineBytes.Load() > ls.inlineBudget()
 }
@@ -258,8 +257,8 @@ func (ls *Table) InlineNames(partition int, key string) (names []string) {
 	return names
 }
 
-// Uses calls f with the keys of a partition that have used something of the limit of a plan's name: under that
-// plan, or the key's own in overrides. f runs under the partition's lock of limits.
+// Uses calls f with the keys of a partition that have used something of the limit of a plan's name.
+// It counts under that plan, or the key's own in overrides. f runs under the partition's lock of limits.
 func (ls *Table) Uses(partition int, plan *Plan, overrides map[string]*Plan, f func(u limit.KeyUse)) {
 	now := ls.Clock.Now()
 	s := &ls.shares[partition]

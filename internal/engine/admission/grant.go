@@ -5,7 +5,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// A grant is admissions that a key has beside a limit until a time: a request that the
+// A grant is admissions that a key has in addition to a limit until a time. A request that the
 // limit would deny uses what is left of the limit, and the rest of the grant. So no more
 // than the limit's own bound and the grant is ever admitted.
 type grant struct {
@@ -14,11 +14,11 @@ type grant struct {
 	spent uint64 // since the last cut
 }
 
-// MaxGrants bounds the grants that are made in one table; those of other nodes come beside.
+// MaxGrants bounds the grants that are made in one table. Grants of other nodes are in addition.
 const MaxGrants = 10_000
 
-// Grant gives a key n admissions beside the limit of a name until a time of day in Unix ms,
-// in place of what was left of an earlier grant; n of 0 takes that back.
+// Grant gives a key n admissions more than the limit of a name until a time of day in Unix ms.
+// It replaces an earlier grant; n of 0 takes that back.
 func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until int64) error {
 	s := &ls.shares[partition]
 	s.mu.Lock()
@@ -128,8 +128,7 @@ func (ls *Table) cutSpent(s *share, list []replication.Change) []replication.Cha
 	return list
 }
 
-// peek is what the request's limit says of n admissions, with what a grant adds, beside those that are
-// out.
+// peek is what the request's limit says of n admissions, with what a grant adds, where others are outstanding.
 func (a *Request) peek(now int64, n uint64) limit.Verdict {
 	st := &a.state.Value.state
 	if a.Beside == 0 {

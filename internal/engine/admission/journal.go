@@ -159,7 +159,7 @@ func (ls *Table) applyChange(partition int, one replication.Change) {
 }
 
 // strictSlack is how far the clocks of two nodes may differ without a strict limit
-// being too generous when another node decides: what it learned of the one before
+// being too generous when another node decides. What that node learned from the one before
 // counts as so much later, but not later than now.
 const strictSlack = time.Second
 
@@ -237,7 +237,7 @@ func (s *share) states(add func(record, key string, state []byte)) {
 	})
 }
 
-// kept are the changes that make what a share has beside states. The caller holds s.mu.
+// kept are the changes that make what a share has, except for states. The caller holds s.mu.
 func (ls *Table) kept(s *share) (list []replication.Change) {
 	for id, g := range s.grants {
 		list = append(list, &replication.Grant{ChangeOf: ls.changeOf(id.name, id.key), N: g.left, Until: g.until})

@@ -6,7 +6,7 @@ const searchBuckets = 14
 // roomTries is how many other shares one request may search when memory is full.
 const roomTries = 4
 
-// insert makes a state, if there is room. The caller holds the share's lock.
+// insert makes a state, if there is memory. The caller holds the share's lock.
 func (ls *Table) insert(s *share, hash uint64, plan *Plan, key string) (*entry, error) {
 	if ls.fullFor(plan.Inline) {
 		ls.refused.Add(1)
@@ -31,7 +31,7 @@ func bytesOf(st *entry) int64 {
 	return stateBytes(st) + int64(cellBytes(st))
 }
 
-// cellBytes is the memory of a state beside its entry.
+// cellBytes is the memory of a state outside its entry.
 func cellBytes(st *entry) int { return st.Value.state.SizeBeside(st.Room()) }
 
 func (ls *Table) full() bool { return ls.bytes.Load() > ls.budget }
@@ -79,7 +79,7 @@ func (ls *Table) drop(s *share, st *entry) {
 	st.Value = keyState{}
 }
 
-// Expire drops all idle states of a share with the grants, bans, permits and leases that are over, and gives back the room they had.
+// Expire drops all idle states of a share, and the grants, bans, permits and leases that are over. It gives back their memory.
 func (ls *Table) Expire(partition int) {
 	s := &ls.shares[partition]
 	now := ls.Clock.Now()

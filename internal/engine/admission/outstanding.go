@@ -7,8 +7,8 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// What a node that decides a key has granted to others of its limit, as quota leases (package internal/cluster/grant), is outstanding:
-// it counts as used for a time, and a node that decides after it must know. Of each limit, key and granting node it is one number, which
+// The part of a key's limit that its owner has granted to others as quota leases (package internal/cluster/grant) is outstanding.
+// It counts as used for a time, and the next owner must know of it. For each limit, key and granting node it is one number, which
 // each later one replaces.
 type outstanding struct {
 	n         uint64

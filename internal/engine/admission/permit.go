@@ -7,11 +7,11 @@ import (
 )
 
 // A permit says that a holder is one of so many at work at once for a key, under the limit of a name. In a cluster one node decides
-// for all, as it does strict limits, and all know who holds what, of keys that they hold and of others: so whoever decides
+// for all, as it does strict limits. All know who holds what, of all keys, so the node that decides
 // next frees no permit early, and forgets none.
 
 const (
-	// MaxPermits bounds the permits that are taken in one table; those of other nodes come beside.
+	// MaxPermits bounds the permits that are taken in one table. Permits of other nodes are in addition.
 	MaxPermits = 100_000
 
 	// maxPermit is for how long a permit is held at most, after a heartbeat.

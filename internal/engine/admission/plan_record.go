@@ -24,8 +24,8 @@ const (
 const recordCalendar = 16
 
 // limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
-// N, period in ns, burst, of a quota by the calendar unit, anchor and zone, and a byte
-// of bits if any is set.
+// N, period in ns, burst. A quota by the calendar has unit, anchor and zone then. A byte
+// of bits follows if any is set.
 func limitRecord(name string, l limit.Limit, bits byte) string {
 	algorithm := uint64(l.Algorithm)
 	if l.Calendar.Unit != limit.NoUnit {

@@ -56,7 +56,7 @@ type Reservation struct {
 	Until   int64         // Unix ms
 	Back    bool          // what is not settled until then is given back
 	Content uint64        // of what was asked for: 0 stands for none
-	Parts   uint64        // how many parts the ID has, with those of other limits and keys
+	Parts   uint64        // how many parts the ID has, of all limits and keys
 	Ago     time.Duration // they were taken no longer ago
 }
 
@@ -157,8 +157,8 @@ func (ls *Table) OpenReservations(f func(key string)) {
 }
 
 // Settle says how many of a reservation's admissions were used: the rest is given back. What was
-// used beyond them counts as debt, whatever the limit says, or else if the limit has room for
-// all of it.
+// used beyond them counts as debt, whatever the limit says, or else if the limit has
+// all of it left.
 func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, debt bool) (done Settled, err error) {
 	s := &ls.shares[partition]
 	now := ls.Clock.Now()

@@ -7,8 +7,9 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// Change is one event of what a key has used of a limit, beside the admissions that a cut gathers. The types below are all that there
-// are; a batch of a flush and the state of a partition have them in the same bytes: the kind in a byte, then the fields of the type in
+// Change is one event in what a key has used of a limit, except for the admissions that a cut gathers. The types below are all changes.
+//
+// A batch of a flush and the state of a partition have them in the same bytes: the kind in a byte, then the fields of the type in
 // their order. Numbers are unsigned varints; a text has its length before it.
 type Change interface {
 	kind() byte
@@ -88,8 +89,8 @@ type (
 		Forget           bool // the reservation failed in another part: it is not known any more
 	}
 
-	// Outstanding says that N of the key's limit count as used for a time from At on, since a node has granted them to others as quota
-	// leases: in place of what it said before.
+	// Outstanding says that N of the key's limit count as used for a time from At on: a node has granted them to others as quota
+	// leases. It replaces what that node said before.
 	Outstanding struct {
 		ChangeOf
 		Holder string // the node

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// Up to flushes of version 5 and states of version 7, a change was an admission of a limit with bits that said that it was no limit. Its
-// bytes are those of a limit, then the bits, and of bitChange the number of the change and what it says.
+// Up to flushes of version 5 and states of version 7, a change was an admission of a limit with bits that said that it was none. The
+// limit is followed by the bits, and with bitChange by the number of the change and its fields.
 const (
 	bitForget      = 4
 	bitForgetAll   = 8

@@ -29,7 +29,7 @@ const (
 )
 
 // Sketch is one partition's. The zero Sketch is empty. Add, Merge and Forget are called under
-// a lock; Since may run beside them.
+// a lock; Since may run at the same time.
 type Sketch struct {
 	rows atomic.Pointer[rows] // nil until the first hits
 }

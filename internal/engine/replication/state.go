@@ -75,7 +75,7 @@ type State struct {
 	Quarantined []KeyWindow // of hits that were ahead of the clock; the key * is all hits
 	Past        int64       // Unix ms until which hits older than the retention were taken for history; 0: none were
 	Limits      []LimitState
-	Changes     []Change // what keys have of limits beside admissions
+	Changes     []Change // grants, bans, permits, reservations and quota leases
 }
 
 // SetForward says that the time of day was set forward since the state was made: what keys have
@@ -87,7 +87,7 @@ func (s *State) SetForward(by time.Duration) {
 	}
 }
 
-// KeyWindow is the hits of a key, or with the key "" those of all keys of a partition.
+// KeyWindow is the hits of a key, or with the key "" of all keys of a partition.
 type KeyWindow struct {
 	Key    string
 	Window window.Window
@@ -104,7 +104,7 @@ type Evicted struct {
 const EvictedPlaces = SketchPlaces
 
 // EvictedOfAll is the place of hits that the count of all keys lacks: they had left under
-// a shorter retention than now. It is beside the sketch, and no key's.
+// a shorter retention than now. It is not in the sketch, and no key's.
 const EvictedOfAll = EvictedPlaces
 
 // LimitState is what a key has used of a limit.
@@ -268,8 +268,8 @@ func (w *StateWriter) Evicted(list []Evicted) {
 	}
 }
 
-// Windows writes how many windows there are, for which Window is called then: first those of
-// keys, then those ahead of the clock.
+// Windows writes how many windows there are, for which Window is called then: first windows of
+// keys, then windows ahead of the clock.
 func (w *StateWriter) Windows(n int) { w.b = binary.AppendUvarint(w.b, uint64(n)) }
 
 // Window writes one of a key.
@@ -281,8 +281,8 @@ func (w *StateWriter) Window(key string, of *window.Window) {
 // Past writes until when hits were taken for history alone, Unix ms; 0: none were.
 func (w *StateWriter) Past(until int64) { w.b = binary.AppendUvarint(w.b, uint64(until)) }
 
-// Limits writes what keys have used of limits, all by a clock that the time of day is ahead
-// of by so many ns, and what else they have of limits. each calls add with all states.
+// Limits writes the states of limits, all by a clock that the time of day is ahead
+// of by so many ns, and the changes. each calls add with all states.
 func (w *StateWriter) Limits(ahead int64, each func(add func(record, key string, state []byte)), changes []Change) {
 	w.b = binary.AppendVarint(w.b, ahead)
 	numbers := map[string]uint64{}
@@ -350,8 +350,8 @@ func ReadContent(state []byte) (c Content, err error) {
 }
 
 // WithRetention is the content with another retention. Where a shorter one was kept before, hits
-// that had left by then may be in longer windows: they count among those of evicted
-// keys, as upper bounds, and those of all keys among those of EvictedOfAll.
+// that had left by then may be in longer windows. They count as hits of evicted
+// keys, as upper bounds, and for all keys as hits of EvictedOfAll.
 func (c Content) WithRetention(retention time.Duration) (Content, error) {
 	was := int64(c.Retention / time.Second)
 	k := c
