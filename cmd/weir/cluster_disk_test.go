@@ -18,13 +18,13 @@ import (
 // disk is a small file system of its own, in memory.
 type disk struct{ dir string }
 
-const diskBytes = 64 << 20
+const diskBytes = 64 << 20 // for one fault; the ledger of an hour takes more
 
 // newDisks gives each node's data directory a disk of its own.
-func newDisks(t *testing.T, c *processes) (disks []disk) {
+func newDisks(t *testing.T, c *processes, bytes int) (disks []disk) {
 	t.Helper()
 	for _, dir := range c.dirs {
-		err := syscall.Mount("weir-test", dir, "tmpfs", 0, fmt.Sprint("size=", diskBytes))
+		err := syscall.Mount("weir-test", dir, "tmpfs", 0, fmt.Sprint("size=", bytes))
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
 			testprogram.Missing(t, "the right to mount a file system")
 		}
@@ -91,7 +91,7 @@ func (c *processes) hitUntil(what, key string, nodes []int, done func() bool) (c
 func TestClusterDiskFull(t *testing.T) {
 	t.Parallel()
 	c := newProcesses(t)
-	disks := newDisks(t, c)
+	disks := newDisks(t, c, diskBytes)
 	c.start(0, 1, 2)
 	c.healthy("start")
 	says := func(i int, code, words string) func() bool {
@@ -156,7 +156,7 @@ func TestClusterDiskFull(t *testing.T) {
 func TestStopWhileDisksAreFull(t *testing.T) {
 	t.Parallel()
 	c := newProcesses(t, "--close-timeout", "3s")
-	disks := newDisks(t, c)
+	disks := newDisks(t, c, diskBytes)
 	c.start(0, 1, 2)
 	c.healthy("start")
 	for i := range disks {

@@ -30,7 +30,7 @@ func TestClusterLedgerOfSharesInPostgres(t *testing.T) {
 
 func ledger(t *testing.T, flags ...string) {
 	c, n := newNamespacedProcesses(t, flags...)
-	disks := newDisks(t, c)
+	disks := newDisks(t, c, 4*diskBytes)
 	faults := append(n.faults(n.slowed),
 		fault{name: "a link that flaps for 30 s", do: n.flap},
 		fault{name: "nothing arrives from it for 6 s, meanwhile kill -9 of it and of the next", do: n.killTwoInLoss},

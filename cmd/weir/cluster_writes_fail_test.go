@@ -131,7 +131,7 @@ func TestClusterServerCannotStart(t *testing.T) {
 func TestClusterStartsOnAReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	c := newProcesses(t)
-	disks := newDisks(t, c)
+	disks := newDisks(t, c, diskBytes)
 	c.start(0, 1, 2)
 	c.healthy("start")
 	c.kill(1)

@@ -125,7 +125,7 @@ func wantCountedInBackup(t *testing.T, p *process, want string) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	c := &processes{t: t, dirs: []string{t.TempDir()}}
-	disks := newDisks(t, c)
+	disks := newDisks(t, c, diskBytes)
 	p := startProcess(t, c.dirs[0])
 	counted := p.wantWell(t)
 	disks[0].fill(t)
