@@ -33,6 +33,8 @@ var checkedComments = []string{
 	"internal/cluster/query/",
 	"internal/concurrency/",
 	"internal/durable/",
+	"internal/engine/admission/",
+	"internal/engine/replication/",
 	"internal/filewatch/",
 	"internal/history/",
 	"internal/journal/checkpoint/",
