@@ -74,7 +74,7 @@ func (l LimitState) RetryAfter() time.Duration { return fromSeconds(l.RetryAfter
 // Reset is ResetSeconds as a duration.
 func (l LimitState) Reset() time.Duration { return fromSeconds(l.ResetSeconds) }
 
-// ReserveAnswer is the answer to POST /v1/reserve: that of POST /v1/allow, and the ID of the reservation.
+// ReserveAnswer is the answer to POST /v1/reserve: an AllowAnswer, and the ID of the reservation.
 type ReserveAnswer struct {
 	ID    string `json:"id,omitempty" doc:"To settle it by; absent from a denial, and where no limit is for the key."`
 	Known bool   `json:"known,omitempty" doc:"The ID was known: nothing more was taken, and limits is empty."`
@@ -89,7 +89,7 @@ type SettleRequest struct {
 	Over string   `json:"over,omitempty" enum:"deny,debt" doc:"Usage beyond the reservation: counts only if the limit permits all of it (deny, the default), or in any case (debt)."`
 }
 
-// Used is one number for all limits of a reservation, or one for each cost: "requests" is that of limits without a cost.
+// Used is one number for all limits of a reservation, or one for each cost: "requests" is the number for limits without a cost.
 type Used struct {
 	N     uint64
 	Costs Costs // nil: N

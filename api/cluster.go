@@ -194,7 +194,7 @@ type RestoreMode string
 // What a backup does to the counts that are there.
 const (
 	Merge   RestoreMode = "merge"   // it is added; the same backup counts once
-	Replace RestoreMode = "replace" // the counts become those of the backup
+	Replace RestoreMode = "replace" // the counts become what the backup has
 )
 
 // Restored is what became of a backup.

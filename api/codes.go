@@ -1,15 +1,13 @@
-// Package api is what Weir says over HTTP: the JSON types of requests and answers, the
-// codes of failures and the problem document, once, for the server that writes them and
-// the client that reads them.
+// Package api is what Weir says over HTTP: the JSON types of requests and answers, the codes of failures and the
+// problem document. The server that writes them and the client that reads them share it.
 //
-// Its types hold no behaviour but their spelling: Time is Unix seconds, Period a text of
-// seconds, and an upper bound that nobody knows is null. Tags `doc`, `example`, `enum`
-// and the like are what the server's OpenAPI document says; nothing here reads them. The
-// name of a type is the name of its schema there.
+// Its types know only their spelling: Time is Unix seconds, Period a text of seconds, and an upper bound that nobody
+// knows is null. Tags `doc`, `example`, `enum` and the like are what the server's OpenAPI document says; nothing here
+// reads them. The name of a type is the name of its schema there.
 //
-// A field that answers may lack has omitempty; no code and no field is ever renamed, and
-// answers may gain fields. The package imports the standard library alone, beside the
-// spelling of times, so that a program with the client compiles nothing else.
+// A field that answers may lack has omitempty; no code and no field is ever renamed, and answers may gain fields. The
+// package imports the standard library and the spelling of times alone, so that a program with the client compiles
+// nothing else.
 package api
 
 import (
@@ -32,7 +30,7 @@ const (
 	CodeInvalidLimit  Code = "invalid_limit"    // a limit outside what it may be
 	CodeInvalidConfig Code = "invalid_config"   // a Config field outside what it may be
 	CodeOverloaded    Code = "overloaded"       // hits wait for the journal and MaxWaiting is reached: retry later
-	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory has room for
+	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory can hold
 	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
 	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
 	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time
@@ -60,7 +58,7 @@ const (
 	// One line of it.
 	CodeInvalidLine  Code = "invalid_line"  // not `key [n [at]]`
 	CodeInvalidJSON  Code = "invalid_json"  // not JSON, or not an object
-	CodeUnknownField Code = "unknown_field" // a field beside key, n and at
+	CodeUnknownField Code = "unknown_field" // a field other than key, n and at
 	CodeLineTooLong  Code = "line_too_long" // more than MaxLineBytes
 
 	// A question.
@@ -78,7 +76,7 @@ const (
 	CodeInvalidPolicy   Code = "invalid_policy"   // one that a policy file could not have
 	CodeVersionMismatch Code = "version_mismatch" // it has another version than the change is for
 	CodePolicyInFile    Code = "policy_in_file"   // the policy file has one of that name, which goes first
-	CodePoliciesFull    Code = "policies_full"    // no room for one more
+	CodePoliciesFull    Code = "policies_full"    // there are as many as may be
 	CodeNoPoliciesAPI   Code = "policies_api_off" // this server takes none
 
 	// A permit of a limit of how many at once.

@@ -189,7 +189,7 @@ type Freshness struct {
 	Late   []Late   `json:"late,omitempty" doc:"Nodes whose newer hits may be missing: the answer is a lower bound and has no upper bound. Absent if there are none."`
 }
 
-// Late is a node of which hits may be missing: it is not heard of, or lags.
+// Late is a node of which hits may be missing: it is silent, or lags.
 type Late struct {
 	Node  string `json:"node"`
 	Since Time   `json:"since" doc:"Its hits until then are counted in this answer."`

@@ -62,7 +62,7 @@ type KeyRegion struct {
 	Freshness
 }
 
-// OtherKey is a key whose line is beside that of another.
+// OtherKey is a key whose line is compared with another key.
 type OtherKey struct {
 	Key  string   `json:"key"`
 	Line []uint64 `json:"line" nullable:"false" doc:"Estimates."`

@@ -6,14 +6,13 @@
 //	RateLimit: "login";r=4;t=48, "api";r=733;t=1210
 //	Retry-After: 48
 //
-// The fields know whole seconds only. q and w are the limit and its period, or a multiple
-// of both that is a whole number of seconds: 10 per 100 ms is q=100;w=1, the same rate, so
-// that a client that paces itself by them gets all that the limit admits. A burst that is
-// not q stands next to them, as weir-burst: 10 of those 100. r is what may pass at once now. t is when the
-// whole burst is there again, rounded up.
+// The fields know whole seconds only. The parameters q and w are the limit and its period, or a multiple of both that is a whole
+// number of seconds: 10 per 100 ms is q=100;w=1, the same rate. So a client that obeys them gets all that the limit
+// admits. A burst that is not q is weir-burst: 10 of these 100. r is what may pass at once now. t is when the whole
+// burst is there again, rounded up.
 //
-// Members of one name are told apart by pk, a hash of the key that is counted: the
-// key itself may be long, and not for the client to know.
+// pk, a hash of the key that is counted, distinguishes members of one name: the key itself may be long, and not for
+// the client to know.
 package ratelimitfields
 
 import (
@@ -35,8 +34,8 @@ const (
 // maxInteger is the largest integer of a structured field.
 const maxInteger = 999_999_999_999_999
 
-// RetryAfter is the value of a Retry-After field: d in seconds, at least 1, for whoever
-// is told to come back at once comes back too early.
+// RetryAfter is the value of a Retry-After field: d in seconds, at least 1, since a client that comes back at once
+// comes back too early.
 func RetryAfter(d time.Duration) string {
 	return strconv.FormatUint(max(1, secondsUp(d)), 10)
 }
@@ -99,10 +98,10 @@ func secondsUp(d time.Duration) uint64 {
 	return uint64((d-1)/time.Second) + 1
 }
 
-// A Member is one limit of a request, as clients are told of it.
+// A Member is one limit of a request, as clients see it.
 type Member struct {
 	Name      string
-	Key       string        // that is counted; only a hash of it is told, and that seldom
+	Key       string        // that is counted; the fields have a hash of it at most
 	Quota     uint64        // so many
 	Window    time.Duration // in this time
 	Burst     uint64        // and so many at once; 0: as many as Quota
@@ -138,9 +137,8 @@ func (l *List) Add(m Member) {
 	l.members = append(l.members, m)
 }
 
-// Write adds the members to the fields RateLimit-Policy and RateLimit of h, none for an
-// empty list. wait is that of a denial, which Retry-After tells, else 0: the draft asks
-// that t does not go beyond it.
+// Write adds the members to the fields RateLimit-Policy and RateLimit of h, none for an empty list. wait is what
+// Retry-After says of a denial, else 0. The draft asks that t does not go beyond it.
 func (l *List) Write(h http.Header, wait time.Duration) {
 	if len(l.members) == 0 {
 		return

@@ -20,21 +20,13 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// This part reads the bodies of HTTP requests: hits as lines, NDJSON or JSON, plain or
-// compressed, and requests for decisions as JSON.
+// Bodies of hits are lines, NDJSON or JSON, plain or compressed. A BodyFormat says how one is written, a splitter takes
+// one record after the other, and each record is parsed in place. Nothing on that way allocates per record. They are
+// parsed by hand, and so are bodies of decisions (AllowParser): encoding/json would cost several times what a hit or a
+// decision does (BenchmarkHitWire, BenchmarkAllowWire).
 //
-// The way of a hit: a Format says how the body is written (format.go), a splitter takes
-// one record after the other from a feed (feed.go, elements.go), each record is parsed in
-// place (text_hit.go, json_hit.go) and given to service.Hit (hits.go). Nothing on that way
-// allocates per record. The way of a decision: AllowParser (allow_parse.go), without
-// reflection.
-//
-// Invariants. A record that is not understood never loses its neighbours. Memory is
-// bounded by the limit of a body and of a line, whatever the client sends; a body that
-// inflates is cut at the same limit (decode.go). Every failure is a *service.Error.
-//
-// Neighbours: package server takes the places that a body needs while it arrives, and
-// writes the answers; package service counts.
+// Invariants. A record that is not understood never loses the ones next to it. Memory is bounded by the limit of a body
+// and of a line, also of a body that inflates.
 
 // AcceptedEncodings are what a Content-Encoding may be, as Accept-Encoding has it.
 const AcceptedEncodings = "gzip, zstd"
@@ -77,8 +69,8 @@ var (
 	}}
 )
 
-// DecodedBody returns the plain bytes of r's body, at most limit of them, both
-// compressed and not. release gives the decoder back and must be called.
+// DecodedBody returns the plain bytes of r's body, at most limit of them, compressed or not. release gives the decoder
+// back and must be called.
 func DecodedBody(r *http.Request, limit int64) (body io.Reader, release func(), err error) {
 	release = func() {}
 	if r.ContentLength > limit {
@@ -112,8 +104,7 @@ func DecodedBody(r *http.Request, limit int64) (body io.Reader, release func(), 
 	}
 }
 
-// notGzip is the *service.Error of a body of at most limit bytes whose gzip header could
-// not be read.
+// notGzip is the error of a body of at most limit bytes whose gzip header could not be read.
 func notGzip(err error, limit int64) error {
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return fail(api.CodeBodyBroken, "Content-Encoding", "the body is not gzip, as its Content-Encoding says, or ended within the header: compress it, or send no Content-Encoding")
@@ -121,7 +112,7 @@ func notGzip(err error, limit int64) error {
 	return BrokenBody(err, limit)
 }
 
-// BrokenBody is the *service.Error of a body of at most limit bytes that err ended.
+// BrokenBody is the error of a body of at most limit bytes that err ended.
 func BrokenBody(err error, limit int64) error {
 	switch {
 	case errors.Is(err, errBodyTooLarge):
@@ -156,7 +147,7 @@ const (
 	jsonLines                // NDJSON: one object per line
 	// JSONDocument is one object or an array of them.
 	JSONDocument
-	anyFormat // not declared: told from the first byte
+	anyFormat // not declared: the first byte decides
 )
 
 // AcceptedTypes are the media types of hits, as Accept-Post has them.
@@ -171,7 +162,7 @@ var formats = map[string]BodyFormat{
 	"application/jsonlines":  jsonLines,
 	"application/json":       JSONDocument,
 	"":                       anyFormat,
-	// What curl -d declares unless told otherwise.
+	// What curl -d declares by default.
 	formType: anyFormat,
 }
 
@@ -196,9 +187,8 @@ func BodyFormatOf(contentType string) (BodyFormat, error) {
 	}
 }
 
-// sniff settles the format from the start of the body. An object that ends on
-// its first line is the first of NDJSON, whatever kind of JSON was declared:
-// both read it alike, and lines stay apart even when one is broken.
+// sniff settles the format from the start of the body. An object that ends on its first line is the first of NDJSON,
+// whatever kind of JSON was declared. Both read it alike, and a broken line loses no other.
 func sniff(f BodyFormat, start []byte) BodyFormat {
 	start = bytes.TrimLeft(start, " \t\r\n")
 	if f == anyFormat {
@@ -223,8 +213,8 @@ func isJSON(start []byte) bool {
 	return len(start) > 0 && (start[0] == '{' || start[0] == '[')
 }
 
-// isForm tells an HTML form (key=a&n=2) from the lines that curl -d declares
-// to be one: as a line it would count a key named "key=a&n=2".
+// isForm tells an HTML form (key=a&n=2) from lines with the same Content-Type, which curl -d sets. As a line it would
+// count a key "key=a&n=2".
 func isForm(contentType string, start []byte) bool {
 	return strings.HasPrefix(contentType, formType) && bytes.HasPrefix(start, []byte("key="))
 }

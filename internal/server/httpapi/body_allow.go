@@ -16,16 +16,16 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// AllowParser reads requests for decisions, written as JSON. Create it with NewAllowParser. It knows this one shape, so that a
-// request costs no reflection, and two small allocations: the key, which the engine
-// may keep, and the name of a limit. Its other memory is used again.
+// AllowParser reads requests for decisions, written as JSON. Create it with NewAllowParser. It knows this one shape, so
+// that a request costs no reflection. It allocates the key, which the engine may keep, and the name of a limit; its
+// other memory is used again.
 type AllowParser struct {
 	scanner  jsonScanner
 	scratch  []byte          // letters of strings that were written with escapes
 	Requests []admit.Request // of the body that was read last
 	Peek     bool            // it asks only
-	costs    []admit.Cost    // those of Requests are parts of it
-	inline   []engine.Limit  // those of Requests point here: it is never grown
+	costs    []admit.Cost    // Requests refer to parts of it
+	inline   []engine.Limit  // Requests point here: it is never grown
 	within   string          // of the element that is read, "checks[1].", for messages
 }
 
@@ -50,7 +50,7 @@ const (
 	peekMember
 )
 
-// Parse reads a body into Requests and Peek, or fails with a *service.Error. What it made of the
+// Parse reads a body into Requests and Peek, or fails with an *api.Error. What it made of the
 // body before is gone.
 func (p *AllowParser) Parse(body []byte) error {
 	if failure := p.parse(body); failure != nil {
@@ -254,8 +254,8 @@ func (p *AllowParser) readCount(to *uint64, member string, least uint64) *api.Er
 	return nil
 }
 
-// object reads an object whose members are among names. read reads the value of the
-// member at that place. seen has a bit for each member that was there.
+// object reads an object whose members are among names. read reads the value of the member at that place. seen has a
+// bit for each member.
 func (p *AllowParser) object(names []string, read func(member int) *api.Error) (seen uint, failure *api.Error) {
 	s := &p.scanner
 	if !s.token('{') {

@@ -58,8 +58,8 @@ type record struct {
 	wrong *request.Rejection // nil: it is a hit, or blank
 }
 
-// Count counts the hits of a whole body into t. f is the FormatOf its Content-Type. The error is
-// that of service.Verdict, or says that the body is of another format: then nothing was counted.
+// Count counts the hits of a whole body into t. f is the BodyFormatOf its Content-Type. It fails as service.Verdict
+// does, or because the body is of another format: then nothing was counted.
 func (h *BodyHits) Count(t *ingest.Tally, f BodyFormat, contentType string, whole []byte) error {
 	in := h.readers.Get().(*reader)
 	in.tally, in.feed = t, feed{buf: whole}
@@ -191,8 +191,8 @@ var (
 	rejectFields  = reject(api.CodeInvalidLine, "a line is: key [n [at]]; send one hit per line (curl: --data-binary keeps newlines, -d does not) and keys with spaces as JSON")
 )
 
-// parseTextHit reads a line `key [n [at]]`, its parts apart by spaces or tabs.
-// blank is true for a line without anything on it.
+// parseTextHit reads a line `key [n [at]]`, separated by spaces or tabs. blank is true for a line without anything on
+// it.
 func parseTextHit(line []byte) (h hit, blank bool, rej *request.Rejection) {
 	key, rest, control := cutKey(line)
 	if len(key) == 0 {

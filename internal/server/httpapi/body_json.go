@@ -212,9 +212,8 @@ type jsonParser struct {
 	value   []byte // the letters of a string that was written with escapes; not of a key
 }
 
-// parse reads one object {"key","n","at"}; other fields, and fields given
-// twice, are rejected rather than guessed at. n and at may be null, which
-// stands for their defaults. blank is true for a record of white space.
+// parse reads one object {"key","n","at"}. Other fields, and fields given twice, are rejected rather than guessed at. n
+// and at may be null, which stands for their defaults. blank is true for a record of white space.
 func (p *jsonParser) parse(record []byte) (h hit, blank bool, rej *request.Rejection) {
 	p.scanner = jsonScanner{data: record}
 	if p.scanner.space(); p.scanner.i == len(record) {
@@ -326,10 +325,8 @@ func (p *jsonParser) readAt(h *hit) (rej *request.Rejection) {
 // further element can be found.
 var errBrokenJSON = errors.New("broken JSON")
 
-// elements splits a feed that holds one JSON object, or one array, into the
-// object or the elements. It looks at brackets and strings only: whether an
-// element is good is for its parser to say, so that a bad one does not lose
-// the ones after it.
+// elements splits a feed that holds one JSON object, or one array, into the object or the elements. It looks at
+// brackets and strings only. Its parser says whether an element is good: a bad one does not lose the ones after it.
 type elements struct {
 	*feed
 	maxBytes int // of one element
@@ -398,8 +395,8 @@ func (e *elements) peek() (c byte, more bool) {
 
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// value takes one value: up to the bracket that closes its first one, or, for
-// a string or a scalar, to what can follow a value.
+// value takes one value: up to the bracket that closes its first one. A string or a scalar ends with what can follow a
+// value.
 func (e *elements) value() (value []byte, tooLong bool, err error) {
 	var (
 		depth    int

@@ -88,7 +88,7 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // as in PacedBody: the request is there, the answer outlasts its deadline
+	_ = control.SetReadDeadline(time.Time{}) // as in TimedBody: the request is there, the answer outlasts its deadline
 	w.Header().Set("Content-Type", backupType)
 	w.Header().Set("Weir-Region", region)
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -96,7 +96,7 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	err = s.service.Feed(ctx, c, asked.Get("as"), asked.Get("have"), asked.Get("begun"), func(frames []byte) error {
 		began = true
-		to := NewPacedWriter(w, s.pace())
+		to := NewTimedWriter(w, s.minRate())
 		defer to.NoDeadline()
 		_, err := to.Write(frames)
 		return err
@@ -145,9 +145,9 @@ func (s *Server) registerBackup(to *router) {
 }
 
 func (s *Server) restore(w http.ResponseWriter, r *http.Request) {
-	backup := NewPacedBody(w, r, s.pace(), s.cfg.WriteTimeout)
+	backup := NewTimedBody(w, r, s.minRate(), s.cfg.WriteTimeout)
 	done, err := s.service.Restore(r.Context(), clientOf(r), backup, api.RestoreMode(r.URL.Query().Get("mode")))
-	answer := s.paced(w)
+	answer := s.timed(w)
 	answer.NoDeadline()
 	if err != nil {
 		ProblemOf(err).Write(answer)

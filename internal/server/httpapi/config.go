@@ -13,8 +13,8 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// Config is what a Server is told of HTTP; what holds for all listeners is the
-// service.Config. The zero value of each field stands for its default.
+// Config is what a Server needs to know of HTTP; the service.Config holds for all listeners. The zero value of each
+// field stands for its default.
 type Config struct {
 	// Addr is the TCP address to listen on, host:port; port 0 picks a free one.
 	// Default 127.0.0.1:8080.
@@ -22,10 +22,10 @@ type Config struct {
 	// TLS of connections; nil: none. It must not offer HTTP/2, for the bounds here are per connection.
 	TLS *tls.Config
 
-	// AllowHosts are names that clients reach this server by, beside those that no
-	// stranger can own (IP addresses, names without a dot, .localhost, .internal, this
-	// machine's name and the host of Addr): a name, *.example.com, or * for all, which
-	// takes the protection of browsers' users away. Requests for others are refused.
+	// AllowHosts are names that clients reach this server by: a name, *.example.com, or * for all, which takes the
+	// protection of browsers' users away. Requests for other names are refused. Always allowed are names that no
+	// stranger can own: IP addresses, names without a dot, .localhost, .internal, this machine's name and the host of
+	// Addr.
 	AllowHosts []string
 	// AllowOrigins are sites whose pages may ask this server from a browser,
 	// scheme://host[:port]. Default none: only its own pages.

@@ -57,7 +57,7 @@ func (p *params) fresh(text string) time.Duration {
 	return read(p, d, err)
 }
 
-// spans are those of align, and which hits an answer about them includes.
+// spans reads align, and which hits an answer about its spans includes.
 func (p *params) spans(align, tz, from, to string, reach *ReachParams) queries.Spans {
 	unit, zone, err := request.ParseAlign(align, tz)
 	q := read(p, queries.Spans{Unit: unit, Zone: zone, Scope: reach.Scope}, err)

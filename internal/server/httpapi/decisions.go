@@ -92,7 +92,7 @@ func (s *Server) askLimits(a *allowing, r *http.Request, requests []admit.Reques
 	return err
 }
 
-// allowParams refuses what a decision can't keep: a take that came again under an Idempotency-Key would have to get the
+// allowParams refuses what a decision can't keep. A take that came again under an Idempotency-Key would have to get the
 // first verdict, which is no longer true.
 func allowParams(r *http.Request) error {
 	if r.URL.RawQuery != "" {
@@ -129,7 +129,7 @@ func (s *Server) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) 
 	}
 	limit := min(MaxDecisionBytes, s.ceilings.MaxBodyBytes)
 	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= min(limit, SmallBody) {
-		c := PaceOf(r)
+		c := ConnOf(r)
 		c.Waits(true)
 		defer c.Waits(false)
 		return a.read(r.Body, limit) // net/http reads no more than the declared length

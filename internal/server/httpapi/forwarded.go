@@ -16,15 +16,13 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part makes the keys of requests that a proxy asks about, from what the proxy says
-// of them in X-Forwarded fields: ip:(client) is ip:192.0.2.7.
+// Keys of requests that a proxy asks about are made from what it says in X-Forwarded fields: ip:(client) is
+// ip:192.0.2.7. A field may hold a list, whose left part may be the client's own invention: each proxy adds on the
+// right. So the last of a list counts, which the asking proxy wrote.
 //
-// A field may hold a list, and what stands on its left may be the client's own invention: each proxy
-// adds on the right. So the last of a list counts, which is what the asking proxy itself wrote.
-//
-// Invariants. Whatever a client sends, a key is made of it, of at most engine.MaxKeyBytes: no request
-// passes, or fails, because its key could not be made. A value holds no colon, so that no client
-// can make the key of another by its path or a field; the exception is an address.
+// Invariants. Whatever a client sends, a key of at most engine.MaxKeyBytes is made of it: no request passes, or fails,
+// because its key could not be made. A value except an address holds no colon, so that no client can make the key of
+// another by its path or a field.
 
 // ForwardedMark is the field that proxies send when they ask whether a request may pass, and not when they only pass
 // requests on. A page in a browser can't send it to another site unless that site agrees.
@@ -105,7 +103,7 @@ func address(text string) (netip.Addr, bool) {
 
 const (
 	maxParts   = 4   // variables of a template
-	maxLiteral = 100 // bytes of a template's text beside them
+	maxLiteral = 100 // bytes of a template's text
 	maxValue   = 100 // bytes that a variable makes; a longer value is cut
 )
 
@@ -124,7 +122,7 @@ type part struct {
 // known is what error messages say of variables.
 const known = "(client), (host), (method), (path), (path:2) for its first two parts, (header:X-Name) or (hash:X-Name)"
 
-// ParseForwarded reads a template such as ip:(client). {client} is the same. It fails with a *service.Error.
+// ParseForwarded reads a template such as ip:(client). {client} is the same. It fails with an *api.Error.
 func ParseForwarded(text string) (ForwardedTemplate, error) {
 	var t ForwardedTemplate
 	for rest := text; rest != ""; {
@@ -174,7 +172,7 @@ func wrong(text, why string, args ...any) error {
 	return &api.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + request.Clip(text) + ": " + fmt.Sprintf(why, args...) + "; write for example ip:(client)"}
 }
 
-// Key makes the key of a request. It fails with a *service.Error if the proxy does not send what the
+// Key makes the key of a request. It fails with an *api.Error if the proxy does not send what the
 // template needs.
 func (t ForwardedTemplate) Key(of *ForwardedRequest) (string, error) {
 	var key strings.Builder
@@ -192,14 +190,14 @@ func (t ForwardedTemplate) Key(of *ForwardedRequest) (string, error) {
 	return key.String(), nil
 }
 
-// nothing stands for a value that is not there, so that all requests without it share a key, and a
-// pattern such as user:{user} takes that too.
+// nothing stands for a value that is not there. All requests without it share a key, which a pattern such as
+// user:{user} matches.
 const nothing = "-"
 
 // secrets are fields whose values are not written into keys, which lists, logs and backups show.
 var secrets = []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Weir-Token"}
 
-// methods are those that are told apart: a client may invent others, and would have a key of its own for each.
+// methods have a key each. A client may invent others, and would have a key of its own for each.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
 
 // variable is how the value of a variable is read, or what is wrong with its name.
@@ -254,8 +252,8 @@ func (r *ForwardedRequest) method() string {
 	return "OTHER"
 }
 
-// path is what the client asks for, decoded and cleaned, so that /a, //a, /b/../a, /%61 and /a/ are one;
-// of it the first parts, or with 0 all.
+// path is what the client asks for, decoded and cleaned, so that /a, //a, /b/../a, /%61 and /a/ are one. It has the
+// first parts only, or with 0 all.
 func (r *ForwardedRequest) path(parts int) string {
 	text := r.last(ForwardedMark)
 	if _, after, absolute := strings.Cut(text, "://"); absolute && !strings.HasPrefix(text, "/") {

@@ -30,7 +30,7 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
-		c := PaceOf(r)
+		c := ConnOf(r)
 		c.WaitsFrom(start, false)
 		defer func() {
 			if v := recover(); v != nil {
@@ -51,8 +51,8 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 	}
 }
 
-// within gives a request a place of the pool until its answer is taken, which has to be
-// with a pace.
+// within gives a request a place in the pool until its client has taken the answer, which must not be slower than
+// minRate.
 func (s *Server) within(pool *access.Pool, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		client := clientOf(r)
@@ -61,7 +61,7 @@ func (s *Server) within(pool *access.Pool, handler http.HandlerFunc) http.Handle
 			return
 		}
 		defer pool.Leave(client, 1)
-		handler(s.paced(w), r)
+		handler(s.timed(w), r)
 	}
 }
 
@@ -104,10 +104,10 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func (s *Server) pace() Pace { return Pace{Left: s.cfg.ReadTimeout, Rate: s.cfg.MinRate} }
+func (s *Server) minRate() MinRate { return MinRate{Left: s.cfg.ReadTimeout, Rate: s.cfg.MinRate} }
 
-// paced is an answer that has to be taken with a pace.
-func (s *Server) paced(w http.ResponseWriter) *PacedWriter { return NewPacedWriter(w, s.pace()) }
+// timed is an answer that must be taken in time.
+func (s *Server) timed(w http.ResponseWriter) *TimedWriter { return NewTimedWriter(w, s.minRate()) }
 
 type callerKey struct{}
 
@@ -144,8 +144,8 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	}
 }
 
-// asksByItself tells whether a page sent the request, and not its browser: it takes JSON or events alone. It is
-// not told of Basic: the browser would ask its user, in place of the page.
+// asksByItself tells whether a page sent the request, and not its browser: it takes JSON or events alone. Its problem
+// does not offer Basic: the browser would ask its user, in place of the page.
 func asksByItself(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return accept == "application/json" || accept == eventStreamType
@@ -203,7 +203,7 @@ func clientOf(r *http.Request) access.Caller {
 	if c := callerOf(r.Context()); c != (access.Caller{}) {
 		return c
 	}
-	if conn := PaceOf(r); conn != nil {
+	if conn := ConnOf(r); conn != nil {
 		return conn.Client()
 	}
 	return access.CallerAt(r.RemoteAddr)

@@ -57,7 +57,7 @@ func (s *Server) scrape(metrics http.Handler) http.HandlerFunc {
 			metrics.ServeHTTP(made, r)
 		}()
 		w.WriteHeader(made.status)
-		_, _ = s.paced(w).Write(made.body.Bytes()) // a client that left is not an error of ours
+		_, _ = s.timed(w).Write(made.body.Bytes()) // a client that left is not an error of ours
 	}
 }
 

@@ -14,13 +14,10 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part is the route of HTTP by which hits come, POST /v1/hits: its parameters, the places that its bodies hold while they
-// arrive and are counted, the answer, and what the OpenAPI document says of it.
+// POST /v1/hits counts hits.
 //
-// Invariants: a body that arrives slowly keeps nobody else out; of one that breaks off nothing is counted; nobody waits for the
-// disk with a place of the hits.
-//
-// Neighbours: package body parses, package service counts, package pace cuts slow senders off.
+// Invariants: a body that arrives slowly keeps no other client out; of one that breaks off nothing is counted; no
+// request waits for the disk with a place in the pool of hits.
 
 // takeHits is POST /v1/hits.
 func (s *Server) takeHits(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +118,7 @@ type requestMemory struct {
 	answer []byte
 }
 
-// hitsParams are what a request of hits asks for beside its body.
+// hitsParams are what a request of hits asks for in addition to its body.
 type hitsParams struct {
 	durable bool   // answer when the hits are on disk
 	key     string // of idempotency; empty: none

@@ -30,15 +30,15 @@ type bodyPlace struct {
 	small  *smallBody // nil: the body is read as it arrives
 }
 
-// arrive waits for a small body, which r then has at once, and takes a place. leave
-// must be called, also beside an error.
+// arrive waits for a small body, which r then has at once, and takes a place. leave must be called, also after an
+// error.
 func (s *Server) arrive(client access.Caller, w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
 	at.client = client
 	if length := r.ContentLength; length < 0 || length > SmallBody {
 		return at, s.upload(&at, w, r)
 	}
 	at.small = smallBodies.Get().(*smallBody)
-	c := PaceOf(r)
+	c := ConnOf(r)
 	c.Waits(true)
 	n, end := io.ReadFull(r.Body, at.small.buffer[:r.ContentLength])
 	c.Waits(false)
@@ -54,7 +54,7 @@ func (s *Server) arrive(client access.Caller, w http.ResponseWriter, r *http.Req
 func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) error {
 	err := at.enter(s.service.Pools.Uploads)
 	if err == nil {
-		r.Body = NewPacedBody(w, r, s.pace(), s.cfg.WriteTimeout-s.cfg.ReadTimeout)
+		r.Body = NewTimedBody(w, r, s.minRate(), s.cfg.WriteTimeout-s.cfg.ReadTimeout)
 	}
 	return err
 }
@@ -116,8 +116,8 @@ func wholeOf(r *http.Request) (whole []byte, ok bool) {
 // What the client declares is not reserved: it may never send it.
 const firstBuffer = 8 << 10
 
-// buffers are those of bodies that were read, for the next ones: of firstBuffer bytes, of twice as many, and so on.
-// Larger ones are rare, and not kept.
+// buffers are of bodies that were read, for the next ones: of firstBuffer bytes, of twice as many, and so on. Larger
+// ones are rare, and not kept.
 var buffers [6]sync.Pool // of *byte, the first one
 
 // kept is the pool of buffers of a size, nil: there is none.
@@ -160,9 +160,8 @@ func (s *Server) readBody(client access.Caller, r *http.Request) (whole []byte, 
 	return s.ReadWhole(client, plain)
 }
 
-// ReadWhole reads a body to its end. All bodies in memory share
-// MaxBufferedBytes; one that finds no room is refused and may come again.
-// release gives the room back and must be called: whole is good until then.
+// ReadWhole reads a body to its end. All bodies in memory share MaxBufferedBytes; one that does not fit is refused and
+// may come again. release gives its share back and must be called: whole is good until then.
 func (s *Server) ReadWhole(client access.Caller, from io.Reader) (whole []byte, release func(), err error) {
 	pool := s.service.Pools.Buffered
 	release = func() {
@@ -190,8 +189,8 @@ func (s *Server) ReadWhole(client access.Caller, from io.Reader) (whole []byte, 
 	}
 }
 
-// appendHitsAnswer appends what encoding/json makes of an answer, and a newline. That of a
-// request of which all hits were counted, as nearly every one is, needs no reflection.
+// appendHitsAnswer appends what encoding/json makes of an answer, and a newline. Where all hits of a request were
+// counted, as in nearly every one, it needs no reflection.
 func appendHitsAnswer(b []byte, a *api.HitsAnswer) []byte {
 	if len(a.Rejected) > 0 {
 		text, err := json.Marshal(a)

@@ -141,9 +141,9 @@ func (s *Server) exportQuery(r *http.Request) (q queries.ExportQuery, err error)
 	return q, p.err
 }
 
-// download is an answer of one file that is sent while it is made. It has no deadline but the pace.
+// download is an answer of one file that is sent while it is made. Only minRate bounds the time that it takes.
 type download struct {
-	*PacedWriter
+	*TimedWriter
 	contentType, name string
 	began             bool
 }
@@ -155,13 +155,13 @@ func (d *download) Write(piece []byte) (int, error) {
 		d.Header().Set("Content-Type", d.contentType)
 		d.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
 	}
-	return d.PacedWriter.Write(piece)
+	return d.TimedWriter.Write(piece)
 }
 
 // download has write send a file. After the first byte a failure can't be answered any more: the connection is dropped, so
 // that the client sees it.
 func (s *Server) download(w http.ResponseWriter, contentType, name string, write func(io.Writer) error) {
-	to := &download{PacedWriter: s.paced(w), contentType: contentType, name: name}
+	to := &download{TimedWriter: s.timed(w), contentType: contentType, name: name}
 	switch err := write(to); {
 	case err == nil:
 	case to.began:

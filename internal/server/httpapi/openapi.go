@@ -19,12 +19,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-// This part describes the HTTP API: the OpenAPI document, the page that shows it, and
-// the questions, whose parameters huma reads and checks by what the document says of them.
-//
-// Its invariants: the document is written from the types of package api, so that it says what
-// answers have; what huma finds wrong is answered by a problem of ours. Neighbours: package
-// server registers its operations here, and those that huma would slow down beside it.
+// The OpenAPI document is written from the types of package api and of questions, so that it says what answers have.
+// What huma finds wrong is answered by a Problem.
 
 const apiDescription = `Weir counts hits in rolling windows.
 
@@ -67,8 +63,8 @@ func newDocument(version string) huma.Config {
 // found; it also marks the operations whose errors are ours to write.
 const logOf = "weir log"
 
-// hookErrors makes huma write our problem documents. The hook is a variable of
-// huma's package, hence once, and every other API's errors pass through.
+// hookErrors makes huma write our problem documents. The hook is a variable of huma's package: it is set once, and
+// passes other APIs' errors through.
 var hookErrors = sync.OnceFunc(func() {
 	next := huma.NewErrorWithContext
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
@@ -83,7 +79,7 @@ var hookErrors = sync.OnceFunc(func() {
 	}
 })
 
-// responses documents each status that codes map to, with those of any request that asks for something.
+// responses documents each status that codes map to, and the codes of any request that asks for something.
 func (to *router) responses(codes ...api.Code) map[string]*huma.Response {
 	codes = append(slices.Clip(codes), api.CodeUnauthorized, api.CodeForbidden, api.CodeCeiling, api.CodeForbiddenOrigin)
 	schema := schemaOf[Problem](to)
@@ -210,7 +206,7 @@ var schemas = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[api.OneOrCounts[api.RateAnswer]]():  reflect.TypeFor[oneOrCountsSchema[api.RateAnswer]](),
 }
 
-// NewRegistry returns the schemas of the OpenAPI document, with those of package api.
+// NewRegistry returns the schemas of the OpenAPI document, which know the types of package api.
 func NewRegistry() huma.Registry {
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	for of, is := range schemas {

@@ -17,12 +17,8 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// This part keeps web pages of strangers from using a server through the browsers of
-// those who can reach it: requests for a foreign Host, and those that a page of another
-// site sends, are refused.
-//
-// Its invariant: no page learns an answer, or makes the server do anything, unless its
-// origin is the server's own or allowed. Neighbours: package server puts it in front of all handlers.
+// Requests for a foreign Host, and requests that a page of another site sends, are refused. No page learns an answer,
+// or makes the server do anything, unless its origin is the server's own or allowed.
 
 // OriginGuard refuses what a web page of somebody else makes a browser send. A browser stands
 // inside: it reaches loopback and private networks for whatever page is open in it. It
@@ -48,7 +44,7 @@ type OriginGuard struct {
 // GuardConfig says who may ask.
 type GuardConfig struct {
 	Addr    string   // listened on, host:port
-	Hosts   []string // names of this server beside its own: a name, *.example.com, or * for all
+	Hosts   []string // further names of this server: a name, *.example.com, or * for all
 	Origins []string // sites whose pages may ask it from a browser: scheme://host[:port]
 }
 
@@ -113,10 +109,9 @@ func (o *OriginGuard) refuse(w http.ResponseWriter, field, detail string) {
 	NewProblem(api.CodeForbiddenOrigin, field, detail).Write(w)
 }
 
-// hostKnown tells whether a request is for this server by a name that no stranger can own: an
-// IP address; a name without a dot, which public DNS does not resolve; one that ends
-// in .localhost or .internal, which it never will (RFC 6761, ICANN 2024-07-29); the
-// machine's own name; the host of Config.Addr; or one of Config.Hosts.
+// hostKnown tells whether a request is for this server by a name that no stranger can own. These are an IP address, the
+// machine's own name, the host of Config.Addr, and Config.Hosts. A name without a dot is one too: public DNS does not
+// resolve it. Nor will it ever resolve names in .localhost and .internal (RFC 6761, ICANN 2024-07-29).
 func (o *OriginGuard) hostKnown(host string) bool {
 	name := strings.TrimSuffix(hostOf(host), ".")
 	if o.anyHost || strings.IndexByte(name, '.') < 0 { // also an IPv6 address
@@ -214,96 +209,89 @@ func (c GuardConfig) Validate() error {
 	return nil
 }
 
-// This part keeps clients of an HTTP server from taking their time: a Body and a Writer must move
-// with a Pace.
-//
-// Invariants. What the server itself takes does not count against a client's pace. While a body or
-// an answer moves, its connection is one that waits for its client.
-//
-// Neighbours: package server makes them; internal/server/listener has the connections.
+// Clients of an HTTP server must not take their time: a TimedBody and a TimedWriter must move at a MinRate. What the
+// server itself takes does not count. While a body or an answer moves, its connection waits for its client.
 
-// Pace is how fast a client must send or take: it has a while for the first bytes, and
-// a second more for each rate bytes that have moved. A byte now and then is not enough,
-// and a large body has the time that it needs. What the server itself takes does not
-// count.
-type Pace struct {
+// MinRate is how fast a client must send or take: it has some time for the first bytes, and a second more for each Rate
+// bytes that have moved. A byte now and then is not enough, and a large body has the time that it needs.
+type MinRate struct {
 	Left time.Duration // that the client has
 	Rate int64         // bytes per second, above 0
 }
 
 // moved takes the time that n bytes took, and gives what they earn.
-func (p *Pace) moved(n int, took time.Duration) {
+func (p *MinRate) moved(n int, took time.Duration) {
 	p.Left += time.Duration(n)*time.Second/time.Duration(p.Rate) - took
 }
 
-// PacedBody is a body that has to arrive with a pace. The server reads it in
-// pieces of many kilobytes, so that two readings of the clock cost little.
-type PacedBody struct {
+// TimedBody is a body that must arrive at a MinRate. The server reads it in pieces of many kilobytes, so that two
+// readings of the clock cost little.
+type TimedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	conn    *listener.Conn
-	pace    Pace
+	rate    MinRate
 	answer  time.Duration // that is left for the answer, after the body
 }
 
-// NewPacedBody is r's body, which has to arrive with a pace and then leaves a while for its answer.
-func NewPacedBody(w http.ResponseWriter, r *http.Request, pace Pace, answer time.Duration) *PacedBody {
-	return &PacedBody{r.Body, http.NewResponseController(w), PaceOf(r), pace, answer}
+// NewTimedBody returns r's body, which must arrive at a rate, and then has a time left for its answer.
+func NewTimedBody(w http.ResponseWriter, r *http.Request, rate MinRate, answer time.Duration) *TimedBody {
+	return &TimedBody{r.Body, http.NewResponseController(w), ConnOf(r), rate, answer}
 }
 
 // Read implements io.Reader.
-func (b *PacedBody) Read(piece []byte) (int, error) {
+func (b *TimedBody) Read(piece []byte) (int, error) {
 	start := time.Now()
 	// A caller's own server may take no deadlines: then it has its own.
-	_ = b.control.SetReadDeadline(start.Add(b.pace.Left))
-	_ = b.control.SetWriteDeadline(start.Add(b.pace.Left + b.answer))
+	_ = b.control.SetReadDeadline(start.Add(b.rate.Left))
+	_ = b.control.SetWriteDeadline(start.Add(b.rate.Left + b.answer))
 	b.conn.Waits(true)
 	n, err := b.ReadCloser.Read(piece)
 	b.conn.Waits(false)
-	b.pace.moved(n, time.Since(start))
+	b.rate.moved(n, time.Since(start))
 	return n, err
 }
 
-// PacedWriter is an answer that has to be taken with a pace.
-type PacedWriter struct {
+// TimedWriter is an answer that must be taken at a MinRate.
+type TimedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	pace    Pace
+	rate    MinRate
 }
 
-// NewPacedWriter is w, taken with a pace.
-func NewPacedWriter(w http.ResponseWriter, pace Pace) *PacedWriter {
-	return &PacedWriter{w, http.NewResponseController(w), pace}
+// NewTimedWriter returns w, which must be taken at a rate.
+func NewTimedWriter(w http.ResponseWriter, rate MinRate) *TimedWriter {
+	return &TimedWriter{w, http.NewResponseController(w), rate}
 }
 
 // NoDeadline lets go of the deadline that there is until the next Write, after work of the server's
 // own.
-func (w *PacedWriter) NoDeadline() { _ = w.control.SetWriteDeadline(time.Time{}) } // as in Body
+func (w *TimedWriter) NoDeadline() { _ = w.control.SetWriteDeadline(time.Time{}) } // as in Body
 
 // Write implements io.Writer.
-func (w *PacedWriter) Write(piece []byte) (int, error) {
+func (w *TimedWriter) Write(piece []byte) (int, error) {
 	start := time.Now()
-	_ = w.control.SetWriteDeadline(start.Add(w.pace.Left)) // as in Body
+	_ = w.control.SetWriteDeadline(start.Add(w.rate.Left)) // as in Body
 	n, err := w.ResponseWriter.Write(piece)
-	w.pace.moved(n, time.Since(start))
+	w.rate.moved(n, time.Since(start))
 	return n, err
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (w *PacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *TimedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 type connKey struct{}
 
-// WithPace is an http.Server's ConnContext, so that Of finds the connection of a request.
-func WithPace(ctx context.Context, c net.Conn) context.Context {
+// WithConn is an http.Server's ConnContext, by which ConnOf finds the connection of a request.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// PaceOf is the connection of a request; nil: it came by a caller's own server.
-func PaceOf(r *http.Request) *listener.Conn {
+// ConnOf is the connection of a request; nil: a caller's own server accepted it.
+func ConnOf(r *http.Request) *listener.Conn {
 	c, _ := r.Context().Value(connKey{}).(*listener.Conn)
 	return c
 }

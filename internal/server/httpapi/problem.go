@@ -14,11 +14,8 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part writes failures over HTTP: problem documents (RFC 9457) with a stable
-// code, each mapped to its status once (codes.go).
-//
-// Its invariant: whatever fails, huma's checks included, is answered by a Problem. Neighbours:
-// the other packages of the HTTP listener, which make them of errors of package service.
+// Whatever fails, also in huma's checks, is answered by a Problem: a document of RFC 9457 with a stable code, which
+// maps to one status.
 
 // Problem is an api.Problem that huma and handlers write.
 type Problem struct {
@@ -72,8 +69,8 @@ func ProblemOf(err error) *Problem {
 	return p
 }
 
-// ProblemOfProxy is Of an error for the client of a proxy that asked: that client can do nothing about a fault of the
-// proxy's settings, which is a server's error to it.
+// ProblemOfProxy is the ProblemOf an error for the client of a proxy that asked. That client can do nothing about a
+// fault in the proxy's settings, which it sees as a server's error.
 func ProblemOfProxy(err error) *Problem {
 	p := ProblemOf(err)
 	switch {
@@ -86,7 +83,7 @@ func ProblemOfProxy(err error) *Problem {
 	return p
 }
 
-// ProblemOrNil is Of, or nil for nil.
+// ProblemOrNil is ProblemOf, or nil for nil.
 func ProblemOrNil(err error) error {
 	if err == nil {
 		return nil

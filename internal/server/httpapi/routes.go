@@ -193,9 +193,8 @@ var namesInPath = []struct{ prefix, suffix string }{
 	{"/v1/policies/", ""},
 }
 
-// keyInPath makes one path segment of the key after /v1/keys/, and of the name of a
-// limit, whether its slashes came raw or percent-encoded, before ServeMux would "clean"
-// a raw key such as a//b/../c into the name of another key.
+// keyInPath makes one path segment of the key after /v1/keys/, and of the name of a limit, whether its slashes came raw
+// or percent-encoded. ServeMux would "clean" a raw key such as a//b/../c into the name of another key.
 func keyInPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, route := range namesInPath {

@@ -1,20 +1,13 @@
-// Package server is the HTTP listener of a service: it takes hits, answers questions
-// about them, decides by limits, and describes itself (/openapi.json, /docs,
-// /metrics). It has routes, handlers, and what starts and stops them.
+// Package httpapi is the HTTP listener of a service: it takes hits, answers questions about them, decides by limits,
+// and describes itself (/openapi.json, /docs, /metrics).
 //
-// The way of a hit: package ingest waits for the body, and package body reads it and gives hit after hit
-// to the service. The way of a decision: package decide reads the body, service.Allow decides, and decide
-// writes the verdict and its header fields, with nothing reflected on and little allocated.
+// The body of a hit or a decision is parsed and its answer written without reflection (body.go, decisions.go, hits.go).
+// Questions go through huma, which checks parameters and writes the OpenAPI document from the types next to each
+// handler and the answers of package api. The service does all that is not HTTP.
 //
-// Questions go through huma, which checks parameters and writes the OpenAPI
-// document from the parameters beside each handler and the answers of package api.
-//
-// Invariants. A request has a place of a pool while it is worked on, and never while the server
-// waits for a small body of its client (guard.go, ingest/arrive.go). Every failure is a problem
-// document. Whatever a client does, its connection moves with a pace or is closed.
-//
-// Neighbours: package service does all that is not HTTP; ingest, decide, body, conns, origin, problem,
-// openapi and metrics are the parts of this listener.
+// Invariants. A request has a place in a pool while it is worked on, and never while the server waits for a small body
+// of its client (guard.go, hits_arrive.go). Every failure is a problem document. Whatever a client does, its connection
+// moves at a minimum rate or is closed.
 package httpapi
 
 import (
@@ -179,9 +172,8 @@ func (s *Server) stop(ctx context.Context, hs *http.Server) error {
 	return nil
 }
 
-// Opening is the address of a Server that is not there yet, because its journal is
-// read or its node joins others: /healthz says that the process lives, and all
-// else that it is not ready. A Server takes it over (Server.TakeOver).
+// Opening is the address of a Server that is not there yet, because its journal is read or its node joins others. There
+// /healthz says that the process lives, and all else that it is not ready. A Server takes it over (Server.TakeOver).
 type Opening struct {
 	addr    string
 	conns   *listener.Listener
@@ -196,9 +188,8 @@ type Phase struct {
 	Detail string // what it waits for, and how far it is
 }
 
-// Open listens on cfg.Addr, so that an address in use shows before any long work, and
-// answers with what phase returns; it is called for each request. cfg must be what New
-// gets, but for what is not known yet. Close it if no Server takes it over.
+// Open listens on cfg.Addr, so that an address in use shows before any long work. It answers each request with what
+// phase returns. The cfg must be what New gets, except for what is not known yet. Close it if no Server takes it over.
 func Open(cfg Config, phase func() Phase) (*Opening, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(0); err != nil {
@@ -222,7 +213,7 @@ func open(cfg Config, l *listener.Listener, handler http.Handler) *Opening {
 		WriteTimeout:      cfg.WriteTimeout,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       WithPace,
+		ConnContext:       WithConn,
 		ErrorLog:          log.New(connectionLog{cfg.Logger}, "", 0),
 	}
 	var on net.Listener = l

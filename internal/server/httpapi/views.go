@@ -62,8 +62,8 @@ type pageView struct {
 	name string // the same for all that ask the same
 	once func(context.Context, access.Caller) (any, error)
 
-	// watch begins to make the view again and again for a stream, whose name is that of all that ask the same and may
-	// see the same. end must follow. nil: once does it.
+	// watch begins to make the view again and again for a stream. All that ask the same and may see the same share the
+	// name of the stream. end must follow. nil: once does it.
 	watch func(c access.Caller, stream string) (again func(context.Context) (any, error), end func(), err error)
 }
 
@@ -205,7 +205,7 @@ const makingView = 10 * time.Second
 // streams of the same identity and name, as long as the identity may do the same. A client that does not take an event in
 // time is cut off; one that is slower than the view is made misses some.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, c access.Caller, v pageView) {
-	to := eventStream{w: w, control: http.NewResponseController(w), conn: PaceOf(r), pace: s.pace()}
+	to := eventStream{w: w, control: http.NewResponseController(w), conn: ConnOf(r), rate: s.minRate()}
 	for s.streamWhile(&to, r, c, v) {
 	}
 }
@@ -294,7 +294,7 @@ type eventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	conn    *listener.Conn
-	pace    Pace
+	rate    MinRate
 	began   bool
 }
 
@@ -307,9 +307,9 @@ func (e *eventStream) send(event string, data []byte) error {
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Accel-Buffering", "no") // proxies are to pass each event on
 		h.Set("X-Content-Type-Options", "nosniff")
-		_ = e.control.SetReadDeadline(time.Time{}) // as in PacedBody: the request is there, the stream outlasts its deadline
+		_ = e.control.SetReadDeadline(time.Time{}) // as in TimedBody: the request is there, the stream outlasts its deadline
 	}
-	to := NewPacedWriter(e.w, e.pace)
+	to := NewTimedWriter(e.w, e.rate)
 	defer to.NoDeadline()
 	if _, err := fmt.Fprintf(to, "event: %s\ndata: %s\n\n", event, data); err != nil {
 		return err

@@ -94,7 +94,7 @@ func (s *session) count(args [][]byte) error {
 	for i := range of.Answers {
 		s.writeCount(&of.Answers[i])
 	}
-	if of.Room() > keptWindows {
+	if of.Cap() > keptWindows {
 		*of = queries.Counting{}
 	}
 	return nil

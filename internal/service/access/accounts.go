@@ -14,14 +14,8 @@ import (
 	"github.com/weir-counter/weir/internal/auth"
 )
 
-// This part is what identities use of a node: their requests, hits and new keys, counted and
-// held to the ceilings that the tokens file sets.
-//
-// Invariants: accounts are as many as the file has identities, and those that are gone from it
-// go; a ceiling that stays, lower or higher, grants no fresh allowance when the file is read again.
-//
-// This part has the identities and their ceilings, the library the limiters. This part asks before
-// it counts or answers.
+// Invariants: accounts are as many as the file has identities, and an identity that is gone from the file has none. A
+// ceiling that stays, lower or higher, grants no fresh allowance when the file is read again.
 
 // Accounts are what identities have used of this node. They are as many as the tokens file has
 // identities, and each begins with its first request.
@@ -127,7 +121,7 @@ func (c *ceiling) take() (wait time.Duration, ok bool) {
 	return v.RetryAfter, v.Allowed
 }
 
-// Name is that of the identity.
+// Name is the name of the identity.
 func (s *Account) Name() string { return s.name }
 
 // Requested counts a request.
@@ -177,17 +171,17 @@ type held struct {
 	counted time.Time // when n was counted; zero: never since the start
 }
 
-// The things of an identity are counted again when the last count is older than countedFor, as other nodes and the time before a start
-// add to them; near its share no more often than every recountEvery.
+// The things of an identity are counted again when the last count is older than countedFor: other nodes, and the time
+// before a start, add to them. Near its share they are counted no more often than every recountEvery.
 const (
 	countedFor   = 10 * time.Second
 	recountEvery = 100 * time.Millisecond
 )
 
-// Room takes room for one thing of a kind, of which there are bound for all, and fails if the identity is for some keys only and has
-// its share. count counts those that are there, with the keys that the identity is for; it is called when the last count is older than 10 s, and
-// when the things that were taken since may have reached the share.
-func (a Rights) Room(kind, bound int, count func() int) error {
+// TakeShare takes one more thing of a kind, of which there are bound for all. It fails if the identity is for some keys
+// only and has its share. count counts the things that are there, with the keys that the identity is for. It is called
+// when the last count is older than 10 s, and when the things that were taken since may have reached the share.
+func (a Rights) TakeShare(kind, bound int, count func() int) error {
 	if a.All() || a.Account == nil {
 		return nil
 	}
@@ -206,7 +200,7 @@ func (a Rights) Room(kind, bound int, count func() int) error {
 	return &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("identity %s has %d of %d %s, the share of an identity that is for some keys only: wait until some are over, or give some back", s.name, share, bound, kindNames[kind])}
 }
 
-// AccountFigures are those of one identity, since its first request.
+// AccountFigures are what one identity has used since its first request.
 type AccountFigures struct {
 	Identity                            string
 	Requests, Hits                      uint64

@@ -1,5 +1,5 @@
-// Package access is who calls, and what that one may do. It has two sides: a Gate, where the rooms of a service
-// begin each request, and a Service, what listeners call to prove who their clients are.
+// Package access is who calls, and what that caller may do. It has two sides: a Gate, where each request begins, and a
+// Service, by which listeners prove who their clients are.
 package access
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// Gate is where each request of a room begins. It may be used by many goroutines.
+// Gate is where each request begins. It may be used by many goroutines.
 type Gate struct {
 	tokens   *Tokens // nil: everybody may do everything
 	accounts *Accounts
@@ -167,7 +167,7 @@ func (g *Gate) Identity(c Caller) (*auth.Identity, error) {
 	return is, nil
 }
 
-// rights are those of an identity in a role, of which it may have none.
+// rights are what an identity may do in a role, which may be nothing.
 func (g *Gate) rights(is *auth.Identity, role auth.Role) Rights {
 	return Rights{Permission: is.Permission(role), Role: role, Account: g.accounts.Of(g.tokens.Live().Set(), is)}
 }
@@ -229,11 +229,6 @@ func (s *Service) MayChangeLimit(c Caller, name string) bool {
 	may := is.Permission(auth.Admin)
 	return may != nil && may.Limit(name)
 }
-
-// This part is what one request may do: the permission that its caller's role gives, for which keys and limits.
-//
-// Invariant: whether a request is for a key is asked before anything is looked up, so that an answer, and the time it takes, says nothing of a
-// key that it is not for.
 
 // Rights are what one request may do. The zero Rights are for nothing.
 type Rights struct {

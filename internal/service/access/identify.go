@@ -109,16 +109,11 @@ func (g *Gate) Audit(ctx context.Context, c Caller, action, target string, err e
 		slog.String("target", target), slog.String("outcome", outcome), slog.String("remote", c.Remote()))
 }
 
-// This part is who a request comes from, as what clients may use up tells them apart: by
-// identity, or without one by address.
-//
-// Invariant: a client that opens more connections, or has more addresses of one IPv6 network, is
-// still one caller. This part proves identities; package pools gives each caller no more
-// than its share.
+// Invariant: a client that opens more connections, or has more addresses of one IPv6 network, is still one caller.
 
 // Caller is who a request comes from: an address, and who has proved to be there. The address is
 // an IPv4 one, or the /64 of an IPv6 one, which is one household. The zero Caller stands for
-// all others, such as those of a socket without addresses. A listener makes one for each
+// all others, such as clients of a socket without addresses. A listener makes one for each
 // connection, adds the identity, and hands it to every call.
 type Caller struct {
 	addr  netip.Addr
@@ -154,7 +149,7 @@ func (c Caller) Login() *auth.Login { return c.login }
 // Known tells whether the caller has proved an identity.
 func (c Caller) Known() bool { return c.login != nil }
 
-// Name is that of the caller's identity, "" without one.
+// Name is the name of the caller's identity, "" without one.
 func (c Caller) Name() string {
 	if c.login == nil {
 		return ""
@@ -196,8 +191,8 @@ func (c Caller) account() account {
 	return account{addr: c.addr}
 }
 
-// CallerCounts is how much each caller has of something; one that has nothing takes no
-// room. It is guarded by whoever has it.
+// CallerCounts is how much each caller has of something; a caller that has nothing takes no memory. Its owner guards
+// it.
 type CallerCounts map[account]int64
 
 // Of is how much a caller has.

@@ -5,10 +5,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part is what a service knows of its listeners: their figures, alarms and limits.
-
-// Listener is a way in that has figures and alarms of its own beside those of the service. It is
-// attached (Attach), so that health and metrics, which another listener serves, have them too.
+// Listener serves a protocol, and has figures and alarms of its own. It is attached (Attach), so that health and
+// metrics, which another listener serves, have them too.
 type Listener interface {
 	Figures() ListenerFigures
 	Alarms() []api.Alarm
@@ -28,13 +26,13 @@ type ListenerFigures struct {
 	// Of counters that the listener keeps by itself.
 	Keys              int64
 	Bytes, BytesBound int64
-	Refused           uint64 // for which there was no room
+	Refused           uint64 // that did not fit
 }
 
 // ListenerPackets are of a listener without connections, since its start.
 type ListenerPackets struct {
 	Received uint64
-	Dropped  uint64 // by the kernel, for want of room
+	Dropped  uint64 // by the kernel, whose buffer was full
 	Known    bool   // the system tells Dropped
 }
 
@@ -44,7 +42,7 @@ type ListenerRequests struct {
 	Count uint64
 }
 
-// ListenerLimited is a Listener that has limits of its own, beside the policies of the file.
+// ListenerLimited is a Listener that has limits of its own, in addition to the policies of the file.
 type ListenerLimited interface {
 	// Limits lists them as policies, whose Keys and By are for people to read.
 	Limits() []policy.Policy
@@ -56,7 +54,7 @@ type ListenerList struct{ all []Listener }
 // Attach adds a listener.
 func (l *ListenerList) Attach(d Listener) { l.all = append(l.all, d) }
 
-// Figures are those of each.
+// Figures has the figures of each.
 func (l *ListenerList) Figures() (list []ListenerFigures) {
 	for _, d := range l.all {
 		list = append(list, d.Figures())
@@ -64,7 +62,7 @@ func (l *ListenerList) Figures() (list []ListenerFigures) {
 	return list
 }
 
-// Alarms are those of all.
+// Alarms has the alarms of all.
 func (l *ListenerList) Alarms() (list []api.Alarm) {
 	for _, d := range l.all {
 		list = append(list, d.Alarms()...)

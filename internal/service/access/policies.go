@@ -63,8 +63,8 @@ func (f *PolicyFile) Reload() {
 	}
 }
 
-// Watch puts the file's policies in place of those of live whenever it changes, and at
-// Reload, on a goroutine of its own until ctx ends. ended returns when that has.
+// Watch puts the file's policies into live whenever it changes, and at Reload, on a goroutine of its own until ctx
+// ends. ended returns when that has.
 func (f *PolicyFile) Watch(ctx context.Context, live *admit.Live, log *slog.Logger) (ended func()) {
 	var watching sync.WaitGroup
 	if f != nil {
@@ -157,8 +157,8 @@ type Document interface {
 // errChanged is returned where other writers came first, again and again.
 var errChanged = &api.Error{Code: api.CodeOverloaded, Message: "other changes to policies came before this one, again and again: it was not made; try again"}
 
-// KeptPolicies are the policies that were put by API: kept in a document that all nodes share, in use beside those of the file. It is
-// safe for many goroutines. A nil one stands for a server that takes none.
+// KeptPolicies are the policies that were put by API: kept in a document that all nodes share, in use in addition to
+// the file's. It is safe for many goroutines. A nil one stands for a server that takes none.
 type KeptPolicies struct {
 	store Document
 	live  *admit.Live
@@ -190,9 +190,9 @@ type KeptStats struct {
 	Bad              bool   // see Alarms
 }
 
-// OpenKept reads the policies that were put by API, and puts them in use; of a name that the file has too, that of the API if it is
-// first. With a nil store they are kept in memory. A node does not start while it can't know them: it would let pass what should be
-// limited.
+// OpenKept reads the policies that were put by API, and puts them in use. Where the file has the same name, the API's
+// goes before it if first is set. With a nil store they are kept in memory. A node does not start while it can't know
+// them: it would let pass what should be limited.
 func OpenKept(ctx context.Context, store Document, live *admit.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
 	if store == nil {
 		store = &inMemory{}
@@ -275,8 +275,9 @@ func (k *KeptPolicies) look(ctx context.Context) error {
 	return nil
 }
 
-// liftBans lifts the bans of policies that are not in use any more, and of those that are in use now and were not before: a node that
-// had not learned that the one before was deleted may have banned keys. Each node lifts those that it knows. The caller holds using.
+// liftBans lifts the bans of policies that are not in use any more, and of policies that are newly in use. A node that
+// had not learned that the one before was deleted may have banned keys. Each node lifts the bans that it knows. The
+// caller holds using.
 func (k *KeptPolicies) liftBans(before *policy.Set, book admit.StoredPolicies) {
 	k.mu.Lock()
 	names := map[string]bool{}
@@ -366,8 +367,9 @@ func (k *KeptPolicies) change(ctx context.Context, of func(admit.StoredPolicies)
 	return errChanged
 }
 
-// Put puts a policy that was checked in place of the one of its name, in use on this node when it returns, and on others a moment
-// later. p has its version and time then. The error wraps admit.ErrPolicyVersion, admit.ErrFull or is an *api.Error, or says why it can't be written.
+// Put puts a policy that was checked in place of the one of its name. It is in use on this node when Put returns, and
+// on others a moment later. p has its version and time then. The error wraps admit.ErrPolicyVersion, admit.ErrFull or
+// is an *api.Error, or says why it can't be written.
 func (k *KeptPolicies) Put(ctx context.Context, p *admit.StoredPolicy, want admit.PolicyCondition) (isNew bool, err error) {
 	err = k.change(ctx, func(b admit.StoredPolicies) (admit.StoredPolicies, error) {
 		p.At = time.Now().UTC().Truncate(time.Millisecond)

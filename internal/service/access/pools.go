@@ -9,15 +9,14 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// This part bounds what may be under way at once at all listeners together: requests of each kind,
-// and bytes of large bodies.
+// Pools bound what may be under way at once at all listeners together: requests of each kind, and bytes of large
+// bodies.
 //
-// Invariants: a pool never has more in use than its bound, and one caller no more than its share
-// of a pool that lasts as long as a client likes, so that whoever fills one leaves the others their
-// answers; who finds no room is refused at once and counted, never queued.
+// Invariants: a pool never has more in use than its bound. Of a pool that lasts as long as a client likes one caller
+// has no more than its share, so that a client that fills one leaves others their answers. A request that does not fit
+// is refused at once and counted, never queued.
 //
-// This part tells clients apart. A listener takes a place before the work and gives it
-// back when the client has its answer; package service makes the pools of its settings.
+// A listener takes a place before the work and gives it back when the client has its answer.
 
 // Pool bounds what may be under way at once at one listener: places, or bytes. Listeners have
 // pools of their own, so that whoever fills one leaves the others their answers. One
@@ -28,7 +27,7 @@ type Pool struct {
 	name  string
 	what  string   // that is full, for messages; of a bound of 1 what is under way
 	fixed bool     // --max-in-flight does not make it larger
-	code  api.Code // of a caller that found no room
+	code  api.Code // of a caller that is refused
 	bound int64
 	share int64 // of one client address; 0: no share
 
@@ -46,7 +45,7 @@ func (p *Pool) shared(least int64) *Pool {
 	return p
 }
 
-// Enter takes n of the pool for a client, or fails when there is no room for it. Leave must
+// Enter takes n of the pool for a client, or fails when the pool is full. Leave must
 // follow if it did not fail.
 func (p *Pool) Enter(client Caller, n int64) error {
 	if p.inUse.Add(n) > p.bound || !p.enterShare(client, n) {
@@ -82,7 +81,7 @@ func (p *Pool) Leave(client Caller, n int64) {
 	p.by.Add(client, -n)
 }
 
-// full is the error of a caller that found no room.
+// full is the error of a caller that is refused.
 func (p *Pool) full() error {
 	if p.bound == 1 && p.fixed {
 		return &api.Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
@@ -94,7 +93,7 @@ func (p *Pool) full() error {
 	return &api.Error{Code: p.code, Message: detail}
 }
 
-// PoolFigures are those of a pool, for metrics.
+// PoolFigures are figures of a pool, for metrics.
 type PoolFigures struct {
 	Name         string
 	InUse, Bound int64  // places, or bytes
@@ -116,16 +115,16 @@ func (p *Pool) Within(client Caller, do func() error) error {
 	return do()
 }
 
-// Pools are those of all listeners. Health and metrics have none: they always answer.
+// Pools are for all listeners. Health and metrics have none: they always answer.
 type Pools struct {
 	Hits      *Pool // bodies of hits that are there, while they are counted
 	Uploads   *Pool // large bodies while they arrive
 	Buffered  *Pool // bytes of large bodies while they arrive
 	Durable   *Pool // hits that wait for the disk
 	Decisions *Pool
-	Waiting   *Pool // those of them that wait for their turn
+	Waiting   *Pool // decisions that wait for their turn
 	Questions *Pool // until their answers are taken
-	Fresh     *Pool // those of them that wait for other nodes
+	Fresh     *Pool // questions that wait for other nodes
 	Views     *Pool // pages that are open
 	Admin     *Pool // stats, cluster and deletes
 	Backup    *Pool
@@ -183,7 +182,7 @@ func (p *Pools) All() []*Pool {
 // crowdedFor is how long after its last refusal a pool is called crowded.
 const crowdedFor = 15 * time.Second
 
-// Alarms are those of pools that refused a moment ago.
+// Alarms are raised by pools that refused a moment ago.
 func (p *Pools) Alarms() (list []api.Alarm) {
 	for _, pool := range p.All() {
 		if pool == p.Backup || pool == p.Restore {

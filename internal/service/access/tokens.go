@@ -14,14 +14,10 @@ import (
 	"github.com/weir-counter/weir/internal/auth"
 )
 
-// This part is the files that a service follows while it runs: who may do what (Tokens), and which
-// limits requests have (PolicyFile, and KeptPolicies, which were put by API): read, read again when they change, and what became of it.
+// A service follows two files while it runs: who may do what (Tokens), and which limits requests have (PolicyFile).
 //
-// Invariants: a node does not start with a file that is wrong; one that becomes wrong later leaves
-// what was read before in use, and raises an alarm until it is put right.
-//
-// Packages auth and policy read the contents and put them in use. This part starts and ends the
-// watching; package service says what is wrong.
+// Invariants: a node does not start with a file that is wrong. One that becomes wrong later leaves in use what was read
+// before, and raises an alarm until it is right again.
 
 // Tokens is the file that says who may do what, and the identities in use. It is safe for
 // many goroutines. A nil one locks nothing.

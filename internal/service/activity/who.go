@@ -58,7 +58,7 @@ func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
 	w := s.who
 	i, known := w.find(uint32(hash>>32), said)
 	if !known {
-		i = s.room(now)
+		i = s.freePlace(now)
 		w.tags[i], w.denied[i], w.record[i] = uint32(hash>>32), 0, noRecord
 		w.about[i].name, w.about[i].key = said.Name, append(w.about[i].key[:0], said.Key...)
 	}
@@ -113,7 +113,7 @@ func (w *who) find(tag uint32, said *admit.Result) (place int, known bool) {
 
 // room is a place for another key: a free one, or that of the key that was denied least, and of
 // one that has not been denied for long before that.
-func (s *set) room(now int64) (place int) {
+func (s *set) freePlace(now int64) (place int) {
 	w := s.who
 	if w.n < limitedPerSet {
 		w.n++

@@ -13,8 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// This part is what is wrong with a server now, and whether to send requests there. Whatever is a source of alarms
-// is composed here, so that health, answers and metrics say the same.
+// Every source of alarms is composed here, so that health, answers and metrics say the same.
 
 // HealthParts are the sources of alarms. Engine, Sources, Storage, Pools and Listeners must be given.
 type HealthParts struct {
@@ -58,9 +57,9 @@ func (s *Health) Alarms() []api.Alarm {
 	return append(all, MemoryAlarms(s.parts.Engine.Stats())...)
 }
 
-// Ready says whether to send requests here, and what is wrong. A node that is away
-// from the others is still ready: it goes on to count, and answers say who is late.
-// refusing is the alarm that says that hits are better off elsewhere; nil: there is none.
+// Ready says whether to send requests here, and what is wrong. A node that can't reach the others is still ready: it
+// goes on to count, and answers say who is late. The alarm in refusing says that hits are better off elsewhere; nil:
+// there is none.
 func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
 	answer = api.Ready{Status: "ok", Alarms: s.Alarms()}
 	if len(answer.Alarms) > 0 {
@@ -74,11 +73,6 @@ func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
 	}
 	return answer, nil
 }
-
-// This part says when memory of an engine is full, or will be soon, and what is refused then.
-//
-// Invariant: each budget has one alarm at most, and none of them refuses plain hits, which
-// evict others instead. The library has the figures; package service raises the alarms.
 
 // MemoryAlarms tell of memory that is full, or will be soon, and of what is refused then.
 // They refuse no plain hits.

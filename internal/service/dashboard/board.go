@@ -10,15 +10,12 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// This part has one computation for all pages that look at the same: a topic is computed again and
-// again while somebody watches it, and every watcher gets the newest document.
+// All pages that look at the same share one computation: a topic is computed again and again while somebody watches it,
+// and every watcher gets the newest document.
 //
-// Its invariants. A topic has one goroutine, which ends with its last watcher. Nothing waits for a
-// watcher: one that is slow misses documents in between, and gets the newest. All topics together
-// take about one part in costShare of a core, however long their computations last, up to maxWait.
-//
-// It knows neither what is computed nor who looks. Neighbours: package views computes, package server
-// sends.
+// Invariants. A topic has one goroutine, which ends with its last watcher. Nothing waits for a watcher: one that is
+// slow misses documents in between, and gets the newest. All topics together take about one part in costShare of a
+// core, however long their computations last, up to maxWait.
 
 const (
 	// every is how long a topic rests at least between computations.
@@ -235,9 +232,9 @@ type Watch struct {
 	seen  uint64 // the number of the last document that Next gave
 }
 
-// Next waits for a document that is newer than the last one that it gave, and gives the
-// newest. An error of a computation is given in its place, once, and the next document may follow;
-// last says that none will: the watcher may not look any more, the Board was closed, or ctx ended.
+// Next waits for a document that is newer than the last one that it gave, and gives the newest. It gives an error of a
+// computation in place of a document, once, and the next document may follow. None will follow after last: the watcher
+// may not look any more, the Board was closed, or ctx ended.
 func (w *Watch) Next(ctx context.Context) (document []byte, last bool, err error) {
 	t := w.topic
 	for {

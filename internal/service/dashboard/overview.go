@@ -33,8 +33,9 @@ func OverviewView(ctx context.Context, s *service.Service, c access.Caller, q Ov
 	return q.of(ctx, s, c, keys)
 }
 
-// OverviewAgain is Overview for a page that asks again and again: which keys have most may be of some time ago, where to find
-// them takes long; what is counted is of now. name is of all who ask the same, and may read the same.
+// OverviewAgain is OverviewView for a page that asks again and again. The list of keys that have most may be of some
+// time ago, because it takes long to make; what is counted is of now. All who ask the same, and may read the same, have
+// the same name.
 func (t *TopsView) OverviewAgain(ctx context.Context, s *service.Service, c access.Caller, q OverviewQuery, name string) (api.OverviewAnswer, error) {
 	keys, known, err := t.keys(ctx, name, func(ctx context.Context) ([]string, error) { return q.keys(ctx, s, c) })
 	if err != nil {
@@ -104,7 +105,7 @@ const (
 	maxRest = time.Minute
 	// maxMaking bounds the time that a list takes.
 	maxMaking = 10 * time.Second
-	// maxLists bounds the lists; one that nobody has asked for longest makes room.
+	// maxLists bounds the lists; the one that nobody has asked for longest is dropped.
 	maxLists = 256
 )
 

@@ -1,9 +1,8 @@
-// Package views puts together what the pages of the dashboard show, of what package service answers. A
-// view is one answer, whole, so that a page needs to know nothing of those before.
+// Package dashboard puts together what the pages of the dashboard show, of what package service answers. A view is one
+// answer, whole, so that a page needs to know nothing of earlier ones.
 //
-// Its invariants: a view has a bound of its own, whatever there is of keys, policies and nodes; and
-// what a caller may not read is not in it. Neighbours: package board computes a view once for
-// all pages that show it; listeners send it.
+// Invariants: a view has a bound of its own, whatever there is of keys, policies and nodes. What a caller may not read is
+// not in it.
 package dashboard
 
 import (
@@ -26,10 +25,10 @@ var windows = []time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time
 type KeyQuery struct {
 	Key    string
 	Window time.Duration // of the lines, whole seconds
-	With   []string      // other keys, whose lines are beside it
+	With   []string      // other keys, whose lines are compared with it
 }
 
-// KeyView is one key: in the usual windows, and over time beside the window before.
+// KeyView is one key: in the usual windows, and over time next to the window before.
 func KeyView(ctx context.Context, s *service.Service, c access.Caller, q KeyQuery) (api.KeyAnswer, error) {
 	end := s.Now()
 	answer := api.KeyAnswer{Key: q.Key, WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}}
@@ -150,10 +149,10 @@ type parts struct {
 	step     int64 // seconds; the last part may be shorter
 }
 
-// partsOf divides the window (to-w, to]. The memory of a counter has slots of 2^level seconds, aligned to the epoch:
-// parts of a power of two that end with the last second of a slot are made of whole slots, and so they are
-// exact. (At the age of a window w, slots are shorter than w/100, and parts longer.) They also
-// stay where they are while time goes on.
+// partsOf divides the window (to-w, to]. The memory of a counter has slots of 2^level seconds, aligned to the epoch.
+// Parts of a power of two that end with the last second of a slot are made of whole slots, and so they are exact. (At
+// the age of a window w, slots are shorter than w/100, and parts longer.) They also stay where they are while time goes
+// on.
 func partsOf(to time.Time, w time.Duration) parts {
 	seconds, end := int64(w/time.Second), to.Unix()
 	step := int64(1)

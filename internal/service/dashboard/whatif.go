@@ -29,7 +29,7 @@ type WhatIfQuery struct {
 	Window      time.Duration // whole seconds, MaxWhatIf at most
 }
 
-// WhatIfView decides the hits of a window as package internal/replay/shadow does those of a log, as far as counters know when they were.
+// WhatIfView decides the hits of a window as package internal/replay/shadow decides a log, as far as counters know when they were.
 func WhatIfView(ctx context.Context, s *service.Service, c access.Caller, q WhatIfQuery) (api.WhatIfView, error) {
 	end := s.Now()
 	answer := api.WhatIfView{Key: q.Key, Policy: q.Policy, Limit: q.N, PerSeconds: q.Per.Seconds(), WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}, Source: "windows"}

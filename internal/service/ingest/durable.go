@@ -102,9 +102,6 @@ func (s *Service) Sync(ctx context.Context, t *Tally) error {
 		t.Counted, why)}
 }
 
-// This part is where the hits of a service are kept: in a journal, or in memory only. Of chooses once; whoever asks
-// need not know which.
-
 // Journal keeps an engine's hits on disk (durable.Journal). No method waits longer than its context.
 type Journal interface {
 	// Sync returns when every hit counted before the call is on disk, or else
@@ -112,8 +109,8 @@ type Journal interface {
 	Sync(ctx context.Context) error
 	// Backup writes one file with every hit counted before the call.
 	Backup(ctx context.Context, w io.Writer) error
-	// Restore reads a backup and adds it to all counts (merge), or makes the counts those of
-	// the backup (replace). It goes on when it is called again.
+	// Restore reads a backup and adds it to all counts (merge), or makes the counts what
+	// the backup has (replace). It goes on when it is called again.
 	Restore(ctx context.Context, backup io.Reader, mode api.RestoreMode) (api.Restored, error)
 	// AddStats and AddNodes add what an answer says of the journal, and of the nodes that share it.
 	AddStats(*api.StatsAnswer)

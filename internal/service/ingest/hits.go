@@ -1,5 +1,5 @@
-// Package ingest takes hits: what became of a request of them, that a repeated one counts once, and that who waits for the
-// disk is told when they are there.
+// Package ingest takes hits: it says what became of a request of them, counts a repeated request once, and lets a
+// client wait until its hits are on disk.
 package ingest
 
 import (
@@ -82,10 +82,9 @@ func (s *Service) took(t *Tally, at time.Time, key string, n uint64, outcome eng
 	return t.Took(n, outcome, err)
 }
 
-// Verdict ends a request of hits, once all that it has was counted: it is the error of one
-// of which nothing could be counted, or that did not end well, and nil otherwise. end is
-// why no further hit could be read, as an *Error, or counted, as Hit returned it; nil: there was
-// none. The error says what was counted before.
+// Verdict ends a request of hits, once all that it has was counted. It fails if nothing could be counted, or if the
+// request did not end well. The end is why no further hit could be read, as an *api.Error, or counted, as Hit returned
+// it; nil: there was none. The error says what was counted before.
 func (s *Service) Verdict(t *Tally, end error) error {
 	s.requests.rejected.Add(uint64(t.RejectedLines))
 	s.requests.overloaded.Add(uint64(t.Overloaded))
@@ -116,12 +115,11 @@ func (s *Service) Requests() RequestStats {
 	return RequestStats{r.rejected.Load(), r.overloaded.Load(), r.replayed.Load(), r.notDurable.Load()}
 }
 
-// Once counts a request of hits under an idempotency key: count does, and returns what
-// Verdict did. A request that comes again within ten minutes counts nothing: t is then as the first
-// one left it, the error is that of the first one, and repeated is true. fingerprint tells requests
-// under the same key apart: see Fingerprint. A request of which nothing was counted is not
-// remembered. The journal waits while count runs, so that it must not wait for anybody: a
-// listener reads the request as a whole before.
+// Once counts a request of hits under an idempotency key: count does, and returns what Verdict did. A request that
+// comes again within ten minutes counts nothing: t and the error are then what the first one left, and repeated is
+// true. Fingerprints distinguish requests under the same key: see Fingerprint. A request of which nothing was counted
+// is not remembered. The journal waits while count runs, so that it must not wait for anybody: a listener reads the
+// request as a whole before.
 func (s *Service) Once(ctx context.Context, client access.Caller, key string, fingerprint uint64, t *Tally, count func() error) (repeated bool, err error) {
 	stored, repeated, refused := s.parts.Engine.RecordedOnce(ctx, client.String(), client.Own(key), fingerprint, func(recorded *replication.RequestRecorder) []byte {
 		t.recorded = recorded
@@ -163,7 +161,7 @@ type Parts struct {
 	Storage Storage
 	Pools   *access.Pools
 	Log     *slog.Logger
-	Live    *activity.Log // is told of each hit
+	Live    *activity.Log // gets each hit
 
 	MaxBatch       int           // hits of one request
 	DurableTimeout time.Duration // bounds the wait for the disk

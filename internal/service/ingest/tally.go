@@ -14,14 +14,9 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part is what became of the hits of a request: counted, late, rejected line by line, refused by a ceiling or by a journal
-// that is behind; the error that the request ends with; and what is kept of it for its repeats.
-//
-// Invariant: once a line is refused for a ceiling of hits or by the journal, all lines after it are, so that there is one line to begin again from. The
-// list of rejected lines is bounded; their number is not.
-//
-// Neighbours: package service makes and ends tallies (Reset, Admits, Took, Verdict, Receipt, Recall); a listener counts Line up, and
-// calls Reject and Refuses.
+// Invariant: once a line is refused for a ceiling of hits or by the journal, all lines after it are, so that there is
+// one line to begin again from. The list of rejected lines is bounded; their number is not. A listener counts Line up,
+// and calls Reject and Refuses.
 
 // Tally is what became of the hits of a request so far. Service.Ingest comes before the first hit.
 type Tally struct {
@@ -36,7 +31,7 @@ type Tally struct {
 	Overloaded int                // lines refused because the journal was behind
 	forbidden  int                // lines with keys that the role is not for
 	over       int                // lines over a ceiling
-	wait       time.Duration      // until there is room under it
+	wait       time.Duration      // until there is one again
 }
 
 // Reset begins a request anew, for a caller with this access, in the memory that it has.

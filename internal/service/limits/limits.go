@@ -260,7 +260,7 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 
 // mayBan is an error for an identity that has its share of bans.
 func (s *Service) mayBan(may access.Rights) error {
-	return may.Room(access.Bans, engine.MaxBans, func() (n int) {
+	return may.TakeShare(access.Bans, engine.MaxBans, func() (n int) {
 		for _, b := range s.parts.Policies.Bans(engine.MaxBans) {
 			n += ones(may.Holds(b.Key))
 		}

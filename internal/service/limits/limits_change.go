@@ -70,7 +70,7 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	}()
 	may, err := s.enterChange(c, name, key)
 	if err == nil && n > 0 {
-		err = may.Room(access.Grants, engine.MaxGrants, func() (all int) {
+		err = may.TakeShare(access.Grants, engine.MaxGrants, func() (all int) {
 			s.parts.Policies.Grants(func(_, key string) { all += ones(may.Holds(key)) })
 			return all
 		})

@@ -66,7 +66,7 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	for range of {
-		if err := may.Room(access.Permits, MaxPermits, func() (n int) {
+		if err := may.TakeShare(access.Permits, MaxPermits, func() (n int) {
 			s.permitsHeld(func(_, key string, held int) { n += held * ones(may.Holds(key)) })
 			return n
 		}); err != nil {

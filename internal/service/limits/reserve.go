@@ -61,7 +61,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 		return "", false, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	if err := may.Room(access.Reservations, engine.MaxReservations, func() (n int) {
+	if err := may.TakeShare(access.Reservations, engine.MaxReservations, func() (n int) {
 		s.parts.Policies.OpenReservations(func(key string) { n += ones(may.Holds(key)) })
 		return n
 	}); err != nil {

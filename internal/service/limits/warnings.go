@@ -51,9 +51,9 @@ type Warnings struct {
 	now    func() time.Time
 	after  func(time.Duration) <-chan time.Time
 
-	mu    sync.Mutex // guards told
-	told  *told
-	queue chan warning
+	mu     sync.Mutex // guards told
+	warned *warnedKeys
+	queue  chan warning
 
 	sent, failed, dropped atomic.Uint64
 	failing               bool // of the goroutine that sends: the last call failed
@@ -73,7 +73,7 @@ func OpenWarnings(cfg WarningConfig) *Warnings {
 
 func newTeller(cfg WarningConfig) *Warnings {
 	return &Warnings{
-		cfg: cfg, client: newClient(), now: time.Now, after: time.After, told: newTold(KeptWarnings), queue: make(chan warning, MaxWaitingWarnings),
+		cfg: cfg, client: newClient(), now: time.Now, after: time.After, warned: newWarnedKeys(KeptWarnings), queue: make(chan warning, MaxWaitingWarnings),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -106,7 +106,7 @@ func (t *Warnings) note(r *admit.Result) {
 	now := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.told.has(counted{r.Name, r.Key}, now) {
+	if t.warned.has(counted{r.Name, r.Key}, now) {
 		return
 	}
 	if len(t.queue) == cap(t.queue) { // nobody else fills it meanwhile
@@ -116,7 +116,7 @@ func (t *Warnings) note(r *admit.Result) {
 	number, until := windowOf(r, now)
 	w := newWarning(r, number, t.cfg.Node, now)
 	t.queue <- w
-	t.told.add(w.counted, until)
+	t.warned.add(w.counted, until)
 }
 
 // WarningFigures are for metrics.
@@ -147,7 +147,7 @@ func (t *Warnings) Close(ctx context.Context) error {
 const KeptWarnings = 10_000
 
 // told is which keys were told, until when that holds. It is not safe for many goroutines.
-type told struct {
+type warnedKeys struct {
 	most   int
 	byKey  map[counted]*list.Element
 	oldest *list.List // of entry; the first was told first
@@ -158,18 +158,18 @@ type entry struct {
 	until time.Time
 }
 
-func newTold(most int) *told {
-	return &told{most: most, byKey: map[counted]*list.Element{}, oldest: list.New()}
+func newWarnedKeys(most int) *warnedKeys {
+	return &warnedKeys{most: most, byKey: map[counted]*list.Element{}, oldest: list.New()}
 }
 
 // has tells whether a key was told, in the window of now.
-func (t *told) has(of counted, now time.Time) bool {
+func (t *warnedKeys) has(of counted, now time.Time) bool {
 	at, ok := t.byKey[of]
 	return ok && now.Before(at.Value.(entry).until)
 }
 
 // add remembers a key, in the place of the one that was told first if there are too many.
-func (t *told) add(of counted, until time.Time) {
+func (t *warnedKeys) add(of counted, until time.Time) {
 	if at, ok := t.byKey[of]; ok {
 		at.Value = entry{of, until}
 		t.oldest.MoveToBack(at)

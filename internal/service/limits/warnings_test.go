@@ -242,7 +242,7 @@ func TestClose(t *testing.T) {
 // The keys that were told are bounded: the one that was told first goes.
 func TestTold(t *testing.T) {
 	t.Parallel()
-	table := newTold(2)
+	table := newWarnedKeys(2)
 	key := func(k string) counted { return counted{"l", k} }
 	later := start.Add(time.Minute)
 	for _, k := range []string{"a", "b", "a", "c"} {

@@ -48,7 +48,7 @@ type Counting struct {
 }
 
 // Room is for how many answers there is memory: who keeps a Counting bounds it.
-func (c *Counting) Room() int { return max(cap(c.Answers), cap(c.questions)) }
+func (c *Counting) Cap() int { return max(cap(c.Answers), cap(c.questions)) }
 
 // CountInto is Count whose answers are in into until its next call. Keys of q may change after it.
 func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery, into *Counting) error {

@@ -1,8 +1,7 @@
-// Package failure is why a request fails: one type of error for all listeners, with one of the codes of
-// package api. Each listener maps the code to its protocol once.
+// Package request reads what requests say as text, the same at every listener, and maps what they fail with to one type of
+// error, with one of the codes of package api. Each listener maps the code to its protocol once.
 //
-// Invariant: a message says what went wrong and what to do, and names nothing that the
-// caller may not know. Package service, and all rooms in it, fail with this type alone.
+// Invariant: a message says what went wrong and what to do, and names nothing that the caller may not know.
 package request
 
 import (

@@ -10,11 +10,8 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// This part reads what requests say as text, the same at every listener: keys, counts and times of hits; windows, times and
-// waits of questions.
-//
-// Invariant: it is pure. Of a hit it returns a *Rejection, which allocates nothing; of a question a *failure.Error that names
-// the field.
+// Reading text is pure. Of a hit it returns a *Rejection, which allocates nothing; of a question an *api.Error that
+// names the field.
 
 // ParseWindow reads the window of a question, which field names; the engine checks its
 // range.
@@ -100,8 +97,8 @@ type Scope string
 // The scopes.
 const (
 	Node   Scope = "node"   // those that the node holds which is asked: no other is
-	Region Scope = "region" // those of its region: a server, or a cluster
-	Global Scope = "global" // and those of all other regions that are known
+	Region Scope = "region" // hits of its region: a server, or a cluster
+	Global Scope = "global" // and hits of all other regions that are known
 )
 
 // ScopeOf reads a scope; "" is none.
