@@ -44,6 +44,40 @@ func TestSettleLongAfterTheReservation(t *testing.T) {
 	}
 }
 
+// A start long after the end of a reservation reads both it and its settlement from the journal, or from a state and the journal.
+func TestSettledBeforeALateStart(t *testing.T) {
+	for _, stated := range []bool{false, true} {
+		c, pass := newChanged(t)
+		l := Limit{N: 1000, Per: 24 * time.Hour}
+		kl := mustLimit(t, c.e, "x", l)
+		for _, id := range []string{"settled", "returned", "stays"} {
+			if v, err := kl.Reserve("k", 100, Reservation{ID: id, Until: c.cfg.Now().Add(time.Minute), GiveBack: id != "stays"}); err != nil || !v.Allowed {
+				t.Fatal(v, err)
+			}
+		}
+		c.flush(stated)
+		if _, err := kl.Settle("k", "settled", 30, false); err != nil {
+			t.Fatal(err)
+		}
+		c.flush(false)
+		pass(5 * time.Minute)
+		c.e = c.restarted() // where nothing gave back what was to be returned
+		for range 3 {
+			pass(time.Minute)
+			c.e.limits.Lapse()
+		}
+		v, err := mustLimit(t, c.e, "x", l).Peek("k", 0)
+		if err != nil || v.Remaining != 1000-30-100 {
+			t.Errorf("with state %v: %+v, %v, want %d left", stated, v, err, 1000-30-100)
+		}
+		for _, id := range []string{"settled", "returned", "stays"} {
+			if known := c.e.Reserved(id); len(known) > 0 {
+				t.Errorf("%+v is still known", known)
+			}
+		}
+	}
+}
+
 // ledger is the naive model: what keys have used, and the reservations that count.
 type ledger struct {
 	used uint64 // without reservations

@@ -150,7 +150,7 @@ func (ls *Table) applyChange(partition int, one replication.Change) {
 	case *replication.Permit:
 		ls.applyPermit(s, c, now)
 	case *replication.Reservation:
-		ls.applyReservation(s, partition, c, now)
+		ls.applyReservation(s, partition, c)
 	case *replication.Settlement:
 		ls.applySettlement(s, c, now)
 	case *replication.Outstanding:

@@ -13,7 +13,10 @@ import (
 // once it is known what it did need. Each limit of the request has a part of it, under one
 // ID, with the key's state: both are in one cut, so that a crash leaves both or none. All nodes
 // know of it, and it is settled once: whatever settles it again finds that.
-type reserved struct{ replication.Reservation }
+type reserved struct {
+	replication.Reservation
+	end int64 // Unix ms: Until, or later, if it was over when the journal had it
+}
 
 // partID names a part of a reservation.
 type partID struct{ name, key, id string }
@@ -106,7 +109,10 @@ func (ls *Table) reserve(s *share, partition int, made replication.Reservation) 
 	if s.reserved == nil {
 		s.reserved = map[partID]*reserved{}
 	}
-	r := &reserved{made}
+	r := &reserved{made, made.Until}
+	if ls.over(made.Until) {
+		r.end = ls.nowMs() + repeatsFor
+	}
 	s.reserved[idOf(&made)] = r
 	ls.reserved.Add(1)
 	ls.ids.Lock()
@@ -253,9 +259,10 @@ func (ls *Table) forgetOldest(s *share) {
 	}
 }
 
-// applyReservation is what a journal or a state has of a part. The caller holds s.mu.
-func (ls *Table) applyReservation(s *share, partition int, c *replication.Reservation, now int64) {
-	if s.reserved[idOf(c)] == nil && c.Until+3*lapseAfter > (now+ls.Clock.Ahead())/msOfNs {
+// applyReservation is what a journal or a state has of a part. One that is over is kept for a minute, because its settlement
+// comes later in the journal, and gives back what its admissions took. They leave half of the space to new ones. The caller holds s.mu.
+func (ls *Table) applyReservation(s *share, partition int, c *replication.Reservation) {
+	if s.reserved[idOf(c)] == nil && (!ls.over(c.Until) || ls.reserved.Load() < MaxReservations/2) {
 		made := *c
 		made.N = min(c.N, limit.MaxBurst)
 		ls.reserve(s, partition, made)
@@ -315,11 +322,11 @@ func (ls *Table) lapse(s *share) {
 	}
 	for _, r := range s.reserved {
 		switch {
-		case nowMs < r.Until+lapseAfter:
+		case nowMs < r.end+lapseAfter:
 		case r.Back && !r.Settled:
 			ls.settle(s, r, now, 0, 0, false)
 			r.Lapsed = true
-		case nowMs >= r.Until+3*lapseAfter:
+		case nowMs >= r.end+3*lapseAfter:
 			ls.unreserve(s, r)
 		}
 	}
