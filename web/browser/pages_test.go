@@ -230,7 +230,7 @@ func TestReports(t *testing.T) {
 	at := func(s int64) replay.Time { return replay.Time{Time: time.Unix(s, 0)} }
 	first, last := at(1_769_860_000), at(1_769_860_119)
 	log := &replay.Report{
-		Files: []replay.FileReport{{Name: "access.log", Lines: 9, Hits: 9}}, Lines: 9, Hits: 9, First: &first, Last: &last, SpanSeconds: 120,
+		Files: []replay.FileReport{{Name: "access.log", Totals: replay.Totals{Lines: 9, Hits: 9}}}, Totals: replay.Totals{Lines: 9, Hits: 9}, First: &first, Last: &last, SpanSeconds: 120,
 		Line: &replay.Line{From: first, StepSeconds: 60, Hits: []uint64{4, 5}}, Busiest: []replay.Peak{{WindowSeconds: 1, At: last, Hits: 3}}, Now: []replay.Rate{{WindowSeconds: 60, Hits: 5, PerSecond: 5. / 60}},
 		Top: []replay.Top{{Template: "url:{path}", Keys: []replay.TopKey{{Key: "</script><b>", Hits: 9, Lower: 9, Upper: 9}}}},
 	}
