@@ -310,3 +310,49 @@ func TestSettleWhatIsOfAnotherNode(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
+
+// unreachable is a cluster with a node that does not answer.
+type unreachable struct{ queries.Cluster }
+
+func (unreachable) Fresh(ctx context.Context) (uint64, time.Time, error) {
+	<-ctx.Done()
+	return 0, time.Time{}, &api.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: []string{"n3"}, Message: "newer hits of n3 may be missing"}
+}
+
+// While a third node is unreachable, a reservation is settled as soon as the asked node knows it. One that it does not
+// know can be asked for again: the unreachable node may have made it.
+func TestSettleWhileANodeIsUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policies, err := policy.Parse("p", []byte("limits: [{name: all, keys: 'k:*', limit: 10, per: 1h}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New(engine.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		live, err := admit.NewClusterLive(e, policies, admit.Cluster{Node: "n2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newListener(t, service.Backend{Policies: live, Node: "n2", Cluster: unreachable{}}, service.Config{})
+		begin := time.Now()
+		_, err = d.service.Settle(t.Context(), d.caller, "x", admit.Used{N: 1}, false)
+		if refused := d.wantCode(err, api.CodeNotHeld); !strings.Contains(refused.Message, "n3") || time.Since(begin) != 2*time.Second {
+			t.Errorf("after %v: %s", time.Since(begin), refused.Message)
+		}
+		begin = time.Now()
+		go func() { // what another node reserved arrives after a flush
+			time.Sleep(100 * time.Millisecond)
+			var said admit.Decision
+			if _, _, err := d.service.Reserve(d.caller, []admit.Request{{Key: "k:a", N: 5}}, limits.Reservation{ID: "x"}, &said); err != nil || !said.Allowed {
+				t.Errorf("reserve: %v", err)
+			}
+		}()
+		done, err := d.service.Settle(t.Context(), d.caller, "x", admit.Used{N: 1}, false)
+		if err != nil || len(done.Limits) != 1 || done.Limits[0].Refunded != 4 || time.Since(begin) > 200*time.Millisecond {
+			t.Errorf("after %v: %+v, %v", time.Since(begin), done, err)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -19,6 +20,9 @@ import (
 
 // settleWait is how long a reservation that is not known here is looked for at other nodes.
 const settleWait = 2 * time.Second
+
+// lookEvery is how often it is looked for meanwhile.
+const lookEvery = 10 * time.Millisecond
 
 // defaultReservation is for how long a reservation can be settled where nobody says.
 const defaultReservation = time.Minute
@@ -142,11 +146,15 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	own := c.Own(id)
 	parts := s.parts.Policies.Reserved(own)
 	if s.parts.Node != "" && !whole(parts) {
-		// Another node may have made it, or some parts of it, a moment ago: its flush is waited for, or for as long as one takes in vain.
-		if _, err := s.parts.Sources.Await(ctx, settleWait); err != nil {
+		var err error
+		parts, err = s.awaitParts(ctx, own)
+		switch late := request.As(err); {
+		case err == nil:
+		case late.Code != api.CodeNotFresh:
 			return none, err
+		case len(parts) == 0:
+			return none, notFound(id, late.Missing)
 		}
-		parts = s.parts.Policies.Reserved(own)
 	}
 	if len(parts) == 0 {
 		return none, unknownReservation(id)
@@ -180,6 +188,35 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	return answer, nil
 }
 
+// awaitParts waits for a reservation that another node may have made a moment ago: until all its parts are known here, or
+// whatever any node took before is. While a node is unreachable, the latter fails after settleWait. It returns the parts
+// that are known then.
+func (s *Service) awaitParts(ctx context.Context, id string) ([]engine.ReservedPart, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	awaited := make(chan error, 1)
+	go func() {
+		_, err := s.parts.Sources.Await(ctx, settleWait)
+		awaited <- err
+	}()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-awaited:
+			parts := s.parts.Policies.Reserved(id)
+			if whole(parts) {
+				err = nil
+			}
+			return parts, err
+		case <-look.C:
+			if parts := s.parts.Policies.Reserved(id); whole(parts) {
+				return parts, nil
+			}
+		}
+	}
+}
+
 // whole tells whether all parts of a reservation are known here.
 func whole(parts []engine.ReservedPart) bool {
 	return len(parts) > 0 && uint64(len(parts)) >= parts[0].Parts
@@ -201,6 +238,12 @@ func (s *Service) stillToSettle(parts []engine.ReservedPart, m admit.Changed) bo
 		return false
 	}
 	return slices.ContainsFunc(parts, func(p engine.ReservedPart) bool { return p.Name == m.Name && p.Key == m.Key && !p.Settled })
+}
+
+// notFound is the error for a reservation that is not known here while newer ones of some nodes may be missing.
+func notFound(id string, missing []string) error {
+	return &api.Error{Code: api.CodeNotHeld, Field: "id", Missing: missing,
+		Message: "no reservation " + request.Clip(id) + " is known here, and " + strings.Join(missing, ", ") + " may have made it: ask again, or ask the node that reserved"}
 }
 
 func unknownReservation(id string) error {
