@@ -140,7 +140,7 @@ func (s *Server) registerLimitChanges(to *router) {
 		return s.service.Bans(c, q.N)
 	})
 	serve(to, route{
-		pattern: "POST /v1/settle", id: "settle", need: decides, codes: []api.Code{api.CodeUnknownReservation, api.CodeInvalidCount, api.CodeInvalidJSON, api.CodeNotHeld},
+		pattern: "POST /v1/settle", id: "settle", need: decides, codes: []api.Code{api.CodeUnknownReservation, api.CodeInvalidCount, api.CodeUnsupportedType, api.CodeNotHeld},
 		summary: "Say how much of a reservation was used", description: settleDescription,
 	}, s.settle)
 }

@@ -234,7 +234,11 @@ func TestReserveCosts(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, r.status, r.body)
 		}
 	}
-	a.wants(a.do(http.MethodPost, "/v1/settle?id=a&used=1", "", ""), 400, `"code":"unknown_parameter"`)
+	a.wants(a.do(http.MethodPost, "/v1/settle?id=a&used=1", "", ""), 400, `"code":"unknown_parameter"`, "all that is asked stands in the body")
+	a.wants(a.do(http.MethodPost, "/v1/settle", "text/plain", `{"id":"a","used":1}`), 415, `"code":"unsupported_type"`, "send application/json")
+	a.wants(settle(`{"id":"a","used":"x"}`), 400, "body.used: write a whole number")
+	a.wants(a.do(http.MethodGet, "/v1/bans?m=1", "", ""), 400, `"code":"unknown_parameter"`, "m: unknown query parameter: there are n")
+	a.wants(a.do(http.MethodGet, "/v1/policies?m=1", "", ""), 400, `"code":"unknown_parameter"`, "there are none")
 }
 
 func TestReserveSettle(t *testing.T) {

@@ -75,7 +75,7 @@ var hookErrors = sync.OnceFunc(func() {
 		if status >= http.StatusInternalServerError {
 			log.ErrorContext(ctx.Context(), "unexpected error", "path", ctx.Operation().Path, "message", message, "errors", errs)
 		}
-		return FromHuma(status, message, errs)
+		return FromHuma(ctx.Operation(), status, message, errs)
 	}
 })
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -122,9 +123,8 @@ func (*Problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// FromHuma makes a problem of what huma found wrong with a request, before any
-// handler of ours ran.
-func FromHuma(status int, message string, errs []error) *Problem {
+// FromHuma makes a problem of what huma found wrong with a request of an operation, before any handler of ours ran.
+func FromHuma(op *huma.Operation, status int, message string, errs []error) *Problem {
 	if status >= http.StatusInternalServerError {
 		return NewProblem(api.CodeInternal, "", "the server failed to answer; its log says why")
 	}
@@ -145,15 +145,42 @@ func FromHuma(status int, message string, errs []error) *Problem {
 				code = api.CodeMissingKey
 			}
 		}
+		if detail.Location == "body.used" && detail.Message == validation.MsgExpectedMatchExactlyOneSchema {
+			detail.Message = `write a whole number, 0 or more, or one for each cost, such as {"tokens":200,"requests":1}`
+		}
 		details = append(details, strings.TrimPrefix(detail.Location, "query.")+": "+detail.Message)
 	}
 	if len(details) == 0 {
 		details = append(details, message)
 	}
-	if status == http.StatusRequestEntityTooLarge {
+	text := strings.Join(details, "; ")
+	switch {
+	case code == api.CodeUnknownParameter:
+		text += parametersOf(op)
+	case status == http.StatusRequestEntityTooLarge:
 		code = api.CodeBodyTooLarge
+	case status == http.StatusUnsupportedMediaType:
+		code, field = api.CodeUnsupportedType, "Content-Type"
+		text += ": send application/json (curl --json)"
 	}
-	return NewProblem(code, field, strings.Join(details, "; "))
+	return NewProblem(code, field, text)
+}
+
+// parametersOf says what may stand in the query of an operation.
+func parametersOf(op *huma.Operation) string {
+	var names []string
+	for _, p := range op.Parameters {
+		if p.In == "query" {
+			names = append(names, p.Name)
+		}
+	}
+	switch {
+	case len(names) > 0:
+		return ": there are " + strings.Join(names, ", ")
+	case op.RequestBody != nil:
+		return ": all that is asked stands in the body"
+	}
+	return ": there are none"
 }
 
 // StatusOf maps every code that ends a request to its HTTP status. Codes that only single lines have are not here: they stand
