@@ -45,7 +45,7 @@ func printCluster(t *cli.Table, c api.ClusterAnswer) {
 		printAlarms(t, c.Alarms)
 		return
 	}
-	t.Row("as of", fmt.Sprintf("%s, %s ago", cli.TimeText(c.AsOf), cli.SecondsText(c.Now.Sub(c.AsOf.Time).Seconds())))
+	t.Row("as of", fmt.Sprintf("%s, %s ago", cli.TimeText(c.AsOf), cli.SecondsText(max(0, c.Now.Sub(c.AsOf.Time).Seconds()))))
 	t.Row("leader", cmp.Or(c.Leader, "none"))
 	t.Row("snapshots by", cmp.Or(c.SnapshotsBy, "none"))
 	if j := c.Journal; j != nil {
@@ -84,7 +84,7 @@ func stateOf(n api.ClusterNode, now time.Time) string {
 	case n.Left:
 		return "left"
 	case n.Late && n.Why == "silent":
-		return "NOT REACHABLE for " + cli.SecondsText(now.Sub(n.Heard.Time).Seconds()) + ", hits since " + cli.TimeText(n.AsOf) + " may be missing"
+		return "NOT REACHABLE for " + cli.SecondsText(max(0, now.Sub(n.Heard.Time).Seconds())) + ", hits since " + cli.TimeText(n.AsOf) + " may be missing"
 	case n.Late:
 		return "LATE (" + n.Why + ") since " + cli.TimeText(n.AsOf)
 	}
