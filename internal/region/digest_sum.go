@@ -125,7 +125,7 @@ func (s *Sum) Cut(e *record.Encoder) {
 // Note is what a digest has in addition to hits. Its bytes, numbers as unsigned varints:
 //
 //	byte 0     'N'
-//	byte 1     version, 2
+//	byte 1     version, 2; 1, which has no prefixes of keys, is read
 //	8 bytes    identity of the region's journal, little endian
 //	           partitions; retention in seconds; ms between digests
 //	           position in the journal (package flushes)
@@ -146,6 +146,7 @@ type Note struct {
 const (
 	noteMagic   = 'N'
 	noteVersion = 2
+	noteBefore  = 1 // the logs of regions have it from earlier builds
 	maxLate     = 1000
 
 	// MaxKeys bounds the prefixes of a region's Keys.
@@ -179,7 +180,7 @@ func DecodeNote(data []byte) (n Note, err error) {
 	if err != nil {
 		return n, fmt.Errorf("%w: note of a digest: %w", record.ErrDamaged, err)
 	}
-	if version != noteVersion {
+	if version != noteVersion && version != noteBefore {
 		return n, fmt.Errorf("a digest's note in version %d: this build reads version %d: run the same version of Weir in all regions", version, noteVersion)
 	}
 	n.Journal = r.Uint64()
@@ -190,8 +191,10 @@ func DecodeNote(data []byte) (n Note, err error) {
 	for range r.AtMost(maxLate) {
 		n.Late = append(n.Late, api.Late{Node: r.Text(record.MaxNodeBytes), Since: api.Time{Time: time.UnixMilli(int64(r.AtMost(1 << 60)))}})
 	}
-	for range r.AtMost(MaxKeys) {
-		n.Keys = append(n.Keys, r.Text(engine.MaxKeyBytes))
+	if version == noteVersion {
+		for range r.AtMost(MaxKeys) {
+			n.Keys = append(n.Keys, r.Text(engine.MaxKeyBytes))
+		}
 	}
 	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {
 		return n, fmt.Errorf("%w: note of a digest: its checksum is right, its content is not", record.ErrDamaged)

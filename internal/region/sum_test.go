@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // model is what one who applies batches has: hits by key and second, and all hits by second, which a removal leaves.
@@ -133,6 +134,11 @@ func TestNotesAndPieces(t *testing.T) {
 	}
 	back, err := DecodeNote(note.Encode())
 	if err != nil || fmt.Sprint(back) != fmt.Sprint(note) {
+		t.Errorf("%v, %v", back, err)
+	}
+	before := note.Encode() // as earlier builds wrote it: without the number of keys, 0
+	before = wire.Seal(append([]byte{noteMagic, noteBefore}, before[2:len(before)-wire.SumBytes-1]...), 0)
+	if back, err = DecodeNote(before); err != nil || fmt.Sprint(back) != fmt.Sprint(note) {
 		t.Errorf("%v, %v", back, err)
 	}
 	note.Keys = Keys{"api:", "user:"}
