@@ -45,6 +45,7 @@ var checkedComments = []string{
 	"internal/ratelimitfields/",
 	"internal/region/",
 	"internal/replay/",
+	"internal/server/envoy/",
 	"internal/server/httpapi/",
 	"internal/server/listener/",
 	"internal/server/metrics/",

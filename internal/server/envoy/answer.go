@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// answerTo is what Envoy is told.
+// answerTo returns the encoded answer to a request.
 func (s *Server) answerTo(req *pb.RateLimitRequest, a *ask, denied bool) (answer, error) {
 	code := pb.RateLimitResponse_OK
 	if denied {
@@ -53,7 +53,7 @@ func (s *Server) answerTo(req *pb.RateLimitRequest, a *ask, denied bool) (answer
 	return bytes.Clone(b), nil
 }
 
-// code is what an answer says of a part.
+// code returns the code that the answer has for a part.
 func (a *ask) code(p *part) pb.RateLimitResponse_Code {
 	unlimited := p.limit != nil && p.limit.Unlimited
 	if p.over && !p.shadow && a.how != report && p.shown != nil && !unlimited {
@@ -82,10 +82,10 @@ func (a *ask) appendStatus(b []byte, p *part) []byte {
 	return appendBytes(b, fieldUntilReset, appendUint(seconds[:0], fieldSeconds, uint64(wholeSeconds(reset))))
 }
 
-// wholeSeconds rounds up: who waits for so long has waited long enough.
+// wholeSeconds rounds up, so that a client that waits this long has waited long enough.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// appendDraftFields appends RateLimit-Policy, RateLimit and, of a denial, Retry-After.
+// appendDraftFields appends RateLimit-Policy and RateLimit, and Retry-After to a denial.
 func (a *ask) appendDraftFields(b []byte, denied bool) []byte {
 	a.fields.Reset()
 	wait := time.Duration(0)
@@ -116,7 +116,8 @@ func (a *ask) appendDraftFields(b []byte, denied bool) []byte {
 	return b
 }
 
-// waitOf is when to ask again, at least a second. What is more than can ever pass has used up what there was.
+// waitOf returns when the client may ask again: at least a second. A request larger than the limit itself waits until
+// the limit is unused.
 func waitOf(r *admit.Result) time.Duration {
 	if r.Never {
 		return max(r.Reset, time.Second)
@@ -124,8 +125,8 @@ func waitOf(r *admit.Result) time.Duration {
 	return max(r.RetryAfter, time.Second)
 }
 
-// shownLimit is a limit of a policy in the words of Envoy: by the longest unit that its period is a multiple of; without
-// a unit if it is no number of seconds.
+// shownLimit describes a limit of a policy in Envoy's units. It takes the longest unit of which the period is a
+// multiple. A period that is no whole number of seconds has no unit.
 func shownLimit(r *admit.Result) *shown {
 	best, multiplier := ConfigUnit(0), uint32(0)
 	for unit := UnitSecond; unit <= Week; unit++ {
@@ -136,7 +137,8 @@ func shownLimit(r *admit.Result) *shown {
 	return newShown(r.Name, uint32(min(r.Limit.N, math.MaxUint32)), pb.RateLimitResponse_RateLimit_Unit(best), multiplier)
 }
 
-// appendPlainFields appends those of the limit with the least left: of a denial, the first that is over.
+// appendPlainFields appends the fields of the limit that has the least left. For a denial that is the first limit that
+// is over.
 func (a *ask) appendPlainFields(b []byte) []byte {
 	var least *part
 	remaining := uint64(math.MaxUint64)
@@ -262,7 +264,7 @@ const (
 	fieldValue   protowire.Number = 2
 )
 
-// appendUint appends a number; 0 is what a field that is not there has.
+// appendUint appends a number. It leaves out 0, the value of a missing field.
 func appendUint(b []byte, field protowire.Number, n uint64) []byte {
 	if n == 0 {
 		return b
@@ -283,13 +285,13 @@ func appendHeader(b []byte, key string, value []byte) []byte {
 	return appendBytes(appendBytes(b, fieldKey, key), fieldValue, value)
 }
 
-// shown is a limit as answers have it.
+// shown is a limit as it appears in answers.
 type shown struct {
 	requests uint32
 	wire     []byte // a RateLimitResponse.RateLimit
 }
 
-// newShown makes it of a limit in Envoy's words. A multiplier of 1 is not told.
+// newShown encodes a limit. It leaves out a multiplier of 1.
 func newShown(name string, requests uint32, unit pb.RateLimitResponse_RateLimit_Unit, multiplier uint32) *shown {
 	b := appendUint(appendUint(nil, fieldRequests, uint64(requests)), fieldUnit, uint64(unit))
 	if name != "" {
@@ -301,9 +303,9 @@ func newShown(name string, requests uint32, unit pb.RateLimitResponse_RateLimit_
 	return &shown{requests, b}
 }
 
-// metadata is what Envoy keeps of an answer for access logs and other filters, as envoyproxy/ratelimit has it: domain and
-// descriptors of the request, and the metadata of the limits that let it pass; of a field that several have, the first. Weir's own is
-// limits: what is known of other regions, of limits that they share.
+// metadata returns the dynamic metadata of an answer, which Envoy keeps for access logs and other filters. As in
+// envoyproxy/ratelimit, it has the domain and the descriptors of the request, and the metadata of the limits that let
+// it pass. If several limits set a field, the first one counts. Weir adds the field limits; see regions.
 func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
 	descriptors := make([]*structpb.Value, len(req.Descriptors))
 	for i, d := range req.Descriptors {
@@ -332,8 +334,8 @@ func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// regions are the limits that regions share of which there is something to say, each as /v1/allow has it: how many admissions of other
-// regions counted, and which regions are late.
+// regions returns an entry for each shared limit that counted admissions of other regions or has late regions. Its
+// fields have the same meaning as in /v1/allow.
 func (a *ask) regions() (limits []*structpb.Value) {
 	for i := range a.decision.Results {
 		r := &a.decision.Results[i]
@@ -367,8 +369,7 @@ func descriptorFields(d *ratelimit.RateLimitDescriptor) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// merge adds to the fields of one structure those of another that it has not, within structures too. What is added is not
-// changed later.
+// merge copies the fields that to does not have, also within structures. Copied values are not changed later.
 func merge(to, from *structpb.Struct) {
 	for name, value := range from.GetFields() {
 		have, has := to.Fields[name]

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// how a request is answered.
+// how says how a request is answered.
 type how uint8
 
 const (
@@ -50,12 +50,12 @@ type part struct {
 	n        uint64
 	at       int           // its place in the requests; -1: it is not asked
 	result   *admit.Result // what was decided; nil: it was not asked, or no policy is for it
-	policies bool          // those of the policy file are asked
-	quota    bool          // it denies with all others that are
-	shadow   bool          // it denies nothing
-	over     bool          // it is denied, by itself
-	usedUp   bool          // what was left of it was taken
-	refund   bool          // it gives back
+	policies bool          // the policies for the key decide
+	quota    bool          // it denies only if all quotas of the request do
+	shadow   bool          // it never denies
+	over     bool          // the limit itself denies it
+	usedUp   bool          // the rest of its limit was taken
+	refund   bool          // it gives hits back
 	back     admit.Result  // result of a refund
 }
 
@@ -228,8 +228,8 @@ func (a *ask) decide(s *service.Service, c access.Caller) (denied bool, err erro
 			return false, err
 		}
 	}
-	// What one Take can't say by itself is asked before: whether there is anything left for those
-	// that only ask, and whether all quotas are used up.
+	// A single Take can't tell whether all quotas are used up, or whether a limit that is only asked has anything left.
+	// So a peek asks for both first.
 	if a.how == check || a.how == take && (a.blocked || a.checks || a.quotas > 1) {
 		if denied, err = a.allow(s, c, true); err != nil || denied || a.how == check || a.asksOnly() {
 			return denied, err
@@ -241,7 +241,8 @@ func (a *ask) decide(s *service.Service, c access.Caller) (denied bool, err erro
 	return denied, a.useUp(s, c)
 }
 
-// permit fails unless the caller may ask for descriptors that have no limit: who may not, learns not even that.
+// permit fails unless the caller may ask for the descriptors without a limit. A caller that may not must not even learn
+// that there is none.
 func (a *ask) permit(s *service.Service, c access.Caller) error {
 	if !s.Locked() {
 		return nil
@@ -276,7 +277,7 @@ func (a *ask) allow(s *service.Service, c access.Caller, peek bool) (denied bool
 	return denied, nil
 }
 
-// judge says what is over: by itself, and all in all. Quotas deny together.
+// judge notes which parts are over, and reports whether the request is denied. Quotas deny only together.
 func (a *ask) judge() (denied bool) {
 	a.assign()
 	quotasOver := 0
@@ -296,7 +297,7 @@ func (a *ask) judge() (denied bool) {
 	return denied || quotasOver > 0 && quotasOver == a.quotas
 }
 
-// assign gives each part what was decided of it: of several policies the first that denies, else the one that
+// assign gives each part its result. If several policies decided, that is the first that denies, else the one that
 // leaves least.
 func (a *ask) assign() {
 	for i := range a.parts {
@@ -324,8 +325,8 @@ func (a *ask) assign() {
 	}
 }
 
-// giveBack gives back what descriptors with negative hits took, the newest admissions, before anything is decided. A
-// CheckRateLimit gives nothing back.
+// giveBack returns what descriptors with negative hits took, the newest admissions first, before anything is decided. A
+// CheckRateLimit returns nothing.
 func (a *ask) giveBack(s *service.Service, c access.Caller) error {
 	if a.how == check {
 		return nil
@@ -352,8 +353,8 @@ func (a *ask) giveBack(s *service.Service, c access.Caller) error {
 	return nil
 }
 
-// useUp takes the rest of limits that had some left, and not as much as was asked: what Envoy asks for at
-// the end of a stream has happened, and would not count at all. It leaves limits that were not over.
+// useUp takes the rest of each limit that had less left than the request needs. What Envoy asks for at the end of a
+// stream has already happened; without this it would not count at all. Limits that were not over stay unchanged.
 func (a *ask) useUp(s *service.Service, c access.Caller) error {
 	a.requests = a.requests[:0]
 	for i := range a.parts {

@@ -51,7 +51,7 @@ func (p *parser) domain(name string, line int) *level {
 	return p.made.domains[name]
 }
 
-// descriptor reads one descriptor and those within, into the level that it is of.
+// descriptor reads a descriptor and its nested descriptors into a level.
 func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []ConfigStep) {
 	fields := p.fields(n, "", rlsconfigDescriptorFields)
 	if fields == nil {
@@ -150,7 +150,7 @@ func (p *parser) scalar(n *yaml.Node) any {
 	return n.Value
 }
 
-// place puts a descriptor beside the others.
+// place adds a descriptor to its level.
 func (p *parser) place(d *node, into *level, line int, domain string, above []ConfigStep) {
 	of := into.keys[d.step.Key]
 	if of == nil {
@@ -233,8 +233,7 @@ func (p *parser) rate(l *ConfigLimit, fields map[string]*yaml.Node, line int) {
 	}
 }
 
-// CheckRate fails if there can be no such limit: a million a second is the most, and 366 days the longest
-// period.
+// CheckRate fails if there can be no such limit: more than a million requests per second, or a period above 366 days.
 func CheckRate(requests uint32, unit ConfigUnit, multiplier uint32) error {
 	per := uint64(unit.Duration()/time.Second) * uint64(multiplier)
 	switch {
@@ -303,10 +302,10 @@ func placeText(domain string, path []ConfigStep) string {
 	return rlsconfigShort(strings.Join(parts, ", "))
 }
 
-// level is descriptors side by side: those of a domain, or within another one.
+// level has the descriptors directly below a domain or another descriptor.
 type level struct{ keys map[string]*choices }
 
-// choices are the descriptors of one key, side by side.
+// choices are the descriptors of one level that have the same key.
 type choices struct {
 	exact map[string]*node
 	wild  []*node // with a * in their value, in the order of the file
@@ -327,9 +326,9 @@ type ConfigEntry struct{ Key, Value string }
 // Has tells whether there is a domain.
 func (c *LimitConfig) Has(domain string) bool { return c.domains[domain] != nil }
 
-// Find is the limit of a request's descriptor, or nil. The most specific one is found: at each level the
-// descriptor with the entry's value, else the first whose * fits, else the one without a value; and a limit
-// is for descriptors of its own depth alone. Values that count together are replaced in entries.
+// Find returns the limit of a request's descriptor, or nil. At each level the most specific descriptor decides: the one
+// with the entry's value, else the first whose * fits, else the one without a value. A limit applies only to
+// descriptors of its own depth. Find replaces values that count together in entries.
 //
 // Cost: O(entries + descriptors with * of one key), without an allocation.
 func (c *LimitConfig) Find(domain string, entries []ConfigEntry) *ConfigLimit {
@@ -374,10 +373,11 @@ func (l *level) find(e ConfigEntry) *node {
 	return of.any
 }
 
-// fits tells whether a value is parts with any text between, also none. There are at least two parts.
+// fits reports whether a value consists of parts with any text between them, which may be empty. There are at least two
+// parts.
 //
-// Each part in the middle is taken where it first stands: if the rest does not fit behind that, it does
-// not behind a later place either, which leaves less room. So it is O(len(value) * parts).
+// Each part in the middle is taken at its first occurrence. A later occurrence would leave less text for the remaining
+// parts, so it could not help. The cost is O(len(value) * parts).
 func fits(parts []string, value string) bool {
 	first, last := parts[0], parts[len(parts)-1]
 	if len(value) < len(first)+len(last) || !strings.HasPrefix(value, first) || !strings.HasSuffix(value, last) {

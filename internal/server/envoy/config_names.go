@@ -10,8 +10,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Pattern is the keys that the limit is for, as policies have it, and what they are counted by, "" for the key itself. It
-// is for people to read: a policy takes not all of them.
+// Pattern returns the keys that the limit applies to, in the syntax of policies, and the key that they are counted by
+// ("": the key itself). It is for people to read: not every pattern is valid in a policy.
 func (l *ConfigLimit) Pattern() (keys, by string) {
 	captures, shared := 0, false
 	capture := func() string {
@@ -48,10 +48,10 @@ func (l *ConfigLimit) Pattern() (keys, by string) {
 	return k, b
 }
 
-// LimitKey is the key that is counted of a request's descriptor: DOMAIN:KEY=VALUE:KEY=VALUE. In its parts
-// the characters % : / are %25 %3A %2F, and = in a key is %3D, so that no two descriptors have one key, and a
-// {name} of a policy takes one value. An entry without a value is its key alone. A key that would be
-// longer than engine.MaxKeyBytes ends in %~ and a hash of the whole.
+// LimitKey returns the key that counts a request's descriptor: DOMAIN:KEY=VALUE:KEY=VALUE. An entry without a value is
+// its key alone. The characters % : / are written %25 %3A %2F, and = in a key is %3D. So different descriptors have
+// different keys, and a {name} of a policy matches one value. A key longer than engine.MaxKeyBytes is cut and ends in
+// %~ and a hash of the whole.
 func LimitKey(domain string, entries []ConfigEntry) string {
 	size := len(domain)
 	for _, e := range entries {
@@ -72,7 +72,7 @@ func appendEntry(b []byte, key, value string) []byte {
 	return b
 }
 
-// shorten has a text of more than so many bytes end in %~ and a hash of the whole.
+// shorten cuts a text of more than most bytes; it then ends in %~ and a hash of the whole.
 func shorten(b []byte, most int) []byte {
 	const hashed = 2 + 2*sha256.Size
 	if len(b) <= most {
@@ -106,8 +106,8 @@ const namePrefix = policy.ListenerPrefix
 // maxNameBytes is the longest name of a limit.
 const maxNameBytes = 64
 
-// limitName is the name of the limit at a place: rls/DOMAIN/KEY_VALUE/KEY. Where that is too long, or has characters that
-// no name has, they are - and a hash of the place ends it.
+// limitName returns the name of the limit at a place: rls/DOMAIN/KEY_VALUE/KEY. Characters that a name can't have
+// become -. A name that was changed or is too long is cut and ends in a hash of the place.
 func limitName(domain string, path []ConfigStep) string {
 	var b strings.Builder
 	b.WriteString(domain)

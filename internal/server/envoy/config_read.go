@@ -75,10 +75,9 @@ func list(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// What Read returns is, of each file: the length of its name and of its text, 4 bytes each, little-endian, and
-// these.
+// ReadConfig returns for each file the length of its name and of its text, 4 bytes each, little-endian, and then both.
 
-// AppendFile adds a file, by its name for messages, to what Parse reads.
+// AppendFile adds a file to the input of ParseConfig. Messages use its name.
 func AppendFile(b []byte, name string, text []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
@@ -169,7 +168,7 @@ func (p *parser) done(content filewatch.Hash) (*LimitConfig, error) {
 	return nil, p.faults
 }
 
-// document is the one YAML document of a file; nil with a fault told if there is none.
+// document returns the YAML document of a file. Unless there is exactly one, it records a fault and returns nil.
 func (p *parser) document(text []byte) *yaml.Node {
 	var doc, more yaml.Node
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
@@ -198,7 +197,7 @@ func (p *parser) document(text []byte) *yaml.Node {
 // maxNodes bounds what aliases of aliases may unfold to.
 const maxNodes = 200_000
 
-// resolve is what an alias stands for. It tells when there are too many.
+// resolve follows aliases. It records a fault when there are more than maxNodes nodes.
 func (p *parser) resolve(n *yaml.Node) *yaml.Node {
 	p.nodes++
 	for n.Kind == yaml.AliasNode {
@@ -215,7 +214,7 @@ func (p *parser) resolve(n *yaml.Node) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n == nil || n.ShortTag() == "!!null" }
 
-// fields takes a mapping apart; nil with a fault told if n is none.
+// fields returns the fields of a mapping. If n is no mapping, it records a fault and returns nil.
 func (p *parser) fields(n *yaml.Node, within string, known []string) map[string]*yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		p.fault(n.Line, strings.TrimSuffix(within, "."), "%s: write fields; there are %s", kindText(n), strings.Join(known, ", "))
@@ -238,7 +237,7 @@ func (p *parser) fields(n *yaml.Node, within string, known []string) map[string]
 	return fields
 }
 
-// list is the elements of a list; none of one that is empty.
+// list returns the elements of a list, resolved; none for an empty one.
 func (p *parser) list(n *yaml.Node, field string) (elements []*yaml.Node) {
 	if isNull(n) {
 		return nil
@@ -253,7 +252,7 @@ func (p *parser) list(n *yaml.Node, field string) (elements []*yaml.Node) {
 	return elements
 }
 
-// text is a scalar as it is written; "" of nothing.
+// text returns a scalar as it is written, and "" if there is none.
 func (p *parser) text(n *yaml.Node, field string) string {
 	switch {
 	case isNull(n):
@@ -265,7 +264,7 @@ func (p *parser) text(n *yaml.Node, field string) string {
 	return n.Value
 }
 
-// truths are the words that YAML 1.1 has for it, which envoyproxy/ratelimit takes.
+// truths are the truth values of YAML 1.1, which envoyproxy/ratelimit takes too.
 var truths = map[string]bool{"true": true, "yes": true, "on": true, "y": true, "false": false, "no": false, "off": false, "n": false}
 
 func (p *parser) truth(n *yaml.Node, field string) bool {
@@ -292,10 +291,10 @@ func kindText(n *yaml.Node) string {
 // rlsconfigShort keeps a message short.
 func rlsconfigShort(s string) string { return units.Clip(s, 60) }
 
-// maxValuesBytes is the room for Values in a key that decisions are counted under: limit:NAME:shadow_denied:VALUES.
+// maxValuesBytes is the longest Values that fit into a key that counts decisions: limit:NAME:shadow_denied:VALUES.
 const maxValuesBytes = engine.MaxKeyBytes - len(admit.HitPrefix) - maxNameBytes - len(":shadow_denied:")
 
-// CountsValues tells whether decisions are counted by values too: Values says by which.
+// CountsValues reports whether decisions are counted by Values too.
 func (l *ConfigLimit) CountsValues() bool {
 	for _, s := range l.Path {
 		if s.open() && !s.Share && (s.Count || l.Detailed) {
@@ -305,10 +304,10 @@ func (l *ConfigLimit) CountsValues() bool {
 	return false
 }
 
-// Values is what decisions about a descriptor that has this limit are counted by, beside the limit's name:
-// KEY=VALUE:KEY, written as Key does. The value is that of the descriptor where value_to_metric stands, or
-// detailed_metric beside the limit; else that of the configuration, none where it has none. Values that
-// count together are always the configuration's. What would be too long ends in %~ and a hash.
+// Values returns by what decisions about a descriptor are counted, in addition to the limit's name: KEY=VALUE:KEY,
+// escaped as in LimitKey. A step with value_to_metric, or any step of a limit with detailed_metric, has the value of
+// the request. Other steps, and values that count together, have the value of the configuration, which may be none. A
+// text that is too long ends in %~ and a hash.
 func (l *ConfigLimit) Values(entries []ConfigEntry) string {
 	b := make([]byte, 0, 64)
 	for i, s := range l.Path {
@@ -324,5 +323,5 @@ func (l *ConfigLimit) Values(entries []ConfigEntry) string {
 	return string(shorten(b, maxValuesBytes))
 }
 
-// open tells whether more than one value fits.
+// open reports whether more than one value fits.
 func (s ConfigStep) open() bool { return s.Value == "" || strings.Contains(s.Value, "*") }

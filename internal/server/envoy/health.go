@@ -43,7 +43,7 @@ func newHealthServer(of *Server) *healthServer {
 	return h
 }
 
-// look notes how it is now. Only a change costs each Watch something.
+// look notes the current status. Only a change costs each Watch something.
 func (h *healthServer) look() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,13 +60,13 @@ func (h *healthServer) look() {
 	}
 }
 
-// Check says how it is now.
+// Check returns the current status.
 func (h *healthServer) Check(ctx context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	h.look()
 	return h.Server.Check(ctx, req)
 }
 
-// watch has Watch tell of changes, until ctx ends.
+// watch looks every second, so that Watch reports changes, until ctx ends.
 func (h *healthServer) watch(ctx context.Context) {
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
@@ -80,7 +80,8 @@ func (h *healthServer) watch(ctx context.Context) {
 	}
 }
 
-// Watch tells of changes until its client leaves or the server stops, which the stream would keep from stopping.
+// Watch reports changes until its client leaves or the server stops. An open stream would keep the server from
+// stopping.
 func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -109,11 +110,12 @@ func (s watchStream) Context() context.Context { return s.ctx }
 // The bounds of streams of Watch, each of which takes some 11 KB for as long as its client likes.
 const (
 	maxWatches    = 1024           // of all clients
-	maxUnproved   = maxWatches / 4 // of those of them that have proved no identity
+	maxUnproved   = maxWatches / 4 // of clients that have proved no identity
 	maxOwnWatches = 64             // of one client: an identity, or an address
 )
 
-// enter counts a stream of a client, unless the client, or all, have as many as they may. leave gives its place back.
+// enter counts a stream of a client, unless the client, or all clients, have reached their bound. leave ends the
+// stream.
 func (h *healthServer) enter(c access.Caller) (leave func(), ok bool) {
 	unproved := 0
 	if !c.Known() {
@@ -206,7 +208,7 @@ var statuses = map[api.Code]codes.Code{
 	api.CodeCeiling:      codes.ResourceExhausted,
 }
 
-// failed is an error as gRPC has it: the text begins with the code of it, as at other listeners.
+// failed converts an error to gRPC's. Its text begins with the error's code, as at other listeners.
 func failed(err error) error {
 	if _, is := status.FromError(err); is {
 		return err

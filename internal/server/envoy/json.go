@@ -122,11 +122,11 @@ func (j *jsonServer) answer(w http.ResponseWriter, r *http.Request) {
 	if response.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
-	_, _ = w.Write(append(text, '\n')) // who is gone is not told
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }
 
-// ofPage tells whether a browser sends the request for a web page, which any page can have it do: with every
-// POST it says so.
+// ofPage reports whether a browser sends the request for a web page. Any page can make a browser send one, but every
+// such POST says so.
 func ofPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return r.Header.Get("Origin") != "" || site != "" && site != "none"
@@ -182,8 +182,8 @@ func (j *jsonServer) fail(w http.ResponseWriter, err error) {
 	http.Error(w, is.Message(), code)
 }
 
-// answer is a RateLimitResponse as it is sent: most of it is ready before it is asked for, and a message of it would be made to be
-// written at once.
+// answer is an encoded RateLimitResponse. Most of its bytes are prepared in advance; building a message only to encode
+// it would cost more.
 type answer []byte
 
 // message is the answer as a message.
@@ -208,8 +208,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// handshake begins connections for gRPC: TLS where it is wanted, who the client is, and whether it speaks HTTP/2 at
-// all. One that does not is handed to the server of /json.
+// handshake begins connections for gRPC: it sets up TLS if configured, identifies the client, and checks for HTTP/2.
+// Other connections go to the server of /json.
 type handshake struct{ of *Server }
 
 var errNoClient = errors.New("rls: these credentials are a server's")

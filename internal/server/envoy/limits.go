@@ -87,7 +87,7 @@ func (s *Server) Limits() (list []policy.Policy) {
 	return list
 }
 
-// use has the limits found by their names.
+// use registers the limits under their names.
 func (l *limits) use() {
 	for _, r := range l.ready {
 		if r.prepared != nil {
@@ -107,7 +107,7 @@ func (l *limits) release() {
 	}
 }
 
-// live is the limits in use, and the files that they are of.
+// live has the limits in use.
 type live struct {
 	now     atomic.Pointer[limits] // nil: there are none yet
 	loads   atomic.Uint64
@@ -137,8 +137,8 @@ func (c Config) loadLimits() (*LimitConfig, error) {
 
 func (c Config) options() ConfigOptions { return ConfigOptions{MergeDomains: c.MergeDomains} }
 
-// readLimits reads the files for the first time: a server does not start with wrong ones, which would let pass
-// what should be limited.
+// readLimits reads the files for the first time. A server does not start with wrong files, because requests that should
+// be limited would pass.
 func (s *Server) readLimits() error {
 	if s.cfg.Limits == "" {
 		return nil

@@ -6,8 +6,7 @@ import (
 	"github.com/weir-counter/weir/internal/filewatch"
 )
 
-// This part reads the configuration of envoyproxy/ratelimit, as its users have it, and finds
-// the limit that a descriptor has:
+// This part reads the configuration of envoyproxy/ratelimit unchanged, and finds the limit of a descriptor:
 //
 //	domain: edge
 //	descriptors:
@@ -16,11 +15,11 @@ import (
 //	      unit: minute
 //	      requests_per_unit: 10
 //
-// Read reads a file or a folder of files, Parse makes a Config of what was read, or says all that is
-// wrong by file and line. A Config does not change; it is pure: it knows no server and no engine.
+// ReadConfig reads a file or a folder of files. ParseConfig returns the LimitConfig, or all that is wrong, by file and
+// line. A LimitConfig does not change, and knows no server and no engine.
 //
-// Invariant: each Limit has a Name that no other of the Config has, which is made of its place alone.
-// What keys have used is kept by it, so a Config that is read again grants no fresh allowance.
+// Invariant: each ConfigLimit has a unique Name, which depends on its place alone. The use of keys is kept under that
+// name, so reading the files again grants no fresh allowance.
 
 // LimitConfig is the limits of all domains.
 type LimitConfig struct {
@@ -43,9 +42,9 @@ type ConfigLimit struct {
 	Unlimited  bool   // all pass; Requests, Unit and Multiplier are 0
 
 	Shadow   bool           // it denies nothing
-	Quota    bool           // it denies if all limits of a request that have Quota do
+	Quota    bool           // it denies only if all limits of the request that have Quota do
 	Detailed bool           // decisions are counted by all values of the descriptor too (detailed_metric)
-	Replaces []string       // labels of limits that are not asked beside this one
+	Replaces []string       // labels of limits that this one replaces in a request
 	Metadata map[string]any // for answers to requests that it lets pass; nil: none
 
 	File string
@@ -60,7 +59,7 @@ type ConfigStep struct {
 	Count bool   // decisions are counted by the value too (value_to_metric)
 }
 
-// Period is what Requests are per; 0 of an unlimited one.
+// Period is the time that Requests are for; 0 if the limit is unlimited.
 func (l *ConfigLimit) Period() time.Duration { return time.Duration(l.Multiplier) * l.Unit.Duration() }
 
 // Limits lists all limits, by ID. The list is not to be changed.
@@ -96,7 +95,7 @@ var unitTable = []unitWord{
 	{"month", 30 * 24 * time.Hour}, {"year", 365 * 24 * time.Hour}, {"week", 7 * 24 * time.Hour},
 }
 
-// Duration is the length of a unit; 0 of what is none.
+// Duration is the length of a unit; 0 if the unit is unknown.
 func (u ConfigUnit) Duration() time.Duration {
 	if int(u) < len(unitTable) {
 		return unitTable[u].is

@@ -1,11 +1,10 @@
-// Package rls is the listener for Envoy: its rate limit service v3 by gRPC, with the configuration of
-// envoyproxy/ratelimit (internal/server/envoy), and the same service as Kuadrant calls it.
+// Package envoy is the listener for Envoy. It serves Envoy's rate limit service v3 by gRPC, with the configuration of
+// envoyproxy/ratelimit. Kuadrant's variant of the service is served too.
 //
-// Invariants. All descriptors of a request are decided by one call of service.Allow, all or none: one that
-// is denied leaves what the others have. Who calls is found out for each request: its token, else
-// the certificate of its connection.
+// Invariants. One call of service.Allow decides all descriptors of a request, all or none: a denied one takes nothing
+// from the others. Each request identifies its caller, by its token, else by the certificate of its connection.
 //
-// Neighbours: service decides; node opens and runs it.
+// Package service decides; package node opens and runs the listener.
 package envoy
 
 import (
@@ -59,8 +58,9 @@ const (
 	maxStreams = 1024
 	// maxHeaderBytes bounds the metadata of a request.
 	maxHeaderBytes = 16 << 10
-	// streamWorkers are the goroutines that requests find waiting, with a stack that has grown: a new one for each
-	// would spend a sixth of a request's time on that. Beyond them each request has its own.
+	// streamWorkers is how many goroutines wait for requests, with a stack that has grown already. Growing the stack of
+	// a new goroutine would take a sixth of a request's time. More requests at the same time get goroutines of their
+	// own.
 	streamWorkers = 128
 	// pingsApart is how often a client may ping, at most.
 	pingsApart = 5 * time.Second
@@ -158,7 +158,7 @@ func (s *Server) stop() error {
 	return errors.Join(err, s.json.Close())
 }
 
-// Config is everything a Server can be told. The zero value of each field stands for its default.
+// Config has the settings of a Server. The zero value of each field stands for its default.
 type Config struct {
 	// Addr is 127.0.0.1:8081 by default. Health is NOT_SERVING for DrainDelay. RequestTimeout is of handshakes and of /json.
 	listener.Settings
@@ -222,8 +222,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Opening is the address of a Server that is not there yet. It closes each connection at once, so that Envoy does what it
-// is told for a service that is away and does not wait. A Server takes it over (Server.TakeOver).
+// Opening holds the address of a Server that is still starting. It closes each connection at once, so that Envoy treats
+// the service as unavailable and does not wait. Server.TakeOver passes the address to the Server.
 type Opening struct{ *listener.Opening }
 
 // Open listens on cfg.Addr, so that an address in use shows before any long work. Close it if no Server takes it over.

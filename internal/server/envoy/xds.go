@@ -55,8 +55,8 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
 )
 
-// NewXDSClient returns a client that does nothing before Run. take puts limits to use, as files that ParseConfig reads, or says
-// what is wrong with them.
+// NewXDSClient returns a client that does nothing before Run. The function take puts limits to use, given as files for
+// ParseConfig, or returns what is wrong with them.
 func NewXDSClient(cfg XDSConfig, take func(files []byte) error) *XDSClient {
 	return &XDSClient{cfg: cfg.WithDefaults(), take: take}
 }
@@ -88,7 +88,7 @@ func (c *XDSClient) Run(ctx context.Context) {
 	}
 }
 
-// follow asks on one connection until that fails. version is that of what is in use.
+// follow receives limits on one connection until it fails. version is the version of the limits in use.
 func (c *XDSClient) follow(ctx context.Context, version *string) error {
 	creds := insecure.NewCredentials()
 	if c.cfg.CA != "" {
@@ -163,8 +163,8 @@ func (c *XDSClient) use(answer *discovery.DiscoveryResponse) error {
 
 const typeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// filesOf writes each resource as a file of limits, in JSON, which is YAML: so files and resources are read, and
-// refused, by the same words.
+// filesOf writes each resource as a file of limits, in JSON, which is YAML. So the same parser reads, or refuses, files
+// and resources.
 func filesOf(resources []*anypb.Any) (files []byte, err error) {
 	if len(resources) > MaxConfigFiles {
 		return nil, fmt.Errorf("%d resources: at most %d", len(resources), MaxConfigFiles)
@@ -202,8 +202,8 @@ func (c boundedCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// countMessages takes the messages within an encoded message, at any depth, from left, which is below 0 if there are more. What can't be read is
-// left to the decoder.
+// countMessages subtracts the number of messages within an encoded message, at any depth, from left. It stops when left
+// is below 0. It leaves to the decoder what can't be read.
 func countMessages(encoded []byte, of protoreflect.MessageDescriptor, left *int) {
 	for len(encoded) > 0 && *left >= 0 {
 		number, kind, n := protowire.ConsumeTag(encoded)

@@ -12,18 +12,19 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// This part gets the limits of the rate limit service from a management server, such as Envoy Gateway: it is a client of
-// Envoy's aggregated discovery service (ADS, state of the world) for resources of type
+// This part gets the limits of the rate limit service from a management server, such as Envoy Gateway. It is a client
+// of Envoy's aggregated discovery service (ADS, state of the world). The resources have the type
 // ratelimit.config.ratelimit.v3.RateLimitConfig.
 //
-// Invariants. What was accepted last stays in use, whatever becomes of the server. Each answer is acknowledged, or refused
-// with the reason, before the next one is read.
+// Invariants. The limits that were accepted last stay in use, whatever happens to the server. Each answer is
+// acknowledged, or refused with the reason, before the next one is read.
 
 // XDSConfig says where the management server is, and who asks it.
 type XDSConfig struct {
 	// Addr is the server's, host:port. "": there is none.
 	Addr string
-	// Node is the name that the server knows this client by. Default envoy-ratelimit, that of Envoy Gateway.
+	// Node is the name by which the server knows this client. Default envoy-ratelimit, the name that Envoy Gateway
+	// expects.
 	Node string
 	// CA is a file with the authorities of the server's certificate. "": the connection has no TLS.
 	CA string
