@@ -23,6 +23,7 @@ var (
 // checkedComments are the directories in whose Go comments a finding is an error.
 var checkedComments = []string{
 	"api/",
+	"bench/",
 	"client/",
 	"cmd/weir/",
 	"deploy/image/",
@@ -62,6 +63,7 @@ var checkedComments = []string{
 	"middleware/",
 	"node/",
 	"policy/",
+	"web/",
 	"window/",
 }
 

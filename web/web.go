@@ -1,9 +1,8 @@
-// Package web is the dashboard: pages that a browser runs, built from src by `make web` and
-// embedded, so that the server needs nothing else to show them.
+// Package web is the dashboard: pages that run in a browser. `make web` builds them from src. They are embedded, so the
+// server needs no other file to serve them.
 //
-// Its invariants: a page loads nothing but what is embedded here, runs no script that is written into
-// a page, and writes no text as HTML: its Content-Security-Policy says so to the browser. A test
-// fails when dist was not built from src as it is.
+// A page loads only what is embedded here. It runs no inline script and writes no text as HTML. Its
+// Content-Security-Policy makes the browser enforce this. A test fails when dist differs from a build of src.
 package web
 
 import (
@@ -20,7 +19,7 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// Files are those of the page, beside itself, with their media types. The server has them at /web/NAME.
+// Files are the files that the page loads, with their media types. The server serves them at /web/NAME.
 var Files = map[string]string{
 	"app.js":   "text/javascript; charset=utf-8",
 	"app.css":  "text/css; charset=utf-8",

@@ -1,7 +1,6 @@
-// Command adversary looks for the schedule of requests that makes each rate
-// limiter admit the most in any period, and writes docs/adversary.md. The search
-// is a test, since libraries that look at the time themselves have virtual time
-// only in testing/synctest: this runs the test and makes the page of its results.
+// Command adversary searches, for each rate limiter, the schedule of requests that makes it admit the most in any
+// period, and writes docs/adversary.md. The search is a test, because libraries that read the clock themselves have
+// virtual time only in testing/synctest. The command runs that test and writes the page from its results.
 package main
 
 import (
@@ -69,7 +68,7 @@ func search(ctx context.Context) (results []result, err error) {
 	return results, json.Unmarshal(data, &results)
 }
 
-// version is that of a module in go.mod; "" is Weir, which is here.
+// version returns the version of a module in go.mod. For Weir itself, module and version are "".
 func version(ctx context.Context, module string) (string, error) {
 	if module == "" {
 		return "", nil

@@ -1,7 +1,10 @@
-// Command cluster measures what counting together costs, with one node and with
-// three on this machine: hits per second over HTTP, bytes of journal per second
-// by active keys and flush interval, and how long after a hit on one node another
-// counts it. It prints lines in the format of Go benchmarks.
+// Command cluster measures the cost of counting in one node and in three nodes on this machine. It measures:
+//
+//   - hits per second over HTTP;
+//   - bytes of journal per second, by active keys and flush interval;
+//   - the time from a hit on one node until another node counts it.
+//
+// It prints lines in the format of Go benchmarks.
 package main
 
 import (

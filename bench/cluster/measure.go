@@ -49,8 +49,8 @@ func (b *bench) post(n *node, body []byte) error {
 	return err
 }
 
-// load sends requests to all nodes side by side, every so often or, with 0, as fast
-// as they are answered, and returns how many hits.
+// load sends requests to all nodes in parallel and returns how many hits it sent. It sends one request to each node per
+// interval every; with 0 it sends the next one as soon as the last one is answered.
 func (b *bench) load(nodes []*node, all [][]byte, every time.Duration) (hits int, took time.Duration, err error) {
 	began := time.Now()
 	counts, errs := make([]int, len(nodes)), make([]error, len(nodes))

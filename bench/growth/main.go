@@ -1,7 +1,8 @@
-// Command growth measures what grows with what: the processor time of a hit and of a count, and
-// the memory of a key, for more keys, more goroutines and longer windows. It writes the page
-// docs/benchmarks-growth.md. Processor time, of the whole process with the garbage collector,
-// says the same on a busy machine as on a quiet one, but for what neighbours take of its caches.
+// Command growth measures the processor time of a hit and of a count, and the memory of a key. It varies the number of
+// keys, the number of goroutines and the length of the window, and writes docs/benchmarks-growth.md.
+//
+// Processor time is the time of the whole process, garbage collection included. Other programs on the machine change it
+// only by using the processor's caches.
 package main
 
 import (

@@ -17,7 +17,7 @@ import (
 const (
 	rounds = 3
 	picked = 1 << 18 // hits of a round
-	block  = 64      // keys that Expect is told of together
+	block  = 64      // keys of one call of Expect
 )
 
 // used is the processor time of this process so far.
@@ -27,8 +27,8 @@ func used() (time.Duration, error) {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), err
 }
 
-// cost is the processor time of each of a number of things that f does, in ns: the median of the
-// rounds. f is told the round, from 0.
+// cost returns the processor time of one operation in ns, as the median of the rounds. f does things operations in each
+// round; rounds count from 0.
 func cost(things int, f func(round int)) (float64, error) {
 	var costs []float64
 	for round := range rounds {
@@ -47,8 +47,8 @@ func cost(things int, f func(round int)) (float64, error) {
 	return costs[rounds/2], nil
 }
 
-// filled is an engine with a number of keys, one hit each, the bytes that each takes, and keys in
-// random order, which are not the memory that the engine holds.
+// filled returns an engine with n keys of one hit each, the bytes that each key takes, and keys in random order. The
+// strings in picks share no memory with the engine.
 func filled(n int) (e *engine.Engine, bytes float64, picks []string, err error) {
 	runtime.GC()
 	var before, after runtime.MemStats

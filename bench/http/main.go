@@ -1,7 +1,6 @@
-// Command http posts text batches of 1000 hits, requests of one hit, and requests for decisions of limits, to
-// a `weir serve` that it starts, and to a handler that does nothing but read the body. It
-// prints the processor time that each server spent per hit, and per decision, in the
-// format of Go benchmarks. The servers are processes of their own, on loopback.
+// Command http sends three kinds of requests to a `weir serve` that it starts: text batches of 1000 hits, single hits,
+// and decisions of limits. It sends the same to a handler that only reads the body. It prints the processor time of
+// each server per hit and per decision, in the format of Go benchmarks. The servers are separate processes on loopback.
 package main
 
 import (

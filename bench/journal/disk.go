@@ -30,8 +30,8 @@ func open(ctx context.Context, dir string) (*engine.Engine, *durable.Journal, er
 	return e, j, err
 }
 
-// flushes measures the bytes of an entry, and what compressing them would save
-// and cost: of flushes of 100 to 100,000 hits on a million keys.
+// flushes measures the bytes per entry of a flush, and what compression would save and cost. The flushes have 100 to
+// 100,000 hits on a million keys.
 func (b *bench) flushes() error {
 	names := traffic.Keys(b.keys)
 	for _, hits := range b.flushHits {

@@ -1,7 +1,12 @@
-// Command journal measures what the journal costs and gives: hits per second over
-// HTTP with and without it, the wait of durable hits, bytes per entry of a
-// flush, how long a snapshot locks a partition, and how long a start takes. It
-// prints lines in the format of Go benchmarks, and writes them to a page.
+// Command journal measures the costs and the rates of the journal:
+//
+//   - hits per second over HTTP, with and without the journal;
+//   - the latency of durable hits;
+//   - the bytes per entry of a flush;
+//   - how long a snapshot locks a partition;
+//   - how long a start takes.
+//
+// It prints lines in the format of Go benchmarks, and writes them to a page.
 package main
 
 import (
@@ -41,8 +46,8 @@ type scale struct {
 	journalMiB int64         // that a start replays
 }
 
-// full takes some seven minutes on two cores, and posts for longer than history waits between two writes; quick some seconds, to see that all
-// runs to its end: its figures mean nothing.
+// full takes about seven minutes on two cores. It posts for longer than the interval between two writes of history.
+// quick takes a few seconds and only shows that everything runs; its figures mean nothing.
 var (
 	full  = scale{rounds: 3, batches: 30_000, keys: 1_000_000, waits: 3 * time.Second, flushHits: []int{100, 10_000, 100_000}, journalMiB: 1024}
 	quick = scale{rounds: 1, batches: 50, keys: 20_000, waits: 200 * time.Millisecond, flushHits: []int{100, 1_000}, journalMiB: 4}

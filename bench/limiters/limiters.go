@@ -1,5 +1,5 @@
-// Package limiters has the keyed rate limiters of today's libraries behind one
-// face, and Weir's beside them: each key may have requests per second.
+// Package limiters puts the keyed rate limiters of common libraries, and Weir's, behind one interface. Each key may
+// have a number of requests per second.
 package limiters
 
 import (

@@ -1,6 +1,7 @@
 package main
 
-// goal is what a median may cost at most: a part of that of the row to compare with, or so many microseconds. The zero goal is none.
+// goal is the highest median cost allowed: a ratio to the row it is compared with, or a number of microseconds. The
+// zero goal sets no bound.
 type goal struct {
 	text   string
 	ratio  float64 // 0: none

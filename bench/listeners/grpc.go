@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// The part for Envoy: a decision by gRPC beside a method of grpc-go that does nothing.
+// The part for Envoy compares a decision by gRPC with a method of grpc-go that does nothing.
 
 const (
 	// callers ask at the same time on each connection, as the requests of an Envoy's worker do.

@@ -1,7 +1,7 @@
-// Command listeners sends the same pipelines to `weir serve --resp` and to redis-server, both of which it
-// starts, in turns, and measures the processor time that each spends on a command. It writes
-// docs/benchmarks-listeners.md. It measures decisions by gRPC beside an empty method of grpc-go too. The servers are processes of their own, on loopback, and keep nothing on
-// disk, but for the one that is called weir, durable.
+// Command listeners sends the same pipelines in turns to `weir serve --resp` and to redis-server. It measures the
+// processor time that each spends per command, and writes docs/benchmarks-listeners.md. It also compares decisions by
+// gRPC with an empty gRPC method. It starts the servers as separate processes on loopback. They keep nothing on disk,
+// except the one named "weir, durable".
 package main
 
 import (

@@ -139,7 +139,7 @@ func (s *server) pipe(ctx context.Context, requests []string, pipeline int) erro
 	return nil
 }
 
-// skip reads one reply; that of an error is one.
+// skip reads one reply. An error reply counts as a reply.
 func skip(in *bufio.Reader) error {
 	line, err := in.ReadSlice('\n')
 	if err != nil {

@@ -70,7 +70,7 @@ func load() string {
 	return ""
 }
 
-// version is that of Redis, in two words.
+// version returns the name and version of Redis, in two words.
 func version(ctx context.Context, redis string) string {
 	out, err := exec.CommandContext(ctx, redis, "--version").Output()
 	words := strings.Fields(string(out))

@@ -50,7 +50,7 @@ func start(ctx context.Context, name string, words func(address string) []string
 	return nil, fmt.Errorf("%s does not answer on %s", args[0], address)
 }
 
-// redisArgs are those of a Redis that keeps nothing on disk.
+// redisArgs returns the arguments of a Redis that keeps nothing on disk.
 func redisArgs(program string) func(address string) []string {
 	return func(address string) []string {
 		_, port, _ := net.SplitHostPort(address) // of a listener

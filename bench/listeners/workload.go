@@ -11,7 +11,7 @@ import (
 type workload struct {
 	name  string
 	keys  int  // after Zipf's law
-	goal  goal // of Weir, beside the first that is asked
+	goal  goal // of Weir, compared with the first of asked
 	asked []asked
 }
 

@@ -54,8 +54,7 @@ func writeAllowHTTP(w io.Writer, r *results) {
 	}
 }
 
-// limitTargets are those of rate limits. The peer is, in each case, the one that
-// is fastest in this run.
+// limitTargets returns the targets of rate limits. Each is compared with the peer that is fastest in this run.
 func limitTargets(r *results) (all []target) {
 	for _, weir := range []string{"weir-gcra", "weir-window"} {
 		for _, requests := range keyedLimits {

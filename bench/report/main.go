@@ -1,6 +1,6 @@
-// Command report runs every benchmark and writes docs/benchmarks.md, with a picture of its first table. The lines
-// that it measures go to standard output as they come, in the format of Go
-// benchmarks; -load writes the page anew from such lines.
+// Command report runs every benchmark and writes docs/benchmarks.md, with a picture of its first table. It prints the
+// measured lines to standard output as they come, in the format of Go benchmarks. With -load it writes the page from
+// such lines and measures nothing.
 package main
 
 import (

@@ -102,7 +102,7 @@ func (s sample) times(factor float64) sample {
 	return product
 }
 
-// median is that of one measurement at least.
+// median returns the median. The sample must have at least one measurement.
 func (s sample) median() float64 {
 	sorted := slices.Sorted(slices.Values(s))
 	middle := len(sorted) / 2

@@ -1,6 +1,5 @@
-// Command sparse counts hits of ten million sparse keys in one engine, as
-// `weir serve` would hold them, and prints the resident memory of the process
-// in the format of Go benchmarks. It fails if the engine has lost any of them.
+// Command sparse counts the hits of ten million sparse keys in one engine, as `weir serve` would hold them. It prints
+// the resident memory of the process in the format of Go benchmarks. It fails if the engine has lost any of the hits.
 package main
 
 import (

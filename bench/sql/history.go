@@ -196,12 +196,12 @@ func middle(list []time.Duration, part float64) time.Duration {
 // rounds is how often each way to run is measured, in turns.
 const rounds = 3
 
-// warm and steady are for how long hits are sent before they are measured, and while they are: longer than the 5 s
-// between two writes of history.
+// warm is how long hits are sent before they are measured, and steady is how long they are measured. steady is longer
+// than the 5 s between two writes of history.
 const warm, steady = time.Second, 6 * time.Second
 
-// costToHits compares a server with history and one without: the processor time of the server for a hit, which is what
-// throughput is bounded by, and how long requests take.
+// costToHits compares a server with history and one without. It measures the processor time of the server per hit,
+// which bounds throughput, and the latency of requests.
 func costToHits(ctx context.Context, cfg settings) error {
 	l := load{keys: 10_000, writers: 4}
 	for _, durable := range []bool{false, true} {

@@ -89,7 +89,7 @@ func (c *counting) upsert(ctx context.Context, shard int, sums map[int]int) erro
 	return err
 }
 
-// textbook measures one way. The rows are there before, as those of keys in use.
+// textbook measures one way. The rows of the keys exist before it starts.
 func textbook(ctx context.Context, cfg settings, d *database, w way, l load) (r row, err error) {
 	_, db, err := d.make(ctx, l.writers)
 	if err != nil {

@@ -22,8 +22,8 @@ const historyEvery = time.Second
 // patience bounds the start of a server, and how long history takes to have all.
 const patience = time.Minute
 
-// throughWeir measures hits over HTTP, each request answered once its hits are on disk, until the database has all of them
-// in the tables of history.
+// throughWeir measures hits over HTTP until the database has all of them in the tables of history. Each request is
+// answered once its hits are on disk.
 func throughWeir(ctx context.Context, cfg settings, d *database, l load) (r row, err error) {
 	url, db, err := d.make(ctx, 1)
 	if err != nil {

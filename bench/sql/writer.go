@@ -13,8 +13,8 @@ import (
 	internalhistory "github.com/weir-counter/weir/internal/history"
 )
 
-// byWriter measures hits of this program itself: its engine counts them, its journal has them on disk, and the writer of
-// history reads them there, until the database has all.
+// byWriter measures hits inside this process: the engine counts them, the journal stores them on disk, and the history
+// writer reads them there. It ends when the database has all of them.
 func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, err error) {
 	url, db, err := d.make(ctx, 1)
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// A replicated counter takes hits at its replicas in turn and answers at the
-// first. Every exchange-th hit of a replica, it sends to the others over a network
-// that loses 1 of 100 messages and delivers 1 of 100 twice.
+// A replicated counter takes hits at its replicas in turn and answers at the first one. A replica sends to the others
+// at every exchange-th hit. The network loses 1 of 100 messages and delivers 1 of 100 twice.
 const (
 	replicas = 3
 	exchange = 100
@@ -26,10 +25,9 @@ func (n network) deliveries() int {
 	return 1
 }
 
-// StateCRDT is a grow-only counter for each second (Shapiro et al., 2011,
-// state-based): each replica keeps the number of hits that every replica took, sends all of
-// it, and merges by the larger number. Lost and repeated messages do no harm; what
-// has not been exchanged yet is missing.
+// StateCRDT is a grow-only counter for each second (Shapiro et al., 2011, state-based). Each replica keeps the number
+// of hits that every replica took. It sends all these numbers, and merges by the larger number. Lost and repeated
+// messages do no harm. Counts lack the hits that have not been exchanged yet.
 //
 // Cost: Hit O(1) and, every exchange-th hit, a message of replicas x window
 // numbers; Count O(replicas x window); memory replicas x replicas x window.

@@ -2,9 +2,8 @@ package textbook
 
 import "time"
 
-// Limiter decides whether a request may pass: at most N in a period. Times are
-// since any fixed moment and never go back. Like those of the texts, one is for a
-// single goroutine.
+// Limiter decides whether a request may pass: at most N in a period. Times are durations since any fixed moment and
+// never decrease. Like the limiters in the texts, a Limiter is for a single goroutine.
 type Limiter interface {
 	Allow(at time.Duration) bool
 }
@@ -81,9 +80,8 @@ func (l *LookBack) Allow(at time.Duration) bool {
 	return true
 }
 
-// SlidingCounter adds to this period's number a share of the last one's: the
-// part of it that a sliding window still covers, as if its requests had come
-// evenly. They do not, so it admits too much or too little.
+// SlidingCounter adds to this period's number a share of the last period's number: the part that a sliding window still
+// covers, if requests had come evenly. They do not, so it admits too much or too little.
 //
 // Cost: O(1); memory 24 bytes.
 type SlidingCounter struct {

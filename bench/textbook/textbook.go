@@ -1,10 +1,8 @@
-// Package textbook has the hit counters and limiters that books and interviews
-// teach, to be measured next to Weir: those of Designs as fast as the design can
-// be, under one lock, and those of Miniatures to show an idea.
+// Package textbook has the hit counters and limiters that books and interviews teach, to be measured next to Weir. The
+// Designs are as fast as the design can be under one lock. The Miniatures only show an idea.
 //
-// They all share the assumptions of those texts, which Weir does not make: a
-// count asks for a window that ends at or after the newest hit, and no window
-// longer than the one the counter was made for.
+// They share the assumptions of the texts, which Weir does not make: a window ends at or after the newest hit, and it
+// is not longer than the one that the counter was made for.
 package textbook
 
 // Counter counts hits, for many goroutines.
@@ -55,7 +53,7 @@ func Miniatures() []Design {
 	}
 }
 
-// slot is a time interval and its hits. Those of no hits are harmless: they add 0.
+// slot is a time interval and its hits. A slot without hits adds 0 to a count.
 type slot struct {
 	start int64 // in units of the slot's width since 1970
 	hits  int64

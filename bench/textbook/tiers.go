@@ -2,10 +2,9 @@ package textbook
 
 import "sync"
 
-// Tiers has three rings: 300 slots of a second, 48 of half an hour and 14 of
-// twelve hours. A count takes the finest ring that covers its window, and of
-// it the slots that start within the window: the hits of the slot that the
-// window cuts are missing. A late hit finds its slots.
+// Tiers has three rings: 300 slots of a second, 48 of half an hour and 14 of twelve hours. A count uses the finest ring
+// that covers its window, and adds the slots that start within the window. It lacks the hits of the slot that the
+// window cuts. A late hit finds its slots.
 //
 // Cost: Hit O(1), three slots; Count O(slots of the ring).
 type Tiers struct {

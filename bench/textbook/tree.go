@@ -2,10 +2,9 @@ package textbook
 
 import "sync"
 
-// Tree is a tree of servers in miniature: hits go to the leaves in turn, a leaf adds
-// up a second and sends the sum to its parent, and the parents send theirs to
-// the root, which answers. What is on the way is missing in the answer: the
-// newest second of each leaf, and whatever a quiet leaf never sends.
+// Tree is a tree of servers in miniature. Hits go to the leaves in turn. A leaf adds up a second and sends the sum to
+// its parent; the parents send their sums to the root, which answers. The answer lacks the newest second of each leaf,
+// and what a leaf without new hits has not sent.
 //
 // Cost: Hit O(1), and one message for each second, leaf and level in place of
 // one for each hit; Count O(window).

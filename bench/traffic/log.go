@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// WriteLog writes an access log in Apache's combined format: a number of lines
-// of one day, in order of time, on 5,000 paths from 50,000 hosts.
+// WriteLog writes an access log in Apache's combined format. The lines cover one day in order of time, with 5,000 paths
+// and 50,000 hosts.
 func WriteLog(w io.Writer, lines int) error {
 	r := rand.New(rand.NewPCG(seed, 4))
 	paths := rand.NewZipf(r, 1.1, 4, 5_000-1)

@@ -18,10 +18,9 @@ func AppendSparseKey(b []byte, i int) []byte {
 	return b
 }
 
-// SparseHit tells which of a number of keys comes j-th of all when each has its
-// given hit, 0 to SparseHits-1, and at which second of the day. With hit and j
-// time goes on; the keys come in another order each time, so that the time
-// between a key's hits is anything up to five hours.
+// SparseHit returns the key that comes j-th in a round of hits, and the second of the day. In each round, hit from 0 to
+// SparseHits-1, each of the keys has one hit. Time increases with hit and j. Each round has another order, so the time
+// between two hits of a key is up to five hours.
 func SparseHit(keys, hit, j int) (key int, second int64) {
 	// A prime larger than the number of keys makes a permutation of them.
 	primes := [SparseHits]int{

@@ -20,8 +20,8 @@ type Trace struct {
 	Counts []int64 // hits in the seconds Start, Start+1, ...
 }
 
-// Generated returns days that rise and fall as a web site's do, with bursts of
-// some seconds to some minutes and an hour of silence each night.
+// Generated returns days whose traffic rises and falls like the traffic of a web site. They include bursts of some
+// seconds to some minutes, and an hour without hits each night.
 func Generated(days int) Trace {
 	r := rand.New(rand.NewPCG(seed, 3))
 	trace := Trace{1_700_006_400, make([]int64, days*Day)} // midnight, UTC

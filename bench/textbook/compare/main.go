@@ -88,9 +88,8 @@ func measureCounters() []counterFigures {
 
 const start = 1_700_006_400
 
-// largestError is the largest error of a count, as a share of the true one,
-// while the hits of a trace arrive up to delay seconds late. It asks every 193 s
-// where at least 100 hits are in the window.
+// largestError returns the largest error of a count as a share of the true count. The hits of the trace arrive up to
+// delay seconds late. It asks every 193 s, where at least 100 hits are in the window.
 func largestError(trace traffic.Trace, d textbook.Design, seconds int64, delay int) (largest float64) {
 	r := rand.New(rand.NewPCG(3, 3))
 	c := d.New(seconds)
@@ -266,8 +265,8 @@ func schedule(seed uint64) (times []time.Duration) {
 	return times
 }
 
-// attack returns how many a limiter admits in any period at most, and how many
-// requests it denies although it admitted fewer than allowed in the period before.
+// attack returns the most requests that a limiter admits in any period. It also returns how many requests it denies
+// although it admitted fewer than allowed in the period before.
 func attack(l textbook.Limiter, times []time.Duration) (most, unjust, asked int) {
 	var admitted []time.Duration
 	first := 0 // of those within the period before
