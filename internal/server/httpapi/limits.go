@@ -140,7 +140,7 @@ func (s *Server) registerLimitChanges(to *router) {
 		return s.service.Bans(c, q.N)
 	})
 	serve(to, route{
-		pattern: "POST /v1/settle", id: "settle", need: decides, codes: []api.Code{api.CodeUnknownReservation, api.CodeInvalidCount, api.CodeUnsupportedType, api.CodeNotHeld},
+		pattern: "POST /v1/settle", id: "settle", need: decides, enters: true, codes: []api.Code{api.CodeUnknownReservation, api.CodeInvalidCount, api.CodeUnsupportedType, api.CodeNotHeld},
 		summary: "Say how much of a reservation was used", description: settleDescription,
 	}, s.settle)
 }
@@ -195,20 +195,20 @@ it is the problem ` + "`not_held`" + ` (503). An answer that got lost may have t
 func (s *Server) registerPermits(to *router) {
 	codes := []api.Code{api.CodeInvalidKey, api.CodeInvalidLimit, api.CodeUnknownLimit, api.CodeNotHeld}
 	serve(to, route{
-		pattern: "POST /v1/permits", id: "take-permit", need: decidesKey, codes: append(slices.Clip(codes), api.CodeAtOnce, api.CodeInvalidCount),
+		pattern: "POST /v1/permits", id: "take-permit", need: decidesKey, enters: true, codes: append(slices.Clip(codes), api.CodeAtOnce, api.CodeInvalidCount),
 		summary: "Take a permit to be one of so many at once", description: takePermitDescription,
 	}, func(_ context.Context, c access.Caller, q *takePermitQuestion) (api.PermitAnswer, error) {
 		return s.service.TakePermit(c, q.Key, q.Limit)
 	})
 	serve(to, route{
-		pattern: "POST /v1/permits/{id}/heartbeat", id: "renew-permit", need: decides, codes: append(slices.Clip(codes), api.CodePermitLost),
+		pattern: "POST /v1/permits/{id}/heartbeat", id: "renew-permit", need: decides, enters: true, codes: append(slices.Clip(codes), api.CodePermitLost),
 		summary:     "Keep a permit",
 		description: "The permit is held for its ttl more, from when this was sent. A permit that was lost is the problem `permit_lost` (409): its holder must stop. So it must when no answer comes until a ttl after the last heartbeat that was answered; one that comes later does not count.",
 	}, func(_ context.Context, c access.Caller, q *permitQuestion) (api.PermitAnswer, error) {
 		return s.service.RenewPermit(c, q.ID)
 	})
 	serve(to, route{
-		pattern: "DELETE /v1/permits/{id}", id: "release-permit", need: decides, codes: codes,
+		pattern: "DELETE /v1/permits/{id}", id: "release-permit", need: decides, enters: true, codes: codes,
 		summary: "Give a permit back", description: "It may be sent again: `released` says whether the permit was held.",
 	}, func(_ context.Context, c access.Caller, q *permitQuestion) (api.ReleaseAnswer, error) {
 		return s.service.ReleasePermit(c, q.ID)

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // support is a server with policies, for what support does to keys of limits.
@@ -239,6 +240,21 @@ func TestReserveCosts(t *testing.T) {
 	a.wants(settle(`{"id":"a","used":"x"}`), 400, "body.used: write a whole number")
 	a.wants(a.do(http.MethodGet, "/v1/bans?m=1", "", ""), 400, `"code":"unknown_parameter"`, "m: unknown query parameter: there are n")
 	a.wants(a.do(http.MethodGet, "/v1/policies?m=1", "", ""), 400, `"code":"unknown_parameter"`, "there are none")
+}
+
+// Settling, and a permit, have a place among the decisions, as reserving has: they go on while there are too many questions.
+func TestSettleIsNoQuestion(t *testing.T) {
+	a := support(t)
+	a.wants(a.do(http.MethodPost, "/v1/reserve?id=x", "application/json", `{"key":"login:bob:x","n":4}`), 200, `"id":"x"`)
+	questions := a.server.service.Pools.Questions
+	for i := int64(0); i < questions.Stats().Bound; i++ {
+		if err := questions.Enter(access.CallerAt(fmt.Sprintf("192.0.2.%d:1", i%8)), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.wantProblem(a.get("/v1/count?key=a"), api.CodeOverloaded, http.StatusServiceUnavailable)
+	a.wants(a.settle("id=x&used=1"), 200, `"refunded":3`)
+	a.wants(a.do(http.MethodPost, "/v1/permits?key=nobody", "", ""), 200, `"unmatched":true`)
 }
 
 func TestReserveSettle(t *testing.T) {

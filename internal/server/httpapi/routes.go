@@ -19,7 +19,8 @@ type route struct {
 	pattern string // METHOD /path; without a method: any, of which the document has GET
 	id      string // of the operation
 	need    need
-	pool    *access.Pool // in which a request has a place from beginning to end; nil: none, or the handler enters one itself
+	pool    *access.Pool // in which a request has a place from beginning to end; nil: the questions' pool, or none if the handler reads the request
+	enters  bool         // the service enters a pool itself: nil of pool is none
 	codes   []api.Code   // of failures, in addition to those that every route has
 	status  int          // of a success; 0: 200
 
@@ -143,7 +144,7 @@ func (to *router) question(r *route) huma.Operation {
 	op := to.operation(r)
 	op.Metadata = map[string]any{logOf: to.server.log}
 	op.Middlewares = huma.Middlewares{checkParams}
-	if r.need.pool = r.pool; r.pool == nil {
+	if r.need.pool = r.pool; r.pool == nil && !r.enters {
 		r.need.pool = to.server.service.Pools.Questions
 	}
 	to.server.needs[r.pattern] = r.need
