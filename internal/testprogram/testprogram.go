@@ -1,6 +1,6 @@
-// Package testprogram finds the external programs that tests need. Where one is missing, its test
-// is skipped; with STRICT=1 in the environment, as in CI and `make check`, the test fails.
-// tools/programs.sh has the list of them, installs them, and prints what a run has left out.
+// Package testprogram finds the external programs that tests need. A test whose program is missing is skipped. With
+// STRICT=1 in the environment, as in CI and `make check`, it fails. tools/programs.sh lists the programs, installs
+// them, and prints what a run has left out.
 package testprogram
 
 import (

@@ -1,6 +1,6 @@
-// Package clustertest starts clusters of nodes whose limits are decided together, in a test's process: each has an engine,
-// a journal, and what the test says that decides. Nodes crash, leave and come back. Its Log is all that was
-// told to callers, held against what a limit may admit.
+// Package clustertest starts, in a test's process, clusters of nodes that decide limits together. Each node has an
+// engine, a journal, and the decider that the test supplies. Nodes crash, leave and come back. Its Log records every
+// answer that callers got, and compares the admissions with what a limit may admit.
 package clustertest
 
 import (
@@ -48,7 +48,7 @@ type Node[D Decider] struct {
 // Cluster is nodes of one cluster.
 type Cluster[D Decider] struct {
 	Policies *policy.Set
-	Clocks   [Size]time.Duration // by how much those of the nodes are ahead, from their next start on
+	Clocks   [Size]time.Duration // by how much each node's clock is ahead, from its next start on
 
 	t    testing.TB
 	open func(context.Context, Opening) (D, admit.Cluster, error)
@@ -177,8 +177,8 @@ func (c *Cluster[D]) Leave(i int) {
 // Faults are what Fail does to a node.
 var Faults = []string{"crash", "leave", "cut off", "restart"}
 
-// Fail ends a node by one of Faults. One that is cut off goes on for a time and is asked, and does not know what the
-// others do; one that restarts is there again at once, and its leases have not ended.
+// Fail ends a node by one of Faults. A node that is cut off runs on for a time and answers, without knowing what the
+// others do. A node that restarts is back at once, and its leases have not ended.
 func (c *Cluster[D]) Fail(i int, fault string, cutOff time.Duration) {
 	c.t.Helper()
 	switch fault {

@@ -12,13 +12,13 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Admission is one that a caller was told of, between two times.
+// Admission is an admission that a caller received, between two times.
 type Admission struct {
 	Key           string
 	before, after int64 // Unix ns
 }
 
-// Log is what callers were told. The zero Log is ready for use; it may be used by many goroutines.
+// Log records the answers that callers received. The zero Log is ready for use; it may be used by many goroutines.
 type Log struct {
 	mu       sync.Mutex
 	admitted []Admission
@@ -52,7 +52,7 @@ func (l *Log) String() string {
 	return fmt.Sprintf("%d admitted, %d denied, %d away so far", len(l.admitted), l.denied, l.away)
 }
 
-// Told are the admissions of a key.
+// `Told` returns the admissions of a key.
 func (l *Log) Told(key string) (list []Admission) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,8 +64,8 @@ func (l *Log) Told(key string) (list []Admission) {
 	return list
 }
 
-// Worst is the most admissions that one of the keys of a policy, those that begin with the letter that its pattern begins
-// with, surely had within one interval, each looked at again; and the most that the limit may admit.
+// Worst returns the most admissions that a key of a policy surely had within one interval, and the most that the limit
+// may admit. A key belongs to the policy if it begins with the first letter of the policy's pattern.
 func (l *Log) Worst(t testing.TB, p policy.Policy, keys []string) (worst, most uint64) {
 	t.Helper()
 	plan, err := limit.New(p.Limit)

@@ -20,8 +20,9 @@ type Permits interface {
 	Release(id string)
 }
 
-// Holds is when workers held permits, as they see it themselves: from the answer on, until they gave a permit back, or a ttl after they
-// had sent the last heartbeat that was answered in time. The zero Holds is ready for use; it may be used by many goroutines.
+// Holds records when workers held permits, as the workers see it. A permit is held from the answer until the worker
+// gives it back. If the worker does not give it back, it is held until a ttl after sending the last heartbeat that was
+// answered in time. The zero Holds is ready for use; it may be used by many goroutines.
 type Holds struct {
 	mu      sync.Mutex
 	held    map[string][]hold // by key
@@ -31,8 +32,8 @@ type Holds struct {
 
 type hold struct{ from, until time.Time }
 
-// Work has a worker take permits of keys, keep them for a while, and give them back or die, until over is closed. A heartbeat that comes
-// in time and is told that the permit is lost fails the test.
+// Work has a worker take permits of keys, keep them for a while, and give them back or die, until over is closed. A
+// heartbeat that is sent in time and answered "lost" fails the test.
 func (h *Holds) Work(t testing.TB, ask Permits, keys []string, ttl time.Duration, seed uint64, over <-chan struct{}) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }

@@ -1,5 +1,5 @@
-// Package grant lends parts of a limit to nodes, so that they decide by themselves, and never
-// exceeds it. It is pure: no clock, lock, network or journal.
+// Package grant gives quota leases: a node gets part of a limit and decides by itself, and together the nodes never
+// exceed the limit. It is pure: no clock, lock, network or journal.
 //
 // One node holds a key: it has a Book. Any node that is asked for the key, the holder too, has a
 // Credit. A node asks (Ask) and is answered (Answer) over a network that loses, delays and repeats.
@@ -11,7 +11,7 @@
 //
 // What is out is granted - used - returned, as the holder knows it. The one rule is
 //
-//	used of the limit + all that is out <= burst, whenever something is lent or admitted
+//	used of the limit + all that is out <= burst, whenever something is granted or admitted
 //
 // It is enough: each admission was out when it was made, or was decided by the holder. From then on
 // it is out until the node reports it, and counts as used at a time that is not before it was made. So
@@ -34,14 +34,14 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// Book is what the holder of a key knows of it beside the limit's own state. The zero Book has lent
-// nothing. Times are by the holder's monotonic clock, in ns.
+// Book is what the holder of a key knows of its grants, in addition to the limit's own state. The zero Book has
+// granted nothing. Times are by the holder's monotonic clock, in ns.
 type Book struct {
 	grants []lent
 	before []before
 }
 
-// lent is the grant of one node. Invariant: used + returned <= granted.
+// `lent` is the grant to one node. Invariant: used + returned <= granted.
 type lent struct {
 	node     string
 	id       ID
@@ -50,7 +50,7 @@ type lent struct {
 	returned uint64
 	end      int64 // the node uses nothing of it after that
 	demand   uint64
-	asked    int64 // when demand was told; 0: never before
+	asked    int64 // when demand was reported; 0: never before
 }
 
 func (l *lent) out() uint64 { return l.granted - l.used - l.returned }
@@ -62,7 +62,7 @@ type before struct {
 	own   bool  // Own tells of it
 }
 
-// Lend is what a Book needs to lend.
+// `Lend` is what a Book needs to make a grant.
 type Lend struct {
 	Now   int64
 	Node  string
@@ -150,8 +150,8 @@ func (b *Book) lapse(now int64, t Terms) {
 	b.before = kept
 }
 
-// Settle takes in what a node reports, and calls charge with what it has used since its last report:
-// n admissions, made at the time at, or earlier.
+// Settle processes what a node reports. It calls charge with what the node has used since its last report: n
+// admissions, made at the time at, or earlier.
 func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
 	of := b.of(l, a)
 	of.demand, of.asked = a.Demand, l.Now
@@ -162,7 +162,7 @@ func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
 	fresh := a.Used - min(a.Used, of.used)
 	of.used = max(of.used, a.Used)
 	of.returned = min(max(of.returned, a.Returned), of.granted-of.used)
-	for i := len(a.Uses) - 1; i >= 0 && fresh > 0; i-- { // the newest are those that were not told
+	for i := len(a.Uses) - 1; i >= 0 && fresh > 0; i-- { // the newest were not reported before
 		n := min(a.Uses[i].N, fresh)
 		age := max(0, a.Uses[i].Age)
 		charge(l.Now-int64(age-age/rateError), n)
@@ -173,9 +173,9 @@ func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
 	}
 }
 
-// resume goes on with a grant of this holder that had ended, and was forgotten since all of it was settled, or T ago:
-// its totals are the node's. What the node has left of it ended, too. Without that a grant would be
-// within totals that the node had reached before, and nobody could use it.
+// resume continues a grant of this holder that had ended and was forgotten, because all of it was settled or it ended
+// T ago. It takes over the node's totals. What the node has left of the grant has ended, too. Otherwise a new grant
+// could lie within totals that the node had already reached, and nobody could use it.
 func (l *lent) resume(a *Ask) {
 	if a.Used+a.Returned <= l.granted {
 		return
@@ -187,8 +187,9 @@ func (l *lent) resume(a *Ask) {
 	l.granted, l.used = a.Used+a.Returned, max(l.used, told)
 }
 
-// GrantedOther reports whether a node may use a grant with another number than the given one now. A node has one for each limit of a name, and a key
-// has one book: if each took the other's place, what is out would count as used each time.
+// GrantedOther reports whether a node may use a grant with another number than the given one now. A node has a Credit
+// for each limit of a name, but a key has one Book. If two Credits kept replacing each other's grant, what is out
+// would count as used each time.
 func (b *Book) GrantedOther(now int64, node string, number uint64) bool {
 	for i := range b.grants {
 		if of := &b.grants[i]; of.node == node {
@@ -254,10 +255,10 @@ func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
 	return answer
 }
 
-// share is how much of what is free a node gets. If all nodes together ask for less than a third of it
-// within a pace, the node gets all that it wants. Else capacity is scarce: the node gets what it is asked for
-// within a fraction of a pace, and no more than its share by demand, so that little is unused
-// anywhere. Of less than scarceLeast for each node nothing is granted: the owner decides request by request.
+// share returns how much of what is free a node gets. If all nodes together demand less than a third of it within a
+// renewal interval, the node gets all of it. Otherwise capacity is scarce. The node then gets its demand for a
+// fraction of a renewal interval, and no more than its share by demand, so that little lies unused. A share below
+// scarceLeast grants nothing: the owner decides request by request.
 func (b *Book) share(l Lend, of *lent, free uint64) uint64 {
 	all, nodes := of.demand, uint64(1)
 	for i := range b.grants {
@@ -277,21 +278,21 @@ func (b *Book) share(l Lend, of *lent, free uint64) uint64 {
 }
 
 const (
-	// claimPaces is for how many paces a node that does not ask is taken to have demand.
+	// After so many renewal intervals without an Ask, a node counts as having no demand.
 	claimPaces = 6
 
-	// scarcePaces is how many paces of all demand must be free for capacity not to be scarce.
+	// Capacity is scarce unless the demand of so many renewal intervals is free.
 	scarcePaces = 3
 
-	// scarceParts is into how many parts a pace is divided while capacity is scarce.
+	// While capacity is scarce, a renewal interval is divided into so many parts.
 	scarceParts = 4
 
 	// scarceLeast is the smallest grant while capacity is scarce.
 	scarceLeast = 2
 )
 
-// pause is after how long a node that got nothing should ask again: when the limit has more, or
-// another node may have returned some of what is out. Not too late, since limits change.
+// pause returns after how long a node that got nothing should ask again. By then the limit has more, or another node
+// may have returned some of what is out. The pause is short because limits change.
 func (b *Book) pause(l Lend, out uint64, wait time.Duration) time.Duration {
 	most := longestPause
 	if out > 0 {
@@ -316,18 +317,18 @@ const (
 	// limits change.
 	longestPause = 2 * time.Second
 
-	// paces are how many there are in an interval: what is free at the holder, or at a node that
-	// has no use for it, is free for about half a pace.
+	// A limit's interval has so many renewal intervals. Capacity that is free at the holder, or at a node that does
+	// not need it, stays unused for about half a renewal interval.
 	paces = 20
 
 	// longerPeriod is more than by how much one period of a calendar is longer than another.
 	longerPeriod = 5 * 24 * time.Hour
 
-	// hot is from how many admissions per pace on a node asks for a grant.
+	// A node asks for a grant from so many admissions per renewal interval on.
 	hot = 4
 )
 
-// TermsOf are those of a limit that limit.New takes, with its burst filled in.
+// TermsOf returns the terms of a limit that limit.New accepts and whose burst is filled in.
 func TermsOf(l limit.Limit) Terms {
 	interval := l.Interval()
 	if l.Calendar.Unit != limit.NoUnit {
@@ -341,8 +342,8 @@ func TermsOf(l limit.Limit) Terms {
 	}
 }
 
-// Margin is by how much longer the holder takes a grant to last: the clocks of two nodes may run by
-// a part in 64 apart.
+// Margin is how much longer the holder counts a grant than the node does. The clocks of two nodes may differ in speed
+// by a part in 64.
 func (t Terms) Margin() time.Duration { return t.Life/rateError + time.Millisecond }
 
 // rateError is one part in how many a clock may run too fast or too slowly.
@@ -351,12 +352,12 @@ const rateError = 64
 // Held is for how long what is out counts, from the last answer: until T after the grant's end.
 func (t Terms) Held() time.Duration { return t.Life + t.Margin() + t.Interval }
 
-// MaxOut is how much of one key may be out, as far as one number of the journal tells it: more than
-// limit.MaxRate admits for as long as it counts.
+// MaxOut is how much of one key may be out at once, as far as one number in the journal can express it. It is more
+// than limit.MaxRate admits while a grant counts.
 func (t Terms) MaxOut() uint64 { return uint64(t.Held()/time.Microsecond) - 1 }
 
-// Lends tells whether parts of a limit are lent at all: not of one whose T is longer than a year,
-// less a day for what Held adds.
+// `Lends` reports whether parts of a limit are granted at all. They are not if T is longer than a year, less a day for
+// what Held adds.
 func (t Terms) Lends() bool { return t.Interval <= limit.MaxPer-24*time.Hour }
 
 // short is how long a grant should suffice while capacity is scarce: not less than a message takes.
@@ -364,8 +365,8 @@ func (t Terms) short() time.Duration { return max(t.Pace/scarceParts, shortestPa
 
 // ID names one grant: of one holder's time, to one Credit of a node.
 type ID struct {
-	Token  uint64 // the fencing token of the holder's lease; 0: the node has not heard of one
-	Number uint64 // of the Credit, as NewCredit was told
+	Token  uint64 // the fencing token of the holder's lease; 0: the node does not know one yet
+	Number uint64 // the number that NewCredit was given
 }
 
 // Ask is what a node says to the holder of a key, and asks for.
@@ -373,10 +374,10 @@ type Ask struct {
 	ID       ID
 	Used     uint64 // of the grant, all together
 	Returned uint64
-	Uses     []Use  // the newest of Used, the oldest first; those before were told
+	Uses     []Use  // the newest of Used, the oldest first; earlier ones were reported before
 	Need     uint64 // admissions that a request waits for: all or none
-	Want     uint64 // what the node could use within the next pace, beside Need
-	Demand   uint64 // admissions per pace that it was asked for
+	Want     uint64 // what the node could use within the next renewal interval, in addition to Need
+	Demand   uint64 // admissions requested per renewal interval
 }
 
 // Use is N admissions, the last of them so long ago.
@@ -389,7 +390,7 @@ type Use struct {
 type Answer struct {
 	ID      ID // of another Token than the Ask's: a new grant
 	Granted uint64
-	Used    uint64 // of the Ask: what needs to be told no more
+	Used    uint64 // Used of the Ask, which need not be reported again
 	Allowed bool   // Need was admitted: it counts, and is not of the grant
 	Short   bool   // the node got less than it wanted
 	Pause   time.Duration

@@ -8,11 +8,11 @@ type Credit struct {
 	granted  uint64
 	used     uint64
 	returned uint64
-	asked    uint64 // used, as the last Ask told it
+	asked    uint64 // used, as the last Ask reported it
 	told     uint64 // used, as the holder has it for sure
 	end      int64  // nothing is used from then on
 
-	uses []used // those after told, the oldest first; at most MaxUses
+	uses []used // not confirmed by the holder, the oldest first; at most MaxUses
 
 	old    uint64 // of the grant before, which nobody settles
 	oldEnd int64
@@ -23,7 +23,7 @@ type Credit struct {
 
 	slot    int64 // when the count began
 	count   uint64
-	average float64 // admissions that a pace was asked for
+	average float64 // admissions requested per renewal interval
 
 	Said  Answer // the last
 	Heard int64  // when; 0: never
@@ -74,7 +74,7 @@ func (c *Credit) roll(now int64, t Terms) {
 	c.slot, c.count = now, 0
 }
 
-// demand is how many admissions a pace asks for, 0 for a key that is seldom asked for.
+// demand returns how many admissions are requested per renewal interval, 0 for a key that is seldom requested.
 func (c *Credit) demand() uint64 {
 	lately := c.average
 	if c.count > 1 {
@@ -114,8 +114,8 @@ func (c *Credit) use(now int64, t Terms, n uint64) {
 	c.uses = append(c.uses, used{now, now, n})
 }
 
-// Undo takes a Take back that admitted n just now, for a request that another limit denied. What
-// the holder may have heard of stays used.
+// Undo takes back a Take that admitted n just now, because another limit denied the request. What the holder may
+// already know stays used.
 func (c *Credit) Undo(n uint64) {
 	last := len(c.uses) - 1
 	if last < 0 || c.uses[last].n < n || c.used < c.asked+n {
@@ -155,13 +155,13 @@ func (c *Credit) Untold() bool { return c.used > c.told }
 // Stop has the node use nothing more of what it has: its clock stood still.
 func (c *Credit) Stop(now int64) { c.end, c.oldEnd = min(c.end, now), min(c.oldEnd, now) }
 
-// Lent tells whether the node has anything of the key to use or to report.
+// `Lent` reports whether the node has anything of the key to use or to report.
 func (c *Credit) Lent() bool { return c.granted > c.returned+c.told }
 
-// reportPaces is after how many paces what was used is reported, and what is left over returned.
+// After so many renewal intervals a node reports what it used and returns what is left.
 const reportPaces = 4
 
-// Due tells whether the holder should be asked, or told something, though no request waits.
+// Due reports whether the node should send the holder an Ask although no request waits.
 func (c *Credit) Due(now int64, t Terms) bool {
 	if now-c.slot >= int64(t.Pace) {
 		c.roll(now, t)

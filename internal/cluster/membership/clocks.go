@@ -18,15 +18,15 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// clockSubject takes a request with the 8 bytes of the asker's origin, little endian, and its name, or
-// without content of a node that starts; every node answers it: 8 bytes origin, 8 bytes Unix ns, both little endian, and its name.
+// clockSubject takes a request with the 8 bytes of the asker's origin, little endian, and its name. A node that starts
+// sends an empty request. Every node answers: 8 bytes origin, 8 bytes Unix ns, both little endian, and its name.
 const clockSubject = "weir.clock"
 
 // clockTime is how long Ask waits for nodes that do not answer.
 const clockTime = 300 * time.Millisecond
 
-// Clocks compares this node's clock with those of the others (clock_watch.go). It is safe for
-// many goroutines.
+// Clocks compares this node's clock with the clocks of the other nodes (clock_watch.go). It is safe for many
+// goroutines.
 type Clocks struct {
 	Conn   *nats.Conn
 	Log    *slog.Logger
@@ -113,11 +113,10 @@ func (c *Clocks) answering() (wanted int) {
 	return wanted
 }
 
-// A clustered node compares its clock with theirs, at its start before it reads the
-// journal, and then again and again. Where most of those that answer, itself included,
-// agree, and it does not, it counts by their time of day until its own is right again: a
-// machine whose clock is wrong at boot neither stamps its hits so nor calls theirs ahead.
-// All compare the clocks as they are, uncorrected, so that no two nodes follow each other.
+// A clustered node compares its clock with the other nodes' clocks, at its start before it reads the journal, and then
+// again and again. If most nodes that answer, itself included, agree and its clock differs, it counts by their time of
+// day until its own is right again. So a clock that is wrong at boot neither stamps hits nor makes the hits of others
+// seem ahead. All nodes compare uncorrected clocks, so that no two nodes follow each other.
 //
 // Where no majority agrees, nobody can know the time: nothing is corrected, the alarm
 // says so, and strict limits are not decided here (package strict).
@@ -221,7 +220,7 @@ func (c *Clocks) Alarms() (alarms []api.Alarm) {
 // beatSubject has the beats of all nodes. A beat that is lost is followed by another.
 const beatSubject = "weir.beat"
 
-// Beats are the heartbeats of all nodes: this one's are sent, those of the others heard.
+// Beats sends this node's heartbeats and receives the heartbeats of the others.
 type Beats struct {
 	Conn    *nats.Conn
 	Log     *slog.Logger
@@ -232,8 +231,8 @@ type Beats struct {
 	Replica *replica.Replica        // that hears them
 }
 
-// Begin starts this node's with the hello of a life: what is left of a start may take as long
-// as a node may be silent. end stops them, and returns when they have ended.
+// Begin starts this node's heartbeats once its hello is written: the rest of a start may take longer than a node may
+// be silent. end stops them, and returns when they have ended.
 func (b *Beats) Begin(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -247,8 +246,8 @@ func (b *Beats) Begin(ctx context.Context) (end func()) {
 	}
 }
 
-// run says each heartbeat how far this node's flushes are in the journal, on a clock
-// of its own: while they wait, and whatever their interval.
+// run sends each heartbeat how far this node's flushes are in the journal. It has its own ticker, so it also sends
+// while flushes wait, and whatever their interval.
 func (b *Beats) run(ctx context.Context) {
 	say := func() bool {
 		now, last := time.Now(), b.Written()
@@ -263,7 +262,7 @@ func (b *Beats) run(ctx context.Context) {
 	concurrency.Every(ctx, replica.HeartbeatEvery, say)
 }
 
-// Listen takes those of the others, until the connection closes.
+// Listen receives the heartbeats of the others, until the connection closes.
 func (b *Beats) Listen() error {
 	_, err := b.Conn.Subscribe(beatSubject, func(msg *nats.Msg) {
 		if beat, ok := replica.DecodeHeartbeat(msg.Data); ok && beat.Origin != b.Own.Origin {

@@ -21,13 +21,11 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// A fresh answer has all hits that any node took before its question came. What was
-// acknowledged in the journal, CatchUp would find; what a node took and has not yet
-// flushed, it alone knows. So all nodes are asked to flush now, and each says up to
-// which message of the journal its hits then are (fresh_answer.go). This node
-// journals an empty flush meanwhile, after which it knows every node there was, and
-// follows the journal up to the last of all these messages. A node that is known and
-// says nothing may have taken hits: then there is no fresh answer.
+// A fresh answer has all hits that any node took before its question came. What was acknowledged in the journal,
+// CatchUp would find; what a node took and has not yet flushed, it alone knows. So all nodes are asked to flush now,
+// and each says up to which message of the journal its hits then are (fresh_answer.go). Meanwhile this node journals
+// an empty flush, after which it knows every node there was. It then follows the journal up to the last of all these
+// messages. A node that is known and says nothing may have taken hits: then there is no fresh answer.
 //
 // Questions share a round. One that comes while a round is under way waits for the
 // next: that round's messages may have been sent before its hit.
@@ -70,7 +68,7 @@ type FreshnessConfig struct {
 	AwaitFollowed func(ctx context.Context, last uint64) error
 }
 
-// Freshness makes rounds for fresh answers of this node, and flushes for those of others.
+// Freshness makes rounds for fresh answers of this node, and flushes when other nodes make theirs.
 type Freshness struct {
 	FreshnessConfig
 

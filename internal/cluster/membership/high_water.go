@@ -13,8 +13,7 @@ import (
 // who follows need not ask all the time. It is a hint: nothing is lost with it but time.
 const highWaterSubject = "weir.told"
 
-// HighWater is how far the journal goes, as far as this node was told. It is safe for many
-// goroutines.
+// HighWater is the newest message of the journal that this node knows of. It is safe for many goroutines.
 type HighWater struct {
 	conn *nats.Conn
 	log  *slog.Logger
@@ -23,7 +22,7 @@ type HighWater struct {
 	news chan struct{} // last has grown
 }
 
-// NewHighWater returns one that has heard of nothing yet.
+// NewHighWater returns a HighWater that knows of no message yet.
 func NewHighWater(conn *nats.Conn, log *slog.Logger) *HighWater {
 	return &HighWater{conn: conn, log: log, news: make(chan struct{}, 1)}
 }
@@ -60,7 +59,7 @@ func (h *HighWater) Hear(sequence uint64) {
 	}
 }
 
-// Last is the highest sequence that was heard of; 0: none was.
+// Last is the highest sequence that this node knows of; 0: none.
 func (h *HighWater) Last() uint64 { return h.last.Load() }
 
 // News has a value when Last has grown. It has one reader.

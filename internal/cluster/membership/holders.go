@@ -15,17 +15,18 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// This part is which partitions each node of a cluster holds: as all know it (View), and
-// how this one comes to hold its share (Keeper), which takes partitions over from snapshots and
-// the journal, and releases those that as many others hold as should.
+// This part knows which partitions each node of a cluster holds (View), and gives this node its share (Keeper). The
+// Keeper takes partitions over from snapshots and the journal. It releases a partition that as many other nodes hold
+// as should.
 //
-// Invariants: a partition is released only while enough other nodes hold it; one that is not
-// taken whole is not taken; a node that does not have its own news back takes and releases
-// nothing, since it does not know who is there.
+// Invariants:
+//   - A partition is released only while enough other nodes hold it.
+//   - A partition is taken whole or not at all.
+//   - A node takes and releases nothing until it has its own entry back, because it does not know who is there.
 //
-// This part says where a partition belongs and has the registry of who holds it; package
-// internal/journal/replica does the hand-off itself. Package
-// durable opens the View before it loads and runs the Keeper; package query asks it whom to ask.
+// This part decides where a partition belongs, and has the registry of holders; package internal/journal/replica does
+// the hand-off itself. Package durable opens the View before it loads and runs the Keeper; package query asks it whom
+// to ask.
 
 // Keeper takes and releases partitions until this node holds its share, and says what it holds.
 type Keeper struct {
@@ -177,11 +178,12 @@ func (k *Keeper) Current() bool {
 	return k.View.engine().Wall().Sub(asOf) < k.Promise+replica.LateAfter
 }
 
-// surplusOf are the partitions of those that a node holds that it may release: of each, as many nodes
-// as should hold it are here, hold it, and rank before this one. Nodes that decide at the same moment, each by a view
-// that may be old, thus never release one partition below replicas (0: nothing is surplus): the
-// first replicas of all that ever said that they hold it have too few before them to release it, however old their
-// views are.
+// surplusOf returns the partitions that a node holds and may release. A partition may be released if enough nodes are
+// here, hold it, and rank before this one. replicas = 0 means that nothing is surplus.
+//
+// Nodes that decide at the same moment, each by a view that may be old, never release a partition below replicas.
+// Consider all nodes that ever reported that they hold it. Too few of them rank before the first replicas of these, so
+// those never release it, however old their views are.
 func surplusOf(list []Holder, node string, held replication.PartitionSet, partitions, replicas int) (surplus []int) {
 	if replicas == 0 {
 		return nil
@@ -200,8 +202,8 @@ func before(nodes []string, node string, partition int) int {
 	return slices.Index(RankFor(append(others, node), partition), node)
 }
 
-// loads tells whether a node that starts loads a partition, by what all have said that they hold: it should hold
-// it, or held it in the life before and would not release it.
+// loads reports whether a node that starts loads a partition, by the holdings that all nodes reported. It loads one
+// that it should hold. It also loads one that it held in the life before and would not release.
 func loads(entries []PlacementEntry, node string, partition, replicas int) bool {
 	nodes, held, holders := []string{node}, false, []string(nil)
 	for _, e := range entries {

@@ -21,7 +21,7 @@ type Holder struct {
 	Origin  string // 16 hex digits
 	Held    replication.PartitionSet
 	Self    bool
-	Here    bool // it is heard of
+	Here    bool // its messages arrive
 	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
 }
 
@@ -131,9 +131,9 @@ type askTable struct{ last atomic.Pointer[whomToAsk] }
 // askTableEvery is how old it may be. A node that has released a partition since says so.
 const askTableEvery = 200 * time.Millisecond
 
-// WhomToAsk are the origins of the other nodes that hold a partition and have not left,
-// those that are late last: it may be the journal that stands still. Each node has another
-// order of them, so that questions are spread. The list is shared.
+// WhomToAsk returns the origins of the other nodes that hold a partition and have not left. Late nodes come last, not
+// never, because the journal may be what stands still. Each node has another order, which spreads the questions. The
+// list is shared.
 func (v *View) WhomToAsk(partition int) []string { return v.askTable().of[partition] }
 
 // UnderReplicated is how many partitions fewer running nodes hold than should: the loss of one more may leave

@@ -1,12 +1,13 @@
-// Package member is who belongs to a cluster: it refuses a second node of the same name, has the
-// streams kept by as many nodes as there can be, removes a node that is dead for good, and
-// learns of those that others removed.
+// Package membership decides who belongs to a cluster. It refuses a second node of the same name, and removes a node that
+// is dead for good or that another node removed. It has the streams kept by as many nodes as there can be.
 //
-// Invariants: a node that is heard of or answers is not removed; what a removed node journalled stays
-// counted, and what it journals later is counted too; an answer waits for no removed node.
+// Invariants:
+//   - A node that answers, or whose messages arrive, is not removed.
+//   - What a removed node journaled, before or after its removal, is counted.
+//   - An answer waits for no removed node.
 //
-// Package join takes the vote and the replicas of a removed node, package holders its place
-// among those that hold partitions. Package journal runs the loop; package service asks for a removal.
+// Package join takes the vote and the replicas of a removed node, package holders its place among those that hold
+// partitions. Package journal runs the loop; package service asks for a removal.
 package membership
 
 import (
@@ -43,9 +44,8 @@ const spreadTimeout = 10 * time.Second
 // membersEvery is how often a node looks who the nodes are.
 const membersEvery = 2 * time.Second
 
-// Run looks, while origins are late, whether they were removed, and has the
-// streams kept by as many nodes as there can be. Nobody is told of a change by a
-// message: one may be cut off, or not be there.
+// Run checks, while origins are late, whether they were removed, and has the streams kept by as many nodes as there
+// can be. No message announces a change: a node may be cut off, or not be there.
 func (m *Members) Run(ctx context.Context) {
 	spread := 0
 	concurrency.Every(ctx, membersEvery, func() bool {
@@ -70,13 +70,11 @@ func (m *Members) spread(ctx context.Context) bool {
 	return err == nil
 }
 
-// RefuseNamesake returns an error if another process has this node's name: by it
-// answers say who is late, and the one that lost its directory is replaced. A cluster
-// of embedded servers has refused it before (join); servers of an existing NATS know
-// nothing of nodes. This node answers already: of two that start at the same moment
-// each finds the other, and both end. One that was heard of lately may be busy: it is
-// asked until it answers, or is late. One that was silent for longer, and lives, is
-// found by peers.Clocks, which raises an alarm.
+// RefuseNamesake returns an error if another process has this node's name. Answers name late nodes by it, and a node
+// that lost its directory is replaced by it. A cluster of embedded servers has refused it before (join); servers of an
+// existing NATS know nothing of nodes. This node answers already, so two that start at the same moment find each
+// other, and both end. A namesake whose messages arrived lately may be busy: it is asked until it answers, or is late.
+// peers.Clocks finds one that was silent for longer and lives, and raises an alarm.
 func (m *Members) RefuseNamesake(ctx context.Context) error {
 	if m.NATS.Embedded() {
 		return nil
@@ -100,7 +98,7 @@ func (m *Members) RefuseNamesake(ctx context.Context) error {
 	}
 }
 
-// speaks tells whether an origin of that name, another than this node's, was heard of lately.
+// speaks reports whether messages of another origin with that name arrived lately.
 func (m *Members) speaks(node string) (o replica.OriginStatus, is bool) {
 	list := m.Replica.Origins(time.Now())
 	i := slices.IndexFunc(list, func(o replica.OriginStatus) bool { return o.Node == node && !o.Self && !o.Left && !o.Late })
@@ -110,19 +108,23 @@ func (m *Members) speaks(node string) (o replica.OriginStatus, is bool) {
 	return list[i], true
 }
 
-// This part is what the nodes of a cluster tell and ask each other beside the journal, over
-// plain NATS subjects: how far it goes (HighWater), how far each node is (Beats), whose
-// replicas store (StoreWatch), what time it is (Clocks), which settings they have (Settings), messages that a replica lost and
-// flushes that the journal did (Missing), and to flush at once, for fresh answers (Freshness).
+// This part exchanges messages between the nodes of a cluster over plain NATS subjects, in addition to the journal:
 //
-// Invariants: no hit rests on what is told here. A message may be lost, come twice or late: the
-// journal has the truth, and what is told only makes it known sooner, or says who is late. Each
-// type has one subject and answers or listens until the connection closes; every
-// queue is bounded, and what is beyond is dropped and asked again.
+//   - HighWater: how far the journal goes.
+//   - Beats: how far each node is.
+//   - StoreWatch: whose replicas store.
+//   - Clocks: what time it is.
+//   - Settings: which settings the nodes have.
+//   - Missing: messages that a replica lost, and flushes that the journal lost.
+//   - Freshness: requests to flush at once, for fresh answers.
 //
-// Packages internal/journal/replica and internal/journal/record judge what is heard. This part makes these
-// types when it joins and runs their loops (package node those of Settings); they do not import it. Questions about keys go
-// another way: internal/cluster/query, internal/cluster/limits.
+// Invariants: no hit depends on these messages. A message may be lost, come twice or late. The journal is the truth;
+// the messages only make it known sooner, or say who is late. Each type has one subject, and answers or listens until
+// the connection closes. Every queue is bounded; what exceeds it is dropped and asked again.
+//
+// Packages internal/journal/replica and internal/journal/record judge what arrives; they do not import this part. It
+// makes these types when it joins, and runs their loops, except the loops of Settings, which package node runs.
+// Questions about keys use internal/cluster/query and internal/cluster/limits.
 
 // namesake is another process that has this node's name.
 type namesake struct {
@@ -130,8 +132,8 @@ type namesake struct {
 	at     time.Time // when it asked last; zero: never
 }
 
-// namesakeFor is for how long one is believed to be there after it asked for the time, which all do every 2 s, or
-// 100 ms for each node.
+// A namesake counts as present for so long after it asked for the time. Every node asks every 2 s, or every 100 ms
+// times the number of nodes.
 const namesakeFor = 30 * time.Second
 
 // heard takes note of a node that asked. A start that finds its name taken ends (member.RefuseNamesake); two get here

@@ -23,13 +23,11 @@ import (
 // This part says which nodes of a cluster should hold a partition (Rank), and which
 // do (Registry).
 //
-// What a node holds is a fact that it writes itself, under its own name, into a
-// JetStream KV bucket: after it took a partition, and after it released one. Others read
-// it to find whom to ask, and to know that a partition may be released. An entry does not
-// age: whether its node is alive is told by its heartbeats in the journal, which all
-// nodes read in any case, so that a cluster at rest writes nothing here. Nor is there
-// anything to fence: two nodes that hold a partition both count all of it, and one that
-// no longer does says so when it is asked.
+// Each node writes what it holds, under its own name, into a JetStream KV bucket, after it took or released a
+// partition. Others read it to find whom to ask, and to know that a partition may be released. An entry does not age.
+// The heartbeats in the journal show whether its node is alive, and all nodes read them in any case. So a cluster at
+// rest writes nothing here. No fencing is needed: two nodes that hold a partition both count all of it. A node that no
+// longer holds it says so when it is asked.
 
 // PlacementEntry is what one node says of itself.
 type PlacementEntry struct {
@@ -70,8 +68,9 @@ const (
 	// 65536.
 	bucketBytes = 8 << 20
 
-	// registryEvery is how often the registry reads changes that it did not notice, and registrySoon when it
-	// reads one that it noticed: its replica may have it later than the leader, so the pause doubles.
+	// registryEvery is how often the registry reads changes that it did not notice. registrySoon is the first pause
+	// before it reads a change that it noticed. The pause doubles, because its replica may have the change later than
+	// the leader.
 	registryEvery = time.Second
 	registrySoon  = 2 * time.Millisecond
 )
@@ -230,7 +229,7 @@ func (r *Registry) Put(ctx context.Context, e PlacementEntry) error {
 // Remove forgets a node that is gone for good.
 func (r *Registry) Remove(ctx context.Context, node string) error { return r.kv.Purge(ctx, node) }
 
-// Entries are those of all nodes, by name.
+// Entries returns the entries of all nodes, by name.
 func (r *Registry) Entries() []PlacementEntry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,10 +244,9 @@ func (r *Registry) Entries() []PlacementEntry {
 // Wait returns when the goroutine has ended, which is after the connection was closed.
 func (r *Registry) Wait() { r.closed.Wait() }
 
-// Rank orders nodes by how much each should have what the name stands for, the first
-// most of all: the same on every node that knows the same ones, evenly over many names,
-// and without moving what others have when a node comes or goes (rendezvous hashing:
-// Thaler, Ravishankar 1996). O(nodes log nodes).
+// Rank orders nodes by their preference for a name, the first one most preferred (rendezvous hashing: Thaler,
+// Ravishankar 1996). All nodes that know the same nodes compute the same order. Many names are spread evenly. A node
+// that comes or goes moves nothing between the others. O(nodes log nodes).
 func Rank(nodes []string, name string) []string {
 	type ranked struct {
 		node string

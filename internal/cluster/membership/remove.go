@@ -66,7 +66,7 @@ func (m *Members) Remove(ctx context.Context, node string) (api.RemovedAnswer, e
 	return r, nil
 }
 
-// refuseAlive returns an error of CodeNodeHere if a node was heard of lately, or answers.
+// refuseAlive returns an error of CodeNodeHere if a node answers, or if a message of it arrived lately.
 func (m *Members) refuseAlive(ctx context.Context, node string) error {
 	if node == m.Node {
 		return running("%s is the one that you ask: stop it, and ask another", node)
@@ -125,8 +125,8 @@ func (m *Members) recordRemoved(ctx context.Context, o replica.OriginStatus) err
 	return err
 }
 
-// openRemoved makes the bucket if it is not there, with as many replicas as nodes are up:
-// that one is lost is why it is needed.
+// openRemoved makes the bucket if it is not there. The bucket gets only as many replicas as nodes are up, because it
+// is needed when a node is lost.
 func (m *Members) openRemoved(ctx context.Context) (kv jetstream.KeyValue, err error) {
 	js := m.NATS.JetStream()
 	if kv, err = js.KeyValue(ctx, removedBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// settingsSubject has what nodes say of their settings. A message is 'S', version 1, the node's origin and name, and of
-// each setting its name and 8 bytes of hash, little endian; texts have their length before them.
+// settingsSubject carries a summary of each node's settings. A message is 'S', version 1, the node's origin and name.
+// Then follow each setting's name and 8 bytes of hash, little endian. Texts have their length before them.
 const (
 	settingsSubject = "weir.settings"
 	settingsMagic   = 'S'
@@ -66,7 +66,7 @@ type otherSettings struct {
 	warned bool
 }
 
-// Listen takes those of the others, until the connection closes.
+// Listen receives the settings of the others, until the connection closes.
 func (s *Settings) Listen() error {
 	_, err := s.Conn.Subscribe(settingsSubject, func(msg *nats.Msg) { s.hear(time.Now(), msg.Data) })
 	return err
@@ -160,8 +160,8 @@ func (s *Settings) other(now time.Time, origin string) *otherSettings {
 	return of
 }
 
-// Alarms name the nodes whose settings differ from this one's, and have for longer than it takes to change a file on
-// all nodes, in no order.
+// Alarms name, in no order, the nodes whose settings differ from this one's. A difference counts only after the time
+// that a change of a file on all nodes takes.
 func (s *Settings) Alarms() []api.Alarm { return s.alarms(time.Now()) }
 
 func (s *Settings) alarms(now time.Time) (list []api.Alarm) {
@@ -177,10 +177,9 @@ func (s *Settings) alarms(now time.Time) (list []api.Alarm) {
 	return list
 }
 
-// storesSubject is where a node with an embedded server tells the others, every second,
-// how its replicas are: its name, a line feed, and why they do not store; nothing more if
-// they do. The servers' own view of each other is slower, and ends with the quorum, when
-// it is needed most.
+// storesSubject is where a node with an embedded server reports, every second, the state of its replicas. The message
+// is its name, a line feed, and why they do not store; nothing more if they do. The servers' own view of each other is
+// slower, and ends with the quorum, when it is needed most.
 const storesSubject = "weir.stores"
 
 // StoreWatch finds out whose replicas of the journal store what they are sent.

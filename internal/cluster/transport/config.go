@@ -51,11 +51,10 @@ type Config struct {
 	// Listen is host:port as well, for where Addr is not an address of this
 	// machine (NAT, containers). "": Addr.
 	Listen string
-	// Peers are the Addr of all nodes; this node's own may be among them. The
-	// list of the first nodes sets the size of the cluster, so it must be complete
-	// from the start: a node that knows two of four others could make a cluster of
-	// its own. A node that joins later names one that is up at least; it makes the
-	// cluster larger, and Remove makes it smaller again, whatever the lists say.
+	// Peers are the Addr of all nodes; this node's own may be among them. The list of the first nodes sets the size of
+	// the cluster, so it must be complete from the start. Otherwise a node that knows two of four others could make a
+	// cluster of its own. A node that joins later names at least one node that is up. Joining makes the cluster
+	// larger, and Remove makes it smaller again, whatever the lists say.
 	Peers []string
 
 	// TLS between nodes is mutual: all three files, or none. The files are read

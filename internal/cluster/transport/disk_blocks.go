@@ -21,14 +21,12 @@ import (
 // This part reads the files of an embedded server of a cluster while it does
 // not run, and says what of them is damaged.
 //
-// It is there because the server forgives too much. What it can't read it cuts
-// off or passes over, and starts; elected leader of a stream anyway, it makes
-// the other replicas throw away what it does not have. So a replica is read
-// before its server may vote, and one that is damaged does not start.
+// The server itself starts with damaged files: it cuts off or skips what it can't read. If it becomes leader of a
+// stream, the other replicas delete what it does not have. So Weir reads a replica before its server may vote, and
+// does not start a damaged one.
 //
-// The files are those of nats-server 2.15: blocks of records, each with a
-// checksum (blocks.go), for streams and for the logs that they are replicated by
-// (raftlog.go). A server that writes them otherwise fails the tests here.
+// The format is the one of nats-server 2.15. Streams, and the logs that replicate them (raftlog.go), are blocks of
+// records, each with a checksum (blocks.go). A server that writes another format fails the tests here.
 
 // A block is a file N.blk of records, one after the other; numbers are little
 // endian:
@@ -116,9 +114,8 @@ func (b *block) soundAfter(data []byte) bool {
 	return false
 }
 
-// readBlocks calls f with each sound record of a store, in order. What is not
-// sound is damage, but for the last record of all: a crash may have torn it
-// before anybody was told that it is there. It returns the number of blocks.
+// readBlocks calls f with each sound record of a store, in order, and returns the number of blocks. A record that is
+// not sound is damage, unless it is the last one: a crash may have torn it before it was acknowledged.
 func readBlocks(folder, store string, f func(record)) (blocks int, found []Damage, err error) {
 	numbers, err := blockNumbers(folder)
 	if err != nil {
@@ -147,8 +144,7 @@ func readBlocks(folder, store string, f func(record)) (blocks int, found []Damag
 	return len(numbers), found, nil
 }
 
-// blockNumbers are those of the blocks in a folder, in order; one that is not
-// there has none.
+// blockNumbers returns the numbers of the blocks in a folder, in order. A missing folder has none.
 func blockNumbers(folder string) (numbers []int, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -172,8 +168,8 @@ const mostHole = 1 << 24
 // ErrSequence is wrapped by the error of CheckSequences for a damaged record.
 var ErrSequence = errors.New("the sequence of a record is damaged")
 
-// CheckSequences reads the blocks of a server that does not run, and returns an error that wraps ErrSequence and names
-// the first record whose sequence is damaged so that the server would take all memory for it.
+// CheckSequences reads the blocks of a server that does not run, and finds the first record whose damaged sequence
+// would make the server allocate all memory. The error names that record and wraps ErrSequence.
 func CheckSequences(dir string) error {
 	stores, err := filepath.Glob(filepath.Join(dir, streamsFolder, "*", "msgs"))
 	if err != nil {
@@ -221,9 +217,8 @@ func farSequence(b *block, data []byte) (at int, ok bool) {
 	return 0, true
 }
 
-// DiskAlone makes the files of a cluster's node, or rather a copy of them, fit for a
-// server alone: it removes the logs by which streams are replicated, and says of
-// each stream that it has one replica.
+// DiskAlone changes the files of a cluster's node, or better a copy of them, for a server without a cluster. It
+// removes the logs that replicate streams, and sets the number of replicas of each stream to one.
 func DiskAlone(dir string) error {
 	if err := errors.Join(os.RemoveAll(filepath.Join(dir, groupsFolder)), os.RemoveAll(filepath.Join(dir, noteFile))); err != nil {
 		return err
@@ -240,8 +235,8 @@ func DiskAlone(dir string) error {
 	return nil
 }
 
-// The configuration of a stream is a file of JSON, and beside it one with its
-// HighwayHash, in hexadecimal, under a key of the stream's name.
+// The configuration of a stream is a JSON file. A second file has its HighwayHash in hexadecimal. The key of the hash
+// is the stream's name.
 const (
 	configFile = "meta.inf"
 	sumFile    = "meta.sum"

@@ -23,9 +23,9 @@ type Damage struct {
 	Path string
 	What string
 
-	// Index, if it is not empty, is a file to remove: the damage is at the end of a
-	// stream, and the log of its group has what was there. Without its index the
-	// server reads the stream, cuts it where it is damaged, and goes on by the log.
+	// Index, if it is not empty, is a file to remove. The damage is then at the end of a stream, and the log of its
+	// group has what was there. Without its index the server reads the stream, cuts it where it is damaged, and
+	// continues from the log.
 	Index string
 
 	atEnd bool // in the last block of a store
@@ -48,14 +48,13 @@ func DiskHasStreams(dir string) bool {
 	return err == nil && len(streams) > 0
 }
 
-// CheckDisk reads all streams and logs of a cluster's node below dir, and returns what is
-// damaged: records and snapshots whose checksum is wrong, and messages and
-// entries that are missing. unbroken is a stream of which messages are removed
-// from the beginning only. An empty dir is sound: it has nothing to be wrong.
+// CheckDisk reads all streams and logs of a cluster's node below dir, and returns what is damaged: records and
+// snapshots whose checksum is wrong, and missing messages and entries. The stream unbroken loses messages only from
+// its beginning. An empty dir is sound.
 //
-// What can't be told from a crash is not damage: the end of a log that was cut off,
-// which a leader has; nor does it know of changes to files without a checksum,
-// as the one of the last vote. It reads as much as is stored, once.
+// Damage that looks like a crash is not reported: the end of a log may be cut off, because the leader has it. Files
+// without a checksum, such as the file of the last vote, are not checked. CheckDisk reads everything that is stored,
+// once.
 func CheckDisk(dir, unbroken string) (found []Damage, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "jetstream")); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -116,7 +115,7 @@ func checkStream(folder, stream string, unbroken bool, log raftLog) (found []Dam
 	s := log.state
 	if n := len(found); n == 1 && found[0].atEnd && (s == nil || s.Msgs == 0 || end >= s.LastSeq) {
 		found[0].Index = filepath.Join(folder, indexFile)
-	} else if n > 0 { // which tells where, and what follows from it need not be told
+	} else if n > 0 { // the damage says where; what follows from it need not be reported
 		return found, err
 	}
 	if err != nil {
@@ -164,9 +163,12 @@ type raftLog struct {
 	removals bool                              // after the snapshot there are other changes
 }
 
-// A snapshot is a file snap.TERM.INDEX: term and index, 8 bytes each, the length of
-// the list of peers, 4 bytes, the peers, the state, and 8 bytes of HighwayHash
-// under a key of the group's name.
+// A snapshot is a file snap.TERM.INDEX, which contains in this order:
+//
+//	8 bytes each   term and index
+//	4 bytes        length of the list of peers
+//	               the peers, the state
+//	8 bytes        HighwayHash under a key of the group's name
 const snapshotBytes = 8 + 8 + 4 + sumBytes
 
 var snapshotName = regexp.MustCompile(`^snap\.[0-9]+\.[0-9]+$`)
@@ -239,9 +241,12 @@ func readSnapshot(path, group string) (index uint64, state []byte, err error) {
 	return binary.LittleEndian.Uint64(data[8:]), data[peers:end], nil
 }
 
-// An entry of the log has 40 bytes of who and when, the number of proposals in it,
-// 2 bytes, and each with its length, 4 bytes, its kind, 1 byte, and, if it is about
-// the stream and not the group, what it does to it, 1 byte.
+// An entry of the log:
+//
+//	40 bytes   leader, terms and indexes
+//	2 bytes    number of proposals, then each:
+//	               4 bytes length, 1 byte kind
+//	               1 byte operation, if it concerns the stream and not the group
 const (
 	entryHead = 8 + 4*8
 

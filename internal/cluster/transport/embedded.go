@@ -27,7 +27,7 @@ const (
 	reports = 60
 )
 
-// serverOptions are those of the embedded server.
+// serverOptions returns the options of the embedded server.
 //
 // SyncAlways, because by default a server acknowledges before its disk has the
 // message. NoSigs and the logger, because an embedded server must neither handle
@@ -47,15 +47,13 @@ func serverOptions(cfg Config) *natsserver.Options {
 	}
 }
 
-// clusterOptions are those of a node of a cluster.
+// clusterOptions returns the options of a node of a cluster.
 //
-// It must listen for clients, because with DontListen version 2.15.2 waits for
-// ever with opening the cluster port: on loopback, at a port of the system's
-// choice that nobody is told, where nobody is let in.
+// The server must listen for clients, because with DontListen version 2.15.2 never opens the cluster port. It listens
+// on loopback, at a port that the system chooses and Weir does not publish, and admits nobody there.
 //
-// This node's own address is among the routes. The server goes by their number
-// to know how many nodes make the cluster that elects its first leader: all of
-// them here, one less without it.
+// This node's own address is among the routes. Their number is the size of the cluster that elects its first leader.
+// Without this node's address the server would count one node too few.
 func clusterOptions(cfg Config) (*natsserver.Options, error) {
 	o := serverOptions(cfg)
 	o.ServerName = cfg.Node
@@ -177,9 +175,8 @@ func (n *Node) InProcessConn() (net.Conn, error) {
 	return server.InProcessConn()
 }
 
-// Stop ends the embedded server, and returns when all its files are closed. The
-// connection stays, and waits for Start. Others are no longer told that this node has
-// all, until Settled.
+// Stop ends the embedded server, and returns when all its files are closed. The connection stays, and waits for Start.
+// Until Settled, this node no longer reports to others that it has all streams.
 func (n *Node) Stop() {
 	n.here.Store(false)
 	if server := n.server.Load(); server != nil {

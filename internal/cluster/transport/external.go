@@ -135,9 +135,9 @@ func (n *Node) externalOptions() ([]nats.Option, error) {
 	return append(options, nats.Secure(t)), nil
 }
 
-// clientOptions are those of every connection. It comes back for ever. Meanwhile
-// a publish fails at once: what waits for the journal waits in the flusher, which
-// has a bound and knows what was acknowledged, not in a buffer of the client.
+// clientOptions returns the options of every connection. A connection reconnects for ever. Meanwhile a publish fails
+// at once: hits wait in the flusher, not in a buffer of the client. The flusher has a bound and knows what was
+// acknowledged.
 func (n *Node) clientOptions() []nats.Option {
 	log := n.cfg.Logger
 	return []nats.Option{
@@ -201,8 +201,8 @@ func (n *Node) keeps(at *jetstream.ClusterInfo) bool {
 	return false
 }
 
-// lookAtOthers joins with a server that stores nothing and has no vote, and counts the
-// other nodes that answer. needed is how many are a majority without this one.
+// lookAtOthers joins with a server that stores nothing and has no vote, and counts the other nodes that answer. needed
+// is the majority of the cluster when this node is not counted.
 func (n *Node) lookAtOthers(ctx context.Context) (here, needed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -277,9 +277,8 @@ func countHere(ctx context.Context, conn *nats.Conn, size int, self string) (her
 // maxNodes is more than a cluster has.
 const maxNodes = 10_000
 
-// Spread gives all streams as many replicas as there can be, at most want, where they
-// have fewer: they were made when there were fewer nodes. What is to be copied is copied
-// afterwards. Streams of an existing NATS are left as they are.
+// Spread gives all streams as many replicas as there can be, at most want. A stream has fewer if it was made when
+// there were fewer nodes. Its messages are copied afterwards. Streams of an existing NATS are left as they are.
 func (n *Node) Spread(ctx context.Context, want int) error {
 	if !n.Embedded() {
 		return nil

@@ -18,12 +18,12 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// errBusy is why the server could not be asked how it is: it has one such moment when
-// this machine is slow for a millisecond, and it says nothing of its store.
+// errBusy says that the server could not be asked for its state. That happens when this machine is slow for a
+// millisecond, and says nothing about the server's store.
 var errBusy = errors.New("embedded server: it has not answered yet")
 
-// Health is nil, or what the embedded server itself says is wrong: after an error
-// of writing it keeps that error, and answers no publisher any more.
+// Health returns the error that the embedded server reports, or nil. After a write error the server keeps that error,
+// and answers no publisher any more.
 func (n *Node) Health() error {
 	if err := n.health(); !errors.Is(err, errBusy) {
 		return err
@@ -52,8 +52,8 @@ func (n *Node) health() error {
 // gaveUp are parts of what the server says when it stores no more for as long as it runs.
 var gaveUp = []string{"write error", "apply error", "meta layer is not running", "monitor goroutine not running"}
 
-// Store asks the embedded server how the replicas of this node are, of all streams that it keeps. known is false if it could not be asked just now, and
-// with an existing NATS, whose servers see to themselves.
+// Store asks the embedded server for the state of this node's replicas, of all streams that it keeps. known is false
+// if the server could not be asked just now. It is also false with an existing NATS, whose servers check themselves.
 func (n *Node) Store() (s replica.StoreState, known bool) {
 	if !n.Embedded() {
 		return s, false
@@ -79,8 +79,8 @@ func (n *Node) Store() (s replica.StoreState, known bool) {
 	return s, true
 }
 
-// StreamsHere is how many streams the embedded server keeps a replica of. known is false if it could not be asked just now, and
-// with an existing NATS.
+// StreamsHere returns how many streams the embedded server keeps a replica of. known is false with an existing NATS,
+// or if the server could not be asked just now.
 func (n *Node) StreamsHere() (streams int, known bool) {
 	server := n.running()
 	if server == nil || !server.Running() || !server.JetStreamEnabled() {
@@ -118,9 +118,8 @@ type Server struct {
 // answerTime is how long Status waits for servers that it does not know of.
 const answerTime = 300 * time.Millisecond
 
-// pingSubject asks every server for the connections of our account; servers
-// answer it to anybody. Which is the only way for a user that is no administrator
-// to hear of each server.
+// pingSubject asks every server for the connections of our account. Servers answer it to every user. A user that is no
+// administrator has no other way to find each server.
 const pingSubject = "$SYS.REQ.SERVER.PING.CONNZ"
 
 // Status asks all servers, and returns within a second of answers.
@@ -197,7 +196,7 @@ func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
 	}
 }
 
-// routes are those of the embedded server, one for each other node.
+// routes returns the routes of the embedded server, one for each other node.
 func (n *Node) routes() []api.ClusterRoute {
 	server := n.running()
 	if server == nil {
@@ -222,15 +221,15 @@ func (n *Node) routes() []api.ClusterRoute {
 	return routes
 }
 
-// Accompanied is whether the embedded server is connected to that of another node; of an
-// existing NATS, always.
+// Accompanied reports whether the embedded server is connected to the server of another node. It is true for an
+// existing NATS.
 func (n *Node) Accompanied() bool { return !n.Embedded() || len(n.routes()) > 0 }
 
 const (
 	// throttleEvery is how often a message of one shape is logged at most.
 	throttleEvery = time.Minute
-	// maxShapes bounds the shapes that are told apart: junk that reaches the cluster port is
-	// quoted in messages, so whoever sends it could make as many as there is memory.
+	// maxShapes bounds how many shapes are distinguished. Messages quote junk that reaches the cluster port, so its
+	// sender could otherwise fill the memory with shapes.
 	maxShapes = 64
 )
 
@@ -280,8 +279,7 @@ func (t *throttle) pass(message string, now time.Time) (unsaid int, ok bool) {
 	return unsaid, true
 }
 
-// forget makes room: shapes that would be logged again now, and have nothing to tell, are
-// as new ones.
+// forget deletes the shapes that would be logged again now and have nothing to report. They would start as new ones.
 func (t *throttle) forget(now time.Time) {
 	for key, s := range t.shapes {
 		if s.unsaid == 0 && now.Sub(s.said) >= throttleEvery {

@@ -11,12 +11,11 @@ import (
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 )
 
-// identity is whose files a directory has. A node alone leaves no such file.
+// identity says whose files a directory has. A node alone leaves no such file.
 //
-// It is there because the server forgives no mix-up. Started as a node of a
-// cluster, it takes the streams of a node alone for orphans, and deletes them;
-// started under another name, it is a new node, while the cluster waits for the
-// old one in every quorum.
+// It exists because the server does not detect a mix-up. Started as a node of a cluster, a server takes the streams of
+// a node alone for orphans, and deletes them. Started under another name it is a new node, while the cluster still
+// counts the old one in every quorum.
 type identity struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
@@ -62,9 +61,9 @@ func claimUnmarked(dir string, want identity) error {
 	return checkpoint.WriteFileSynced(filepath.Join(dir, identityFile), append(data, '\n'))
 }
 
-// Inspect reads the files of an embedded server that does not run, and changes
-// none. node is "" if they are not of a cluster's node; nothing is checked then, as
-// a server alone does not lose anything to others. unbroken is Config.Unbroken.
+// Inspect reads the files of an embedded server that does not run, and changes none. If they are not a cluster node's
+// files, node is "" and nothing is checked: a server alone does not make others lose anything. unbroken is
+// Config.Unbroken.
 func Inspect(dir, unbroken string) (node string, damaged []Damage, err error) {
 	is, err := readIdentity(dir)
 	if err != nil || is.Node == "" {
@@ -74,8 +73,8 @@ func Inspect(dir, unbroken string) (node string, damaged []Damage, err error) {
 	return is.Node, damaged, err
 }
 
-// Alone makes the files of a cluster's node, or rather a copy of them, those of a
-// node alone, for a server that only reads them.
+// Alone turns the files of a cluster's node, or better a copy of them, into files of a node alone, for a server that
+// only reads them.
 func Alone(dir string) error {
 	return errors.Join(os.Remove(filepath.Join(dir, identityFile)), DiskAlone(dir))
 }

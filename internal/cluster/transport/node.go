@@ -25,7 +25,7 @@ import (
 type Node struct {
 	cfg    Config
 	server atomic.Pointer[natsserver.Server] // that runs now; nil with Config.URL
-	here   atomic.Bool                       // it has all of its streams: others are told
+	here   atomic.Bool                       // it has all of its streams, and reports so to others
 	asked  bool                              // others may ask; written by Settled
 	conn   *nats.Conn
 	js     jetstream.JetStream
@@ -46,19 +46,16 @@ const (
 
 	tellState = 200 * time.Millisecond
 
-	// foundingTime is for how long after its first start a node counts on all of Peers,
-	// whatever size the servers give the cluster. In the moments after their first election
-	// that may be one too few: a stream made then would stand still when one of its two
-	// replicas is lost, until Spread adds the third.
+	// foundingTime is for how long after its first start a node counts on all of Peers, whatever size the servers give
+	// the cluster. Just after the first election that size may be one too few. A stream made then would stand still if
+	// it lost one of its two replicas before Spread adds the third.
 	foundingTime = 10 * time.Second
 )
 
-// Open joins, and returns when JetStream answers: in a cluster, when more than
-// half of the nodes are here and have a leader. The very first time all must be:
-// a node without a log has no vote that counts, or one that lost its disk could
-// help to elect a leader that lacks what was acknowledged. Until then Open says
-// every 5 s in the log what it waits for. ctx bounds that, and nothing
-// afterwards.
+// Open joins, and returns when JetStream answers: in a cluster, when more than half of the nodes are here and have a
+// leader. The very first time all must be here, because the vote of a node without a log does not count. Otherwise a
+// node that lost its disk could help to elect a leader that lacks acknowledged messages. Until then Open says every 5
+// s in the log what it waits for. ctx bounds that, and nothing afterwards.
 func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.prepare()
 	if err != nil {
@@ -119,8 +116,8 @@ func (n *Node) awaitJetStream(ctx context.Context) error {
 // time for answerTime.
 const countTries = 5
 
-// countServers asks an existing NATS how many servers it has, for Replicas, until none answers
-// that did not before: a stream made while some are busy would have too few replicas for good.
+// countServers asks an existing NATS how many servers it has, for Replicas, until no further server answers. A stream
+// made while some servers are busy would have too few replicas for good.
 func (n *Node) countServers(ctx context.Context) error {
 	before := 0
 	for range countTries {
@@ -145,11 +142,10 @@ func (n *Node) JetStream() jetstream.JetStream { return n.js }
 // Embedded is whether the server is in this process.
 func (n *Node) Embedded() bool { return n.cfg.URL == "" }
 
-// Replicas is how many replicas a stream can have, at most want, at least 1. In
-// a cluster all nodes count, up or not, so that a stream that is made while one
-// is late is not short of a replica for ever; to make it may fail until enough
-// are up. An existing NATS counts the most servers that answered a Status; if
-// none did, a cluster is believed to have enough. A server that is in no cluster is one.
+// Replicas is how many replicas a stream can have, at most want, at least 1. In a cluster all nodes count, up or not:
+// otherwise a stream that is made while a node is late would lack a replica for ever. Making a stream may fail until
+// enough nodes are up. An existing NATS counts the most servers that answered a Status; if none did, a cluster is
+// believed to have enough. A server that is in no cluster is one.
 func (n *Node) Replicas(want int) int {
 	have := 1
 	switch {
@@ -246,8 +242,8 @@ func (p *inProcess) Check(c natsserver.ClientAuthentication) bool {
 	return true
 }
 
-// Owner says whose the files in an embedded server's directory are: of a node of a
-// cluster, or with the empty names of a node alone. filled is false where there are none.
+// Owner returns the cluster and the node that an embedded server's directory belongs to. Both names are empty for a
+// node alone. filled is false if the directory has no files.
 func Owner(dir string) (cluster, node string, filled bool, err error) {
 	is, err := readIdentity(dir)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 // codeNotMember is JetStream's error of a server that has no vote.
 const codeNotMember = 10044
 
-// Remove takes a node's vote, for good: the others' quorum is counted without it,
-// and the replicas that it had move to a node that has none of that stream, if there
-// is one. It tells whether the node had a vote, and returns when no stream counts on
-// it any more. Whether the node is alive is the caller's to know: one that is, and
-// one that comes back, is a client of the others, and after five minutes a voter
-// again. After an error it may still happen: to ask again is right. With an existing
-// NATS there is nothing to take.
+// Remove takes a node's vote, for good. The others' quorum is counted without it. Each of its replicas moves to a node
+// that has none of that stream, if there is one. had reports whether the node had a vote. Remove returns when no
+// stream counts on the node any more.
+//
+// The caller must know whether the node is alive. A node that is alive, or comes back, is a client of the others, and
+// after five minutes a voter again. After an error the removal may still happen, and the caller should ask again. With
+// an existing NATS there is nothing to remove.
 func (n *Node) Remove(ctx context.Context, node string) (had bool, now []api.ClusterStream, err error) {
 	if !n.Embedded() || n.cfg.Cluster == "" {
 		return false, nil, nil
@@ -90,8 +90,8 @@ func (n *Node) takeVote(ctx context.Context, conn *nats.Conn, node string) (had 
 	}
 }
 
-// placements lists all streams with the nodes that keep them, and tells whether these
-// are as many as there can be, and have all messages, as far as they are up.
+// placements lists all streams with the nodes that keep them. whole reports whether these are as many as there can be,
+// and whether those that are up have all messages.
 func (n *Node) placements(ctx context.Context) (list []api.ClusterStream, whole bool, err error) {
 	whole = true
 	ctx, cancel := context.WithTimeout(ctx, probe)
@@ -144,9 +144,8 @@ func peerOf(node string) string {
 // of a limit that nodes share.
 const sizeAge = time.Second
 
-// Size is how many nodes the cluster has, up or not: those that its voters know,
-// which is what a restart with other Peers, a node that joined and one that was
-// removed change. 0 with an existing NATS. It may be a second old.
+// Size returns how many nodes the cluster has, up or not, as its voters know. It changes when a node joins, when one
+// is removed, and after a restart with other Peers. It is 0 with an existing NATS. It may be a second old.
 func (n *Node) Size() int {
 	if !n.Embedded() {
 		return 0
@@ -166,10 +165,9 @@ func (n *Node) Size() int {
 	return int(n.size.Load())
 }
 
-// A node of a cluster whose files are damaged starts as one that lost its disk:
-// without them. It then has no vote that counts until the others have given it
-// what they have. With them it could be elected, and what it lacks would be gone
-// from all: the others follow a leader, and throw away what it does not have.
+// A node of a cluster whose files are damaged starts as one that lost its disk: without them. It then has no vote that
+// counts until the others have given it what they have. With them it could be elected. The others would then delete
+// what it lacks, because they follow their leader.
 //
 // It does so only while enough others say that they are here and have all: they then
 // have what this one lacks, and a leader. Where all find damage at once, as after a
@@ -246,9 +244,9 @@ func (n *Node) dropIndexes() error {
 // What was damaged is read from a log, or all were quarantined.
 func (n *Node) Damage() []Damage { return n.damage }
 
-// Settled notes what the next Open checks this node's files by, removes those
-// that were quarantined, and tells who asks from now on that this node has all. It is for
-// who has made all streams, and found that nothing is missing from them.
+// Settled stores what the next Open checks this node's files by, and removes files that were quarantined. From now on
+// this node answers that it has all streams. The caller has made all streams, and found that nothing is missing from
+// them.
 func (n *Node) Settled(ctx context.Context) error {
 	if !n.Embedded() || n.cfg.Cluster == "" {
 		return nil

@@ -1,14 +1,13 @@
-// Package record is the bytes of the journal: the flush in its parts, the batches
-// of a flush, the snapshot of a partition and the message that ends it, and the
-// findings of damage in them. docs/format.md draws the bytes.
+// Package record defines the bytes of the journal: the parts and batches of a flush, the snapshot of a partition and
+// its end message, and findings of damage. Their layout is drawn in docs/format.md.
 //
-// Invariants: what an Encoder writes, DecodePart reads, whatever the number of
-// parts; a changed or cut byte is found by a checksum, and the error wraps
-// ErrDamaged; a version that this build does not know is refused by its number, and
-// is not damage. Batches of a part that was decoded are sound: each entry can be read.
+// Invariants:
+//   - DecodePart reads what an Encoder writes, whatever the number of parts.
+//   - A checksum detects each changed or missing byte, and the error wraps ErrDamaged.
+//   - A version that this build does not know is refused by its number, and is not damage.
+//   - Batches of a decoded part are sound: each entry can be read.
 //
-// It knows no clock, no network and no disk. Package replica decides with these
-// records, package stream stores them.
+// It knows no clock, no network and no disk. Package replica decides with these records, package stream stores them.
 package record
 
 import (
@@ -120,8 +119,8 @@ func (b *Batch) eachChange(f func(one replication.Change)) (sound bool) {
 // OfLimits tells whether a batch is about limits, and has no hits.
 func (b *Batch) OfLimits() bool { return b.Kind == KindAdmissions || b.Kind == KindChanges }
 
-// eachDelta calls f with each entry of hits, up to one that is impossible: where its key begins in Entries, and
-// ends; n = 0 says that it is removed.
+// eachDelta calls f with each entry of hits and stops at the first impossible one. The key is Entries[from:to]. n = 0
+// means that the key is removed.
 func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool) {
 	var head, difference, n uint64
 	var from, to int
@@ -150,8 +149,8 @@ func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool)
 	return true
 }
 
-// eachAdmission calls f with each admission, up to one that is impossible; other says that the limit is another than that
-// of the entry before.
+// eachAdmission calls f with each admission and stops at the first impossible one. other says that the limit differs
+// from the limit of the entry before.
 func (b *Batch) eachAdmission(f func(limit []byte, other bool, key []byte, at int64, n uint64)) (sound bool) {
 	e := newReader(b.Entries)
 	var limit []byte
@@ -179,25 +178,24 @@ type ClockSet struct {
 	MS    int64  `json:"ms"`    // by how much it was set forward; below 0: back
 }
 
-// ClockSets are the times that the time of day was set while the directory was in use, in their order.
+// ClockSets lists, in order, when the time of day was set while the directory was in use.
 //
-// Limits are kept by a clock that nobody sets, and told to the journal by the time of day. When
-// that is set forward and the process then crashes, what the journal has would seem older than
-// it is, and be forgotten early. So each set is remembered, in the manifest, with the place in the
-// journal up to which times were told by the clock as it was before; a start reads what is before
-// that place as so much later. A set back needs nothing: what seems to come from the future came
-// now at the latest. Its amount is remembered too, since it may undo one that was forward.
+// Limits run on a monotonic clock, but the journal records their times as time of day. If the time of day is set
+// forward and the process then crashes, journaled times would seem older than they are, and would be forgotten early.
+// So the manifest stores each set, with the last message whose times come from the clock before it. A start reads the
+// messages up to that one as so much later. A set back needs no correction: a time that seems to lie in the future
+// counts as now. Its amount is stored too, because it may undo an earlier set forward.
 //
-// What remains: a set less than a flush interval before the crash, one while no process ran, and
-// in a cluster one of all nodes' clocks while this node did not run. A suspended machine is as a
-// clock that was set: its limits count the time as not gone by.
+// Not covered are a set less than a flush interval before the crash, and a set while no process ran. Nor is a set of
+// the clocks of all nodes of a cluster while this node did not run. A suspended machine has the same effect as a set
+// clock: its limits do not count the suspended time.
 type ClockSets []ClockSet
 
 // maxClockSets bounds the list; older ones are put together.
 const maxClockSets = 64
 
-// Since is by how much the time of day was set forward since a message, or since a snapshot
-// that goes up to it; 0 where it was set back.
+// Since returns by how much the time of day was set forward since a message, or since a snapshot that goes up to it.
+// It is 0 if the time of day was set back.
 func (list ClockSets) Since(sequence uint64) time.Duration {
 	sum := int64(0)
 	for _, s := range list {
@@ -219,9 +217,8 @@ func (list ClockSets) With(s ClockSet) ClockSets {
 	return all
 }
 
-// A journal has an identity of its own, a random number that is in the metadata of its
-// streams and in the manifest of each node: so that nobody takes another's journal for
-// its own, as after a mix-up of directories, of --peers or of a NATS.
+// Each journal has an identity: a random number in the metadata of its streams and in the manifest of each node. It
+// keeps a node from using the journal of others after a mix-up of directories, of --peers or of a NATS.
 
 // NewJournalID is never 0, which means: not known.
 func NewJournalID() uint64 { return rand.Uint64()>>1 + 1 }
@@ -229,8 +226,8 @@ func NewJournalID() uint64 { return rand.Uint64()>>1 + 1 }
 // JournalText is an identity as everybody writes it: 16 hexadecimal digits.
 func JournalText(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// Only is the batch with the entries of those keys alone that keep tells: of a batch of windows, what they come to stands in place of
-// the window of all hits. A batch of another kind than hits or windows stays as it is.
+// Only returns the batch with only the entries whose keys keep accepts. In a batch of windows, the window of all hits
+// becomes the sum of the windows that remain. Batches of other kinds stay as they are.
 func (b Batch) Only(keep func(key string) bool) Batch {
 	switch b.Kind {
 	case KindHits:
@@ -253,7 +250,7 @@ func (b Batch) Only(keep func(key string) bool) Batch {
 	return b
 }
 
-// rewrite replaces the entries of a batch of hits by those of a list that keep keeps, as keep leaves them.
+// rewrite replaces the entries of a batch of hits by the entries of list that keep accepts. keep may change an entry.
 func (b *Batch) rewrite(list []replication.Delta, keep func(d *replication.Delta) bool) {
 	b.Entries, b.N, b.Removes, b.count = nil, 0, false, 0
 	key, at := "", int64(0)

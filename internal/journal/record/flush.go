@@ -53,8 +53,9 @@ import (
 //	length of the limit, 0 is the one before; limit; length of the key; key; at
 //	and N, as with hits, but at in Unix ms
 //
-// An entry of a batch of kind 7 is a change to what a key has used of a limit (replication.Change). In a flush its batches come
-// before those of admissions of the partition. Up to version 5, changes were admissions of limits with bits (replication.ChangeBefore).
+// An entry of a batch of kind 7 is a change to what a key has used of a limit (replication.Change). In a flush its
+// batches come before the partition's batches of admissions. Up to version 5, changes were admissions of limits with
+// bits (replication.ChangeBefore).
 const (
 	flushMagic   = 'F'
 	flushVersion = 6
@@ -64,9 +65,8 @@ const (
 
 	FlushOriginAt = 2 // the place of the origin in a part
 
-	// MaxBatchBytes and MaxPartBytes keep a part below the 1 MiB that a NATS
-	// server takes: a batch is closed once it is past the one, a part once it is
-	// past the other.
+	// MaxBatchBytes and MaxPartBytes keep a part below the 1 MiB that a NATS server accepts. A batch or a part is
+	// closed as soon as it exceeds its size.
 	MaxBatchBytes = 128 << 10
 	MaxPartBytes  = 512 << 10
 )
@@ -133,8 +133,8 @@ type Encoder struct {
 	BatchBytes, PartBytes int // see MaxBatchBytes
 }
 
-// NewEncoder returns one whose first flush is number 1 and whose batches go on from 0:
-// an incarnation that goes on from earlier ones sets Seqs and Totals.
+// NewEncoder returns an encoder whose first flush is number 1 and whose batches follow 0. An incarnation that
+// continues earlier ones sets Seqs and Totals.
 func NewEncoder(l Incarnation, partitions int) *Encoder {
 	return &Encoder{
 		Incarnation: l, Seqs: make([]uint64, partitions), Totals: make([]uint64, partitions),
@@ -170,7 +170,7 @@ func (e *Encoder) Add(partition int, deltas []replication.Delta) {
 	e.addDeltas(partition, KindHits, deltas)
 }
 
-// AddPast is Add of hits for history alone. A removal in Add takes those of batches before it.
+// AddPast is Add for hits that only history uses. A removal in Add also removes such hits in batches before it.
 func (e *Encoder) AddPast(partition int, hits []replication.Delta) {
 	e.addDeltas(partition, KindPast, hits)
 }
@@ -206,7 +206,7 @@ const (
 	kinds
 )
 
-// kindBits is how many bits beside the partition say what a batch is, in a version.
+// kindBits returns how many bits below the partition hold a batch's kind, in a version.
 func kindBits(version byte) uint {
 	switch version {
 	case plainVersion:

@@ -11,9 +11,8 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// Snapshot is a partition at a position of the journal: its state after each
-// origin's batches up to seq of an epoch, and all of epochs before. Numbers are unsigned
-// varints:
+// Snapshot is a partition at a position of the journal. Its state contains each origin's batches up to seq of an
+// epoch, and all batches of earlier epochs. Numbers are unsigned varints:
 //
 //	byte 0     'S'
 //	byte 1     version, 4; 2 and 3 are read
@@ -73,7 +72,7 @@ const (
 	snapshotMagic   = 'S'
 	snapshotVersion = 4
 
-	snapshotPlain, snapshotRequests = 2, 3 // those of earlier builds, without requests and with them
+	snapshotPlain, snapshotRequests = 2, 3 // versions of earlier builds, without requests and with them
 )
 
 // Encode is the bytes of the snapshot, which DecodeSnapshot reads.
@@ -137,10 +136,9 @@ func (r *reader) originPosition() OriginPosition {
 	return at
 }
 
-// Each partition has two slots for its snapshots, written in turn, so that a
-// damaged one falls back to the one before. A slot is two subjects of the stream
-// of snapshots: the snapshot's bytes in chunks, and after them one message that
-// makes them count, version 2, numbers as unsigned varints:
+// Each partition has two slots for its snapshots, written in turn, so that a damaged snapshot falls back to the one
+// before. A slot is two subjects of the stream of snapshots. One has the snapshot's bytes in chunks. The other has one
+// message, written after them, that makes them count: version 2, numbers as unsigned varints:
 //
 //	byte 0     'E'
 //	byte 1     version, 2
@@ -149,9 +147,8 @@ func (r *reader) originPosition() OriginPosition {
 //	           length of the snapshot in bytes
 //	last 4     CRC-32C of all bytes before, little endian
 //
-// (JetStream's object store does the same with more messages and syncs for each
-// object, leaves chunks behind after a crash, and its listing waits for ever
-// when a message of it is lost.)
+// (JetStream's object store needs more messages and syncs for each object, and leaves chunks behind after a crash. Its
+// listing waits for ever when one of its messages is lost.)
 const (
 	endMagic   = 'E'
 	endVersion = 2
@@ -211,18 +208,17 @@ func SpoiledSnapshot(partition, slot int, err error) Finding {
 	}
 }
 
-// What a backup has is restored into a journal that is in use as batches of windows: a
-// key's windows on both sides merge, so that a window's bounds stay what they are, and
-// its slots are as fine as they were. The entries of these batches, numbers as unsigned
-// varints:
+// A backup is restored into a journal in use as batches of windows. A key's window of the backup and its window in
+// memory merge. So the bounds stay as they are, and the slots as narrow as they were. The entries of these batches,
+// numbers as unsigned varints:
 //
 //	kind 2, windows     length of the key, the key, length of the window, the window
 //	                    (package window). A length of 0: all hits of the partition
 //	kind 3, evicted     place, hits, second of the newest: hits of evicted keys
 //	kind 4, clear       one byte, 1: all hits that are before it are gone
 //
-// Their N is 1. They are of an origin of their own, which follows from the backup
-// (package restore): one that is restored again has the same batches, and they are dropped.
+// Their N is 1. They have an origin of their own, derived from the backup (package restore). So a backup that is
+// restored again writes the same batches, and replicas drop them.
 
 // AppendWindowEntry appends an entry of a batch of KindWindows.
 func AppendWindowEntry(b []byte, key string, w *window.Window) []byte {
@@ -293,8 +289,8 @@ func (b *Batch) Evicted() (list []replication.Evicted, sound bool) {
 // BackupName is the node's name in flushes of a backup that is merged. No node can have it.
 func BackupName(id uint64) string { return "(backup " + strconv.FormatUint(id, 16) + ")" }
 
-// ReplacingBackup is that of each backup that replaces all hits, whatever its id: of one that
-// was cut off nothing comes any more once another has begun, as with nodes of one name.
+// ReplacingBackup is the node name in flushes of every backup that replaces all hits, whatever its id. Once a second
+// one has begun, nothing of one that was cut off arrives any more, as with two nodes of one name.
 const ReplacingBackup = "(replacing backup)"
 
 // IsBackupName tells whether a node's name is one of these.

@@ -21,7 +21,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport"
 )
 
-// Secret is that of every cluster here.
+// Secret is the secret of every cluster here.
 const Secret = "a secret that is used by tests only"
 
 // Patience is how long a test waits for what should take a second, on a machine
@@ -102,9 +102,8 @@ func (c *Cluster) Down(nodes ...int) {
 	stopping.Wait()
 }
 
-// Addrs are unused addresses on loopback, below the ports that systems give to
-// connections and to listeners that ask for any: those may be taken again
-// before a node listens there.
+// Addrs returns unused addresses on loopback. Their ports are below the range from which systems give ports to
+// connections and listeners. So no other process gets one of them before a node listens there.
 func Addrs(t testing.TB, n int) []string {
 	t.Helper()
 	var addrs []string

@@ -14,9 +14,9 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport"
 )
 
-// Network stands between the cluster ports of nodes on loopback. What one says is heard by the other so much later, both
-// ways, in order; or, while one of them is cut off, once that is over, as TCP sends it again. Nothing is lost, and as much
-// may be on its way as TCP lets.
+// Network stands between the cluster ports of nodes on loopback. It delays what each end sends by oneWay, in order. If
+// one end is cut off, it delivers the data once that is over, as TCP would send it again. Nothing is lost, and TCP
+// alone bounds how much is on its way.
 type Network struct {
 	oneWay  time.Duration
 	done    chan struct{} // closed when the test ends
