@@ -30,7 +30,7 @@ func (s *session) decide(args [][]byte, peek bool) error {
 	return nil
 }
 
-// read reads what is asked: keys up to the first option, and what is asked of all of them.
+// read reads the keys, up to the first option, and then the options, which apply to all keys.
 func (a *allowing) read(args [][]byte) error {
 	a.requests = a.requests[:0]
 	for i := 0; len(args) > 0 && (i == 0 || !isAllowOption(args[0])); i++ {
@@ -85,7 +85,7 @@ func (a *allowing) read(args [][]byte) error {
 	return nil
 }
 
-// readCost reads a cost by its name, such as tokens=812.
+// readCost reads a named cost, such as tokens=812.
 func (a *allowing) readCost(value []byte) error {
 	name, number, _ := bytes.Cut(value, []byte("="))
 	n, err := ArgumentCount(number, "COST", 0)
@@ -96,7 +96,7 @@ func (a *allowing) readCost(value []byte) error {
 	return err
 }
 
-// allowOptions begin the options of ALLOW. A first key may be spelled like one.
+// allowOptions are the words that begin the options of ALLOW. The first key may be one of them.
 var allowOptions = []string{"NAME", "COST", "LIMIT", "PER", "BURST", "ALGORITHM"}
 
 func isAllowOption(arg []byte) bool {
@@ -117,10 +117,12 @@ func readAlgorithm(word []byte) (admit.Algorithm, error) {
 	return 0, WrongArgument(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+ClipArgument(word)+": must be window, fixed or gcra")
 }
 
-// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit, of a denial its ID, and of requests that waited for their
-// turn for how long. A decision of several limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
-// that no policy knows: remaining and limit are null. Of a limit that regions share, where there is something to say, others and late come
-// last: in an array they are the last two of eight or more, so denial is null where there is neither it nor waited_ms.
+// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit. A denial adds its ID, and a request that
+// waited for its turn adds waited_ms. Of several limits, the reply shows the one that denied, else the one with the
+// least left. If no policy applies to the keys, remaining and limit are null.
+//
+// A shared limit that counted admissions of other regions, or has late regions, adds others and late at the end. In an
+// array they are the last two of eight or more elements: denial is null if there is neither an ID nor waited_ms.
 func (s *session) writeDecision(d *admit.Decision) {
 	tightest := d.Denied
 	if tightest == nil {
@@ -184,7 +186,7 @@ func (s *session) writeDecision(d *admit.Decision) {
 	}
 }
 
-// leastOf is the limit with the least remaining, of those that enforce; nil: there is none.
+// leastOf returns the enforced limit with the least remaining; nil: there is none.
 func leastOf(d *admit.Decision) (least *admit.Result) {
 	remaining := uint64(math.MaxUint64)
 	for i := range d.Results {
@@ -195,10 +197,11 @@ func leastOf(d *admit.Decision) (least *admit.Result) {
 	return least
 }
 
-// wholeUnits rounds up: who waits for so long has waited long enough.
+// wholeUnits rounds up, so that a client that waits this long has waited long enough.
 func wholeUnits(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
 
-// reserveAdmissions is RESERVE: the ID, null for a denial and where no limit is for the keys, then the reply of ALLOW, null where the ID was known.
+// reserveAdmissions is RESERVE. It replies with the ID, which is null for a denial or if no limit applies to the keys.
+// The second element is the reply of ALLOW, or null if the ID was known.
 func (s *session) reserveAdmissions(args [][]byte) error {
 	var of limits.Reservation
 	var err error
@@ -247,7 +250,8 @@ func (s *session) reserveAdmissions(args [][]byte) error {
 	return nil
 }
 
-// settleReservation is SETTLE: how many came back, and how many were used beyond the reservation and do not count.
+// settleReservation is SETTLE. It replies with how many were given back, and how many were used beyond the reservation
+// without being counted.
 func (s *session) settleReservation(args [][]byte) error {
 	rest := args[2:]
 	debt := len(rest) > 1 && ArgumentIs(rest[len(rest)-1], "DEBT")
@@ -291,7 +295,8 @@ func leastRefunded(limits []api.LimitSettled) (n uint64) {
 	return n
 }
 
-// takePermit is PERMIT: the permit's ID and its ttl in ms, or null and after how many ms one is free.
+// takePermit is PERMIT. It replies with the permit's ID and its TTL in ms, or with null and the ms until a permit is
+// free.
 func (s *session) takePermit(args [][]byte) error {
 	limit := ""
 	switch {
@@ -317,7 +322,7 @@ func (s *session) takePermit(args [][]byte) error {
 	return nil
 }
 
-// heartbeat is HEARTBEAT: for how many ms more the permit is held.
+// heartbeat is HEARTBEAT. It replies with the ms for which the permit is now held.
 func (s *session) heartbeat(args [][]byte) error {
 	answer, err := s.server.service.RenewPermit(s.caller, string(args[1]))
 	if err != nil {
@@ -337,8 +342,9 @@ func (s *session) release(args [][]byte) error {
 	return nil
 }
 
-// throttle is CL.THROTTLE: 1 if it is limited, the burst, what remains of it, the seconds until the
-// request would pass (-1: it passed, or never will), and those until the whole burst is there.
+// throttle is CL.THROTTLE. It replies with five numbers. The first is 1 if the request is limited; then follow the
+// burst and what remains of it. The fourth is the seconds until the request would pass (-1: it passed, or never will).
+// The last is the seconds until the whole burst is available.
 func (s *session) throttle(args [][]byte) error {
 	if len(args) > 6 {
 		return ErrSyntax

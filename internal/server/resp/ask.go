@@ -9,18 +9,18 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// question is the options that questions have in common, at the end of their arguments.
+// question has the options that questions have in common, at the end of their arguments.
 type question struct {
-	at, from time.Time // zero: not said
-	now      time.Time // that FROM may count back from
+	at, from time.Time // zero: not given
+	now      time.Time // FROM may count back from it
 	fresh    time.Duration
 	prefix   string
 	scope    request.Scope
 	byRegion bool
 }
 
-// options reads NAME value pairs; at is the name of the time that a question is about, and others
-// are the further names that it takes.
+// options reads NAME value pairs. The option named by at gives the time that the question is about. The names in others
+// are accepted too.
 func (q *question) options(args [][]byte, at string, others ...string) (err error) {
 	if len(args)%2 != 0 {
 		return ErrSyntax
@@ -59,13 +59,13 @@ func (q *question) other(name, value []byte, others []string) (err error) {
 	return ErrSyntax
 }
 
-// isOption tells whether an argument begins the options.
+// isOption reports whether an argument begins the options.
 func isOption(arg []byte) bool {
 	return ArgumentIs(arg, "AT") || ArgumentIs(arg, "FRESH") || ArgumentIs(arg, "SCOPE") || ArgumentIs(arg, "BY")
 }
 
-// enterQuestions takes a place for the questions of requests that came together, until their answers
-// are written; settle gives it back.
+// enterQuestions takes a place for questions. All requests that arrived together share it, until their answers are
+// written. settle gives it back.
 func (s *session) enterQuestions() error {
 	if s.asks {
 		return nil
@@ -119,17 +119,17 @@ func (s *session) rate(args [][]byte) error {
 	return nil
 }
 
-// each begins the answers of one question: one stands by itself.
+// each begins the answers of one question: an array, unless there is exactly one.
 func (s *session) each(answers int) {
 	if answers != 1 {
 		s.out.Array(answers)
 	}
 }
 
-// keptWindows is how many windows a session keeps room for.
+// keptWindows is for how many windows a session keeps memory.
 const keptWindows = 64
 
-// readCountQuery reads a question into q, with the memory it has. Its key is a view.
+// readCountQuery reads a question into q and reuses its memory. The key is a view of the request.
 func readCountQuery(q *queries.CountQuery, args [][]byte) error {
 	if cap(q.Windows) > keptWindows {
 		q.Windows = nil
@@ -152,8 +152,8 @@ func readCountQuery(q *queries.CountQuery, args [][]byte) error {
 	return err
 }
 
-// writeCount writes lower, estimate, upper, exact and as_of, late while a node is, source where that is history, and the parts of
-// regions where they were asked for.
+// writeCount writes lower, estimate, upper, exact and as_of. It adds late if a node is late, source if the answer is
+// from history, and the parts of regions if the question asks for them.
 func (s *session) writeCount(a *api.CountAnswer) {
 	s.countFields(a)
 	s.boundFields(&a.Bounds)
@@ -226,7 +226,7 @@ func (s *session) writeRate(a *api.RateAnswer) {
 	s.endCount(&a.CountAnswer)
 }
 
-// fields begins an answer of n fields, and late.
+// fields begins an answer of n fields, and counts in late and untold if there are any.
 func (s *session) fields(n int, of *api.Freshness) {
 	if len(of.Late) > 0 {
 		n++
@@ -241,14 +241,15 @@ func (s *session) fields(n int, of *api.Freshness) {
 	}
 }
 
-// field names what follows, in version 3: in version 2 its place says what it is.
+// field writes the name of the next field in version 3. In version 2 the position says what it is.
 func (s *session) field(name string) {
 	if s.out.V3() {
 		s.out.Bulk(name)
 	}
 }
 
-// writeFreshness writes as_of, in milliseconds of the Unix epoch, who is late, and who does not tell.
+// writeFreshness writes as_of, in milliseconds of the Unix epoch, the late nodes, and the regions of which nothing is
+// known.
 func (s *session) writeFreshness(f *api.Freshness) {
 	s.field("as_of")
 	s.out.Int(f.AsOf.UnixMilli())

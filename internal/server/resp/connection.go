@@ -24,11 +24,10 @@ func (s *session) echo(args [][]byte) error {
 	return nil
 }
 
-// spokenVersion is the version of Redis whose protocol and commands the listener follows: clients choose
-// by it.
+// spokenVersion is the version of Redis whose protocol and commands the listener follows. Clients adapt to it.
 const spokenVersion = "7.2.0"
 
-// hello is HELLO: nothing of it is done if a part is refused.
+// hello is HELLO. If a part of it is refused, nothing changes.
 func (s *session) hello(args [][]byte) error {
 	version, name := 2, s.name
 	if s.out.V3() {
@@ -80,8 +79,8 @@ func (s *session) selectDB(args [][]byte) error {
 	return nil
 }
 
-// errNoDatabase is the error of SELECT of another database than 0, and of commands after it: clients such as ioredis send them
-// although SELECT was refused, and what they meant to keep apart must not get mixed.
+// errNoDatabase refuses SELECT of a database other than 0, and the commands after it. Clients such as ioredis send
+// commands although SELECT was refused; their data for another database must not get mixed with database 0.
 var errNoDatabase = NewReplyError("ERR", "DB index is out of range: there is one database, 0. SELECT 0 goes back to it")
 
 const longestClientName = 64
@@ -120,7 +119,7 @@ func (s *session) client(args [][]byte) error {
 	case ArgumentIs(sub, "SETINFO") && len(rest) == 2:
 		return s.setInfo(rest[0], rest[1])
 	case (ArgumentIs(sub, "NO-EVICT") || ArgumentIs(sub, "NO-TOUCH")) && len(rest) == 1 && (ArgumentIs(rest[0], "ON") || ArgumentIs(rest[0], "OFF")):
-		s.out.Status("OK") // nothing is evicted by who is connected
+		s.out.Status("OK") // connected clients never cause an eviction
 	case ArgumentIs(sub, "TRACKING") && len(rest) > 0:
 		return s.track(rest)
 	case ArgumentIs(sub, "CACHING") && len(rest) == 1 && ArgumentIs(rest[0], "YES"):
@@ -132,11 +131,11 @@ func (s *session) client(args [][]byte) error {
 	return nil
 }
 
-// errNoTracking is the error of what would have Weir tell clients when keys change.
+// errNoTracking refuses commands that ask Weir to notify the client when keys change.
 var errNoTracking = NewReplyError("ERR", "Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)")
 
-// track is CLIENT TRACKING. With OPTIN, which clients such as rueidis send as they connect, nothing is tracked before CLIENT CACHING
-// YES, and that is refused. Without it, all would be.
+// track is CLIENT TRACKING. Clients such as rueidis send it with OPTIN as they connect. Then nothing is tracked before
+// CLIENT CACHING YES, which is refused. Without OPTIN all keys would be tracked, so it is refused at once.
 func (s *session) track(args [][]byte) error {
 	switch {
 	case ArgumentIs(args[0], "OFF") && len(args) == 1, ArgumentIs(args[0], "ON") && len(args) == 2 && ArgumentIs(args[1], "OPTIN"):
@@ -191,8 +190,8 @@ func (s *session) leave([][]byte) error {
 	return nil
 }
 
-// receiver and sender are a session's connection, with deadlines. Deadlines are set again only
-// once a good part of their time has passed: setting one costs as much as a command.
+// receiver and sender are a session's connection, with deadlines. A deadline is set again only after a good part of its
+// time has passed: setting one costs as much as a command.
 type (
 	receiver struct{ *session }
 	sender   struct{ *session }
@@ -207,13 +206,13 @@ func (r receiver) Read(b []byte) (int, error) {
 	if partial {
 		within = s.server.cfg.RequestTimeout
 	}
-	begins := partial && s.answered // the request under way is another one than before
+	begins := partial && s.answered // another request is under way than before
 	if begins || partial != s.partial || !partial && s.readBy.Sub(now) < within-within/8 {
 		s.partial, s.answered, s.readBy = partial, false, now.Add(within)
 		if err := s.conn.SetReadDeadline(s.readBy); err != nil {
 			return 0, err
 		}
-		if s.server.stopping.Load() { // wake came before
+		if s.server.stopping.Load() { // Wake was called before
 			s.conn.Wake()
 		}
 	}
@@ -240,11 +239,11 @@ func (w sender) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// clock tells when counters expire.
+// clock returns the time by which counters expire.
 type clock func() time.Time
 
-// newClock returns the time of day at the start with what has passed since, so that a clock that
-// is set meanwhile lets no counter live for longer or shorter.
+// newClock returns a clock that adds the elapsed time to the time of day at the start. So setting the system clock does
+// not change how long counters live.
 func newClock() clock {
 	start := time.Now()
 	return func() time.Time { return start.Add(time.Since(start)) }

@@ -9,43 +9,41 @@ import (
 	"sync/atomic"
 )
 
-// This part keeps whole numbers by key, each until it expires: what clients of Redis
-// build limits per fixed window from (INCR, then EXPIRE). In place of a number, a key may hold the times of
-// requests (counters_log.go). It keeps them in memory and
-// nowhere else. Pure: time is an argument, in milliseconds of a clock that the caller chooses.
+// This part keeps whole numbers by key, in memory only, each until it expires. Clients of Redis build limits per fixed
+// window from them (INCR, then EXPIRE). In place of a number, a key may hold the times of requests (counters_log.go).
+// Pure: time is an argument, in milliseconds of a clock that the caller chooses.
 //
-// Invariants. Expired counters are never seen. Memory has a bound: when it is used up, new keys are
-// refused, and none is removed before it expires, so that nobody gains a fresh allowance. One
-// operation is one atomic step; View.Hold makes several so.
+// Invariants. Expired counters are never seen. Memory has a bound. When it is used up, new keys are refused. No counter
+// is removed before it expires, because that would grant a fresh allowance. One operation is one atomic step;
+// CounterView.Hold makes several operations one step.
 //
-// Neighbours: package resp has one Table for all its clients.
+// A Server has one CounterTable for all its clients.
 
 // ErrCountersFull is the error of a new key when the memory is used up.
 var ErrCountersFull = errors.New("the memory for counters is used up by counters that have not expired")
 
-// ErrCounterOverflow is the error of a change that would leave 64 bits; nothing was changed.
+// ErrCounterOverflow is the error of a change that does not fit into 64 bits. Nothing is changed.
 var ErrCounterOverflow = errors.New("increment or decrement would overflow")
 
-// ErrCounterType is the error of a change of a number where a key holds a log.
+// ErrCounterType is the error of adding to a key that holds a log.
 var ErrCounterType = errors.New("the key holds a log of times")
 
 const (
 	shardCount = 64
 
-	// counterBytes is the memory of a counter beside the bytes of its key: itself, and its
-	// place in a map that is half full.
+	// counterBytes is the memory of a counter without its key: the counter, and its place in a map that is half full.
 	counterBytes = 104
 
-	// sweptEach is how many counters the arrival of a new key looks at, to remove those that
-	// expired: more than one of those it adds.
+	// sweptEach is how many counters each new key checks, to remove expired ones. It is above 1, so that more counters
+	// are checked than added.
 	sweptEach = 4
 
-	// fullSweepEvery is the least time between two searches of everything, when the memory is
-	// used up, in milliseconds.
+	// fullSweepEvery is the shortest time between two sweeps of all shards when the memory is used up, in milliseconds.
 	fullSweepEvery = 1000
 )
 
-// CounterTable is the counters of many clients. Create it with New; use it by a View each.
+// CounterTable has the counters of many clients. Create it with NewCounterTable; each client uses it through a
+// CounterView.
 type CounterTable struct {
 	seed   maphash.Seed
 	bound  int64
@@ -53,9 +51,9 @@ type CounterTable struct {
 
 	used     atomic.Int64 // bytes
 	keys     atomic.Int64
-	expiring atomic.Int64 // keys that have a time at which they expire
+	expiring atomic.Int64 // keys with an expiry time
 	refused  atomic.Uint64
-	swept    atomic.Int64 // when everything was searched, in milliseconds
+	swept    atomic.Int64 // time of the last sweep of all shards, in milliseconds
 }
 
 type shard struct {
@@ -65,7 +63,7 @@ type shard struct {
 	_ [48]byte // shards are used by several cores: each has its own cache line
 }
 
-// NewCounterTable returns an empty Table that uses so many bytes at most.
+// NewCounterTable returns an empty CounterTable that uses at most the given bytes.
 func NewCounterTable(bytes int64) *CounterTable {
 	t := &CounterTable{seed: maphash.MakeSeed(), bound: bytes}
 	for i := range t.shards {
@@ -74,15 +72,15 @@ func NewCounterTable(bytes int64) *CounterTable {
 	return t
 }
 
-// CounterStats are the figures of a Table.
+// CounterStats are the figures of a CounterTable.
 type CounterStats struct {
-	Keys         int64 // with those that expired and were not removed yet
-	Expiring     int64 // those of Keys that have a time at which they expire
+	Keys         int64 // includes expired keys that are not removed yet
+	Expiring     int64 // keys with an expiry time
 	Bytes, Bound int64
-	Refused      uint64 // new keys for which there was no room, since the start
+	Refused      uint64 // new keys refused for lack of memory, since the start
 }
 
-// Stats are its figures now.
+// Stats returns the current figures.
 func (t *CounterTable) Stats() CounterStats {
 	return CounterStats{t.keys.Load(), t.expiring.Load(), t.used.Load(), t.bound, t.refused.Load()}
 }
@@ -91,7 +89,7 @@ func (t *CounterTable) shardOf(key []byte) int {
 	return int(maphash.Bytes(t.seed, key) % shardCount)
 }
 
-// find returns the counter of a key, or nil. The caller holds the shard, as in all below.
+// find returns the counter of a key, or nil. The caller holds the shard, here and in the functions below.
 func (t *CounterTable) find(s *shard, now int64, key []byte) *Counter {
 	c := s.keys[string(key)]
 	if c != nil && c.expired(now) {
@@ -104,14 +102,13 @@ func (t *CounterTable) find(s *shard, now int64, key []byte) *Counter {
 func (c *Counter) expired(now int64) bool { return c.Expires != 0 && c.Expires <= now }
 
 func (t *CounterTable) remove(s *shard, key string) {
-	t.put(s.keys[key], Counter{}) // which gives the memory of a log back
+	t.put(s.keys[key], Counter{}) // releases the memory of a log
 	delete(s.keys, key)
 	t.keys.Add(-1)
 	t.used.Add(-counterBytes - int64(len(key)))
 }
 
-// put gives a counter of the table its value, and the time at which it expires. The memory of its log, if it has another one
-// than before, counts from now on.
+// put sets a counter of the table, and accounts for a changed expiry time and for the memory of a new log.
 func (t *CounterTable) put(c *Counter, to Counter) {
 	if was, is := c.Expires != 0, to.Expires != 0; was != is {
 		by := int64(1)
@@ -126,7 +123,7 @@ func (t *CounterTable) put(c *Counter, to Counter) {
 	*c = to
 }
 
-// add makes the counter of a key that has none.
+// add creates the counter of a key that has none.
 func (t *CounterTable) add(s *shard, now int64, key []byte) (*Counter, error) {
 	if err := t.reserve(s, now, counterBytes+int64(len(key))); err != nil {
 		return nil, err
@@ -137,7 +134,7 @@ func (t *CounterTable) add(s *shard, now int64, key []byte) (*Counter, error) {
 	return c, nil
 }
 
-// reserve takes so many bytes of the memory.
+// reserve takes bytes of the table's memory.
 func (t *CounterTable) reserve(s *shard, now, bytes int64) error {
 	t.sweep(s, now, sweptEach)
 	if t.used.Add(bytes) > t.bound && !t.madeRoom(s, now) {
@@ -148,7 +145,8 @@ func (t *CounterTable) reserve(s *shard, now, bytes int64) error {
 	return nil
 }
 
-// madeRoom searches everything, once in a while.
+// madeRoom sweeps all shards, at most once per fullSweepEvery, and reports whether the memory is within its bound
+// again.
 func (t *CounterTable) madeRoom(mine *shard, now int64) bool {
 	last := t.swept.Load()
 	if now-last < fullSweepEvery && now >= last || !t.swept.CompareAndSwap(last, now) {
@@ -157,7 +155,7 @@ func (t *CounterTable) madeRoom(mine *shard, now int64) bool {
 	for i := range t.shards {
 		s := &t.shards[i]
 		if s != mine && !s.mu.TryLock() {
-			continue // who holds it may wait for mine
+			continue // its holder may wait for mine
 		}
 		t.sweep(s, now, len(s.keys))
 		if s != mine {
@@ -167,8 +165,7 @@ func (t *CounterTable) madeRoom(mine *shard, now int64) bool {
 	return t.used.Load() <= t.bound
 }
 
-// sweep looks at so many counters of a shard, wherever the map begins, and removes those that
-// expired.
+// sweep checks up to most counters of a shard, in the random order of the map, and removes the expired ones.
 func (t *CounterTable) sweep(s *shard, now int64, most int) {
 	for key, c := range s.keys {
 		if most--; most < 0 {
@@ -180,7 +177,7 @@ func (t *CounterTable) sweep(s *shard, now int64, most int) {
 	}
 }
 
-// Counter is the value of a key, and when it expires, in milliseconds; 0: never. A key with a Log has no value.
+// Counter is the value of a key, and when it expires, in milliseconds (0: never). A key with a Log has no value.
 type Counter struct {
 	Value, Expires int64
 	Log            *TimeLog
@@ -196,7 +193,7 @@ func (v *CounterView) Get(now int64, key []byte) (c Counter, ok bool) {
 	return c, false
 }
 
-// Add adds to a counter, which is 0 and never expires if it is new. The error is ErrCountersFull, ErrCounterOverflow
+// Add adds to a counter. A new counter starts at 0 and never expires. The error is ErrCountersFull, ErrCounterOverflow
 // or ErrCounterType.
 func (v *CounterView) Add(now int64, key []byte, by int64) (value int64, err error) {
 	s, locked := v.lock(key)
@@ -218,7 +215,7 @@ func (v *CounterView) Add(now int64, key []byte, by int64) (value int64, err err
 	return sum, nil
 }
 
-// add is a + b, if that has 64 bits.
+// add returns a + b, and whether the sum fits into 64 bits.
 func add(a, b int64) (sum int64, ok bool) {
 	sum = a + b
 	return sum, (sum > a) == (b > 0)
@@ -238,7 +235,7 @@ func (v *CounterView) Remove(now int64, key []byte) (existed bool) {
 // CounterSetting says how Set changes a counter.
 type CounterSetting struct {
 	Counter
-	Keep   bool // the time at which it expires, in place of Expires
+	Keep   bool // keeps the expiry time, in place of Expires
 	OnlyIf SetCondition
 }
 
@@ -247,7 +244,7 @@ type SetCondition uint8
 
 // The conditions of Set and Expire.
 const (
-	Absent  SetCondition = 1 << iota // there is no counter, or no time at which it expires
+	Absent  SetCondition = 1 << iota // there is no counter, or it has no expiry time
 	Present                          // there is one
 	Later                            // the new time is after the old; never is the latest
 	Earlier
@@ -257,7 +254,8 @@ const (
 
 func (only SetCondition) has(one SetCondition) bool { return only&one != 0 }
 
-// Set sets a counter. The error is ErrCountersFull. before is what it was, and existed whether there was one.
+// Set sets a counter. It returns the counter before, whether there was one, and whether the conditions held. The error
+// is ErrCountersFull.
 func (v *CounterView) Set(now int64, key []byte, to CounterSetting) (before Counter, existed, done bool, err error) {
 	s, locked := v.lock(key)
 	defer s.unlock(locked)
@@ -285,8 +283,8 @@ func (v *CounterView) Set(now int64, key []byte, to CounterSetting) (before Coun
 	return before, existed, true, nil
 }
 
-// Expire says when a counter expires, at once if that is not after now; 0: never. It returns
-// whether it did: there is such a counter, and the condition holds.
+// Expire sets when a counter expires (0: never). A time that is not after now removes it at once. It reports whether
+// there is such a counter and the condition holds.
 func (v *CounterView) Expire(now int64, key []byte, at int64, only SetCondition) (done bool) {
 	s, locked := v.lock(key)
 	defer s.unlock(locked)
@@ -302,7 +300,7 @@ func (v *CounterView) Expire(now int64, key []byte, at int64, only SetCondition)
 	return true
 }
 
-// holds compares times at which a counter expires; 0 is never.
+// holds checks the condition for the old and the new expiry time; 0 is never.
 func (only SetCondition) holds(have, at int64) bool {
 	never := func(t int64) int64 {
 		if t == 0 {
@@ -314,28 +312,28 @@ func (only SetCondition) holds(have, at int64) bool {
 		only.has(Later) && never(at) <= never(have) || only.has(Earlier) && never(at) >= never(have))
 }
 
-// CounterView is how one client uses a Table. It is for one goroutine.
+// CounterView is the access of one client to a CounterTable. It is for one goroutine.
 type CounterView struct {
 	table *CounterTable
 	held  uint64 // shards, by bit
 }
 
-// View returns one.
+// View returns a new view of the table.
 func (t *CounterTable) View() CounterView { return CounterView{table: t} }
 
-// CounterShards are where keys are: a set, for Hold.
+// CounterShards is a set of shards, for Hold.
 type CounterShards uint64
 
-// allShards are where all keys are.
+// allShards has every shard.
 const allShards = ^CounterShards(0)
 
-// ShardOf is where a key is.
+// ShardOf returns the shard of a key.
 func (v *CounterView) ShardOf(key []byte) CounterShards { return 1 << v.table.shardOf(key) }
 
-// Hold makes all that follows one atomic step, for the keys of some shards, until Release. Who
-// holds must not wait for anybody.
+// Hold locks shards until Release, so that all operations on their keys are one atomic step. The holder must not wait
+// for anybody.
 func (v *CounterView) Hold(of CounterShards) {
-	for rest := uint64(of); rest != 0; rest &= rest - 1 { // in order, so that nobody waits in a circle
+	for rest := uint64(of); rest != 0; rest &= rest - 1 { // always in this order, so that there is no deadlock
 		v.table.shards[bits.TrailingZeros64(rest)].mu.Lock()
 	}
 	v.held = uint64(of)
@@ -349,7 +347,7 @@ func (v *CounterView) Release() {
 	v.held = 0
 }
 
-// holdKey is Hold for one key, until the function that it returns. Who holds already holds all the keys that follow.
+// holdKey is Hold for one key, until release is called. A view that already holds shards must hold the key's shard.
 func (v *CounterView) holdKey(key []byte) (release func()) {
 	if v.held != 0 {
 		return func() {}

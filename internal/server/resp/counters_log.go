@@ -6,11 +6,11 @@ import (
 	"sort"
 )
 
-// TimeLog is the times of a key's requests, earliest first: what scripts of sliding windows keep in a sorted set or in a
-// list. The unit is the script's.
+// TimeLog has the times of a key's requests, earliest first. Scripts of sliding windows keep them in a sorted set or in
+// a list. The script chooses the unit.
 type TimeLog struct{ times []float64 }
 
-// maxLogTimes bounds a log: a request copies it at most twice.
+// maxLogTimes bounds the times of a log: a request copies them at most twice.
 const maxLogTimes = 1 << 16
 
 // errLogFull is the error of a log with more times.
@@ -19,7 +19,7 @@ var errLogFull = errors.New("a log of times has at most 65536")
 // logBytes is the memory of a log without its times.
 const logBytes = 32
 
-// bytes is its memory.
+// bytes returns the memory of the log.
 func (l *TimeLog) bytes() int64 {
 	if l == nil {
 		return 0
@@ -44,9 +44,9 @@ func (l *TimeLog) from(t float64) []float64 {
 	return l.times[i:]
 }
 
-// SetLog has a key hold times, earliest first, of which the table keeps a copy, until expires. The error is ErrCountersFull or
-// errLogFull: the key is as before. Without times the key is removed. The caller holds the shard of the key; times may be part of its log,
-// with what was appended or inserted there.
+// SetLog stores a copy of times, earliest first, in a key until expires. After an error (ErrCountersFull or errLogFull)
+// the key is unchanged. Without times, SetLog removes the key. The caller holds the shard of the key. times may share
+// memory with the key's log, with times appended or inserted.
 func (v *CounterView) SetLog(now int64, key []byte, times []float64, expires int64) error {
 	s, locked := v.lock(key)
 	defer s.unlock(locked)
@@ -64,7 +64,7 @@ func (v *CounterView) SetLog(now int64, key []byte, times []float64, expires int
 	log := &TimeLog{}
 	fits := c != nil && c.Log != nil && cap(c.Log.times) >= len(times)
 	if !fits || cap(c.Log.times) > 4*len(times)+16 {
-		room := len(times) + len(times)/4 // so that most requests find room
+		room := len(times) + len(times)/4 // most requests then need no new memory
 		bytes := logBytes + int64(room)*8
 		switch err := t.reserve(s, now, bytes); {
 		case err == nil:

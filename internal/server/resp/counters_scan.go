@@ -5,11 +5,11 @@ import (
 	"hash/maphash"
 )
 
-// scanParts is in how many parts Scan looks at a shard, so that a reply has at most some 1/1000 of all keys.
+// scanParts is the number of parts of a shard for Scan, so that a reply has about 1/1000 of all keys at most.
 const scanParts = 16
 
-// Scan calls f for the keys of one part of shardCount*scanParts, and returns how many they are. All parts together have all
-// keys; a key that is there all the while is seen once.
+// Scan calls f for the keys of one of the shardCount*scanParts parts, and returns their number. All parts together have
+// all keys. A key that exists all the time is seen exactly once.
 func (v *CounterView) Scan(now int64, part int, f func(key string, c *Counter)) (n int) {
 	t := v.table
 	s := &t.shards[part/scanParts]
@@ -24,8 +24,8 @@ func (v *CounterView) Scan(now int64, part int, f func(key string, c *Counter)) 
 	return n
 }
 
-// RemoveAll removes the counters whose keys fit, and returns how many they were. It holds some of them at a time, so it is no
-// single step, unless the caller holds all.
+// RemoveAll removes the counters whose keys fit, and returns their number. It locks one shard at a time, so it is no
+// atomic step, unless the caller holds all shards.
 func (v *CounterView) RemoveAll(now int64, fit func(key string) bool) (n int) {
 	for i := range v.table.shards {
 		s := &v.table.shards[i]
@@ -46,11 +46,11 @@ func (v *CounterView) RemoveAll(now int64, fit func(key string) bool) (n int) {
 	return n
 }
 
-// keyPattern is a pattern of keys as Redis has it: * and ? stand for any bytes and one, [a-c] and [^a] for one of some, and \
-// makes the next byte stand for itself.
+// keyPattern is a pattern of keys with the syntax of Redis. A * matches any bytes and ? matches one byte. [a-c] matches
+// one byte of a set and [^a] one byte outside of it. A \ escapes the next byte.
 type keyPattern []byte
 
-// maxKeyPattern bounds the time that one key takes.
+// maxKeyPattern bounds the time to match one key.
 const maxKeyPattern = 512
 
 func readKeyPattern(arg []byte) (keyPattern, error) {
@@ -60,7 +60,7 @@ func readKeyPattern(arg []byte) (keyPattern, error) {
 	return keyPattern(arg), nil
 }
 
-// prefix is what all keys that fit begin with.
+// prefix returns the bytes with which all matching keys begin.
 func (p keyPattern) prefix() []byte {
 	if i := bytes.IndexAny(p, `*?[\`); i >= 0 {
 		return p[:i]
@@ -68,7 +68,7 @@ func (p keyPattern) prefix() []byte {
 	return p
 }
 
-// fits tells whether a key does.
+// fits reports whether a key matches.
 func (p keyPattern) fits(key string) bool {
 	star, at := -1, 0 // the last *, and where the key goes on after it
 	i, k := 0, 0
@@ -94,7 +94,7 @@ func (p keyPattern) fits(key string) bool {
 	return i == len(p)
 }
 
-// one tells whether a byte fits what stands at i, and how many bytes of the pattern that is.
+// one reports whether a byte matches the pattern at i, and returns how many bytes of the pattern that used.
 func (p keyPattern) one(i int, b byte) (n int, ok bool) {
 	switch {
 	case i >= len(p):

@@ -6,18 +6,16 @@ import (
 	"strings"
 )
 
-// This part is the commands of Redis that clients build limits per fixed window from: INCR, SET, EXPIRE and others, on counters
-// that expire, of package counters.
+// This part has the commands of Redis from which clients build limits per fixed window: INCR, SET, EXPIRE and others,
+// on counters that expire (counters.go).
 //
-// Invariant: a command allocates nothing for a counter that is there. A command is one step only while the session holds the
-// shards of its keys, or is alone with one key: transactions and scripts hold them.
-//
-// Neighbours: package resp has the connection, who may run what, and transactions; package argument reads arguments.
+// Invariants. A command on an existing counter allocates nothing. A command with several keys is one atomic step only
+// while the session holds the shards of its keys, as transactions and scripts do.
 
-// errWrongType is the error of a command on numbers where a key holds a log.
+// errWrongType is the error of a command on numbers if a key holds a log.
 var errWrongType = NewReplyError("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 
-// CounterFailure is an error of package counters, as Redis has it.
+// CounterFailure converts an error of a counter to Redis's error.
 func CounterFailure(err error) error {
 	switch {
 	case errors.Is(err, ErrCounterOverflow):
@@ -68,7 +66,7 @@ type increment struct {
 	saturate         bool // a sum beyond a bound becomes the bound; else nothing is changed
 }
 
-// of returns the sum, and what was added: as near as 64 bits are. not ok: it is beyond a bound.
+// of returns the sum, and what was added, clipped to 64 bits. ok is false if the sum is beyond a bound.
 func (i *increment) of(value int64) (sum, added int64, ok bool) {
 	sum, fits := add(value, i.by)
 	if !fits {
@@ -90,7 +88,7 @@ func (i *increment) of(value int64) (sum, added int64, ok bool) {
 	return within, added, true
 }
 
-// increx is INCREX of Redis 8.8 for whole numbers: the reply is the new value and what was added.
+// increx is INCREX of Redis 8.8 for whole numbers. It replies with the new value and what was added.
 func (s *session) increx(args [][]byte) error {
 	i := increment{by: 1, lower: math.MinInt64, upper: math.MaxInt64}
 	numbers := map[string]*int64{"BYINT": &i.by, "LBOUND": &i.lower, "UBOUND": &i.upper}

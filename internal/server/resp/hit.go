@@ -11,7 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// refused is a rejection as an error; nil: there is none.
+// refused returns a rejection as an error; nil if there is none.
 func refused(r *request.Rejection) error {
 	if r == nil {
 		return nil
@@ -19,7 +19,7 @@ func refused(r *request.Rejection) error {
 	return &api.Error{Code: r.Code, Message: r.Message}
 }
 
-// enterHits takes a place for the hits of requests that came together; settle gives it back.
+// enterHits takes a place for hits, which all requests that arrived together share. settle gives it back.
 func (s *session) enterHits() error {
 	if s.hits {
 		return nil
@@ -29,7 +29,7 @@ func (s *session) enterHits() error {
 	return err
 }
 
-// hit is HIT: the reply is the hits that were counted.
+// hit is HIT. It replies with the number of hits counted.
 func (s *session) hit(args [][]byte) error {
 	key, n, at := args[1], uint64(1), s.second
 	if err := refused(request.ParseHitKey(ArgumentView(key))); err != nil {
@@ -67,8 +67,8 @@ func (s *session) hit(args [][]byte) error {
 	return nil
 }
 
-// mhit is MHIT. Its keys and numbers are checked before anything is counted. The reply is the hits that were
-// counted, or the kind PARTIAL: some were, and not all.
+// mhit is MHIT. It checks all keys and numbers before it counts anything. It replies with the number of hits counted,
+// or with the error PARTIAL if some were not counted.
 func (s *session) mhit(args [][]byte) error {
 	pairs := args[1:]
 	if len(pairs)%2 != 0 {
@@ -110,7 +110,7 @@ func (s *session) mhit(args [][]byte) error {
 	case t.Counted == 0:
 		return s.notCounted(nil)
 	case t.RejectedLines > 0 || t.TooLate > 0:
-		_ = s.server.service.Verdict(t, nil) // for its figures: something was counted
+		_ = s.server.service.Verdict(t, nil) // only for its figures, since something was counted
 		text := fmt.Sprintf("%d hits were counted, %d were too late, %d keys were refused", t.Counted, t.TooLate, t.RejectedLines)
 		if len(t.Rejected) > 0 {
 			first := t.Rejected[0]
@@ -122,10 +122,10 @@ func (s *session) mhit(args [][]byte) error {
 	return nil
 }
 
-// block is how many keys are looked for together.
+// block is how many keys the engine looks up together.
 const block = 64
 
-// expect has the engine look for the keys of up to block pairs, for which expected has room.
+// expect has the engine look up the keys of up to block pairs. The capacity of expected must suffice.
 func (s *session) expect(expected []engine.Expected, pairs [][]byte) {
 	var keys [block]string
 	for i := 0; i < len(pairs); i += 2 {
@@ -134,8 +134,7 @@ func (s *session) expect(expected []engine.Expected, pairs [][]byte) {
 	s.server.service.Expect(expected, keys[:len(pairs)/2])
 }
 
-// notCounted says why nothing of a request was counted; end is why no further hit can be, or
-// nil.
+// notCounted returns why nothing of a request was counted. end is why no further hit can be counted, or nil.
 func (s *session) notCounted(end error) error {
 	err := s.server.service.Verdict(&s.tally, end)
 	if end == nil && len(s.tally.Rejected) > 0 {
@@ -145,9 +144,9 @@ func (s *session) notCounted(end error) error {
 	return err
 }
 
-// bucket asks one key's limit that the request brings along, and takes n of it, all or none; peek takes and
-// counts nothing. To ask for more than the burst is no error: it is denied, and Never. The result is valid until
-// the next decision of the session.
+// bucket takes n from a limit that the request itself defines for a key, all or none. A peek takes and counts nothing.
+// Asking for more than the burst is no error: the result is denied and has Never set. The result is valid until the
+// next decision of the session.
 func (s *session) bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error) {
 	if err := refused(request.ParseKey(ArgumentView(key))); err != nil {
 		return nil, err
@@ -161,8 +160,8 @@ func (s *session) bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit
 	return &d.Results[0], nil
 }
 
-// exhaust is bucket of all n that a bucket has left, with the fraction of a further one: it reserves n and settles one more,
-// which fills the bucket.
+// exhaust takes all n that a bucket has left, and also the fraction of a further one. It reserves n and settles n+1,
+// which uses the bucket up.
 func (s *session) exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, error) {
 	d := s.inline(key, l, n)
 	defer func() { d.NoID = false }()
@@ -176,11 +175,12 @@ func (s *session) exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, e
 	return &d.Results[0], nil
 }
 
-// inline has the session's decision ask n of a limit that the request brings along. The caller sets NoID back.
+// inline prepares the session's decision to ask for n of a limit that the request itself defines. The caller must reset
+// NoID.
 func (s *session) inline(key []byte, l admit.Limit, n uint64) *admit.Decision {
 	a := &s.allowing
 	a.inline = l
 	a.requests = append(a.requests[:0], admit.Request{Key: ArgumentView(key), Inline: &a.inline, N: n})
-	a.decision.NoID = true // neither CL.THROTTLE nor a script has a place for it
+	a.decision.NoID = true // the replies of CL.THROTTLE and of scripts have no place for an ID
 	return &a.decision
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part is the commands that find and remove keys.
+// This part has the commands that find and remove keys.
 
-// deletion is what was done of DEL before the step of its transaction: hits and limits may be at other nodes.
+// deletion is the part of DEL that runs before the atomic step of its transaction: other nodes may have hits and
+// limits.
 type deletion struct {
 	existed []bool // by key
 	err     error
 }
 
-// deleteHits deletes the hits of keys on all nodes, and what they have used of limits that requests brought along.
+// deleteHits deletes the hits of keys on all nodes, and resets the limits that requests defined for them.
 func (s *session) deleteHits(keys [][]byte) (of deletion) {
 	pool := s.server.service.Pools.Admin
 	if err := pool.Enter(s.caller, 1); err != nil {
@@ -24,7 +25,7 @@ func (s *session) deleteHits(keys [][]byte) (of deletion) {
 	defer pool.Leave(s.caller, 1)
 	of.existed = make([]bool, len(keys))
 	for i, key := range keys {
-		if request.ParseKey(ArgumentView(key)) != nil { // no hit and no limit has such a key, and a counter may
+		if request.ParseKey(ArgumentView(key)) != nil { // such a key has no hits and no limits, but may have a counter
 			if of.err = s.permitCounters(keys[i : i+1]); of.err != nil {
 				return of
 			}
@@ -43,8 +44,8 @@ func (s *session) deleteHits(keys [][]byte) (of deletion) {
 	return of
 }
 
-// del is DEL: the reply is how many of the keys had hits, a counter, or had used something of a limit that requests brought
-// along. In a transaction, deleteHits came before.
+// del is DEL. It replies with how many of the keys had hits, a counter, or use of a limit that requests defined. In a
+// transaction, deleteHits has run before.
 func (s *session) del(args [][]byte) error {
 	of := s.deleted
 	if of == nil {
@@ -64,7 +65,8 @@ func (s *session) del(args [][]byte) error {
 	return nil
 }
 
-// scan is SCAN: it lists at least as many keys as asked for, or all that are left. The cursor is the next part of the table.
+// scan is SCAN. It looks at as many keys as asked for, or at all that are left. The cursor is the next part of the
+// table.
 func (s *session) scan(args [][]byte) error {
 	const parts = shardCount * scanParts
 	cursor, ok := ParseUint(args[1])
@@ -115,7 +117,7 @@ func (s *session) scan(args [][]byte) error {
 	return nil
 }
 
-// permitAll refuses callers who may not use all counters.
+// permitAll fails unless the caller may use all counters.
 func (s *session) permitAll() error { return s.permitCounters([][]byte{nil}) }
 
 func (s *session) dbSize([][]byte) error {
@@ -126,7 +128,7 @@ func (s *session) dbSize([][]byte) error {
 	return nil
 }
 
-// flush is FLUSHDB: it removes the counters of this node, and leaves hits and limits.
+// flush is FLUSHDB. It removes the counters of this node, and keeps hits and limits.
 func (s *session) flush(args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !ArgumentIs(args[1], "ASYNC") && !ArgumentIs(args[1], "SYNC") {
 		return ErrSyntax

@@ -6,53 +6,48 @@ import (
 	"strconv"
 )
 
-// This part reads requests and writes replies of RESP, the protocol of Redis, in its
-// versions 2 and 3. A request is an array of bulk strings, or a line of words (an inline
-// command, as people type it). The standard library alone.
+// This part reads requests and writes replies of RESP, the protocol of Redis, in its versions 2 and 3. A request is an
+// array of bulk strings, or a line of words (an inline command, as people type it). It uses the standard library only.
 //
-// Invariants. A Reader holds one buffer, and its requests are views of it: nothing is
-// allocated for a request that fits the buffer. Whatever a client sends is bounded by Limits
-// before memory is taken for it, and what a client announces takes no memory before it
-// arrives. A request is read once, however many pieces it comes in. A Writer keeps replies
-// until Flush, or until they are many.
-//
-// Neighbours: package resp has a Reader and a Writer for each connection.
+// Invariants. A Reader has one buffer, and its requests are views of it: a request that fits the buffer allocates
+// nothing. ProtocolLimits bound a request before memory is taken for it. What a client announces takes no memory before
+// it arrives. A request is parsed once, however many pieces it arrives in. A Writer keeps replies until Flush, or
+// until it has flushBytes.
 
-// Reader reads the requests of one client. Create it with NewReader; it is for one
-// goroutine.
+// Reader reads the requests of one client. Create it with NewReader; it is for one goroutine.
 type Reader struct {
 	source  io.Reader
 	limits  ProtocolLimits
 	reserve func(bytes int) error
 
-	// Invariant: 0 <= start <= end <= len(buf); buf[start:end] is what was received and not
-	// read: the request under way, and those after it.
+	// Invariant: 0 <= start <= end <= len(buf). buf[start:end] was received and not yet read: the request under way,
+	// and the ones after it.
 	buf        []byte
 	start, end int
 
-	// Of a request that is not whole:
-	at    int    // where its next argument begins, or its line was searched up to
-	want  int    // arguments that miss; 0: how many there are is not known
-	spans []span // those that are there
-	taken int    // bytes that are reserved for more of them than keptArgs
+	// State of an incomplete request:
+	at    int    // where its next argument begins, or up to where its line was searched
+	want  int    // missing arguments; 0: their number is not known
+	spans []span // arguments that have arrived
+	taken int    // bytes reserved for arguments beyond keptArgs
 
 	args [][]byte
 }
 
-// span is where an argument is, from the start of its request.
+// span is the position of an argument, from the start of its request.
 type span struct{ from, to int }
 
 const (
-	// keptArgs is how many arguments a Reader keeps room for.
+	// keptArgs is for how many arguments a Reader keeps memory.
 	keptArgs = 1024
 
-	// argBytes is the memory of an argument beside its bytes.
+	// argBytes is the memory of an argument without its bytes.
 	argBytes = 40
 )
 
-// NewReader returns one that reads from source. reserve is asked before the buffer takes more
-// than Limits.Buffer, with the bytes, and told with a number below 0 when it gives them back; nil
-// always grants them.
+// NewReader returns a Reader of source. Before the buffer grows beyond limits.Buffer, it calls reserve with the further
+// bytes, which may refuse them. When it gives them back, it calls reserve with a negative number. A nil reserve always
+// grants.
 func NewReader(source io.Reader, limits ProtocolLimits, reserve func(bytes int) error) *Reader {
 	if reserve == nil {
 		reserve = func(int) error { return nil }
@@ -60,10 +55,10 @@ func NewReader(source io.Reader, limits ProtocolLimits, reserve func(bytes int) 
 	return &Reader{source: source, limits: limits, reserve: reserve, buf: make([]byte, limits.Buffer)}
 }
 
-// Next returns the arguments of the next request, of which the first is the command's name; nil if
-// no whole request was received: then Fill receives more. They are views of the buffer, which the
-// caller may change, and valid until the next call of Fill. Requests without arguments are left
-// out. After an *Error there is no further request.
+// Next returns the arguments of the next request, the command's name first. It returns nil if no whole request has been
+// received; then Fill receives more. The arguments are views of the buffer, which the caller may change. They are valid
+// until the next call of Fill. Next skips requests without arguments. After a *ProtocolError there is no further
+// request.
 func (r *Reader) Next() ([][]byte, error) {
 	for r.want == 0 {
 		switch {
@@ -101,7 +96,7 @@ func (r *Reader) Next() ([][]byte, error) {
 	return args, nil
 }
 
-// begin makes ready for a request that begins at a place of the buffer.
+// begin prepares for a request that begins at a position of the buffer.
 func (r *Reader) begin(at int) {
 	r.start, r.at, r.want = at, at, 0
 	if r.taken > 0 {
@@ -111,7 +106,7 @@ func (r *Reader) begin(at int) {
 	r.spans, r.args = r.spans[:0], r.args[:0]
 }
 
-// argument reads the bulk string at r.at, if it is whole.
+// argument reads the bulk string at r.at, if all of it has arrived.
 func (r *Reader) argument() (whole bool, err error) {
 	b := r.buf[r.at:r.end]
 	if len(b) == 0 {
@@ -149,7 +144,7 @@ func (r *Reader) tooLarge() error {
 	return fault("a request of more than %d bytes", r.limits.Request)
 }
 
-// printable is a byte as a message shows it.
+// printable returns a byte as messages show it.
 func printable(c byte) string {
 	if c < ' ' || c > '~' {
 		return "?"
@@ -157,11 +152,11 @@ func printable(c byte) string {
 	return string(rune(c))
 }
 
-// Partial tells whether a part of a request was received.
+// Partial reports whether a part of a request was received.
 func (r *Reader) Partial() bool { return r.end > r.start }
 
-// inline reads a line of words at the start of the buffer; more: it has not come as a whole. A
-// line without words has no arguments. r.at is up to where the end of the line was looked for.
+// inline reads a line of words at the start of the buffer. The result more is true if the line is incomplete; then r.at
+// is up to where its end was searched. A line without words has no arguments.
 func (r *Reader) inline() (args [][]byte, more bool, err error) {
 	end := bytes.IndexByte(r.buf[r.at:r.end], '\n')
 	if end < 0 {
@@ -203,8 +198,8 @@ type ProtocolLimits struct {
 // maxDigits is the most characters of a length: more than any bound needs.
 const maxDigits = 20
 
-// length reads a decimal number that ends with CRLF. size is the bytes of both; 0: more must
-// come, -1: it is no such number.
+// length reads a decimal number that ends with CRLF. The result size is the bytes of both; 0: more bytes must arrive,
+// -1: it is no such number.
 func length(b []byte) (n, size int) {
 	i := 0
 	negative := len(b) > 0 && b[0] == '-'
@@ -234,8 +229,7 @@ func length(b []byte) (n, size int) {
 	return n, i + 2
 }
 
-// ParseInt reads a whole number as commands take it: an optional minus and digits, no zeros before
-// others, within 64 bits.
+// ParseInt reads a whole number of 64 bits as commands accept it: an optional minus and digits, without leading zeros.
 func ParseInt(b []byte) (n int64, ok bool) {
 	digits := bytes.TrimPrefix(b, []byte("-"))
 	if len(digits) == 0 || digits[0] < '1' && len(b) > 1 || digits[0] > '9' {
@@ -245,7 +239,7 @@ func ParseInt(b []byte) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// ParseUint is ParseInt of numbers from 0 on.
+// ParseUint is ParseInt for numbers from 0 on.
 func ParseUint(b []byte) (n uint64, ok bool) {
 	if len(b) > 1 && b[0] == '0' {
 		return 0, false

@@ -13,8 +13,8 @@ const flushBytes = 16 << 10
 // keptBytes is the largest buffer that a Writer keeps.
 const keptBytes = 2 * flushBytes
 
-// Writer writes replies to one client. Create it with NewWriter; it is for one goroutine. An
-// error of the connection is kept for Flush: until then writing does nothing more.
+// Writer writes replies to one client. Create it with NewWriter; it is for one goroutine. After an error of the
+// connection it writes nothing more, and Flush returns the error.
 type Writer struct {
 	out  io.Writer
 	buf  []byte
@@ -32,8 +32,8 @@ func (w *Writer) SetVersion(version int) { w.v3 = version == 3 }
 // V3 tells whether replies are in version 3.
 func (w *Writer) V3() bool { return w.v3 }
 
-// Hold, with true, keeps all replies until Hold(false), however many: for replies that are
-// written while others wait for the caller. Who holds bounds them.
+// Hold(true) keeps all replies until Hold(false), however many: for replies that are written while others wait for the
+// caller. The caller bounds them.
 func (w *Writer) Hold(on bool) {
 	w.hold = on
 	w.written()
@@ -108,7 +108,7 @@ func (w *Writer) BulkBytes(text []byte) {
 	w.written()
 }
 
-// Null writes that there is nothing.
+// Null writes the null value.
 func (w *Writer) Null() {
 	if w.v3 {
 		w.buf = append(w.buf, "_\r\n"...)
@@ -184,8 +184,8 @@ func (w *Writer) Map(n int) {
 	}
 }
 
-// Fill receives more: it waits for the source once. The error is that of the source, or of
-// reserve, or an *Error for a request that is too large. io.EOF within a request is io.ErrUnexpectedEOF.
+// Fill waits for the source once, and receives more. The error comes from the source or from reserve, or is a
+// *ProtocolError for a request that is too large. io.EOF within a request becomes io.ErrUnexpectedEOF.
 func (r *Reader) Fill() error {
 	if err := r.makeRoom(); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (r *Reader) Fill() error {
 	r.end += n
 	switch {
 	case n > 0:
-		return nil // what it failed by, it fails by again
+		return nil // a lasting error comes again
 	case err == io.EOF && r.Partial():
 		return io.ErrUnexpectedEOF
 	case err == nil:
@@ -203,7 +203,7 @@ func (r *Reader) Fill() error {
 	return err
 }
 
-// makeRoom leaves at least a quarter of the buffer for what comes.
+// makeRoom leaves at least a quarter of the buffer free.
 func (r *Reader) makeRoom() error {
 	held := r.end - r.start
 	switch {
@@ -252,7 +252,7 @@ func (r *Reader) Release() {
 	r.giveBackArgs()
 }
 
-// reserveArg makes room for one more argument, twice as much as there is where there is none.
+// reserveArg ensures memory for one more argument. It doubles the memory when there is none left.
 func (r *Reader) reserveArg() error {
 	have := len(r.spans)
 	if have < cap(r.spans) || have < keptArgs {
@@ -275,9 +275,8 @@ func (r *Reader) giveBackArgs() {
 	}
 }
 
-// ProtocolError is a fault of the client's that leaves no way to tell where its next request begins:
-// the connection must be closed after the client was told. The texts are those of Redis where it
-// has one.
+// ProtocolError is a fault of the client after which the start of its next request can't be found. The connection must
+// be closed after the client got the error. The texts are Redis's where it has one.
 type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return "Protocol error: " + e.Message }

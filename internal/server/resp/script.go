@@ -15,34 +15,34 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 )
 
-// This part knows the Lua scripts that libraries of limits send to Redis by the SHA-1 of their texts, and does
-// natively what they do: there is no Lua. docs/resp.md lists libraries and versions.
+// This part does natively what the Lua scripts of rate limit libraries do. There is no Lua: a script is recognized by
+// the SHA-1 of its text. docs/resp.md lists libraries and versions.
 //
-// Invariants. A script of counters is one step for the keys that it names: others neither see nor change them meanwhile.
-// Those of limits are decisions as all others. What a script replies is what its library reads.
+// Invariants. A script of counters is one atomic step for the keys that it names. A script of limits makes the same
+// decisions as other commands. The reply is what the library expects.
 //
-// Neighbours: package resp has the commands EVAL, EVALSHA and SCRIPT; package counters has what scripts of counters
-// count with. The tests of bench/listeners run the libraries themselves, and so find a text that a new version has changed.
+// The commands EVAL, EVALSHA and SCRIPT are in transaction.go. The tests of bench/listeners run the libraries
+// themselves, and so find a text that a new version has changed.
 
-// Script is one that a library of limits sends to Redis.
+// Script is a script that a library of limits sends to Redis.
 type Script struct {
-	SHA     string // of its text, SHA-1: 40 hexadecimal digits in lower case
-	library string // that sends it, for people
+	SHA     string // SHA-1 of its text: 40 hexadecimal digits in lower case
+	library string // the library that sends it, for people
 
-	keys, args int    // that it needs at least
+	keys, args int    // the least numbers of both
 	extraKey   bool   // one more key may follow, of another counter
-	suffix     string // the first key with this suffix is a counter too
+	suffix     string // the first key with this suffix names a counter too
 	holds      bool   // the counters of its keys are held while it runs
 
 	run func(s *session, keys, args [][]byte) error
 }
 
-// all are those that are known.
+// all returns all known scripts.
 func all() []*Script {
 	return slices.Concat(redisRateScripts(), traefikScripts(), windowScripts(), logScripts(), upstashScripts())
 }
 
-// Run does what a script does, with the number of its keys, the keys and the arguments, and writes its reply. After an
+// Run does what a script does, and writes its reply. args are the number of keys, the keys, and the arguments. After an
 // error nothing is written.
 func (of *Script) Run(s *session, args [][]byte) error {
 	n, ok := ParseInt(args[0])
@@ -77,7 +77,7 @@ func (of *Script) Run(s *session, args [][]byte) error {
 	return of.run(s, keys, args)
 }
 
-// hold checks that keys of counters are the caller's, and makes all until Release one step.
+// hold checks that the caller may use the counters, and makes everything until Release one atomic step.
 func (s *session) hold(keys [][]byte) error {
 	if err := s.permitCounters(keys); err != nil {
 		return err
@@ -90,7 +90,8 @@ func (s *session) hold(keys [][]byte) error {
 	return nil
 }
 
-// removeAll removes the counters whose keys fit a pattern, also those with a suffix behind it, and returns how many they were.
+// removeAll removes the counters whose keys match a pattern, also with the suffix after the match. It returns their
+// number.
 func (s *session) removeAll(text []byte, suffix string) (n int, err error) {
 	pattern, err := readKeyPattern(text)
 	if err != nil {
@@ -110,13 +111,13 @@ type ScriptTable struct {
 	names string // of the libraries, for errors
 
 	mu     sync.Mutex
-	spaced map[[sha1.Size]byte]*Script // those that came with other spaces, up to maxSpaced
+	spaced map[[sha1.Size]byte]*Script // known scripts that came with other white space, up to maxSpaced
 }
 
-// maxSpaced bounds the texts that differ in spaces alone which EVALSHA knows; others are sent with EVAL each time.
+// maxSpaced bounds spaced. EVALSHA does not know further texts that differ in white space alone; EVAL still runs them.
 const maxSpaced = 64
 
-// NewScriptTable returns that of all scripts that are known.
+// NewScriptTable returns a table of all known scripts.
 func NewScriptTable() *ScriptTable {
 	t := &ScriptTable{bySHA: map[[sha1.Size]byte]*Script{}, spaced: map[[sha1.Size]byte]*Script{}}
 	var libraries []string
@@ -166,8 +167,8 @@ func (t *ScriptTable) ByText(text []byte) (*Script, error) {
 		hex.EncodeToString(sha[:])+" is none of them. Use the commands ALLOW, CL.THROTTLE or INCREX in its place; docs/resp.md lists versions")
 }
 
-// singleSpaced is a text with single spaces, in place of lines and of how they are indented: people copy such texts. Those with
-// comments, which end with their lines, stay as they are.
+// singleSpaced replaces each run of white space, such as a line end with the indent after it, by one space: people copy
+// such texts. A text with comments, which end with their lines, stays as it is.
 func singleSpaced(text []byte) []byte {
 	if bytes.Contains(text, []byte("--")) {
 		return text
@@ -202,7 +203,7 @@ func readInts(args [][]byte) (numbers [5]int64, err error) {
 	return numbers, nil
 }
 
-// nanoseconds is a time that need not be whole seconds, to the nearest; what no Duration holds is the longest one.
+// nanoseconds converts seconds, rounded to the nearest nanosecond and bounded by half of the longest Duration.
 func nanoseconds(seconds float64) time.Duration {
 	return time.Duration(min(math.Round(seconds*float64(time.Second)), math.MaxInt64/2))
 }
@@ -219,10 +220,10 @@ func (s *session) writePair(a, b int64) {
 	s.out.Int(b)
 }
 
-// traefikScripts are those of the rateLimit middleware of Traefik v3.4 and newer: a token bucket. Its arguments
-// are tokens per microsecond, burst, seconds until the key expires, the time in microseconds, and the longest delay in
-// microseconds; its reply is "true", the delay in microseconds, and the tokens that remain. A request whose delay is
-// longer than the longest was not admitted.
+// traefikScripts returns the scripts of the rateLimit middleware of Traefik v3.4 and newer: a token bucket. The
+// arguments are tokens per microsecond, burst, seconds until the key expires, the time in microseconds, and the longest
+// delay in microseconds. The reply is "true", the delay in microseconds, and the tokens that remain. A delay above the
+// longest means that the request was not admitted.
 func traefikScripts() []*Script {
 	const library = "Traefik v3.4 to v3.7 (rateLimit)"
 	return []*Script{
@@ -231,7 +232,8 @@ func traefikScripts() []*Script {
 	}
 }
 
-// traefik admits a request now or not at all: it has none wait, as Traefik would for half the time of a token.
+// traefik admits a request now or not at all. No request waits, whereas Traefik lets one wait for up to half the time
+// of a token.
 func (s *session) traefik(keys, args [][]byte) error {
 	perMicrosecond, err := readNumber(args[0])
 	if err != nil {
@@ -257,7 +259,7 @@ func (s *session) traefik(keys, args [][]byte) error {
 	tokens := float64(burst) - r.Reset.Seconds()/l.Per.Seconds()*float64(l.N)
 	delay := 0.0
 	if !r.Allowed {
-		const more = 1 // Traefik denies what is longer, and has cut fractions off the longest delay
+		const more = 1 // Traefik denies longer delays, and has cut fractions off the longest delay
 		delay = max(r.RetryAfter.Seconds()*1e6, longest+more)
 	}
 	s.out.Array(3)
@@ -267,8 +269,9 @@ func (s *session) traefik(keys, args [][]byte) error {
 	return nil
 }
 
-// limitOfRate is a limit of so many per second: a whole number per second, minute, hour or day if it is nearly that,
-// else one in an interval, of whole nanoseconds, that is not shorter.
+// limitOfRate returns a limit for a rate. If the rate is nearly a whole number per second, minute, hour or day, the
+// limit has that number. Else it is one per interval of whole nanoseconds, or, for intervals below a millisecond, a
+// whole number per second.
 func limitOfRate(perSecond float64) (l admit.Limit, ok bool) {
 	const nearly = 1e-12
 	l.Algorithm = admit.GCRA

@@ -7,7 +7,7 @@ import (
 
 const pythonLimits = "Python's limits 2 to 5 (fixed window, moving window)"
 
-// logScripts are those of sliding windows that keep the time of each request, by the clock of who asks.
+// logScripts returns the scripts of sliding windows that keep the time of each request, by the client's clock.
 func logScripts() []*Script {
 	const async = "async-ratelimiter 1.5 and 1.6 (koa-ratelimit 5 and 6)"
 	list := []*Script{
@@ -34,7 +34,7 @@ func logScripts() []*Script {
 	return list
 }
 
-// timeLog is the counter of a key, which has a log if it is there.
+// timeLog returns the counter of a key, which has a log if it exists.
 func (s *session) timeLog(key []byte) (Counter, error) {
 	c, ok := s.counters.Get(s.millis, key)
 	if ok && c.Log == nil {
@@ -43,7 +43,7 @@ func (s *session) timeLog(key []byte) (Counter, error) {
 	return c, nil
 }
 
-// maxLogTime bounds times and lengths of windows: they are then exact as whole numbers, too.
+// maxLogTime bounds times and lengths of windows, so that a float64 holds whole numbers exactly.
 const maxLogTime = 1 << 53
 
 // readLogNumbers reads arguments that need not be whole.
@@ -59,9 +59,9 @@ func readLogNumbers(args [][]byte) (numbers [4]float64, err error) {
 	return numbers, nil
 }
 
-// asyncLog is asked with the time, the length of the window in the same unit, how many may be in it, and "1" to add nothing. It
-// replies how many could have been added before this one, when the first will have left, in a thousandth of the unit, and how many may be.
-// One time counts once.
+// asyncLog takes the time, the length of the window in the same unit, the most requests in it, and "1" to add nothing.
+// It replies with three numbers. The first is how many requests could be added before this one. The second is when the
+// oldest leaves the window, in thousands of the unit. The third is the most. Two requests at the same time count once.
 func (s *session) asyncLog(keys, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:3])
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *session) asyncLog(keys, args [][]byte) error {
 	return nil
 }
 
-// movingAcquire is asked with the time, how many may be in a window, its length in the unit of the time, seconds, and how many to add. It
-// replies 1 if they were, else null.
+// movingAcquire takes the time, the most requests in a window, its length in seconds (also the unit of the time), and
+// how many to add. It replies 1 if they were added, else null.
 func (s *session) movingAcquire(keys, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:4])
 	if err != nil {
@@ -123,15 +123,15 @@ func (s *session) movingAcquire(keys, args [][]byte) error {
 	return nil
 }
 
-// movingWindow says how a version of limits replies to the question of what a window has.
+// movingWindow says how a version of limits replies when asked for the state of a window.
 type movingWindow struct {
-	newest bool  // with the time of the last request, in place of the first
-	more   int64 // it looks at so many requests more than may be in a window
+	newest bool  // the reply has the time of the last request in place of the first
+	more   int64 // how many requests it looks at beyond the most in a window
 	whole  bool  // times are cut to whole seconds, and the reply is empty for none
 }
 
-// movingWindow is asked with the beginning of a window, and how many may be in it. It replies with the time of the first and how many
-// there are.
+// movingWindow takes the beginning of a window and the most requests in it. It replies with the time of the first
+// request and the number of requests.
 func (s *session) movingWindow(of movingWindow, key []byte, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:2])
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 )
 
-// redisRateScripts are those of go-redis/redis_rate v9 and v10: GCRA. Their arguments are burst, rate, period in
-// seconds, and cost; their reply is what was allowed, what remains, and after how many seconds to ask again (-1: it
-// was allowed) and the whole burst is there, as texts.
+// redisRateScripts returns the scripts of go-redis/redis_rate v9 and v10: GCRA. The arguments are burst, rate, period
+// in seconds, and cost. The reply is how many were allowed and how many remain. Two times in seconds follow, as texts:
+// until a retry (-1: allowed), and until the whole burst is available.
 func redisRateScripts() []*Script {
 	const library = "go-redis/redis_rate v9 and v10 (Allow, AllowN, AllowAtMost)"
 	return []*Script{
@@ -18,7 +18,7 @@ func redisRateScripts() []*Script {
 	}
 }
 
-// rateLimit is what the scripts of redis_rate are asked.
+// rateLimit has the arguments of the scripts of redis_rate.
 type rateLimit struct {
 	limit admit.Limit
 	none  bool // burst is 0: nothing can pass
@@ -79,8 +79,9 @@ func (s *session) rateAllowN(keys, args [][]byte) error {
 // atMostTries is how often AllowAtMost asks again when others took what it had seen.
 const atMostTries = 4
 
-// rateAllowAtMost takes up to cost: it looks how many there are, and takes those. If cost is more, it takes the fraction
-// of a further one too, as Redis does. Others may take them in between, then it looks again; it takes none if they always do.
+// rateAllowAtMost takes up to cost: it looks how many are left and takes them. If cost is more, it takes the fraction
+// of a further one too, as Redis does. If others took some in between, it looks again, at most atMostTries times; then
+// it denies.
 func (s *session) rateAllowAtMost(keys, args [][]byte) error {
 	l, err := readRateLimit(args)
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *session) rateAllowAtMost(keys, args [][]byte) error {
 			s.writeRateAllowed(0, r.Remaining, r.Reset)
 			return nil
 		}
-		n := uint64(1) // which is denied if there was none, and counted so
+		n := uint64(1) // if nothing was left, this is denied and counted as a denial
 		if r.Allowed {
 			n = min(l.cost, r.Remaining)
 		}

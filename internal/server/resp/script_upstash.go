@@ -12,19 +12,20 @@ const upstashRatelimit = "@upstash/ratelimit 1.2 to 2.2, for one region"
 type upstashScript struct {
 	sha    string
 	method func(s *session, of *upstashScript, keys [][]byte, n [5]int64) error
-	keys   int // that it needs; of buckets, one more is of the time of its refill
-	args   int // that it needs, all of them whole numbers
+	keys   int // the keys that it needs; a bucket has one more, for the time of its refill
+	args   int // the arguments that it needs, all of them whole numbers
 
-	peeks     bool // nothing is taken
-	onlyValue bool // the reply has neither the limit,
-	onlyLeft  bool // nor of a bucket the time of its refill
-	anyCost   bool // a request that takes nothing, or gives back, is denied as others are
-	anyLeft   bool // what is left need not be enough, but not 0
-	shortLife bool // a bucket that is full is forgotten at once
+	peeks     bool // it takes nothing
+	onlyValue bool // the reply leaves out the limit
+	onlyLeft  bool // the reply leaves out the limit and the time of the refill
+	anyCost   bool // a request that takes nothing, or gives back, can be denied too
+	anyLeft   bool // a bucket that is not empty allows any cost
+	shortLife bool // a bucket that is full is removed at once
 }
 
-// upstashScripts are those of @upstash/ratelimit for one region: a fixed window, one that slides by weighing the
-// window before, and a token bucket. Since 2.0.8, a last key is of a counter with the limit in place of the first argument's.
+// upstashScripts returns the scripts of @upstash/ratelimit for one region: a fixed window, a sliding window that weighs
+// the window before, and a token bucket. Since 2.0.8 a last key may name a counter whose value replaces the limit in
+// the first argument.
 func upstashScripts() (list []*Script) {
 	const fixedArgs, slidingArgs, bucketArgs = 3, 4, 5
 	windows := []upstashScript{
@@ -74,7 +75,7 @@ func upstashScripts() (list []*Script) {
 	return append(list, &Script{library: upstashRatelimit, SHA: "54bd274ddc59fb3be0f42deee2f64322a10e2b50", keys: 1, run: (*session).upstashReset})
 }
 
-// upstashFixed is asked with the limit, the window in milliseconds, and what to add.
+// upstashFixed takes the limit, the window in milliseconds, and what to add.
 func (s *session) upstashFixed(of *upstashScript, keys [][]byte, n [5]int64) error {
 	tokens := s.upstashTokens(keys[1:], n[0])
 	if of.peeks {
@@ -90,7 +91,7 @@ func (s *session) upstashFixed(of *upstashScript, keys [][]byte, n [5]int64) err
 	return nil
 }
 
-// slidingWindow is how many requests the counter of this window has, and how many of the window before it still count.
+// slidingWindow returns the requests of the current window, and how many of the window before still count.
 func (s *session) slidingWindow(keys [][]byte, now, window int64) (used, weighed int64, err error) {
 	const longest = math.MaxInt64 / 8
 	if now < 0 || window < 1 || window > longest {
@@ -102,8 +103,8 @@ func (s *session) slidingWindow(keys [][]byte, now, window int64) (used, weighed
 	return current.Value, int64(math.Floor((1 - passed) * float64(before.Value))), nil
 }
 
-// upstashSliding is asked with the limit, the time and the window in milliseconds, and what to add; keys are of this
-// window and the one before.
+// upstashSliding takes the limit, the time and the window in milliseconds, and what to add. The keys are the counters
+// of this window and the one before.
 func (s *session) upstashSliding(of *upstashScript, keys [][]byte, n [5]int64) error {
 	used, weighed, err := s.slidingWindow(keys, n[1], n[2])
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *session) upstashSliding(of *upstashScript, keys [][]byte, n [5]int64) e
 	case of.peeks:
 		left = tokens - (weighed + used)
 	case n[3] <= 0 && !of.anyCost || weighed+used < tokens:
-		used, err := s.addWithin(keys[0], n[3], n[2]*2+1000) // until it is no window before any more
+		used, err := s.addWithin(keys[0], n[3], n[2]*2+1000) // until it is no longer the window before
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (s *session) upstashSliding(of *upstashScript, keys [][]byte, n [5]int64) e
 	return nil
 }
 
-// upstashSlidingUsed is asked with the time and the window in milliseconds.
+// upstashSlidingUsed takes the time and the window in milliseconds.
 func (s *session) upstashSlidingUsed(_ *upstashScript, keys [][]byte, n [5]int64) error {
 	used, weighed, err := s.slidingWindow(keys, n[0], n[1])
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *session) upstashSlidingUsed(_ *upstashScript, keys [][]byte, n [5]int64
 	return nil
 }
 
-// upstashTokens is the limit: that of the counter, if there is one.
+// upstashTokens returns the limit: the value of the counter if it exists, else tokens.
 func (s *session) upstashTokens(keys [][]byte, tokens int64) int64 {
 	for _, key := range keys {
 		if c, ok := s.counters.Get(s.millis, key); ok {
@@ -148,7 +149,7 @@ func (s *session) upstashTokens(keys [][]byte, tokens int64) int64 {
 	return tokens
 }
 
-// addWithin adds to a counter, which expires so many milliseconds after it was made.
+// addWithin adds to a counter. A new counter expires after life milliseconds.
 func (s *session) addWithin(key []byte, by, life int64) (int64, error) {
 	const longest = math.MaxInt64 / 2
 	if life > longest {
@@ -164,15 +165,16 @@ func (s *session) addWithin(key []byte, by, life int64) (int64, error) {
 	return value, nil
 }
 
-// refilledSuffix ends the key of the counter that has the time of a bucket's last refill, in milliseconds of the client's
+// refilledSuffix ends the key of the counter with the time of a bucket's last refill, in milliseconds of the client's
 // clock. The bucket's own key has its tokens.
 const refilledSuffix = ":refilledAt"
 
-// largestToken bounds numbers of a bucket: they are then exact as floats, which they are in Redis.
+// largestToken bounds the numbers of a bucket, so that floats, which Redis uses, hold them exactly.
 const largestToken = 1 << 53
 
-// upstashBucket is asked with the most tokens, the milliseconds between refills, what comes with each, the time in milliseconds, and
-// what to take. A bucket is full where there is none. Of a peek, the time of its refill is then -1.
+// upstashBucket takes the most tokens, the milliseconds between refills, the tokens of a refill, the time in
+// milliseconds, and what to take. A bucket that does not exist is full; a peek then replies with -1 as the time of its
+// refill.
 func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) error {
 	for _, one := range n {
 		if !of.peeks && (one < -largestToken || one > largestToken) {
@@ -214,7 +216,7 @@ func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) er
 	if life > math.MaxInt64/2 {
 		return ErrExpireTime
 	}
-	// It expires once it is full. One that is full already stays as long as it would have, or goes.
+	// A bucket expires when it is full. One that is full already keeps its expiry time, or is removed (shortLife).
 	to := CounterSetting{Keep: life <= 0 && !of.shortLife}
 	if !to.Keep {
 		to.Expires = max(s.millis+int64(life), 1)
@@ -243,7 +245,7 @@ func (s *session) writeBucket(of *upstashScript, left, at, most int64) {
 	}
 }
 
-// upstashUsed replies as GET, and 0 where there is no counter.
+// upstashUsed replies as GET does, and with 0 if there is no counter.
 func (s *session) upstashUsed(_ *upstashScript, keys [][]byte, _ [5]int64) error {
 	c, ok := s.counters.Get(s.millis, keys[0])
 	if !ok {
@@ -253,7 +255,7 @@ func (s *session) upstashUsed(_ *upstashScript, keys [][]byte, _ [5]int64) error
 	return s.writeValue(c, ok)
 }
 
-// upstashReset removes the counters whose keys fit a pattern, and those with the times of their buckets.
+// upstashReset removes the counters whose keys match a pattern, and the times of their buckets.
 func (s *session) upstashReset(keys, _ [][]byte) error {
 	if _, err := s.removeAll(keys[0], refilledSuffix); err != nil {
 		return err

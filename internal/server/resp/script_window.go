@@ -2,25 +2,26 @@ package resp
 
 import "math"
 
-// windowScript is a script of a fixed window, as data: a counter that gets more by each request and expires. Libraries differ in
-// what they add, in when the time of the window begins, and in what they reply. Arguments are numbered from 1, as in Lua; 0 is none.
+// windowScript describes a script of a fixed window: each request adds to a counter, which expires. Libraries differ in
+// what they add, in when the time of the window begins, and in what they reply. Fields with the number of an argument
+// count from 1, as in Lua; 0 is none.
 type windowScript struct {
 	library, sha string
 
-	by    int   // the argument with what is added; none: 1
-	life  int   // that with how long the window is
-	unit  int64 // of it, in milliseconds; 0: 1
+	by    int   // argument: what is added; none: 1
+	life  int   // argument: the length of the window
+	unit  int64 // unit of the length, in milliseconds; 0: 1
 	when  windowBegin
-	again int // that which says "1" or "true" if the time begins again with each request,
-	over  int // but only with those beyond the number in this one
+	again int // argument: "1" or "true" if each request begins the time again
+	over  int // argument: again and backoff apply only beyond this number of requests
 
-	backoff int // that which says "true" if each request beyond twice the time of the one before
-	extend  int // that with how many seconds more the window gets, each time that its points (extendPoints) are used up
+	backoff int // argument: "true" if each request beyond over doubles the time
+	extend  int // argument: the seconds added each time that the points (extendPoints) are used up
 	reply   windowReply
-	ban     int // that with how many requests beyond are a ban, -1 for none
+	ban     int // argument: the client is banned beyond over by more than this; -1: never
 }
 
-// extendPoints is the argument with the points of a window that gets longer. Those who send it send extendArgs.
+// extendPoints is the argument with the points of a window that gets longer. Such scripts have extendArgs arguments.
 const (
 	extendPoints = 3
 	extendArgs   = 4
@@ -30,21 +31,21 @@ const (
 type windowBegin uint8
 
 const (
-	whenEndless windowBegin = iota // the counter would never expire
-	whenFirst                      // it is as much as was added
-	whenNew                        // there was none
-	afresh                         // it would never expire, and is 1 from now on
+	whenEndless windowBegin = iota // if the counter would never expire
+	whenFirst                      // if the value is what was just added
+	whenNew                        // if there was no counter
+	afresh                         // if the counter would never expire, which also starts it from 0
 )
 
 // windowReply says what a script replies.
 type windowReply uint8
 
 const (
-	valueAndLeft windowReply = iota // in how many milliseconds the window ends, -1 for never
+	valueAndLeft windowReply = iota // the value, and the milliseconds until the window ends (-1: never)
 	valueAlone
 )
 
-// windowScripts are those of fixed windows.
+// windowScripts returns the scripts of fixed windows.
 func windowScripts() (list []*Script) {
 	const (
 		flexible = "rate-limiter-flexible 2 to 11 (RateLimiterRedis, RateLimiterValkey)"
@@ -118,7 +119,7 @@ func (w *windowScript) read(args [][]byte) (n windowNumbers, err error) {
 	return n, nil
 }
 
-// said tells whether an argument says yes.
+// said reports whether an argument says yes.
 func said(args [][]byte, place int) bool {
 	return place > 0 && (string(args[place-1]) == "1" || string(args[place-1]) == "true")
 }
@@ -177,7 +178,7 @@ func (s *session) window(w *windowScript, key []byte, args [][]byte) error {
 	return nil
 }
 
-// writeTrue writes what Lua's true is as a reply, or its false.
+// writeTrue writes Lua's true or false as a reply.
 func (s *session) writeTrue(b bool) {
 	if b {
 		s.out.Int(1)
@@ -196,7 +197,7 @@ func (s *session) millisLeft(c Counter, ok bool) int64 {
 	return c.Expires - s.millis
 }
 
-// expressLeft replies as GET and PTTL.
+// expressLeft replies with the results of GET and PTTL.
 func (s *session) expressLeft(keys, _ [][]byte) error {
 	c, ok := s.counters.Get(s.millis, keys[0])
 	if c.Log != nil {
@@ -208,7 +209,8 @@ func (s *session) expressLeft(keys, _ [][]byte) error {
 	return nil
 }
 
-// windowLeft is a script that replies with what was counted and when the window ends, 0 and 0 where nothing was, and endless for never.
+// windowLeft returns a script that replies with the count and the milliseconds until the window ends: 0 and 0 if there
+// is no counter, and endless if it never expires.
 func windowLeft(endless int64) func(s *session, keys, args [][]byte) error {
 	return func(s *session, keys, _ [][]byte) error {
 		switch c, ok := s.counters.Get(s.millis, keys[0]); {
@@ -225,7 +227,7 @@ func windowLeft(endless int64) func(s *session, keys, args [][]byte) error {
 	}
 }
 
-// clearKeys removes the counters whose keys fit a pattern, and replies how many they were.
+// clearKeys removes the counters whose keys match a pattern, and replies with their number.
 func (s *session) clearKeys(keys, _ [][]byte) error {
 	n, err := s.removeAll(keys[0], "")
 	if err != nil {
@@ -235,8 +237,8 @@ func (s *session) clearKeys(keys, _ [][]byte) error {
 	return nil
 }
 
-// compareAndSwap sets a counter that is as the first argument says to the second, for as many seconds as the third. throttled keeps a
-// time in it, so.
+// compareAndSwap sets a counter to the second argument if its value is the first one. The third argument is the seconds
+// until it expires. The library throttled keeps a time in such a counter.
 func (s *session) compareAndSwap(keys, args [][]byte) error {
 	numbers, err := readInts(args[:2])
 	if err != nil {

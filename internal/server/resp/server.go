@@ -1,14 +1,13 @@
-// Package resp is the listener of Weir for clients of Redis: it speaks RESP2 and RESP3 (package
-// protocol), and answers commands of Weir's own (HIT, COUNT, ALLOW, ...), CL.THROTTLE, and those commands of
-// Redis that limits per fixed window are built from. docs/resp.md lists them.
+// Package resp is the listener of Weir for clients of Redis, in RESP2 and RESP3. It answers Weir's own commands (HIT,
+// COUNT, ALLOW, ...), CL.THROTTLE, and the commands of Redis from which limits per fixed window are built. docs/resp.md
+// lists them.
 //
-// Invariants. One goroutine for each connection, and no more connections than the bound. Replies
-// come in the order of the requests, and leave once no further whole request is there. What a client
-// sends takes memory of Pools.Buffered beyond a small buffer. HIT and INCR of keys that are
-// there allocate nothing. No place that one client may have all of is held while the listener waits for it.
+// Invariants. Each connection has one goroutine, and the number of connections is bounded. Replies come in the order of
+// the requests. They are sent when no further whole request has been received. A request that does not fit the small
+// buffer takes memory of Pools.Buffered. HIT and INCR of existing keys allocate nothing. While the listener waits for a
+// client, it holds no place of a pool that one client could use up.
 //
-// Neighbours: package service answers all but counters that expire, which are kept in
-// package counters, in memory and by this node alone.
+// Package service answers everything except counters that expire: this node alone keeps them, in memory (counters.go).
 package resp
 
 import (
@@ -102,12 +101,12 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-time.After(s.cfg.StopTimeout):
 	}
 	cut()
-	n := s.serving.End(func(c *listener.Conn) { _ = c.Close() }) // its goroutine ends by that
+	n := s.serving.End(func(c *listener.Conn) { _ = c.Close() }) // which ends its goroutine
 	<-drained
 	return fmt.Errorf("stop: %d RESP connections were cut off after %v", n, s.cfg.StopTimeout)
 }
 
-// stop ends the wait of all connections for their clients.
+// stop ends the wait of all connections for their clients, and closes the address.
 func (s *Server) stop() {
 	s.stopping.Store(true)
 	s.serving.End((*listener.Conn).Wake)
@@ -116,8 +115,7 @@ func (s *Server) stop() {
 	}
 }
 
-// Config is everything a Server can be told. The zero value of each field stands for its
-// default.
+// Config has the settings of a Server. The zero value of each field stands for its default.
 type Config struct {
 	listener.Settings // Addr is 127.0.0.1:6379 by default
 
@@ -146,13 +144,13 @@ func (c Config) Validate() error {
 	return settings.CheckNumbers(settings.Number{Field: "CounterMemory", Value: c.CounterMemory, Low: 64 << 10, High: 1 << 40})
 }
 
-// Opening is the address of a Server that is not there yet. It
-// answers LOADING to what a connection sends first, and closes it: clients ask again on a new one, which
-// they set up anew, such as with HELLO. A Server takes it over (Server.TakeOver).
+// Opening holds the address of a Server that is still starting. It answers LOADING to the first requests of a
+// connection and closes it. Clients then try again on a new connection, and set it up again, such as with HELLO.
+// Server.TakeOver passes the address to the Server.
 type Opening struct{ *listener.Opening }
 
-// Open listens on cfg.Addr, so that an address in use shows before any long work, and answers with what phase
-// returns, such as "loading: the journal is read". Close it if no Server takes it over.
+// Open listens on cfg.Addr, so that an address in use is found before any long work. It answers with the text that
+// phase returns, such as "loading: the journal is read". Close it if no Server takes it over.
 func Open(cfg Config, phase func() string) (*Opening, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -166,7 +164,7 @@ func Open(cfg Config, phase func() string) (*Opening, error) {
 	return &Opening{o}, nil
 }
 
-// refuse answers the first requests of a connection, those that came together.
+// refuse answers the first requests of a connection, as far as they arrived together.
 func refuse(c net.Conn, cfg Config, phase func() string) {
 	stream := c
 	if cfg.TLS != nil {
@@ -195,7 +193,7 @@ func refuse(c net.Conn, cfg Config, phase func() string) {
 	}
 }
 
-// linger lets the client read the answer: closing with something unread would take it back.
+// linger lets the client read the answer: closing a connection with unread bytes would discard it.
 func linger(stream net.Conn) {
 	half, ok := stream.(interface{ CloseWrite() error })
 	if wrapped, is := stream.(*listener.Conn); is {
@@ -227,7 +225,7 @@ func (s *Server) Figures() access.ListenerFigures {
 	return f
 }
 
-// sent is how many requests there were.
+// sent returns how many requests there were.
 func (s *Server) sent() (n uint64) {
 	for _, c := range s.commands.list {
 		n += c.calls.Load()

@@ -25,13 +25,13 @@ type session struct {
 	in     *Reader
 	out    *Writer
 	peer   access.Caller // by address, or by the certificate of the connection
-	caller access.Caller // peer, or who it has proved to be
+	caller access.Caller // peer, or the identity that the client has proved
 	id     uint64
 	since  time.Time
 
 	name, library, libraryVersion string // as the client says
 
-	// Of the requests that came together:
+	// For the requests that arrived together:
 	second time.Time // of hits without a time
 	hits   bool      // a place of Pools.Hits is taken
 	asks   bool      // a place of Pools.Questions is taken
@@ -43,17 +43,17 @@ type session struct {
 	query     queries.CountQuery
 	counting  queries.Counting
 	multi     *transaction // nil: outside of one
-	deleted   *deletion    // what was done before of the DEL that runs; nil: nothing
+	deleted   *deletion    // the part of the running DEL that was done before; nil: none
 	quit      bool
-	elsewhere bool // it has selected a database that there is not
-	caching   bool // it has said that it caches what the next command or transaction replies
+	elsewhere bool // it has selected a database that does not exist
+	caching   bool // it has announced to cache the reply of the next command or transaction
 
 	ran      *command // the command of the last requests
-	ranTimes uint64   // how many they were, and are not counted yet
+	ranTimes uint64   // requests of ran that are not counted yet
 
 	readBy, writeBy time.Time // deadlines that are set
-	partial         bool      // readBy is that of a request under way,
-	answered        bool      // and there was a whole one after it was set
+	partial         bool      // readBy is the deadline of a request under way
+	answered        bool      // a whole request was read after readBy was set
 }
 
 func newSession(ctx context.Context, of *Server, c *listener.Conn, id uint64) *session {
@@ -111,7 +111,7 @@ func (s *session) serve() {
 	_ = s.out.Flush() // the client has left, or is about to
 }
 
-// settle gives back what is not to be held while the client is waited for.
+// settle gives back what must not be held while the session waits for its client.
 func (s *session) settle() {
 	s.leaveHits()
 	if s.asks {
@@ -124,8 +124,8 @@ func (s *session) settle() {
 	}
 }
 
-// leaveHits gives back the place of hits, which one client may have all of: so it must not wait for a
-// client.
+// leaveHits gives back the place of hits. One client may use all of these places, so none is held while the session
+// waits for its client.
 func (s *session) leaveHits() {
 	if s.hits {
 		s.hits = false
@@ -157,7 +157,7 @@ func (s *session) end(err error) {
 	_ = s.out.Flush()
 }
 
-// allowing is the memory of decisions.
+// allowing is the memory for decisions.
 type allowing struct {
 	requests []admit.Request
 	decision admit.Decision
@@ -165,8 +165,8 @@ type allowing struct {
 	costs    []admit.Cost
 }
 
-// permit fails unless the session may run a command, for the keys that the command names: who it is must be known, but for the commands
-// by which it says so.
+// permit fails unless the session may run a command on the keys that it names. A client must have proved an identity,
+// except for the commands that prove one.
 func (s *session) permit(c *command, args [][]byte) error {
 	if s.elsewhere && c.flags.has(onData) {
 		return errNoDatabase
@@ -181,7 +181,7 @@ func (s *session) permit(c *command, args [][]byte) error {
 	return of.Permit(s.caller, c.need)
 }
 
-// enterCounters begins a request for counters that the listener keeps itself. What other commands need, the service checks.
+// enterCounters checks a command on the listener's own counters. For other commands the service checks.
 func (s *session) enterCounters(c *command, args [][]byte) error {
 	if !c.flags.has(counter) || !s.server.service.Locked() {
 		return nil
@@ -218,7 +218,8 @@ func (s *session) auth(args [][]byte) error {
 	return nil
 }
 
-// login makes the session that of user, if the client proves to be it; else the session stays whose it was.
+// login gives the session the identity of a user that the client proves to be. If it fails, the identity does not
+// change.
 func (s *session) login(user, password string) error {
 	if !s.server.service.Locked() {
 		return errNoAuth
@@ -234,7 +235,7 @@ func (s *session) login(user, password string) error {
 // known is the error of HELLO for a client that has not authenticated; nil: it has, or need not.
 func (s *session) known() error { return s.server.service.Identify(s.caller) }
 
-// become gives back what the session has taken as who it was.
+// become changes the identity, after giving back what the session holds under the old one.
 func (s *session) become(c access.Caller) {
 	s.settle()
 	s.caller = c
@@ -251,7 +252,7 @@ func (s *session) handshake() error {
 		return err
 	}
 	if err := secure.HandshakeContext(context.Background()); err != nil {
-		return err // of a stranger's making, as often as they like: not for the log
+		return err // any stranger can cause it at will: not for the log
 	}
 	if err := s.conn.SetDeadline(time.Time{}); err != nil {
 		return err
@@ -265,9 +266,8 @@ func (s *session) handshake() error {
 	return nil
 }
 
-// kinds are the kinds of the service's errors that clients do well to tell apart: all others
-// are ERR. TRYAGAIN says that the request may be sent again; clients such as
-// go-redis do that by themselves.
+// kinds maps errors of the service that clients should distinguish to their kinds; all others are ERR. TRYAGAIN says
+// that the request may be sent again, as clients such as go-redis do by themselves.
 var kinds = map[api.Code]string{
 	api.CodeOwnerUnreachable: "TRYAGAIN",
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// transaction is the commands between MULTI and EXEC.
+// transaction has the commands between MULTI and EXEC.
 type transaction struct {
 	queued  []queued
 	bytes   int
@@ -18,11 +18,11 @@ type queued struct {
 }
 
 const (
-	// maxQueued and maxQueuedBytes bound a transaction: keys of others wait while it runs.
+	// maxQueued and maxQueuedBytes bound a transaction, because other clients of the same keys wait while it runs.
 	maxQueued      = 1024
 	maxQueuedBytes = 256 << 10
 
-	// queuedBytes is the memory of an argument beside its bytes.
+	// queuedBytes is the memory of an argument without its bytes.
 	queuedBytes = 48
 )
 
@@ -94,9 +94,8 @@ func (s *session) discard([][]byte) error {
 	return nil
 }
 
-// exec runs the transaction: nobody else changes its counters meanwhile. Its replies wait in memory,
-// since a client that takes none must not keep others waiting; the bounds of a transaction bound
-// them too.
+// exec runs the transaction as one atomic step for its counters. The replies stay in memory until the end, so that a
+// client that does not read can't block others. The bounds of a transaction bound them too.
 func (s *session) exec([][]byte) error {
 	m := s.multi
 	switch {
@@ -126,8 +125,8 @@ func (s *session) exec([][]byte) error {
 	return nil
 }
 
-// deleteBefore does of each DEL what may wait for other nodes, which nobody may who holds counters. Hits are deleted before the
-// step, so.
+// deleteBefore does the part of each DEL that may wait for other nodes: it deletes hits and resets limits. This happens
+// before the atomic step, because nobody may wait for other nodes while holding counters.
 func (s *session) deleteBefore(all []queued) (deletions map[int]*deletion) {
 	for i, q := range all {
 		if q.command.flags.has(deletes) {
@@ -144,7 +143,7 @@ func (s *session) deleteBefore(all []queued) (deletions map[int]*deletion) {
 	return deletions
 }
 
-// shardsOf are those of the counters that commands name.
+// shardsOf returns the shards of the counters that commands name.
 func (s *session) shardsOf(all []queued) (of CounterShards) {
 	for _, q := range all {
 		c := q.command
@@ -178,12 +177,12 @@ func (s *session) evalSHA(args [][]byte) error {
 	return known.Run(s, args[2:])
 }
 
-// permitCounters refuses keys that are not the caller's.
+// permitCounters fails unless the caller may use the keys.
 func (s *session) permitCounters(keys [][]byte) error {
 	return s.server.service.PermitCounters(s.caller, keys)
 }
 
-// script is SCRIPT. The scripts that are known are always there: LOAD and FLUSH change nothing.
+// script is SCRIPT. The known scripts always exist: LOAD and FLUSH change nothing.
 func (s *session) script(args [][]byte) error {
 	sub, rest := args[1], args[2:]
 	switch {
