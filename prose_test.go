@@ -55,6 +55,7 @@ var checkedComments = []string{
 	"internal/testprogram/",
 	"internal/units/",
 	"internal/wire/",
+	"limit/",
 	"middleware/",
 	"node/",
 	"policy/",

@@ -2,38 +2,32 @@ package limit
 
 import "time"
 
-// Adopt makes p the state's plan in place of old, at the time now, without a
-// fresh allowance: every admission that old still knows of counts under p as well,
-// at the latest time at which it may have been. The new limit may therefore admit
+// Adopt makes p the state's plan in place of old, at the time now, without a fresh allowance. Every admission that old
+// still knows of counts under p too, at the latest time at which it may have been. The new limit may therefore admit
 // less than it would have from the start, but never more.
 //
-// A state knows more than its limit lets it use: one that a smaller burst or a shorter
-// interval adopts, and then a larger or longer one again, still knows all that was
-// admitted. Whatever limits take turns, a Window so admits no more than its burst
-// within its interval T, counting what each of the limits admitted, those in between
-// too, but for what was forgotten:
+// A state knows more than its limit lets it use. If a limit is narrowed and then widened again, the state still knows
+// all that was admitted meanwhile. A Window therefore never admits more than its burst within its interval T, whatever
+// limits were in use in between. This counts all admissions under all limits that are not forgotten:
 //
-//   - The T of a limit matters while the limit is in use, and for T after that. At each
-//     change, what is as old as the longest T that matters or older is forgotten. So
-//     10 per hour, then 10 per second, and again 10 per hour counts the whole last hour
-//     when 10 per hour was last in use within the hour; else the last second. If
-//     nothing is known then, the state starts over: limits before matter no more.
-//   - While no other limit matters, Fixed and GCRA know only what they have not restored
-//     yet, and a Window little more than its burst, see Charge. Fixed and GCRA count what they
-//     adopt, up to the burst, as if it was all just now, and so may need up to T from
-//     the change until all is restored.
+//   - The T of a limit matters while the limit is in use, and for T after that. Each change forgets what is as old as
+//     the longest T that matters, or older. Take 10 per hour, then 10 per second, then 10 per hour again. The last limit
+//     counts the whole last hour if the first one was in use within that hour; else it counts the last second. If
+//     nothing is known then, the state starts over and earlier limits no longer matter.
+//   - While no other limit matters, Fixed and GCRA know only what they have not restored yet. A Window knows little
+//     more than its burst (see Charge). Fixed and GCRA count what they adopt, up to the burst, as if it was all just now.
+//     They may need up to T from the change until all is restored.
 //
-// What a form can't hold counts as later, by up to an 8th of the longest T that matters,
-// but no later than the newest admission. Changes move it no further, however many: a
-// Window denies nobody for longer than its T and an 8th of that after the newest admission
-// (or after the first change, from Fixed or GCRA: they know no times).
+// If a form can't hold an admission's time, the admission counts later: by up to an 8th of the longest T that matters,
+// and never later than the newest admission. Further changes do not move it again. A Window denies nobody for longer
+// than T and an 8th of T after the newest admission. From Fixed or GCRA, which know no times, this holds from the first
+// change on.
 //
-// Times later than now count as now: with p itself as old it repairs a state whose
-// clock was ahead, and changes nothing otherwise.
+// Times later than now count as now. With p itself as old, Adopt repairs a state whose clock was ahead, and changes
+// nothing otherwise.
 //
-// Cost: O(what the state knows), at most 273 admissions. A state that can't hold what it knows in its
-// own form takes 296 bytes more, until nothing of that matters: never one that was
-// only widened.
+// Cost: O(what the state knows), at most 273 admissions. A state that can't hold what it knows in its own form takes
+// 296 bytes more until none of that matters. A state that was only widened never does.
 func (p *Plan) Adopt(s *State, old *Plan, now int64) {
 	now = clamp(now)
 	if !old.ahead(s, now) && (*old == *p || p.sameCells(old)) {
@@ -80,9 +74,8 @@ func (p *Plan) sameCells(old *Plan) bool {
 	return p.form == fixed && p.form == old.form && p.interval == old.interval && p.limit.Calendar == old.limit.Calendar
 }
 
-// needsPast tells whether p's form can't hold what old's state knew: all of it, as
-// long as it matters, and each of its times as it is. Wider limits do without: they
-// forget nothing, and nobody widens a limit again and again.
+// needsPast reports whether p's form can't hold all that old's state knew, with its times, for as long as it matters.
+// Wider limits need no past: they forget nothing, and nobody widens a limit again and again.
 func (p *Plan) needsPast(old *Plan, was []admissions) bool {
 	switch {
 	case len(was) == 0:
@@ -122,11 +115,10 @@ type Admitted struct {
 // mostKnown bounds what AppendKnown appends: it is for people.
 const mostKnown = 32
 
-// AppendKnown appends what Known calls its function with, at most 32 of them: of more,
-// neighbors are together at the latest of their times. doubt is by how much earlier each
-// admission may have been: nothing of a Window up to a burst of 256 whose admissions were at
-// few times, T of other forms and larger bursts, and of a state that has lived through a
-// change of its limit.
+// AppendKnown appends the admissions that Known reports, in at most 32 entries. If there are more, it joins neighbors
+// at the latest of their times. doubt is by how much earlier each admission may have been. It is 0 for a Window with a
+// burst up to 256 and at most 32 times. It is T for other forms, for larger bursts, and for a state whose limit was
+// changed.
 func (p *Plan) AppendKnown(list []Admitted, s *State, now int64) (_ []Admitted, doubt time.Duration) {
 	now = clamp(now)
 	s.pastLapse(p, now)

@@ -40,7 +40,7 @@ func (u Unit) String() string {
 	return fmt.Sprintf("unit %d", uint8(u))
 }
 
-// Period is the Per of a quota: that of its longest ones in whole days.
+// Period is the Per of a quota: its longest period, in whole days.
 func (u Unit) Period() time.Duration {
 	const day = 24 * time.Hour
 	switch u {
@@ -222,8 +222,8 @@ func (c *calendar) firstDate(number int64) int64 {
 	return number
 }
 
-// edge is the first moment of the date on which a period begins, to the second: zones are at most a day and some hours
-// from UTC.
+// edge returns the first second of the date on which a period begins. It searches 26 hours on both sides of midnight
+// UTC, because zones differ from UTC by at most a day and some hours.
 func (c *calendar) edge(number int64) int64 {
 	date := c.firstDate(number)
 	low, high := date*24*60*60-26*60*60, date*24*60*60+26*60*60

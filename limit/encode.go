@@ -14,9 +14,9 @@ import (
 //	Fixed     interval, used
 //	GCRA      newest time seen, from there to the theoretical arrival time
 //
-// A past comes before that: 2^63, its reach, when that was last in use, the next shorter
-// one or 0, how many times, for each, the oldest first, the step from the one before and
-// the count. No state begins with 2^63 itself.
+// A past comes before these bytes. It begins with 2^63, its reach, when the reach was last in use, the next shorter
+// reach or 0, and the number of times. For each time, the oldest first, follow the step from the one before and the
+// count. No state begins with 2^63 itself.
 //
 // Times, steps and reaches are in ns.
 //
@@ -34,9 +34,9 @@ var (
 	errState = errors.New("limit: state: is not one of this limit: decode it with the plan it was written with, or forget it")
 )
 
-// AppendState appends the bytes of s for DecodeState: at most 20 of Fixed and GCRA, 19 for each
-// time that a Window remembers (4 to 6 are common), and 310 more with a past: see Adopt. They say
-// nothing of the plan nor of their own version: that is the caller's to keep.
+// AppendState appends the bytes of s for DecodeState. Fixed and GCRA take at most 20 bytes. A Window takes at most 19
+// for each time that it remembers; 4 to 6 are common. A past takes up to 310 more (see Adopt). The bytes contain
+// neither the plan nor their own version: the caller keeps both.
 func (p *Plan) AppendState(b []byte, s *State) []byte {
 	if s.past != nil {
 		b = s.past.append(b)

@@ -107,9 +107,8 @@ func (s *State) gcraReset(now int64) int64 {
 	return s.at - now
 }
 
-// gcraAdopt keeps how many admissions the bucket is from full, with the fraction
-// of one: rounding it up at each of many changes would never let it fill. The new
-// bucket must hold them: p.full is not less.
+// gcraAdopt keeps how many admissions the bucket lacks, with the fraction of one. Rounding it up at each of many
+// changes would never let the bucket fill. The new bucket must hold them: p.full is not less.
 func (s *State) gcraAdopt(p, old *Plan, now int64) {
 	ahead := mulDivUp(uint64(s.gcraAhead(now)), uint64(p.width), uint64(old.width))
 	s.at, s.used = now+int64(min(ahead, uint64(p.full))), uint64(now)

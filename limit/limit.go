@@ -1,10 +1,9 @@
 // Package limit decides admissions: N per period with a burst of B.
 //
-// The package is pure: time is an argument, in nanoseconds since a beginning that
-// the caller chooses, such as the Unix epoch: 0 to 5.6e18, the year 2149. A time
-// outside counts as the nearest inside, and a time before the newest seen counts as
-// that one. There is no clock, no lock and no goroutine. A Plan is a limit made
-// ready; a State is what one key has used of it.
+// The package is pure: it has no clock, no lock and no goroutine. Time is an argument, in nanoseconds since a beginning
+// that the caller chooses, such as the Unix epoch. It is in the range 0 to 5.6e18 (the year 2149). A time outside
+// counts as the nearest inside, and a time before the newest seen counts as the newest. A Plan is a limit made ready; a
+// State is what one key has used of it.
 //
 // Three textbook designs are one algorithm here, Window: at most B admissions in
 // any interval of length Per*B/N. B = 1 is the minimum gap between two requests,
@@ -23,11 +22,10 @@ import (
 type Algorithm uint8
 
 const (
-	// Window admits at most B in ANY half-open interval (t-T, t] of length
-	// T = Per*B/N, whatever the pattern of arrivals. Up to a burst of 256 it remembers
-	// each admission, to the nanosecond up to a T of 104 days, and denies none that fits.
-	// A larger burst denies a request that fits only while less than 1 % of the burst is
-	// free: it admits at least 99 % of the requests for 1 that a log of all times admits.
+	// Window admits at most B in ANY half-open interval (t-T, t] of length T = Per*B/N, whatever the pattern of
+	// arrivals. Up to a burst of 256 it remembers each admission, to the nanosecond up to a T of 104 days, and denies
+	// none that fits. A larger burst denies a request that fits only while less than 1 % of the burst is free. For
+	// requests for 1, it admits at least 99 % of what a log of all times admits.
 	Window Algorithm = iota
 
 	// Fixed restores B at the multiples of T, the counter that most services
@@ -59,8 +57,8 @@ type Limit struct {
 	Burst     uint64        // 1 to MaxBurst; 0: N
 	Algorithm Algorithm
 
-	// Calendar, if it is one, has the burst, which is N, restored at its edges; Algorithm is Fixed then, and Per that
-	// of Unit.Period, both filled in.
+	// Calendar, unless zero, restores the burst, which is N, at its edges. Algorithm is then Fixed and Per is
+	// Unit.Period; both are filled in.
 	Calendar Calendar
 }
 
@@ -210,10 +208,9 @@ func (w Where) String() string {
 	return fmt.Sprintf("where %d", uint8(w))
 }
 
-// Known calls f with what the state knows of the admissions that still matter at the
-// time now: n of them, each at the latest time at which it may have been, the oldest
-// first. Another state that is charged with all of them decides no more generously.
-// At most 273 calls.
+// Known calls f for the admissions that still matter at the time now, the oldest first. Each call has n admissions, at
+// the latest time at which they may have been. Another state that is charged with all of them decides no more
+// generously. At most 273 calls.
 func (p *Plan) Known(s *State, now int64, f func(at int64, n uint64)) {
 	now = clamp(now)
 	s.pastLapse(p, now)

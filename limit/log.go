@@ -12,18 +12,16 @@ import (
 // interval (u-T, u] that has more than Burst admissions would end at one of them, which was
 // then not admitted.
 //
-// Admissions at one time are one entry. So are neighbors, at the later of their times, while
-// they have at most Plan.merge admissions together: 1 up to a burst of exactBurst, which
-// merges nothing, and a 100th of the burst above. Two entries that stand side by side so have
-// more than merge, and Plan.most entries have the whole burst. Only the entry that T begins
-// in counts admissions that have left, merge-1 at most. A larger burst so denies a request
-// only while less than a 100th of it is free, and admits at least 99 % of what a log of all
-// times admits of requests for 1.
+// Admissions at one time are one entry. Neighbors are one entry too, at the later of their times, while they have at
+// most Plan.merge admissions together. Plan.merge is 1, which merges nothing, up to a burst of exactBurst; it is a
+// 100th of larger bursts. Two adjacent entries therefore have more than merge admissions, and Plan.most entries have
+// the whole burst. Only the entry in which T begins counts admissions that have left, merge-1 at most. A larger burst
+// therefore denies a request only while less than a 100th of it is free. For requests for 1, it admits at least 99 % of
+// what a log of all times admits.
 //
-// An entry is one word. Its high bits count, and its low bits are a time modulo their
-// number, in units of the plan: 1 ns, or for a T that does not fit the least power of two
-// that does. Admissions count from the end of their unit, and requests are decided as of its
-// beginning.
+// An entry is one word. Its high bits are the count. Its low bits are the time modulo their number, in units of the
+// plan. The unit is 1 ns or, for a T that does not fit, the smallest power of two for which it does. Admissions count
+// from the end of their unit, and requests are decided as of its beginning.
 //
 // State.at is the time of the newest entry in units, and State.used the sum of all counts.
 // State.entries of the cells, a ring that begins at State.head, are entries, the newest too.

@@ -6,18 +6,16 @@ import (
 	"slices"
 )
 
-// past is what a state knows that its plan's own form can't hold, because a wider or a
-// longer limit was narrowed, or another one came in its place: what was admitted lately,
-// for the limits that adopt the state later. Decisions do not look at it.
+// past is what a state knows that its plan's own form can't hold, because its limit was narrowed or replaced. It has
+// what was admitted lately, for the limits that adopt the state later. Decisions do not look at it.
 //
-// Sub-slot k has place k%17. Counts of one sub-slot stand together at the latest of their
-// times. That is the time of an admission, and so stays what it is however often the state
-// is adopted: times that were rounded up each time would never leave while two limits take
-// turns.
+// Sub-slot k has place k%17. Counts of one sub-slot are joined at the latest of their times. That is the time of an
+// admission, so it does not change however often the state is adopted. Times that were rounded up each time would never
+// leave while two limits take turns.
 //
-// Sub-slots are 2^k ns wide, the least of at least a 16th of the reach: those of a
-// short reach lie within those of a long one, so however the reach changes, a count
-// comes to stand no later than at the end of its longest sub-slot.
+// Sub-slots are 2^k ns wide, with the smallest k for which they have at least a 16th of the reach. The sub-slots of a
+// short reach lie within the sub-slots of a long one. However the reach changes, a count moves at most to the end of
+// its longest sub-slot.
 type past struct {
 	reach
 	places [pastPlaces]admissions
@@ -63,9 +61,9 @@ func (r reach) lapsed(now, present int64) reach {
 	}
 }
 
-// HasPast tells whether s knows more than its present limit lets it use, for limits
-// with longer intervals or larger bursts that may adopt it: see Adopt. It may matter
-// for longer than the present limit's interval: Idle tells. O(1).
+// HasPast reports whether s knows more than its present limit lets it use. Limits with longer intervals or larger
+// bursts may adopt that (see Adopt). It may matter for longer than the present limit's interval: Idle reports that.
+// O(1).
 func (s *State) HasPast() bool { return s.past != nil }
 
 // pastBegin gives s a past of what is listed, the oldest first, in place of any that
@@ -174,12 +172,12 @@ func total(list []admissions) (n uint64) {
 	return n
 }
 
-// history appends what the state knows of the admissions within its reach, that of the
-// past or else the interval: each at the latest time at which it may have been, none
-// after now, the oldest first. At most 273, for an empty list.
+// history appends what the state knows of the admissions within the reach of the past, or else within the interval.
+// Each has the latest time at which it may have been, none after now, the oldest first. It appends at most 273 to an
+// empty list.
 //
-// The past knows all of them. What a log knows of the newest is more exact: so each counts
-// at the earlier time.
+// The past knows all of them. The log is more exact about the newest ones, so each admission counts at the earlier of
+// its two times.
 func (p *Plan) history(s *State, now int64, list []admissions) []admissions {
 	if s.past == nil {
 		return p.formHistory(s, now, list)
@@ -231,9 +229,8 @@ func (p *Plan) formHistory(s *State, now int64, list []admissions) []admissions 
 	return kept
 }
 
-// earlier appends the admissions of the past, the k-th newest at the earlier of its
-// times in the past and in the form, the others no later than that time. It uses up
-// both lists.
+// earlier appends the admissions of the past. The k-th newest gets the earlier of its times in the past and in the
+// form; admissions that the form lacks are no later than others. It uses up both lists.
 func earlier(list, past, form []admissions, others int64) []admissions {
 	began := len(list)
 	for len(past) > 0 {

@@ -5,19 +5,20 @@ import (
 	"slices"
 )
 
-// Refund gives back up to n admissions that were taken at a time from first to last, and
-// returns by how many more are free for it. given is how many of them s had: what another
-// state that knows of the same admissions, and of more, must give back to be less by as many.
-// It is above free where more than the burst was charged. Who does not know when, and gives
-// back what was just taken, passes math.MaxInt64 for both.
+// Refund gives back up to n admissions that were taken at a time from first to last. It returns in free how many more
+// are free now, and in given how many of them s had. Another state that knows the same admissions, and more, must give
+// back given. The result given exceeds free if more than the burst was charged. A caller that does not know the time,
+// and gives back what was just taken, passes math.MaxInt64 for both.
 //
-// It never makes s fresher than if these had not been admitted, so that what was really
-// used keeps the limit. Window gives back the oldest of those that it has at such a time,
-// and for want of them earlier ones, the newest of these first; Fixed those of the present
-// interval, if first is in it; GCRA what the bucket has not filled since first anyway.
-// What has left the window is not there to be given back: n is clipped.
-// A Window with a burst above 256 knows admissions together, by the latest of their times: so it
-// also gives back of the first that it has at last or later.
+// It never makes s fresher than if these had not been admitted, so the limit holds for what was really used:
+//
+//   - Window gives back the oldest admissions within first to last. If these are too few, it gives back earlier ones, the
+//     newest of them first.
+//   - Fixed gives back admissions of the present interval, if first is in it.
+//   - GCRA gives back what the bucket has not filled since first anyway.
+//
+// What has left the window can't be given back: n is clipped. A Window with a burst above 256 joins admissions at the
+// latest of their times. It therefore also gives back of the first entry at last or later.
 //
 // Cost: as Charge.
 func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free, given uint64) {
@@ -74,8 +75,8 @@ func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) (given uin
 	return given
 }
 
-// giveBack takes up to n out of a list, the oldest first, in the order of Refund, and returns how many. joined says that
-// the list has admissions together, at the latest of their times.
+// giveBack takes up to n out of a list, the oldest first, in the order of Refund, and returns how many. If joined, the
+// entries of the list join admissions at the latest of their times.
 func giveBack(list []admissions, first, last int64, n uint64, joined bool) (given uint64) {
 	all := n
 	from, _ := slices.BinarySearchFunc(list, first, func(a admissions, at int64) int { return cmp.Compare(a.at, at) })
@@ -113,8 +114,8 @@ func (s *State) fixedRefund(p *Plan, now, first int64, n uint64) (given uint64) 
 	return given
 }
 
-// gcraRefund: had n not been admitted, the bucket would be fuller by them, less what it
-// would have had no room for since: at most what it fills in that time.
+// gcraRefund gives back what the bucket would hold more now if n had not been admitted. Without them it may have become
+// full since first. It would then have lost at most what fills in that time, so that much is subtracted.
 func (s *State) gcraRefund(p *Plan, now, first int64, n uint64) (given uint64) {
 	now = max(now, int64(s.used))
 	n, since := min(n, p.limit.Burst), max(0, now-first)
@@ -151,7 +152,7 @@ func (p *Plan) Shift(s *State, by int64) {
 	case log:
 		s.logFill(p, shift(s.logList(p, nil)))
 	case fixed:
-		if p.calendar == nil { // else its periods are those of the time of day
+		if p.calendar == nil { // else its periods follow the time of day
 			s.at = max(0, s.at+ceilDiv(by, p.interval))
 		}
 	case gcra:

@@ -130,12 +130,11 @@ func (p *Plan) reset(s *State, now int64) time.Duration {
 // Charge admits n at the time at without asking: for admissions that were decided
 // elsewhere or in an earlier life. It never makes later decisions more generous.
 //
-// The time may be older than what s has seen: Window counts it where it belongs,
-// Fixed ignores earlier intervals, GCRA counts it as if at the newest time seen. It
-// must not be later than the caller's own clock, or it would count as the newest
-// time seen: pass min(at, now). More than the burst decides nothing more than the burst
-// does. A limit with a larger one that adopts the state later counts them all, if more
-// than the burst was charged at once, which only a wider limit has admitted.
+// The time may be older than what s has seen. Window then counts it where it belongs, Fixed ignores earlier intervals,
+// and GCRA counts it at the newest time seen. It must not be later than the caller's own clock, or it would become the
+// newest time seen: pass min(at, now). For decisions, more than the burst counts as the burst. Only a wider limit can
+// have admitted more than the burst at once. If that was charged, a wider limit that adopts the state later counts all
+// of it.
 //
 // Cost: as Take; for an older time a Window moves the admissions that are newer.
 func (p *Plan) Charge(s *State, at int64, n uint64) {
@@ -153,8 +152,8 @@ func (p *Plan) Charge(s *State, at int64, n uint64) {
 	}
 }
 
-// beginPast gives a state a past, of what its form knows, for as long as a wider
-// limit that was in use at the time at matters; or keeps the one it has for that long.
+// beginPast gives a state a past of what its form knows. It lasts for as long as a wider limit matters that was in use
+// at the time at. If the state has a past already, beginPast only extends it.
 func (p *Plan) beginPast(s *State, at int64) {
 	if s.past != nil {
 		s.past.reach = s.past.with(p.interval, at)
@@ -191,10 +190,10 @@ type State struct {
 	past *past // nil: none
 }
 
-// Size is the memory of s beyond the struct's 40 bytes, in bytes: 0 for Fixed, GCRA and a Window
-// whose admissions were all at one time, else 8 for each time that a Window remembers, at most
-// 256 of them, and up to half as many in reserve. Space that Begin gave s is included. A state
-// that knows more than its form can hold has 296 more: see Adopt.
+// Size is the memory of s in bytes, beyond the struct's 40 bytes. It is 0 for Fixed, GCRA and a Window whose admissions
+// were all at one time. Another Window takes 8 bytes for each time that it remembers, at most 256, and up to half as
+// many in reserve. Space that Begin gave s is included. A state that knows more than its form can hold has 296 more
+// (see Adopt).
 func (s *State) Size() int {
 	if s.past != nil {
 		return 8*int(s.size) + int(unsafe.Sizeof(*s.past))
@@ -218,9 +217,8 @@ func (p *Plan) Begin(s *State, space []int64) {
 	}
 }
 
-// Near is how many cells a State of the plan should have space for next to it, at little cost in memory:
-// the first of a Window with a burst above 16. With a State of 40 bytes, 24 bytes more and 7 cells an
-// entry of a table has two cache lines.
+// Near is how many cells should lie next to a State of the plan, at little cost in memory. Only a Window with a burst
+// above 16 has any. An entry of a table with a State of 40 bytes, 24 bytes more and 7 cells takes two cache lines.
 func (p *Plan) Near() int {
 	if p.form == log && p.limit.Burst > 16 {
 		return 7
@@ -237,9 +235,8 @@ type Verdict struct {
 	Reset      time.Duration // until the whole burst is there again
 }
 
-// Idle tells whether nothing that s knows matters any more: for times from now on
-// a zero State decides the same, so s may be forgotten, also by a limit that adopts
-// it. O(1); takes nothing.
+// Idle reports whether nothing that s knows matters any more. For times from now on a zero State decides the same, also
+// for a limit that adopts s, so s may be forgotten. O(1); takes nothing.
 func (p *Plan) Idle(s *State, now int64) bool {
 	now = clamp(now)
 	if !s.pastIdle(p, now) {
