@@ -29,7 +29,7 @@ type Auditor struct {
 	Findings                     []record.Finding
 	flushes, repeats, unfinished uint64
 
-	flush    group // that is being counted: kept for its room
+	flush    group // the flush that is being counted; reused to save allocations
 	requests requests
 }
 
@@ -88,8 +88,8 @@ func (a *Auditor) lose() {
 	}
 }
 
-// skip goes on after messages that are gone and may be had from their origins:
-// the next flush of each tells whether one of its own was among them.
+// skip continues after messages that are gone and that their origins may still have. The next flush of each origin
+// shows whether one of its own was among them.
 func (a *Auditor) skip(sequence uint64) { a.Stream = sequence - 1 }
 
 // batch tells whether a batch is new to its partition, and audits its seq and
@@ -131,9 +131,9 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 	return fresh
 }
 
-// lacking is at least how many hits of an origin's partition are lost, where a batch goes on from another place than
-// the one that was reached. What an origin itself had lost when its epoch began may be as much as what is not here of
-// the epoch: the difference is 0 then, or below it, and what is lost is not known.
+// lacking returns at least how many hits of an origin's partition are lost when a batch does not follow the position
+// that was reached. An origin that had itself lost hits when its epoch began may hide the difference. The true loss is
+// then unknown, and lacking returns 1.
 func lacking(before, reached record.Position) uint64 {
 	if before.Total > reached.Total {
 		return before.Total - reached.Total
@@ -211,8 +211,8 @@ func (a *Auditor) positionsOf(partition int, heads map[uint64]record.Head) (list
 	return list
 }
 
-// beginning is a message of the journal after which a snapshot begins, and the last
-// flushes up to it, by origin: all of them are whole.
+// beginning is a message of the journal after which a snapshot begins, and the last flushes up to it, by origin. All
+// of these flushes are whole.
 type beginning struct {
 	from  uint64
 	heads map[uint64]record.Head
@@ -224,9 +224,9 @@ type beginning struct {
 // says that it was undone.
 const waitMost = 1000
 
-// waitLongest is how long it is waited for while nothing is heard of its origin, in this
-// life: one that died in the middle of a flush keeps the journal from being trimmed, and
-// where that is full no messages come that waitMost could count.
+// A flush with missing parts is waited for no longer than this after the last message of its origin in this life. An
+// origin that died in the middle of a flush keeps the journal from being trimmed. If the journal is full, no messages
+// come that waitMost could count.
 const waitLongest = 10 * time.Second
 
 // startOf is where a snapshot begins that is taken now.

@@ -16,7 +16,7 @@ type Clock struct {
 	RTT    time.Duration
 }
 
-// ClocksAgree is how far clocks may differ, beside what the exchange leaves open.
+// ClocksAgree is how far clocks may differ, in addition to the uncertainty of the exchange.
 const ClocksAgree = 500 * time.Millisecond
 
 // ClockVerdict is what a node knows of its clock.
@@ -55,8 +55,8 @@ func JudgeClocks(others []Clock) ClockVerdict {
 	return v
 }
 
-// NoteClockSet notes that the time of day was set since the call before, by how much, and that messages after one were told by the
-// new clock; is false: it was not.
+// NoteClockSet notes that the time of day was set since the last call, and by how much. Messages after the given one
+// have times of the new clock. is reports whether it was set.
 func (r *Replica) NoteClockSet(after uint64) (by time.Duration, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,9 +79,8 @@ func (r *Replica) ClockSets() record.ClockSets {
 	return r.Sets
 }
 
-// sinceSet is by how much the time of day was set forward since a message of the journal was
-// told by it, or a snapshot that goes up to it: what is not in Sets yet was set since. The caller holds mu,
-// or nobody else has the replica yet.
+// sinceSet returns by how much the time of day was set forward since a message, or since a snapshot that goes up to
+// it. A set that is not in Sets yet counts for every message. The caller holds mu, or nobody else has the replica yet.
 func (r *Replica) sinceSet(message uint64) time.Duration {
 	list := r.Sets
 	if by := r.unnoted(); by.Abs() >= ClocksAgree {

@@ -10,9 +10,8 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// Flusher makes a node's flushes, one after the other. It does nothing by itself: its
-// driver publishes what Part says, again until the store has it, and then calls
-// Acknowledged; End follows the last part. The journal's goroutine and the simulation's
+// Flusher makes a node's flushes, one after the other. Its driver publishes what Part returns, repeats that until the
+// store has it, and then calls Acknowledged. End follows the last part. The journal's goroutine and the simulation's
 // events drive it alike.
 //
 // A flush waits for the store alone, never for space: see Space.
@@ -23,7 +22,7 @@ type Flusher struct {
 	last    uint64 // message of the last part that was acknowledged, or of what is before it
 	cut     Flush  // under way
 	sent    int    // of its parts
-	stated  int    // how many of its parts are in the states that were taken; after them come those of More
+	stated  int    // how many of its first parts the states that were taken include; the parts of More follow
 	from    uint64 // message of the last of these
 	due     map[int]bool
 	quiet   bool
@@ -39,15 +38,15 @@ func NewFlusher(r *Replica, space *Space, last uint64) *Flusher {
 	return &Flusher{r: r, space: space, last: last}
 }
 
-// FlushOptions is what a flush is to be like: States and Quiet follow from Due and from the room that is left.
+// FlushOptions are the options of a flush. States and Quiet follow from Due and from the space that is left.
 type FlushOptions struct {
 	CutOptions
 	Closing bool                          // it is one of the last
 	Due     func(haste bool) map[int]bool // of which partitions the state is taken; nil: none
 }
 
-// Begin cuts a flush of all that the engine gathered until now, and has the engine keep to
-// the room that is left beside it.
+// Begin cuts a flush of all that the engine gathered until now, and limits the engine to the space that remains after
+// it.
 func (f *Flusher) Begin(now time.Time, as FlushOptions) {
 	f.due, f.quiet, f.foreign, f.began, f.sent = nil, f.space.Spent() && !as.Closing, false, now, 0
 	if as.Due != nil {
@@ -56,7 +55,7 @@ func (f *Flusher) Begin(now time.Time, as FlushOptions) {
 	as.States, as.Quiet = f.due, f.quiet
 	f.cut = f.r.Cut(now, as.CutOptions)
 	f.stated, f.from = len(f.cut.Parts), f.last
-	f.open.Add(int64(f.cut.Entries)) // to those of a flush that was given up
+	f.open.Add(int64(f.cut.Entries)) // added to the entries of a flush that was given up
 	f.space.Bound(f.r.engine, record.SizeOf(f.cut.Parts))
 }
 
@@ -98,7 +97,7 @@ type Flushed struct {
 	Due   map[int]bool      // whose state was to be taken
 	Snaps []record.Snapshot // what was
 	Later []int             // what was not, and is to be taken again
-	Quiet bool              // whoever waited for it is refused: there is no room
+	Quiet bool              // callers that waited for it are refused: there is no space
 }
 
 // End ends a flush all of whose parts are acknowledged.
@@ -119,8 +118,8 @@ func (f *Flusher) End() Flushed {
 	return Flushed{Parts: f.sent, Due: f.due, Snaps: f.cut.Snaps, Later: f.r.Later(f.due, f.cut.Snaps), Quiet: f.quiet}
 }
 
-// NoteClockSet is Replica.NoteClockSet after all that was written or followed: the next flush tells times by the new clock, and is to be
-// written even if empty.
+// NoteClockSet calls Replica.NoteClockSet with the last message that was written or followed. The next flush has times
+// of the new clock, and must be written even if it is empty.
 func (f *Flusher) NoteClockSet() (by time.Duration, is bool) {
 	return f.r.NoteClockSet(max(f.last, f.r.Next()-1))
 }
@@ -136,7 +135,7 @@ func (f *Flusher) SaidHello(began time.Time, message uint64) {
 // Last is the message of the last part that was acknowledged. It is for the goroutine that drives the Flusher.
 func (f *Flusher) Last() uint64 { return f.last }
 
-// Parts are those of the flush under way. It is for the goroutine that drives the Flusher.
+// Parts returns the parts of the flush under way. It is for the goroutine that drives the Flusher.
 func (f *Flusher) Parts() [][]byte { return f.cut.Parts }
 
 // Began is when the last flush began. It is for the goroutine that drives the Flusher.

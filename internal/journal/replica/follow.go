@@ -263,7 +263,7 @@ type Asker interface {
 // ErrSilent is why an ask was given up.
 var ErrSilent = errors.New("no replica of the journal answers")
 
-// Ask asks for as much as there is room for. failed is why asks fail, where that is new and worth a line in the log.
+// Ask asks for as much as there is space for. failed is a new reason why asks fail, to be logged.
 func (f *Follower) Ask(by Asker) (failed error) {
 	now := f.now()
 	fail := func(of *Ask, err error) {
@@ -322,8 +322,8 @@ func (f *Follower) Due() (due time.Time) {
 	return due
 }
 
-// LateAlarm is that of a late node. spent says that the journal has room for no flush
-// without hits, of any node: what it lacks then is room, not a quorum.
+// LateAlarm returns the alarm for a late node. spent says that the journal has no space even for flushes without hits.
+// The node then lacks space, not a quorum.
 func LateAlarm(o OriginStatus, spent bool) api.Alarm {
 	since := o.AsOf.UTC().Format(time.RFC3339) // as answers say it
 	a := api.Alarm{Code: "node_late", Message: fmt.Sprintf("what %s took since %s does not reach the journal, and is missing here", o.Node, since)}

@@ -24,7 +24,7 @@ type OriginStatus struct {
 	Why    Lateness  // it is late; "": it is not
 	Since  time.Time // when it is late: from then on hits may be missing, by this node's clock
 	AsOf   time.Time // all that it took until then is counted here, by its clock
-	Heard  time.Time // when it was last heard of, by this node's clock
+	Heard  time.Time // when its last message arrived, by this node's clock
 	Flush  uint64    // the last one
 }
 
@@ -144,8 +144,8 @@ func (l *Progress) replaced(now time.Time) bool {
 	return false
 }
 
-// Heartbeat is what a node says of itself each heartbeat, beside the journal and of its own
-// clock only how much time has passed: clocks of others need not agree with it.
+// Heartbeat is a node's message about itself, sent at an interval, outside the journal. Its only times are durations,
+// so the clocks of other nodes need not agree with its own.
 type Heartbeat struct {
 	record.Incarnation
 	Node    string
@@ -154,8 +154,13 @@ type Heartbeat struct {
 	Age     time.Duration // since it began to gather that: what it took before is in the journal
 }
 
-// On the wire a beat is 'B', version 1, 8 bytes origin, little endian, then as unsigned varints
-// epoch, flush, age and promise in ms, and the node's name.
+// The bytes of a heartbeat:
+//
+//	byte 0     'B'
+//	byte 1     version, 1
+//	8 bytes    origin, little endian
+//	           epoch, flush, age and promise in ms, as unsigned varints
+//	           the node's name
 const (
 	heartbeatMagic   = 'B'
 	heartbeatVersion = 1

@@ -18,8 +18,8 @@ import (
 // A node takes partitions over while it runs, in four steps:
 //
 //  1. Load: the newest snapshots of the partitions go into an engine of their own, the copy.
-//  2. Catch up: a replica of its own follows the journal from the snapshots on, with the same code and the same repairs, and counts
-//     what it finds in the copy. All partitions share this one read of the journal.
+//  2. Catch up: a separate replica follows the journal from the snapshots on, with the same code and repairs. It counts what it
+//     finds in the copy. All partitions share this one read of the journal.
 //  3. Begin: close to the end of the journal, this node begins to keep what it follows of the partitions. The copy catches up to there.
 //  4. Hold: the next cuts empty the engine of the partitions' own hits, and put in what the copy has and what was kept since. Own
 //     hits from then on are counted at once; those that were cut before come back from the journal.
@@ -334,8 +334,8 @@ func (t *handOff) lost(partition int) map[uint64]uint64 {
 	return lost
 }
 
-// inherit takes over what a snapshot lacks, in place of what this node lost of the
-// partition before step 3: the next snapshot says it too. The caller holds mu.
+// inherit takes over what a snapshot lacks, in place of what this node lost of the partition before step 3. The next
+// snapshot records it, too. The caller holds mu.
 func (r *Replica) inherit(t *handOff, partition int) {
 	lost := t.lost(partition)
 	for _, stood := range t.stands[partition] { // has all origins of the snapshot: see covers

@@ -12,9 +12,8 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// Holding is the sink of a node: its engine, which may hold some partitions only, and
-// the partitions that are on their way to it (handoff.go). All but the engine is guarded by
-// the replica's lock.
+// Holding is the sink of a node. It has the engine, which may hold only some partitions, and the partitions that are
+// being handed over to it (handoff.go). The replica's lock guards all but the engine.
 //
 // Own hits of a partition that is held are counted when they come, and their batches
 // passed over. Those that were cut before it was held went through the engine to the
@@ -84,8 +83,8 @@ func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 	return h.refuse(b, err, deciding)
 }
 
-// refuse keeps an error of a node that runs: what the engine does not take it would not take a second time, and the rest of the flush
-// counts. A start fails for it.
+// refuse keeps the error of a batch, and the rest of the flush counts: the engine would not accept the batch a second
+// time. During a start it returns the error, and the start fails.
 func (h *Holding) refuse(b record.Batch, err error, deciding bool) error {
 	if err == nil || !deciding {
 		return err
@@ -142,9 +141,9 @@ var deltas = sync.Pool{New: func() any { return new([]replication.Delta) }}
 // limits are applied whether the partition is held or not: every node keeps what keys have used of limits. Own
 // ones counted when they were made.
 //
-// Those that come while this node decides count by how old they were when they were cut,
-// by their origin's one clock, before now: whatever the two clocks show, none counts as
-// earlier than it was. The time on the way is added to that.
+// While this node decides, an admission of another node counts as made at now minus its age when it was cut. Its
+// origin measured that age with one clock, so a difference of the clocks makes none count as earlier than it was. The
+// time on the way makes it count as later.
 func (h *Holding) limits(b record.Batch, own, deciding bool) error {
 	if own {
 		return nil
@@ -193,7 +192,7 @@ func (h *Holding) confirm(b record.Batch) {
 	}
 }
 
-// room tells whether more may be kept.
+// `room` reports whether more may be kept.
 func (c *arrival) room(most int) bool {
 	if c.then.entries > most {
 		c.then, c.overflow = gathered{}, true

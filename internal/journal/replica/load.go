@@ -10,8 +10,8 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// LoadSnapshot puts a partition's snapshot into the engine. Those of different
-// partitions may be loaded at once; resume follows.
+// LoadSnapshot puts a partition's snapshot into the engine. Several goroutines may load different partitions at once.
+// Then resume must be called.
 func (r *Replica) LoadSnapshot(snap record.Snapshot) error {
 	if snap.Origin != r.audit.Origin && r.audit.Alone {
 		return fmt.Errorf("%w: of origin %x in place of %x", record.ErrDamaged, snap.Origin, r.audit.Origin)
@@ -19,7 +19,7 @@ func (r *Replica) LoadSnapshot(snap record.Snapshot) error {
 	return LoadInto(r.engine, snap, r.Sets)
 }
 
-// LoadInto is LoadSnapshot of any engine; sets are those of the directory that the snapshot is of.
+// LoadInto is LoadSnapshot for any engine. The clock sets are from the directory that took the snapshot.
 func LoadInto(e *engine.Engine, snap record.Snapshot, sets record.ClockSets) error {
 	set := sets.Since(snap.From)
 	if err := e.LoadReceiptsSince(snap.Receipts, set); err != nil {
@@ -59,8 +59,8 @@ func (r *Replica) Replay(sequence uint64, data []byte) error {
 	return r.replaying.count(r.audit, r.holding)
 }
 
-// EndReplay counts what Replay took, and audits that the journal reaches as far as it is known to have reached; last is
-// what the server says. It returns all findings of the start.
+// EndReplay counts what Replay collected, and checks that the journal reaches as far as it is known to have reached.
+// The server says that its last message is last. EndReplay returns all findings of the start.
 func (r *Replica) EndReplay(reached, last uint64) ([]record.Finding, error) {
 	if err := r.replaying.count(r.audit, r.holding); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func (r *Replica) Replayed() (flushes, repeats, unfinished uint64) {
 	return r.audit.flushes, r.audit.repeats, r.audit.unfinished
 }
 
-// Rebased is a snapshot of a partition from a message on, of which nothing before is
-// needed: what was lost until then is gone for good. It belongs to a new life.
+// Rebased returns a snapshot of a partition from a message on, which needs no earlier messages. What was lost until
+// then is gone for good. It belongs to a new life.
 func (r *Replica) Rebased(l record.Incarnation, partition int, from uint64) record.Snapshot {
 	r.engine.Cut(partition, &r.cut, true)
 	at := &r.audit.progressOf(l.Origin).positions[partition]
@@ -97,8 +97,8 @@ type Sink interface {
 	// process. Batches of different partitions come side by side.
 	Count(b record.Batch, own, deciding bool) error
 
-	// Receipts takes those of a flush of another life, which was whole with a message of the
-	// journal; deciding says that they are of a moment ago.
+	// Receipts takes the receipts of a flush of another life. The flush was whole with the given message of the
+	// journal. With deciding, it was cut a moment ago.
 	Receipts(list [][]byte, message uint64, deciding bool) error
 }
 
@@ -114,8 +114,8 @@ func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
 	return a.flush.count(a, to)
 }
 
-// group is flushes that are audited, and counted together: partition by partition, so that the keys of one stay in the
-// processor's cache from one flush to the next.
+// group is a list of flushes that are audited, and counted together. It counts partition by partition, so that a
+// partition's keys stay in the processor's cache.
 type group struct {
 	batches  []newBatch // in the order in which they came
 	first    []int      // of each partition that has any: its first batch
@@ -138,7 +138,7 @@ type received struct {
 	message uint64 // with which it was whole
 }
 
-// batchBytes is about how much a batch takes beside its entries.
+// batchBytes is about how much a batch takes in addition to its entries.
 const batchBytes = 160
 
 // add audits a flush that is complete, and takes what is new.
@@ -178,8 +178,8 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 	}
 }
 
-// follows puts a batch of a restored backup to the clear before it, of the same partition and
-// flush, if there is one: they count together (record.Batch.Then). first is the flush's first batch.
+// follows adds a batch of a restored backup to the clear before it, if the same flush has one of the same partition.
+// Both count together (record.Batch.Then). The flush's first batch is first.
 func (g *group) follows(b record.Batch, first int) bool {
 	last := g.last[b.Partition] - 1
 	if last < first || g.batches[last].Kind != record.KindClear {
@@ -221,7 +221,7 @@ func (g *group) countAll(a *Auditor, to Sink) error {
 	return nil
 }
 
-// empty makes the group as it was, but for room for as many batches as an ordinary flush has.
+// empty resets the group, and keeps the capacity for as many batches as an ordinary flush has.
 func (g *group) empty() {
 	if cap(g.batches) > 2*len(g.last) {
 		*g = group{}

@@ -12,10 +12,10 @@ import (
 type Lateness string
 
 const (
-	// Silent: it is not heard of. It may be down, cut off, or stopped.
+	// Silent: no messages of it arrive. It may be down, cut off, or stopped.
 	Silent Lateness = "silent"
-	// Unwritten: it is heard of, and what it took is not in the journal: too few nodes reach
-	// each other, or their disks are full.
+	// Unwritten: its messages arrive, but what it took is not in the journal. Too few nodes reach each other, or their
+	// disks are full.
 	Unwritten Lateness = "unwritten"
 	// Behind: what it took is in the journal, and not applied here: this node can't keep up,
 	// or does not get the messages.
@@ -35,9 +35,8 @@ const (
 	ForgetAfter = 24 * time.Hour
 )
 
-// Promised is within what time all that a node takes is in one of its flushes, or it says
-// by an empty one that there is nothing. With a tick in between, a heartbeat is due with
-// the next one.
+// Promised is the time within which a node writes a flush with all that it took, or an empty one if it took nothing.
+// If a tick falls in between, the next one sends the heartbeat.
 func Promised(flushEvery time.Duration) time.Duration { return flushEvery + HeartbeatEvery }
 
 // peer is what a node knows by the beats of another one, or by its own. How fresh the
@@ -91,8 +90,8 @@ func (p *peer) follow(to record.Head) {
 	}
 }
 
-// late tells why a peer is late, "" if it is not, and since when hits of it may be missing,
-// by our clock. heard is when something else was heard of it.
+// late returns why a peer is late, "" if it is not, and since when hits of it may be missing, by our clock. Another
+// message of it arrived at heard.
 func (p *peer) late(now, heard time.Time) (why Lateness, since time.Time) {
 	if p.heard.After(heard) {
 		heard = p.heard
@@ -138,8 +137,8 @@ func (r *Replica) Hear(now time.Time, b Heartbeat) {
 	r.followed(b.Origin, p)
 }
 
-// Expect notes that a member of the cluster began a life, as the registry of the cluster says: if neither its hello nor a
-// beat of that life arrives, the member is silent after LateAfter. O(nodes).
+// Expect notes that a member of the cluster began a life, according to the registry of the cluster. If neither its
+// hello nor a beat of that life arrives, the member is silent after LateAfter. O(nodes).
 func (r *Replica) Expect(now time.Time, of record.Incarnation, node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,10 +170,10 @@ func (r *Replica) peerOf(now time.Time, origin uint64) *peer {
 	return r.peers[origin]
 }
 
-// freshBefore is up to when nothing is missing of what an origin took, as is known before the
-// first beat of its life: a flush that comes now may have waited for long, and be followed by
-// another. Nothing of its life is in the journal up to where this node's own flushes are
-// followed, if it has not said hello. The caller holds mu.
+// freshBefore returns the time up to which no hit of an origin is missing, as known before the first beat of its life.
+// A flush that arrives now does not show that: it may have waited for long, and another may follow. If the origin has
+// not said hello, the journal has nothing of its life as far as this node's own flushes are followed. The caller holds
+// mu.
 func (r *Replica) freshBefore(origin uint64) time.Time {
 	if l := r.audit.byOrigin[origin]; l != nil && !l.left {
 		return l.fresh
@@ -191,7 +190,7 @@ func (r *Replica) followed(origin uint64, p *peer) {
 	}
 }
 
-// lateness is that of an origin. The caller holds mu.
+// lateness returns why an origin is late, and since when. The caller holds mu.
 func (r *Replica) lateness(now time.Time, l *Progress) (why Lateness, since time.Time) {
 	p := r.peers[l.origin]
 	switch {
@@ -209,8 +208,8 @@ func (r *Replica) lateness(now time.Time, l *Progress) (why Lateness, since time
 	return p.late(now, l.heard)
 }
 
-// unknown are the late ones of which nothing was followed yet: they are heard of, and what
-// they journaled is not here. asOf is this node's own, up to which there was nothing.
+// unknown returns the late peers without a followed flush: their messages arrive, but what they journaled is not here.
+// This node is complete up to asOf; until then they had nothing.
 func (r *Replica) unknown(now time.Time, asOf int64) (late []OriginStatus) {
 	for origin, p := range r.peers {
 		if r.audit.byOrigin[origin] != nil || now.Sub(p.heard) > ForgetAfter {

@@ -7,16 +7,16 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// Progress is one origin's way through the journal: its flushes and their parts must
-// go on without a hole within an epoch, and so must each partition's batches.
+// Progress is how far one origin is followed in the journal. Within an epoch its flushes, their parts and each
+// partition's batches must have no hole.
 type Progress struct {
 	*Auditor
 	origin    uint64
 	epoch     uint64        // of the last flush; 0: none yet
 	flush     uint64        // the last one of the epoch
-	known     bool          // the next flush is flush+1 or the first of an epoch; not so where it was not told, and after a gap
+	known     bool          // the next flush is flush+1 or the first of an epoch; false if the position is unknown, and after a gap
 	broken    uint64        // a flush of the epoch that lost a part: the others are passed over
-	torn      bool          // a flush of the epoch is lost, perhaps the first that told where the partitions stood when it began
+	torn      bool          // a flush of the epoch is lost, perhaps the first one, which says where the partitions stood when it began
 	taken     uint64        // one that was taken to be in the snapshots, by the first part that came
 	pending   []record.Part // of a flush whose last part has not come
 	start     *beginning    // where a snapshot begins that has none of these
@@ -26,7 +26,7 @@ type Progress struct {
 	node  string
 	at    int64     // Unix ms: all hits that the origin took until then are in its flushes so far
 	heard time.Time // when the last flush came; of those read at Open, when it was made
-	fresh time.Time // heard of the first flush since Open, or since it left: flushes alone do not say how old what is in the next ones is
+	fresh time.Time // when the first flush since Open, or since it left, came: flushes alone do not say how old the hits in the next ones are
 	left  bool      // it takes no more hits
 }
 
@@ -203,8 +203,8 @@ func (l *Progress) whole() []record.Part {
 	return parts
 }
 
-// arrived notes when the last flush came, by a clock that is not set, and by the time of
-// day: what its origin took is known until then at the latest, whatever its clock says.
+// arrived notes when the last flush came, by the monotonic clock and by the time of day. Whatever the origin's clock
+// says, its hits are not said to be complete beyond that time.
 func (l *Progress) arrived(now, today time.Time) {
 	l.heard, l.at = now, min(l.at, today.UnixMilli())
 	if l.fresh.IsZero() {
@@ -212,8 +212,8 @@ func (l *Progress) arrived(now, today time.Time) {
 	}
 }
 
-// notAhead takes back what origins of the past say to be ahead of the clock: one of them
-// would never be late, nor forgotten, nor replaced.
+// notAhead reduces times of origins that are ahead of the clock. Otherwise such an origin would never be late,
+// forgotten or replaced.
 func (l *Progress) notAhead(now, today time.Time) {
 	l.at = min(l.at, today.UnixMilli())
 	if l.heard.After(now) {
@@ -262,8 +262,8 @@ func (l *Progress) lostBefore(partition int, hits uint64) {
 	}
 }
 
-// hole is what a lost message of the journal leaves in doubt: it may have been the hello of
-// a node of which nothing else came yet, whose hits nobody misses then.
+// hole is the doubt that a lost message of the journal leaves. The message may have been the hello of a node of which
+// nothing else came yet. Nobody would miss that node's hits.
 type hole struct {
 	found time.Time // zero: there is none
 	at    int64     // Unix ms: up to then all hits were here, before it
@@ -279,10 +279,9 @@ func (r *Replica) foundHole(now time.Time) {
 	r.hole = hole{now, at}
 }
 
-// knownUntil bounds up to when all hits may be said to be here, at, while a hole is in
-// doubt: until all that are there have said so by a beat, and a flush of each is followed, as is one of this node that it
-// took hits for later than that.
-// O(nodes) while there is one. The caller holds mu.
+// knownUntil bounds at, the time up to which all hits are said to be here, while a hole is in doubt. The doubt ends
+// when two things are true. A flush of every node that sends beats is followed. This node's own hits are followed
+// beyond LateAfter after the hole. O(nodes) while there is a hole. The caller holds mu.
 func (r *Replica) knownUntil(now time.Time, at int64) int64 {
 	if r.hole.found.IsZero() {
 		return at

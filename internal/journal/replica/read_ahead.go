@@ -8,9 +8,8 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// Bounds of what a follower asks for before it needs it. A round trip then costs a wait
-// of one, and not one for each message: 80 ms allow 12,000 small messages a second, or
-// 100 MB.
+// Bounds of what a follower asks for before it needs it. So a follower does not wait a round trip for each message.
+// With a round trip of 80 ms it reads 12,000 small messages a second, or 100 MB.
 const (
 	AsksAtOnce    = 4       // under way
 	AskMessages   = 256     // of one ask
@@ -19,20 +18,19 @@ const (
 )
 
 const (
-	// FollowEvery is how often the follower looks for a message that it was not told
-	// of, once it has all.
+	// FollowEvery is how often a follower that has all messages looks for one that was not announced.
 	FollowEvery = 100 * time.Millisecond
 
-	// followSoon is when it looks again for one that it was told of, and FollowRest how often
-	// in the end: another replica may have it first, or it may be lost.
+	// A follower looks again for an announced message after followSoon, and then at growing intervals up to followOn.
+	// Another replica may have the message first, or it may be lost.
 	followSoon = 2 * time.Millisecond
 	followOn   = 20 * time.Millisecond
 
 	// RetryMost is the longest pause after what failed.
 	RetryMost = 2 * time.Second
 
-	// silentLeast and silentMost bound how long nothing may come of an ask before it is given up: a request
-	// may be lost on its way, as to a server that stops.
+	// silentLeast and silentMost bound how long an ask without an answer is kept. The request may be lost, for example
+	// when a server stops.
 	silentLeast = 250 * time.Millisecond
 	silentMost  = 3 * time.Second
 
@@ -44,11 +42,11 @@ const (
 // knows no clock and no network: Journal.runFollower drives it with real ones, the
 // simulation with seeded ones.
 //
-// Asks are for ranges of sequences that do not overlap, and any replica may answer any
-// of them: answers come in any order, cut off where a replica has no more, and with
-// holes where it lost a message. What comes of an ask is in order.
+// Asks are for ranges of sequences that do not overlap, and any replica may answer any of them. Answers come in any
+// order; the messages of one answer are in order. An answer ends early if the replica has no more, and has holes if it
+// lost messages.
 type ReadAhead struct {
-	Known uint64 // the newest message that somebody told of, or that a replica counted
+	Known uint64 // the newest message that was announced, or that a replica counted
 	Front uint64 // all up to here was asked for, or is in missing
 	asks  []*Ask // under way
 
@@ -87,8 +85,8 @@ func (a *ReadAhead) Hint(sequence uint64) {
 	}
 }
 
-// Want returns the next range to ask for, where next is the first that is not applied;
-// ok is false for now. With nothing to fetch it looks for what nobody told of.
+// Want returns the next range to ask for. The first message that is not applied is next. ok is false if nothing is to
+// be asked now. With nothing to fetch it looks for messages that were not announced.
 func (a *ReadAhead) Want(now time.Time, next uint64) (want span, ok bool) {
 	a.forget(next)
 	if now.Before(a.until) || len(a.asks) >= AsksAtOnce {
@@ -104,7 +102,7 @@ func (a *ReadAhead) Want(now time.Time, next uint64) (want span, ok bool) {
 	default:
 		return span{}, false
 	}
-	if want.From != next && !a.room() { // what is to be applied next, there is always room for
+	if want.From != next && !a.room() { // there is always space for the next message to apply
 		return span{}, false
 	}
 	want.To = min(want.To, want.From+a.atOnce()-1)
@@ -116,7 +114,7 @@ func (a *ReadAhead) atOnce() uint64 {
 	return uint64(min(max(AskBytes/max(a.usual, 1), 1), AskMessages))
 }
 
-// room tells whether what an ask may bring can be kept.
+// `room` reports whether the answer to another ask can be kept.
 func (a *ReadAhead) room() bool {
 	asked := len(a.asks) + 1
 	return a.bytes+asked*(AskBytes+2*record.MaxPartBytes) <= readAheadMost && len(a.came)+asked*AskMessages <= 2*AsksAtOnce*AskMessages
@@ -158,7 +156,7 @@ func (a *ReadAhead) Take(now time.Time, of *Ask, next, sequence uint64, data []b
 	a.Keep(sequence, data)
 }
 
-// Own keeps a message that this node wrote, if there is room, so that it need not be read.
+// Own keeps a message that this node wrote, if there is space, so that it need not be read.
 func (a *ReadAhead) Own(next, sequence uint64, data []byte) {
 	a.forget(next)
 	if sequence >= next && a.came[sequence] == nil && a.room() {
@@ -182,9 +180,8 @@ func (a *ReadAhead) Keep(sequence uint64, data []byte) {
 	a.bytes += len(data)
 }
 
-// End says that nothing more comes of an ask. pending is how many messages the replica has
-// after the last one: with none, the rest of the range is on its way to it, or was
-// never written.
+// End ends an ask. The replica has so many pending messages after the last one it sent. If it has none, the rest of
+// the range is on its way to it, or was never written.
 func (a *ReadAhead) End(now time.Time, of *Ask, pending uint64) {
 	if !a.drop(of) {
 		return
@@ -197,7 +194,7 @@ func (a *ReadAhead) End(now time.Time, of *Ask, pending uint64) {
 	}
 	switch {
 	case of.last >= of.To:
-	case of.last < a.Known: // told of, and not there yet: on its way to this replica, or lost
+	case of.last < a.Known: // announced, and not there yet: on its way to this replica, or lost
 		a.pause(now, min(max(2*a.wait, followSoon), followOn), false)
 	default:
 		a.pause(now, FollowEvery, false)
@@ -282,8 +279,8 @@ func (a *ReadAhead) Silent(now time.Time) *Ask {
 	return nil
 }
 
-// Turn takes out the message to apply after next-1: that of next, or, where the replica
-// that was asked does not have that one, the first after it.
+// Turn takes out the message to apply after next-1. It is message next, or the first one after it if the replica does
+// not have that one.
 func (a *ReadAhead) Turn(next uint64) (sequence uint64, data []byte, ok bool) {
 	a.forget(next)
 	sequence = a.nextOf(next)

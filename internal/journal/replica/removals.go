@@ -7,20 +7,19 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// Hits add up in any order, but a removal takes what is before it, and all nodes must
-// agree on what that is: it is the order of the journal. A node is ahead of it with its
-// own hits and removals. So
+// Hits add up in any order, but a removal deletes what is before it. All nodes must agree on what is before it, so the
+// journal's order counts. A node's own hits and removals are ahead of the journal. So
 //
 //   - an own removal that did not come back yet also takes what is applied meanwhile
 //     (engine.Replication.Apply, Confirm);
 //   - a removal of another node leaves own hits that did not come back yet (ownSince);
-//   - a snapshot, whose state has own hits and removals ahead of the journal, is stored
-//     once they came back, unless a removal was among what came before them
+//   - a snapshot is stored only once its own hits and removals came back, because its state
+//     has them ahead of the journal. It is not stored if a removal spoiled it meanwhile
 //     (openSnapshot).
 
-// ownSince are the own deltas of a partition that did not come back from the journal,
-// of batches from after seq, by key: what was cut, in order. The caller holds cutting,
-// so that nothing is on its way from the engine to the resend buffer, and mu.
+// ownSince returns, by key, the own deltas of a partition that did not come back from the journal, in the order in
+// which they were cut. They are from batches after seq. The caller holds cutting, so that nothing is on its way from
+// the engine to the resend buffer, and mu.
 func (r *Replica) ownSince(partition int, seq uint64) func(key string) []replication.Delta {
 	var of map[string][]replication.Delta
 	return func(key string) []replication.Delta {
@@ -110,8 +109,8 @@ func (r *Replica) openBefore(snaps []record.Snapshot) {
 	}
 }
 
-// see looks at a batch that is applied after the state was taken, held or not: own hits that another node
-// counts are in the state, other own batches are there as they should be.
+// see checks a batch that is applied after the state was taken, whether the partition is held or not. The state is
+// spoiled if it has own hits that another node's flush counts. Other own batches are in the state as they should be.
 func (o *openSnapshot) see(b record.Batch, own bool) {
 	if own {
 		o.spoiled = o.spoiled || len(b.Less) > 0

@@ -1,24 +1,25 @@
-// Package replica is what a node decides of the journal, in pure code: it cuts flushes
-// from its engine, follows those of all nodes (audit, repair, hand-off of partitions),
-// says how fresh its answers are, when snapshots are due and how the data directory's
-// room is shared out, and whose clock is wrong. Follower is the loop that follows the journal,
-// TakeOver the hand-off of partitions.
+// Package replica decides what a node does with the journal, in pure code:
 //
-// Pure means: no NATS, no file, no clock that is read (now is an argument) and no
-// goroutine that outlives a call. So the journal drives it with real clocks, networks
-// and disks, and the simulation (sim_test.go) with seeded ones that fail. TakeOver waits, by what
-// it is given to wait with.
+//   - it cuts flushes from its engine (Flusher)
+//   - it follows the flushes of all nodes: audit, repair (Follower)
+//   - it takes over partitions (TakeOver)
+//   - it says how fresh answers are, and whose clock is wrong
+//   - it decides when snapshots are due (Rounds), and divides the data directory's space (Space)
+//
+// Pure means: no NATS, no file, no clock that is read (now is an argument) and no goroutine that outlives a call. So
+// the journal drives it with real clocks, networks and disks, and the simulation (sim_test.go) with seeded ones that
+// fail. TakeOver waits, with a function that its caller supplies.
 //
 // Invariants:
-//   - A batch counts once: (origin, epoch, seq) go on without a hole, a repeat is
-//     dropped, a gap is asked for, and the running totals of the origin must agree.
+//   - A batch counts once: (origin, epoch, seq) has no hole. A repeat is dropped, a gap is asked for, and the running
+//     totals of the origin must agree.
 //   - A flush counts as a whole or not at all, in the order of the journal.
 //   - A snapshot has what its positions say, and is stored once its own hits came back.
-//   - Nothing that frees room in the journal waits for room (Room).
+//   - Nothing that frees space in the journal waits for space (Space).
 //   - What is late is named: an answer never claims a node's hits that are not here.
 //
-// Neighbours: package record has the bytes; package journal has the goroutines and the
-// messages; packages above it have NATS.
+// Neighbors: package record has the bytes; package journal has the goroutines and the messages; packages above it have
+// NATS.
 package replica
 
 import (
@@ -31,10 +32,8 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// Replica is what a node does with the journal, without the world around it: it
-// cuts flushes from its engine, and applies those of others. It knows no clock,
-// no network and no disk: Journal drives it with real ones, and the simulation
-// (sim_test.go) with seeded ones that fail.
+// Replica is a node's part in the journal: it cuts flushes from its engine, and applies the flushes of others. It
+// knows no clock, no network and no disk.
 //
 // One goroutine cuts, another one follows; both may be the same.
 type Replica struct {
@@ -47,7 +46,7 @@ type Replica struct {
 	cut     replication.Cut
 	entries int                    // hits and admissions of the flush, one for each key and second
 	beat    time.Time              // of the last flush
-	Stamp   func() time.Time       // the time of day that flushes tell; nil: that of the cut
+	Stamp   func() time.Time       // returns the time of day that flushes carry; nil: the time of the cut
 	audited time.Time              // when all positions were last journaled
 	Timed   func(takeState func()) // runs it, and may look at the clock; nil: runs it
 	resends resendBuffer           // of flushes of this life
@@ -56,8 +55,8 @@ type Replica struct {
 	// resend buffer, while a removal is applied. It is locked before mu.
 	cutting sync.Mutex
 
-	// mu keeps a cut from taking a partition's state while a batch of it is
-	// applied and not yet in audit: a snapshot would have it twice.
+	// mu keeps a cut from taking a partition's state while a batch is applied but not yet in audit. A snapshot would
+	// otherwise count that batch twice.
 	mu        sync.Mutex
 	audit     *Auditor
 	Sets      record.ClockSets // of the directory, before this life and in it: see NoteClockSet
@@ -73,8 +72,7 @@ type Replica struct {
 	repaired  uint64                  // flushes that their origin sent again
 }
 
-// New returns the replica of an engine that was made with Config.Gather. origin is that of
-// its data directory.
+// New returns the replica of an engine that was made with Config.Gather. The data directory has the identity origin.
 func New(e *engine.Engine, origin uint64, node string, clustered bool) *Replica {
 	r := &Replica{engine: e, node: node, clustered: clustered, audit: NewAuditor(origin, e.Config().Partitions), peers: map[uint64]*peer{}, claims: make([]atomic.Pointer[Claim], e.Config().Partitions)}
 	r.audit.Alone, r.audit.AtOnce = !clustered, e.AtOnce
@@ -108,9 +106,8 @@ func (r *Replica) goOn() {
 	}
 }
 
-// Hello is the first flush of a life among other nodes, and is empty. Messages of
-// this origin's life before that come after it, from a network that was slow,
-// count nowhere; those before it are to be followed, up to hello's own message.
+// Hello is the first flush of a life among other nodes, and is empty. Messages of this origin's earlier life may
+// arrive after it from a slow network, and count nowhere. Messages before it must be followed, up to the hello itself.
 // Only then, after ready, may flushes be cut.
 func (r *Replica) Hello(now time.Time) [][]byte {
 	today := r.stamped(now)
@@ -153,7 +150,7 @@ type Flush struct {
 type CutOptions struct {
 	Leaving bool         // the last one
 	States  map[int]bool // of which partitions the state is taken
-	Quiet   bool         // no heartbeats and totals: there is hardly any room
+	Quiet   bool         // no heartbeats and totals: there is hardly any space
 	Speak   bool         // the heartbeat is due, whenever the last one was
 
 	EvenEmpty bool // there is a flush also if there is nothing in it
@@ -210,8 +207,8 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 	return f
 }
 
-// auditEvery is how often a node journals the running totals of all partitions: a
-// hole in its batches is found no later, even where no batch follows.
+// auditEvery is how often a node journals the running totals of all partitions. A hole in its batches is found within
+// that time, even if no batch follows.
 const auditEvery = 10 * time.Second
 
 // cutPartition puts a partition's new hits into the flush, or what they come to so
@@ -276,8 +273,8 @@ func (r *Replica) snapshotOf(now time.Time, partition int) record.Snapshot {
 	return snap
 }
 
-// positionsOf is how far a partition has the batches of all origins: its own as
-// the last cut left them, the others' as they were applied. The caller holds mu.
+// positionsOf returns how far a partition has the batches of all origins: its own up to the last cut, the others' as
+// they were applied. The caller holds mu.
 func (r *Replica) positionsOf(partition int, heads map[uint64]record.Head) []record.OriginPosition {
 	e := r.encoder
 	list := r.audit.positionsOf(partition, heads)
@@ -307,9 +304,9 @@ func (r *Replica) Repairs() (holes, repaired uint64) {
 	return r.holes, r.repaired
 }
 
-// Standing is where an auditor stands, as a snapshot of each partition without its state: an
-// auditor that is resumed with these (ResumeOf) goes on from here, and drops what this one has
-// handed out. From is the same in all; a flush of which only some parts have come is read again.
+// Standing returns an auditor's position, as a snapshot of each partition without its state. An auditor that resumes
+// from these (ResumeOf) continues here, and drops what this one has handed out. From is the same in all. A flush of
+// which only some parts have come is read again.
 func (a *Auditor) Standing() []*record.Snapshot {
 	begins := a.startOf()
 	list := make([]*record.Snapshot, a.Partitions)

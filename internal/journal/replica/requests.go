@@ -11,10 +11,11 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// A request with an idempotency key may reach two nodes before either of them knows it from the journal. Both count it, and say so in
-// their flushes (record.Request). The journal is a total order: the flush that comes first counts the request. Every reader leaves the
-// hits out of the other one, and the node that wrote it takes them back (Holding.hits). So nobody waits for anybody, and neither a crash nor
-// a partition of the network can count a request twice: docs/decisions/0009 says what else was considered.
+// A request with an idempotency key may reach two nodes before either of them knows it from the journal. Both count
+// it, and say so in their flushes (record.Request). The journal is a total order: the flush that comes first counts
+// the request. Every reader leaves the hits out of the other one, and the node that wrote it takes them back
+// (Holding.hits). So no node waits for another, and neither a crash nor a network partition can count a request twice.
+// The rejected designs are in docs/decisions/0009.
 //
 // Which of the two counts does not matter, for both have the same number of hits. But a reader must not choose twice for one
 // request: so a snapshot of partition 0 has the requests that were seen before it.
@@ -46,7 +47,8 @@ const (
 	requestsFor = 5 * time.Minute
 )
 
-// settle notes the requests of a flush, and returns which of its hits are to be left out because an earlier flush counts them; nil: none.
+// settle notes the requests of a flush. It returns the hits of the flush that must be left out because an earlier
+// flush counts them; nil: none.
 func (s *requests) settle(parts []record.Part) (less map[record.KeySecond]uint64) {
 	for _, p := range parts {
 		for _, r := range p.Requests {
@@ -125,9 +127,10 @@ func (s *requests) resume(list []record.SeenRequest) {
 	}
 }
 
-// learn notes the requests that the journal had before a reader's position: those that the newest snapshot lists, and those of the
-// messages after it. The snapshot may be newer than the position, because each request is noted with the flush that counts it. The journal,
-// whose first message is first, is trimmed behind its snapshots only: so nothing is missing between the two.
+// learn notes the requests that the journal had before a reader's position. The newest snapshot lists some of them;
+// the messages after it have the rest. The snapshot may be newer than the position, because each request is noted with
+// the flush that counts it. Nothing is missing between the two, because the journal is trimmed only behind its
+// snapshots. Its first message is first.
 func (s *requests) learn(ctx context.Context, from TailSource, first, position uint64) error {
 	listed, upTo, err := from.Requests(ctx)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 )
 
-// Rounds is when snapshots are taken, of which partitions, and what of the journal they
-// make needless: without clock, disk and lock, for the checkpointer and the simulation.
+// Rounds decides when to take snapshots, of which partitions, and what part of the journal they make needless. It has
+// no clock, disk or lock; the checkpointer and the simulation drive it.
 //
 // In a round every partition is snapshotted once, some with each flush. A partition has
 // two snapshots, so what a round makes needless is what the round before has covered.
@@ -30,14 +30,15 @@ type Rounds struct {
 // the memory that states take, and how long the flush is.
 const statesAtOnce = 8
 
-// statesInHaste is that number when the journal has taken half of its room.
+// statesInHaste replaces statesAtOnce when the journal has taken half of its space.
 const statesInHaste = 64
 
-// StartNow tells whether a round should start: the journal has grown enough; or the round
-// before could not store all, which its alarm says until one does; or there is haste, and
-// one more round lets some of the journal go; or it is full, and does not grow any more:
-// what kept the round before from letting it go may be over. snapshotBytes is by how much
-// the journal grows between rounds, if it has room.
+// StartNow reports whether a round should start, for one of four reasons:
+//
+//   - The journal has grown enough. With space left, snapshotBytes is by how much it grows between rounds.
+//   - The round before could not store all. Its alarm lasts until a round does.
+//   - There is haste, and one more round lets some of the journal be trimmed.
+//   - The journal is full and does not grow any more. The obstacle of the round before may be over.
 func (r *Rounds) StartNow(now time.Time, s *Space, snapshotBytes int64) bool {
 	if r.UnderWay || now.Before(r.pause) {
 		return false
@@ -63,8 +64,8 @@ func (r *Rounds) Start(todo []int) {
 	r.UnderWay, r.todo, r.Bytes, r.Lacks = len(todo) > 0, todo, 0, false
 }
 
-// Due returns the partitions whose state the next flush is to take: none unless
-// a round is under way and what was handed over before is stored.
+// Due returns the partitions whose state the next flush takes. It returns none unless a round is under way and the
+// states that were handed over before are stored.
 func (r *Rounds) Due(haste bool) map[int]bool {
 	if !r.UnderWay || r.open > 0 {
 		return nil
@@ -111,8 +112,8 @@ func (r *Rounds) Answered(partition, slot int, from, revision uint64) {
 // round is to follow.
 func (r *Rounds) Unanswered() { r.Lacks = true }
 
-// Stored ends what Taken began. It tells whether the round has ended with it, and then up
-// to what message, less one, all snapshots have the journal; 0: one is missing.
+// Stored ends what Taken began. ended reports whether the round has ended with it. Then the snapshots cover all
+// messages below needed; 0: a snapshot is missing.
 func (r *Rounds) Stored(now time.Time) (needed uint64, ended bool) {
 	r.open = 0
 	if !r.UnderWay || len(r.todo) > 0 {

@@ -19,10 +19,10 @@ import (
 //
 //	hit -> flush -> space -> trim -> snapshots -> states -> the next flush
 //
-// is a circle, because a state counts only with the own hits in it, which are in the journal first. So it is cut where that does no harm, at
-// its beginning: from full on, hits are refused before they are counted (engine.Engine.BoundWaiting), and what was counted until then is
-// bounded so that it has space, on all nodes together. The flush that takes a state is then small or empty, and nothing that frees
-// space waits for any:
+// is a circle, because a state counts only with the own hits in it, which are in the journal first. So it is cut at
+// its beginning, where that does no harm. From full on, hits are refused before they are counted
+// (engine.Engine.BoundWaiting). Hits that were counted until then are bounded so that they have space, on all nodes
+// together. The flush that takes a state is then small or empty, and nothing that frees space waits for any:
 //
 //	hit (refused)     flush -> the store     trim -> snapshots -> states -> the last flush
 //
@@ -147,8 +147,8 @@ func (s *Space) waiting(underWay int64) int64 {
 	return left
 }
 
-// roundDue tells whether the journal has grown enough for a round of snapshots, if the round before took so many
-// bytes: snapshots write no more than the journal, as long as that has space.
+// roundDue reports whether the journal has grown enough for a round of snapshots, if the round before wrote so many
+// bytes. While the journal has space, snapshots write no more than the journal.
 func (s *Space) roundDue(snapshotBytes, last int64) bool {
 	every := min(max(snapshotBytes, last), s.max/8)
 	if s.Haste() {
@@ -180,9 +180,9 @@ func (s *Space) Refuse(e *engine.Engine, why string) {
 	e.RefuseTakes(why)
 }
 
-// Fail has the engine of a node alone refuse what a flush that failed could not take: a
-// crash must not lose more than one flush interval. A clustered node goes on, because what
-// fails there may be an election, and says which nodes do not store. why ends the sentence that refused callers read.
+// Fail makes the engine of a node alone refuse hits after a flush failed, because a crash must not lose more than one
+// flush interval. A clustered node continues, because the failure may be an election, and names the nodes that do not
+// store. The message for refused callers ends with why.
 func (s *Space) Fail(e *engine.Engine, why string) {
 	if !s.clustered {
 		s.Refuse(e, failingMessage+why)

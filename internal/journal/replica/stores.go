@@ -15,7 +15,7 @@ const (
 	// StoresEvery is how often a node looks at its replicas, and tells.
 	StoresEvery = time.Second
 
-	// storesFor is for how long what a node told is believed.
+	// storesFor is for how long the report of a node is believed.
 	storesFor = 10 * time.Second
 
 	// storesSure is for how long a replica must lag to be called behind: under load each
@@ -61,10 +61,10 @@ type StoreState struct {
 type ReplicaState struct {
 	Node             string
 	Current, Offline bool
-	Active           time.Duration // since it was last heard of
+	Active           time.Duration // since its last message
 }
 
-// Stores is what this node knows of the replicas: its own, and those of others.
+// Stores is what this node knows of its own replicas and of the other nodes' replicas.
 type Stores struct {
 	mu       sync.Mutex
 	own      StoreState
@@ -114,8 +114,8 @@ func (s *Stores) Hear(now time.Time, node, wrong string) {
 	}
 }
 
-// OwnWrong is why this node's replicas do not store, and whether that is sure: who waits
-// for others, or catches up, may be well in a moment.
+// OwnWrong returns why this node's replicas do not store, and whether that is sure. It is not sure while the node
+// waits for others or catches up: that may end in a moment.
 func (s *Stores) OwnWrong(now time.Time) (why string, sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +194,8 @@ func (s *Stores) off() bool {
 	return s.own.Off
 }
 
-// GiveUpAfter is how long a server that has room may fail to start before the process
-// ends, for its supervisor to restart it.
+// GiveUpAfter is how long a server with free disk space may fail to start before the process ends, for its supervisor
+// to restart it.
 const GiveUpAfter = 2 * time.Minute
 
 // Due tells whether the server is to be restarted, and why.

@@ -13,24 +13,24 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// This part reads the journal in order, for readers that make something other than counts of it: history,
-// and digests for other regions. There are two ways to read, each of which hands out everything once and can be stopped and
-// begun again at a position that its owner keeps:
+// This part reads the journal in order, for history and for digests of other regions. There are two readers. Each
+// hands out everything once, and can be stopped and begun again at a position that its owner keeps:
 //
-//   - Tail, for history, hands out batches, checked by the rules of a replica and by its code (package replica). Its position
-//     has a few bytes for each partition and origin. What the journal has lost is told (Lost).
-//   - Flushes, for digests, hands out whole flushes. Its position has some hundred bytes, since every digest has
-//     one. What the journal has lost is told (Missing) before what comes after it, so that its owner asks the origin again, as a node does that
-//     follows: other regions count no less than this one.
+//   - Tail, for history, hands out batches, checked by the rules of a replica and by its code (package replica). Its
+//     position has a few bytes for each partition and origin. Lost reports what the journal has lost.
+//   - Flushes, for digests, hands out whole flushes. Its position has some hundred bytes, since every digest has one.
+//     Missing reports what the journal has lost before Flushes hands out what comes after it. So its owner asks the
+//     origin again, as a node does that follows. Other regions count no less than this one.
 //
 // Invariants of both:
 //   - What is handed out between two positions does not depend on where the reader was stopped between.
 //   - What came twice is handed out once.
 //   - A flush counts as a whole or not at all; a position never stands in the middle of one.
-//   - What is missing is told; so is, by a TrimmedError, what was trimmed before a Tail read it.
+//   - What is missing is reported. A TrimmedError reports what was trimmed before a Tail read it.
 //
-// Neither decides when it reads and what becomes of what it hands out: one goroutine of its owner calls it. They know no
-// NATS: a Source is the stream (package stream) or a test's, and method ReadFlushes of package journal drives Flushes.
+// Neither decides when it reads and what becomes of what it hands out: one goroutine of its owner calls it. They know
+// no NATS: a Source is the stream (package stream) or a test's, and method ReadFlushes of package journal drives
+// Flushes.
 
 // TailSource is the journal's messages.
 type TailSource interface {
@@ -81,9 +81,9 @@ func (t *Tail) Next() uint64 { return t.audit.Stream + 1 }
 // errEnough ends a read after a message, and is no error.
 var errEnough = errors.New("enough")
 
-// Read reads up to and including a message, and calls count with each batch that is new, in
-// order. It ends earlier, without an error, after the first message for which enough is true. After an error of count, or of reading, what was counted since the last Position is
-// not in any: its owner makes another Tail from the position that it has.
+// Read reads up to and including a message, and calls count with each new batch, in order. It ends earlier, without an
+// error, after the first message for which enough is true. After an error, of count or of reading, no position
+// contains what was counted since the last Position. The owner must make another Tail from that position.
 func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) error, enough func() bool) (err error) {
 	defer func() {
 		if errors.Is(err, errEnough) {
@@ -124,7 +124,7 @@ func (t *Tail) Lost() (list []record.Finding) {
 	return list
 }
 
-// sink takes batches, of which those of different partitions come side by side.
+// sink takes batches. Batches of different partitions come concurrently.
 type sink struct {
 	mu    sync.Mutex
 	count func(record.Batch) error
@@ -140,8 +140,8 @@ func (s *sink) Count(b record.Batch, _, _ bool) error {
 
 func (*sink) Receipts([][]byte, uint64, bool) error { return nil }
 
-// A position, version 1: where a Tail stands, for its owner to keep beside what it made of the
-// batches up to there. Numbers are unsigned varints:
+// A position, version 1, says up to where a Tail has read. Its owner stores it with the result of the batches up to
+// there. Numbers are unsigned varints:
 //
 //	byte 0     'T'
 //	byte 1     version, 1
@@ -204,8 +204,8 @@ func ResumeTail(from TailSource, partitions int, position []byte, before *Tail) 
 	return t, nil
 }
 
-// Reached is the message up to which a position has all, and until when by the clocks of the
-// origins, of those that have not left: zero where there are none.
+// Reached returns the message up to which a position has everything. The time up to which it does is the earliest by
+// the clocks of the origins that have not left. It is zero if there are none.
 func Reached(position []byte) (message uint64, at time.Time, err error) {
 	snaps, err := readPosition(position)
 	if err != nil {

@@ -83,8 +83,8 @@ func (t *TailFlushes) progressOf(p record.Part) *Progress {
 	return t.audit.byOrigin[p.Origin]
 }
 
-// Take takes the part that a message is, and returns the parts of the flush that it makes whole, nil
-// if it makes none. Parts that were missing are taken with the message that told of them.
+// Take takes the part that a message is. It returns the parts of the flush that this part completes, or nil. A missing
+// part counts with the message that revealed it.
 func (t *TailFlushes) Take(message uint64, p record.Part) (flush []record.Part) {
 	t.Skip(message)
 	flush = t.progressOf(p).part("", p)
