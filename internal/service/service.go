@@ -1,19 +1,24 @@
-// Package service is what every listener of Weir calls: a listener speaks a protocol (HTTP in
-// package httpapi), parses, calls a method of Service, and writes what it returns. The packages below
-// are its parts: who calls, and what that caller may do (access), hits (ingest), questions about keys (queries),
-// limits, what operators do (admin). Service embeds them, so that a listener calls all by one type; the types of
-// questions are declared in the parts, and those of answers in package api.
+// Package service is what every listener of Weir calls. A listener speaks a protocol (HTTP in package httpapi), parses,
+// calls a method of Service, and writes what it returns. The parts of the service are the packages below:
 //
-// Invariants. A method returns answers of package api, ready to be written, and fails
-// with an *api.Error alone, whose Code a listener maps to its protocol once. No method waits
-// longer than its context. Whatever may be used up has a Pool: a listener takes a place of
-// Pools.Questions or Pools.Admin before it asks, and keeps it until its client has taken
-// the answer; only the listener knows when that is.
+//   - access: who calls, and what that caller may do
+//   - ingest: hits
+//   - queries: questions about keys
+//   - limits: decisions, and what keys have used
+//   - admin: the work of operators
 //
-// Below are the engine and the policies. The journal, the cluster, regions and history are known by the interfaces that the
-// parts declare (ingest.Journal, queries.Cluster, ...), which they implement: they answer with types of package api, and fail
-// with *api.Error where a client is to know why. No protocol is known here: neither net/http nor a framework is imported.
-// No part imports this package.
+// Service embeds the parts, so that a listener needs one type. Each part declares the types of its questions; package
+// api declares the types of answers.
+//
+// Invariants. A method returns answers of package api, ready to be written. It fails with an *api.Error only, whose
+// Code a listener maps to its protocol once. No method waits longer than its context. Everything that can be used up
+// has a Pool. A listener takes a place of Pools.Questions or Pools.Admin before it asks, and keeps it until its client
+// has taken the answer; only the listener knows when that is.
+//
+// The service works with the engine and the policies. It knows the journal, the cluster, regions and history through
+// interfaces that its parts declare (ingest.Journal, queries.Cluster, ...). Their implementations answer with types of
+// package api, and fail with *api.Error if a client should know why. The service knows no protocol: it imports neither
+// net/http nor a framework. No part imports this package.
 package service
 
 import (
@@ -34,7 +39,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// The rooms whose methods are those of a Service.
+// The parts whose methods a Service has.
 type (
 	// Access says who calls, and what that one may do: WithToken, WithPassword, WithCertificate, WithName, Identify, ...
 	Access = access.Service
@@ -53,8 +58,8 @@ type (
 	Health = admin.Health
 )
 
-// Service answers for one engine. Create it with New; it may be used by many goroutines,
-// and does not close the engine. Its methods are those of its rooms, and the few below.
+// Service answers for one engine. Create it with New; it may be used by many goroutines, and does not close the engine.
+// It has the methods of its parts, and the few below.
 type Service struct {
 	*Access
 	*Ingestion
@@ -134,7 +139,7 @@ func (s *Service) Listeners() []access.ListenerFigures { return s.listeners.Figu
 // Now is the second that questions without a time are asked at: queries.Sources.Now.
 func (s *Service) Now() time.Time { return s.sources.Now() }
 
-// Freshness is that of this node.
+// Freshness returns the freshness of this node.
 func (s *Service) Freshness() api.Freshness { return s.sources.Freshness() }
 
 // Backend is what a Service answers from. Whoever puts a node together fills it; Engine
@@ -150,7 +155,7 @@ type Backend struct {
 
 	Tokens *access.Tokens // who may do what; nil: everybody may do everything
 
-	// Alarms are those of what the service knows nothing of, such as certificates; nil: there are none.
+	// Alarms returns alarms about what the service does not know itself, such as certificates; nil: there are none.
 	Alarms func() []api.Alarm
 
 	Policies   *admit.Live          // the limits that Allow asks; nil: only those that requests bring along
@@ -174,10 +179,9 @@ type Config struct {
 	// MaxAnswers bounds keys times windows of one question. Default 1000,
 	// 1 to 100,000.
 	MaxAnswers int
-	// MaxInFlight bounds the requests handled at the same time, of each kind by
-	// itself: bodies of hits that are counted, large ones that arrive, decisions, and
-	// questions; those beyond it are refused at once as overloaded. Health and metrics
-	// are not counted. Default 256, 1 to 100,000.
+	// MaxInFlight bounds the requests handled at the same time. It applies to each kind separately: bodies of hits
+	// being counted, large bodies that arrive, decisions, and questions. More requests are refused at once as
+	// overloaded. Health and metrics are not counted. Default 256, 1 to 100,000.
 	MaxInFlight int
 	// MaxDurable bounds the requests that wait for the disk at the same time. Those beyond
 	// it are refused, and not counted. Default four times MaxInFlight, 1 to 100,000.

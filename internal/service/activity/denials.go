@@ -1,11 +1,10 @@
-// Package denials keeps the newest denials of a node, each under an ID, with what a person asks who was
-// denied: which limits said no, and which admissions filled them. And it lists who is denied
-// most.
+// Package activity shows what happens on a node. This part keeps the newest denials, each under an ID. A person who was
+// denied can ask which limits denied the request, and which admissions filled them. It also lists who is denied most.
 //
-// Invariant: memory is bounded, and one key that is denied all the time pushes out few others': the ring has Sets
-// parts, a key's denials are in one of them, and each keeps its newest PerSet. Denials that are the same but for
-// their time share one ID for up to SameFor. An ID that was pushed out is
-// told apart from one that never was. Time is an argument.
+// Invariant: memory is bounded, and a key that is denied all the time pushes out few denials of other keys. The ring
+// has Sets parts, each of which keeps its newest PerSet denials; all denials of a key are in one part. Denials that
+// differ only in their time share one ID for up to SameFor. An ID that was pushed out is distinguished from one that
+// never existed. Time is an argument.
 package activity
 
 import (
@@ -35,8 +34,8 @@ const (
 	// MostRules is how many limits of one denial are kept: of those that said no, the first.
 	MostRules = 4
 
-	// SameFor is for how long, from the first of them, denials of the same share an ID: by one limit, of one key, for as much, and
-	// filled by the same admissions.
+	// SameFor is for how long equal denials share an ID, counted from the first of them. Equal denials have the same
+	// limit, key and cost, and the same admissions filled them.
 	SameFor = time.Second
 )
 
@@ -61,8 +60,8 @@ type set struct {
 	_              [64]byte
 }
 
-// record is a denial in memory that the one after next uses again. Most denials are by one limit, and that
-// one is in the record itself: what was not touched for 8,192 denials is far from the processor.
+// record is a denial; its memory is reused. Most denials have one limit, which is in the record itself: memory that was
+// not touched for 8,192 denials is no longer in the processor's cache.
 type record struct {
 	at    time.Time
 	about api.DenialKnowledge
@@ -77,7 +76,7 @@ type record struct {
 	more  int
 }
 
-// same is what denials of the same have in common, beside a limit and a key: times by the clock of limits, in ns.
+// same has what equal denials have in common in addition to limit and key. Times are by the clock of limits, in ns.
 type same struct {
 	retry, reset int64
 	n, remaining uint64
@@ -110,7 +109,7 @@ func (r *reading) now() (Moment, api.DenialKnowledge) {
 	return r.moment, r.about
 }
 
-// Moment is one reading of a clock: the time of day as the engine has it, and as its clock said it, which are
+// Moment is one reading of a clock: the time of day as the engine corrects it, and as the clock returned it. They are
 // Wall and UncorrectedWall of replication.Clock.
 type Moment struct{ Wall, Raw time.Time }
 
@@ -143,7 +142,7 @@ type Denial struct {
 	Last  time.Time           // the last of them
 	About api.DenialKnowledge // what was known of other nodes then
 	Rules []Rule
-	More  int // limits that said no beside Rules
+	More  int // further limits that denied the request
 }
 
 // NewDenials returns an empty ring of a node; name is "" of a server alone.
@@ -151,7 +150,7 @@ func NewDenials(name string, clock Clock) *Denials {
 	return &Denials{ids: newCodec(name), clock: clock, seed: maphash.MakeSeed()}
 }
 
-// Node is the name that New was told.
+// Node returns the name that was given to NewDenials.
 func (r *Denials) Node() string { return r.ids.node }
 
 // Note keeps a decision that is a denial, and puts its ID into d.Denial, unless d.NoID; whose keys are limited it knows in any case. It is for right after the
@@ -205,8 +204,9 @@ func (r *Denials) noteFirst(clock *reading, requests []admit.Request, d *admit.D
 	d.Denial = r.ids.append(d.Denial[:0], number*Sets+hash%Sets)
 }
 
-// now is the time of day, in ns since 1970, of a decision at a time by the clock of limits, 0 if that is not known. It is told by that
-// clock for up to SameFor. The caller holds the lock.
+// now returns the time of day, in ns since 1970, of a decision. The argument decided is its time by the clock of
+// limits, 0 if not known. For up to SameFor the last reading of the time of day is advanced by that clock. The caller
+// holds the lock.
 func (s *set) now(clock *reading, decided int64) int64 {
 	if since := decided - s.askedAt; decided != 0 && s.askedAt != 0 && since >= 0 && since < int64(SameFor) {
 		return s.asked + since
@@ -233,7 +233,7 @@ func sameOf(d *admit.Decision) same {
 	return same{d.At() + int64(of.RetryAfter), d.At() + int64(of.Reset), of.N, of.Remaining}
 }
 
-// takesIn tells whether a denial is of the same as those of the record, which is the newest of its limit's name and key.
+// takesIn reports whether a denial equals the record's denials. The record is the newest with the limit's name and key.
 func (k *record) takesIn(alike same, requests []admit.Request, d *admit.Decision) bool {
 	since := d.At() - k.decided
 	return k.same == alike && alike != same{} && since >= 0 && since < int64(SameFor) &&
@@ -354,15 +354,15 @@ func (r *Denials) Noted() (n uint64) {
 	return n
 }
 
-// digits are those of IDs, without letters that look like digits (Crockford's base 32).
+// digits are the digits of IDs, without letters that look like digits (Crockford's base 32).
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // idDigits are as many as 64 bits take.
 const idDigits = 13
 
-// codec makes IDs of places, which are numbers that go up from 0, and back. Its numbers are of one
-// life of a process: those of another make places that are out of all reach. So an ID of a life before is
-// not taken for one of this, and nobody reads from two of their own how many others had.
+// codec converts places, which are numbers that go up from 0, to IDs and back. Its random numbers are made for one run
+// of the process; another run's IDs decode to places far out of range. So an ID of an earlier run is not taken for a
+// current one. Also, nobody can compute from two of their own IDs how many denials others had.
 type codec struct {
 	node          string // "" of a server alone
 	times, undone uint64 // times*undone = 1, modulo 2^64

@@ -17,15 +17,15 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part has hits and denials as they come, for people who look: of few all, and of many a sample that
-// eyes can follow.
+// This part shows people hits and denials as they arrive: all if they are few, else a sample that eyes can follow.
 //
-// Its invariants. While nobody looks a hit costs one load of a pointer. Who looks has a Tap: of what it may see, each hit (and, apart
-// from them, each denial) of an interval has the same chance to be shown, which is told, and no interval shows more
-// than PerTick of either, whatever comes. A tap keeps the newest Kept of either; there are MaxTaps at most, and one client has MaxOwn of them.
+// Invariants. While nobody watches, a hit costs one load of a pointer. Each watcher has a Tap. Within an interval each
+// hit that a tap may show has the same chance to be shown. The chance is reported; the same holds for denials,
+// separately. An interval shows at most PerTick of either. A tap keeps the newest Kept of either. There are at most
+// MaxTaps, and one client has at most MaxOwn of them.
 //
-// Neighbours: package service notes what it counts and denies, and says what a caller may see; package server opens
-// a tap for as long as a page is open.
+// Package service notes what it counts and denies, and says what a caller may see. The listener opens a tap for as long
+// as a page is open.
 
 const (
 	// MaxTaps bounds the taps: each costs a hit a few nanoseconds.
@@ -41,7 +41,7 @@ var (
 	ErrShare = &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("you look at %d different live logs, your share: close some, so that others can look too", MaxOwn)}
 )
 
-// Log is told of all hits and denials. It is safe for many goroutines.
+// Log receives all hits and denials. It is safe for many goroutines.
 type Log struct {
 	now  func() time.Time
 	taps atomic.Pointer[[]*Tap] // nil: nobody looks; written under mu
@@ -91,7 +91,8 @@ func (l *Log) Denial(requests []admit.Request, d *admit.Decision) {
 	}
 }
 
-// Open opens a tap, or one more time the tap of this name that is open: taps of one name must be for the same Reader. Close must follow.
+// Open opens a tap, or opens the existing tap of this name once more. All taps of one name must be for the same Reader.
+// Each Open needs a Close.
 func (l *Log) Open(name, client string, who Reader) (*Tap, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +121,7 @@ func (l *Log) Open(name, client string, who Reader) (*Tap, error) {
 	return t, nil
 }
 
-// use makes taps those that are told. The caller holds mu.
+// use replaces the taps that receive hits and denials. The caller holds mu.
 func (l *Log) use(taps []*Tap) {
 	if len(taps) == 0 {
 		l.taps.Store(nil)
@@ -203,7 +204,8 @@ func (r *Reader) seesHit(key string) bool {
 	return false
 }
 
-// seesDenial: who may not know of one limit that said no is not told that there was a denial.
+// seesDenial reports whether the reader may know about a denial. The reader must see the key, and every limit that
+// denied the request.
 func (r *Reader) seesDenial(requests []admit.Request, d *admit.Decision) bool {
 	for i := range d.Results {
 		said := &d.Results[i]
@@ -266,7 +268,7 @@ func (t *Tap) Close() { t.log.close(t) }
 
 // This part is the live log for those who look: whose hits and denials a caller may see, and what a view of them says.
 
-// ownTime is how far a hit's own time is from when it was taken, to be told.
+// ownTime is the difference between a hit's own time and its arrival from which the log shows both.
 const ownTime = 2 * time.Second
 
 // Live shows the log.

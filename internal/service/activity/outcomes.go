@@ -9,11 +9,10 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part counts how policies decided, for metrics.
+// This part counts the outcomes of policies, for metrics.
 //
-// Invariant: its names are those that policies of this process have had, and one for all limits
-// that requests bring along, so that clients can't make it grow. This part decides; package service
-// counts what it answered.
+// Invariant: clients can't make it grow. Its names are the policies that this process has had, and one name for all
+// limits that requests define.
 
 // inlineName stands for all limits that requests bring along: their names are the
 // clients' and may be many.
@@ -40,8 +39,8 @@ func NewOutcomes(policies *admit.Live) *OutcomeCounts {
 	return d
 }
 
-// Count counts a decision as its hits are: when others denied the request, a limit that
-// did not has no part in it, and n = 0 asks only.
+// Count counts a decision in the same way as its hits. If another limit denied the request, a limit that did not deny
+// counts nothing. A request with n = 0 counts nothing.
 func (d *OutcomeCounts) Count(of *admit.Decision) {
 	if of.Unmatched {
 		d.unmatched.Add(1)

@@ -45,8 +45,8 @@ type limited struct {
 	key          []byte // memory that is used again
 	inline       bool
 	since, until int64 // ns since 1970
-	// seconds is the denials of each of the last pauseSeconds, by second modulo their number; that of last has 0, and newest its
-	// denials. It is used again by the next key.
+	// seconds has the denials of each of the last pauseSeconds, by second modulo pauseSeconds. The second of last has 0
+	// there; newest has its denials. The next key uses the array again.
 	seconds *[pauseSeconds]uint32
 }
 
@@ -86,8 +86,8 @@ func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
 
 func second(ns int64) int64 { return ns / int64(time.Second) }
 
-// within counts the denials of a place in the window of so many seconds, 1 to pauseSeconds, that ends with the second of now, or with
-// that of its last denial where the clock was set back.
+// within counts the denials of a place in a window of 1 to pauseSeconds seconds. The window ends with the second of
+// now, or with the second of the last denial if the clock was set back.
 func (w *who) within(i int, now, seconds int64) (n uint64) {
 	last := second(w.last[i])
 	first := max(second(now), last) - seconds + 1
@@ -111,8 +111,8 @@ func (w *who) find(tag uint32, said *admit.Result) (place int, known bool) {
 	return 0, false
 }
 
-// room is a place for another key: a free one, or that of the key that was denied least, and of
-// one that has not been denied for long before that.
+// freePlace returns a place for another key: a free one, else the place of the key with the fewest denials. Keys that
+// have not been denied for Pause lose their places first.
 func (s *set) freePlace(now int64) (place int) {
 	w := s.who
 	if w.n < limitedPerSet {
@@ -144,8 +144,9 @@ func (w *who) limited(i int, denied uint64, now time.Time) api.LimitedKey {
 	}
 }
 
-// Who lists the keys that were denied within a window, of 1 s to Pause, that ends now: most denied in it first, at most most of them
-// that keep takes; over is how many left the list, since the start, though they had been denied lately.
+// Who lists the keys that were denied within a window of 1 s to Pause that ends now, most denials first. It lists at
+// most most keys, and only the ones for which keep returns true. The result over is how many keys left the list since
+// the start although they had been denied lately.
 func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*api.LimitedKey) bool) (list []api.LimitedKey, over uint64) {
 	for i := range r.sets {
 		s := &r.sets[i]
@@ -168,9 +169,8 @@ func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*
 	return list[:min(most, len(list))], over
 }
 
-// Enough is the smallest limit that would have let the request pass, with the admissions that were before it: a larger
-// burst, in the same interval, and of a token bucket at the same rate. What would be more than package limit takes is
-// the most.
+// Enough returns the smallest limit that would have let the request pass, with the admissions before it. It has a
+// larger burst in the same interval; a token bucket keeps its rate. It is at most what package limit accepts.
 func (r *Rule) Enough() limit.Limit {
 	l := r.Limit
 	used := l.Burst - min(r.Remaining, l.Burst)

@@ -1,5 +1,5 @@
-// Package decisions is what is asked of limits: whether requests may pass, why they might not, what keys have used; and
-// what changes it: reservations, refunds, grants, resets, permits.
+// Package limits answers questions about limits: whether requests may pass, why they might not, and what keys have
+// used. It also changes what keys have used: reservations, refunds, grants, resets and permits.
 package limits
 
 import (
@@ -24,10 +24,9 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Allow asks the limits of all requests for a caller, and takes what they ask for: all or none. Into d
-// goes what was decided; a denial is no error. peek says what would be decided, and
-// takes and counts nothing. It allocates nothing of its own: d and requests may be used
-// again, and keys of requests may change after it, which those in d then do too.
+// Allow asks the limits of all requests for a caller, and takes what the requests ask for: all or none. It writes the
+// decision into d; a denial is no error. A peek decides, but takes and counts nothing. Allow allocates nothing itself:
+// the caller may use d and requests again. d refers to the keys of requests.
 func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d *admit.Decision) error {
 	may, err := s.enter(c, requests)
 	if err != nil {
@@ -179,15 +178,15 @@ func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions
 	return s.parts.Sources.Batch(ctx, counts)
 }
 
-// Prepare makes a limit of a listener's own configuration ready, for requests of Allow that have it
-// (admit.Request.Prepared). The listener releases it once it asks it no more. Decisions of it are counted by its
-// name, and roles have it by its name, as those of policies.
+// Prepare makes a limit of a listener's own configuration ready for requests of Allow (admit.Request.Prepared). The
+// listener releases it after its last use. As for policies, decisions are counted by the limit's name, and roles refer
+// to it by its name.
 func (s *Service) Prepare(name string, of admit.Limit, mode policy.Mode) (*admit.Prepared, error) {
 	return s.parts.Policies.Prepare(name, of, mode)
 }
 
-// UseUp takes what requests with Rest ask for, where it is there, for a caller whom Allow has just permitted to ask their
-// limits: it is no request of its own.
+// UseUp takes what is left of the limits of requests with Rest, at most what they ask for. Allow must have just
+// permitted the caller to ask these limits: UseUp does not check that again.
 func (s *Service) UseUp(c access.Caller, requests []admit.Request, d *admit.Decision) error {
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
 		return err
@@ -208,8 +207,8 @@ type Parts struct {
 	Kept       *access.KeptPolicies
 	Node       string // this node's name in a cluster
 	Log        *slog.Logger
-	Live       *activity.Log // is told of each denial
-	Warnings   *Warnings     // is told of each decision
+	Live       *activity.Log // notes each denial
+	Warnings   *Warnings     // notes each decision
 
 	MaxInlinePer time.Duration // of a limit that a request brings along
 }
@@ -233,7 +232,7 @@ func New(p Parts) *Service {
 	return s
 }
 
-// count counts a decision that was made, and has its warnings told.
+// count counts a decision, and sends the warnings that it causes.
 func (s *Service) count(d *admit.Decision) {
 	s.decisions.Count(d)
 	s.parts.Warnings.Note(d)

@@ -142,7 +142,7 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 	return l
 }
 
-// admissionsOf has those of one time together.
+// admissionsOf adds up admissions at the same time.
 func admissionsOf(known []limit.Admitted) []api.Admission {
 	list := make([]api.Admission, 0, len(known))
 	for i, a := range known {

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Limits is the policies that the caller may read of, in order of application, then the limits of listeners, and how they
-// decided in a window.
+// Limits lists the policies that the caller may read, in order of application, and then the limits of listeners. Each
+// has the numbers of its decisions in a window.
 func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) (api.LimitsAnswer, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {
@@ -157,8 +157,8 @@ func (s *Service) addOthers(answer *api.LimitKeysAnswer) error {
 	return nil
 }
 
-// KeysOf is which keys a policy is for: those that begin with prefix, of which counted tells those that it is for, and under which
-// key they count together.
+// KeysOf returns which keys a policy applies to. They begin with prefix; counted reports whether the policy applies to
+// a key, and under which key it is counted.
 func (s *Service) KeysOf(c access.Caller, name string) (prefix string, counted func(key string) (string, bool), err error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *Service) KeysOf(c access.Caller, name string) (prefix string, counted f
 	}, nil
 }
 
-// mayReadLimit is the same for a policy that is not there as for one that others have: who may read
-// of some only does not learn which there are.
+// mayReadLimit fails in the same way for a policy that does not exist and for one that the caller may not read. So a
+// caller does not learn which policies exist.
 func (s *Service) mayReadLimit(may access.Rights, name string) error {
 	if may.All() {
 		return nil

@@ -42,8 +42,8 @@ func (s *Service) ResetLimit(ctx context.Context, c access.Caller, name, key str
 	return api.ResetAnswer{Name: made.Name, Key: key, Was: made.Was, Remaining: made.Remaining}, nil
 }
 
-// ResetInline forgets what a key has used of all limits that requests brought along, of the names that the caller may ask: role decide's,
-// or admin's. It returns of how many there was something to forget.
+// ResetInline forgets what a key has used of the limits that requests defined themselves. It resets the names that the
+// caller may ask, by role decide or admin. It returns for how many limits there was something to forget.
 func (s *Service) ResetInline(ctx context.Context, c access.Caller, key string) (was int, err error) {
 	defer func() { s.parts.Gate.Audit(ctx, c, "reset inline limits", request.Clip(key), err) }()
 	may, err := s.parts.Gate.Enter(c, auth.Decide)
@@ -62,8 +62,8 @@ func (s *Service) ResetInline(ctx context.Context, c access.Caller, key string) 
 	return s.parts.Policies.ResetInline(ctx, key)
 }
 
-// GrantLimit gives a key, as it is counted, n admissions beside a limit until a time:
-// admit.Live.Grant. n of 0 takes what is left of a grant back.
+// GrantLimit gives a key, as it is counted, n admissions in addition to a limit until a time: admit.Live.Grant. An n of
+// 0 takes back what is left of a grant.
 func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key string, n uint64, until time.Time) (_ api.GrantAnswer, err error) {
 	defer func() {
 		s.parts.Gate.Audit(ctx, c, "grant", fmt.Sprintf("%d of %s to %s", n, request.Clip(name), request.Clip(key)), err)
@@ -116,10 +116,11 @@ func (s *Service) mayChange(may access.Rights, name, key string) error {
 	return nil
 }
 
-// Refund gives back what Allow took for the same requests, all at one time: admit.Live.Refund. The
-// zero time stands for what was taken last. Who may take may give back: role decide. With an idempotency key, 1 to
-// engine.MaxOnceKeyBytes bytes, one that comes again within ten minutes gives nothing back anew and has the first answer; with
-// another content it is refused (CodeKeyReused).
+// Refund gives back what Allow took for the same requests at one time: admit.Live.Refund. The zero time stands for the
+// newest admissions. Role decide suffices.
+//
+// An idempotency key has 1 to engine.MaxOnceKeyBytes bytes. A repetition within ten minutes gives nothing back and
+// returns the first answer. A repetition with another content is refused (CodeKeyReused).
 func (s *Service) Refund(ctx context.Context, c access.Caller, requests []admit.Request, taken time.Time, key string) (answer api.RefundAnswer, err error) {
 	defer func() {
 		if len(requests) > 0 {

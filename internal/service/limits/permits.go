@@ -51,11 +51,11 @@ func (s *Service) age() time.Duration {
 	return time.Duration(s.parts.Engine.LimitClock() - s.begun)
 }
 
-// unlimitedTTL is told where no limit is for a key.
+// unlimitedTTL is the TTL of a permit for a key that has no limit.
 const unlimitedTTL = 30 * time.Second
 
-// TakePermit gives the caller a permit of all limits of how many at once that are for a key, or of the one that is
-// named. A denial is an *Error of api.CodeAtOnce.
+// TakePermit gives the caller a permit of every concurrency limit that applies to a key, or of the named one. A denial
+// is an *api.Error of api.CodeAtOnce.
 func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnswer, error) {
 	var number [8]byte
 	_, _ = rand.Read(number[:]) // it does not fail
@@ -199,7 +199,8 @@ func permitAnswer(p permitOf, of []policy.AtOnce) api.PermitAnswer {
 	return api.PermitAnswer{ID: p.id(), TTLSeconds: ttl.Seconds(), Unmatched: len(of) == 0}
 }
 
-// countPermit counts an outcome where those of other limits are counted; a hit that is refused changes nothing.
+// countPermit counts an outcome under the same keys as other limits; if the engine refuses the hit, nothing else
+// changes.
 func (s *Service) countPermit(limit, outcome string) {
 	_ = s.parts.Engine.Hit(admit.HitPrefix + limit + ":" + outcome)
 }
@@ -240,11 +241,11 @@ func (s *Service) permitKeys(may access.Rights, of *policy.Concurrency, n int) a
 	return answer
 }
 
-// This part keeps who holds permits of limits of how many at once, by limit and key, under one lock.
+// This part keeps who holds permits of concurrency limits, by limit and key, under one lock.
 //
-// Invariant: no more than a limit's most ever hold a permit of a key whose time has not run out, also across a restart: what the
-// process before gave is not known, so that for a time to live after the start nothing is given that is new, and holders
-// that say so by a heartbeat have theirs back. Memory is bounded. Time is an argument, by a clock that does not run back.
+// Invariant: no more unexpired permits of a key are held than its limit allows, also across a restart. The permits of
+// the process before are not known. So for one TTL after the start no new permit is given, and holders recover theirs
+// by a heartbeat. Memory is bounded. Time is an argument, by a clock that never goes back.
 
 // MaxPermits is how many permits are held at once at most, of all keys and limits.
 const MaxPermits = 100_000
@@ -264,7 +265,7 @@ func NewPermits() *PermitTable { return &PermitTable{keys: map[id]*admission.Per
 // PermitOutcome is what became of a request.
 type PermitOutcome struct {
 	admit.Permitted
-	Full   bool // there is no room for any more
+	Full   bool // the table has reached MaxPermits
 	Starts bool // of a denial: the table is too young to know who holds what, for Wait
 }
 
@@ -350,7 +351,7 @@ func (t *PermitTable) key(l *policy.AtOnce) *admission.PermitKey {
 	return k
 }
 
-// full tells whether there is no room for more, and counts anew before it says so.
+// full reports whether the table has no space for more permits. Before it says so, it counts the unexpired ones again.
 func (t *PermitTable) full(now time.Duration, more int) bool {
 	if t.held+more <= MaxPermits {
 		return false

@@ -152,8 +152,8 @@ func (s *Service) known(name string) bool {
 	return put
 }
 
-// owns reports whether the role may change the policy of a name. Who may change some only does not learn which others there
-// are: one that is not there, or not in use, is for nobody of them.
+// owns reports whether the role may change the policy of a name. A role for some policies does not own one that does
+// not exist or is not in use. So it does not learn which policies exist.
 func (s *Service) owns(may access.Rights, name string) bool {
 	if may.All() {
 		return true

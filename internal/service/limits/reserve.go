@@ -98,7 +98,7 @@ func (r *Reservation) content(requests []admit.Request) uint64 {
 	return contentOf(wire.AppendBool(binary.AppendUvarint(nil, uint64(r.TTL)), r.GiveBack), requests)
 }
 
-// contentOf tells requests apart that come under one ID, with what stands beside them. It is never 0.
+// contentOf hashes requests and the bytes b, to recognize another request under the same ID. It is never 0.
 func contentOf(b []byte, requests []admit.Request) uint64 {
 	for i := range requests {
 		q := &requests[i]
@@ -188,9 +188,9 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	return answer, nil
 }
 
-// awaitParts waits for a reservation that another node may have made a moment ago: until all its parts are known here, or
-// whatever any node took before is. While a node is unreachable, the latter fails after settleWait. It returns the parts
-// that are known then.
+// awaitParts waits for a reservation that another node may have made just now. It returns once all parts are known
+// here, or once everything that any node took before is known. While a node is unreachable, the latter fails after
+// settleWait. It returns the parts known by then.
 func (s *Service) awaitParts(ctx context.Context, id string) ([]engine.ReservedPart, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -232,7 +232,8 @@ func inPart(id string) error {
 	return &api.Error{Code: api.CodeNotHeld, Field: "id", Message: "reservation " + request.Clip(id) + " is known here in part only, as it was made at another node a moment ago, or is given back: ask again in a second"}
 }
 
-// stillToSettle tells whether a part that is not known where it is decided is of a limit in use, and not settled as far as this node knows.
+// stillToSettle reports whether a part that its decider does not know still has to be settled. That is so if its limit
+// is in use and this node knows the part as not settled.
 func (s *Service) stillToSettle(parts []engine.ReservedPart, m admit.Changed) bool {
 	if _, inUse := s.parts.Policies.Limit(m.Name); !inUse && !s.parts.Policies.IsInline(m.Name, m.Key) {
 		return false

@@ -23,14 +23,15 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part calls an address of the operator's when a key comes to the warning of its policy (warn), once for a key and
+// This part calls an address of the operator when a key reaches the warning of its policy (warn), once per key and
 // window.
 //
-// Invariant: a decision waits for nobody. It puts what is new into a queue of fixed size, or counts that there was no place; one goroutine
-// sends. Memory is bounded: Kept keys that were told, Waiting warnings that wait. Nothing is on disk, so a crash loses what waits.
+// Invariant: a decision never waits. It puts a new warning into a queue of fixed size, or counts it as dropped. One
+// goroutine sends. Memory is bounded by KeptWarnings keys with a warning and MaxWaitingWarnings unsent warnings.
+// Nothing is on disk, so a crash loses unsent warnings.
 
-// MaxWaitingWarnings is how many warnings wait to be sent, at most: of one more the request that finds no place is counted, and the next
-// of its key tries again.
+// MaxWaitingWarnings is the most unsent warnings. A warning that does not fit is counted as dropped, and the next
+// request of its key tries again.
 const MaxWaitingWarnings = 1024
 
 // closeTime bounds Close.
@@ -51,7 +52,7 @@ type Warnings struct {
 	now    func() time.Time
 	after  func(time.Duration) <-chan time.Time
 
-	mu     sync.Mutex // guards told
+	mu     sync.Mutex // guards warned
 	warned *warnedKeys
 	queue  chan warning
 
@@ -88,9 +89,9 @@ func (t *Warnings) start() {
 	}()
 }
 
-// Note is told of each decision that was not a peek. It waits for nothing, and keeps no part of it.
+// Note receives each decision that was not a peek. It does not wait, and keeps no reference to d.
 //
-// Cost: nothing without a Teller; of a decision that warns, a look-up, and for the first of a key and window its copy.
+// Cost: nothing on a nil Warnings. A decision that warns costs a look-up, and the first one of a key and window a copy.
 func (t *Warnings) Note(d *admit.Decision) {
 	if t == nil || !d.Allowed {
 		return
@@ -143,14 +144,15 @@ func (t *Warnings) Close(ctx context.Context) error {
 	return nil
 }
 
-// KeptWarnings is how many keys that were told are remembered. A key that others have pushed out is told again, under the same id.
+// KeptWarnings is the most keys whose warnings are remembered. A key that was pushed out is warned about again, under
+// the same ID.
 const KeptWarnings = 10_000
 
-// told is which keys were told, until when that holds. It is not safe for many goroutines.
+// warnedKeys are the keys with a warning, and until when each warning holds. It is not safe for many goroutines.
 type warnedKeys struct {
 	most   int
 	byKey  map[counted]*list.Element
-	oldest *list.List // of entry; the first was told first
+	oldest *list.List // of entry, oldest warning first
 }
 
 type entry struct {
@@ -162,13 +164,13 @@ func newWarnedKeys(most int) *warnedKeys {
 	return &warnedKeys{most: most, byKey: map[counted]*list.Element{}, oldest: list.New()}
 }
 
-// has tells whether a key was told, in the window of now.
+// has reports whether a key has a warning in the window of now.
 func (t *warnedKeys) has(of counted, now time.Time) bool {
 	at, ok := t.byKey[of]
 	return ok && now.Before(at.Value.(entry).until)
 }
 
-// add remembers a key, in the place of the one that was told first if there are too many.
+// add remembers a key. If there are too many, it replaces the one with the oldest warning.
 func (t *warnedKeys) add(of counted, until time.Time) {
 	if at, ok := t.byKey[of]; ok {
 		at.Value = entry{of, until}
@@ -227,9 +229,10 @@ func newWarning(r *admit.Result, window int64, node string, at time.Time) warnin
 	}
 }
 
-// windowOf is the window of a result that warns now: its number is the same on all nodes, but for their clocks, and until its end the key is not told
-// again. A quota by the calendar has its periods. Of other limits there is one in each interval (Pause at least): numbers are of intervals from
-// the same beginning for all, and the end is an interval from now, so that a key that is warned of around the edge of two is told once.
+// windowOf returns the window of a result that warns now. Its number is the same on all nodes, as far as their clocks
+// agree; until its end the key is not warned about again. A calendar quota has its periods as windows. Any other limit
+// has one window per interval, at least WarningPause long. Windows are numbered from a common start, but end an
+// interval from now. So a key that warns around the boundary of two windows is warned about once.
 func windowOf(r *admit.Result, now time.Time) (number int64, until time.Time) {
 	if r.Limit.Calendar.Unit != limit.NoUnit {
 		until = now.Add(r.Reset)

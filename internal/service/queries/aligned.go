@@ -23,7 +23,7 @@ type Spans struct {
 	Unit     calendar.Unit
 	Zone     *time.Location
 	Fresh    time.Duration // as of a CountQuery
-	Scope    request.Scope // none, or that of the region: history is of its journal
+	Scope    request.Scope // none, or the scope of the region: history is of its journal
 }
 
 // ofRegion fails for a Scope that history has no hits of.
@@ -185,7 +185,8 @@ func (s *Service) fillFromWindows(ctx context.Context, asked Asked, key string, 
 	return nil
 }
 
-// AlignedTopQuery asks for the keys with the most hits in some spans together: without From and To in that of now.
+// AlignedTopQuery asks for the keys with the most hits in some spans together. Without From and To it asks for the
+// current span.
 type AlignedTopQuery struct {
 	Prefix string // only keys that begin with it
 	N      int    // MaxAlignedTop at most

@@ -61,8 +61,8 @@ func (s *Sources) notAhead(field string, t time.Time) error {
 		Message: fmt.Sprintf("%s is in the future, where hits can still come: ask for a time up to now, or leave %s out", t.UTC().Format(time.RFC3339), field)}
 }
 
-// latest is now, or the clock of a node that is ahead, by no more than hits may be: its
-// hits of this second are to be in the window.
+// latest returns now, or the clock of a node that is ahead, so that the window has that node's hits of this second. It
+// is at most MaxAhead after now.
 func (s *Sources) latest(theirs time.Time) time.Time {
 	now := s.Now()
 	if most := now.Add(s.engine.Config().MaxAhead); theirs.After(most) {
@@ -74,7 +74,7 @@ func (s *Sources) latest(theirs time.Time) time.Time {
 	return now
 }
 
-// Fresh is that of an answer: what was waited for is in it.
+// Fresh returns the freshness of an answer, which includes everything that was waited for.
 func (a Asked) Fresh(of api.Freshness) api.Freshness {
 	if a.asOf.IsZero() {
 		return of
@@ -120,8 +120,8 @@ func notFresh(err error) error {
 	return &api.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
 }
 
-// peers are the nodes that count together with this one: those of a Cluster
-// (clustered), or none (alone). New chooses once.
+// peers are the nodes that count together with this one: the nodes of a Cluster (clustered), or none (alone).
+// NewSources chooses once.
 type peers interface {
 	// fresh says how new the hits are that are counted here. It is asked for before what
 	// it is said of.

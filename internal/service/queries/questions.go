@@ -15,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// DefaultWindow is that of a question that names none.
+// DefaultWindow is the window of a question that names none.
 const DefaultWindow = 5 * time.Minute
 
 // CountQuery asks for every key in every window, all at one time.
@@ -25,7 +25,7 @@ type CountQuery struct {
 	At      time.Time       // the end of the windows; zero is Now
 	Fresh   time.Duration   // how long to wait for the newest hits of other nodes, and regions; 0: not
 	Scope   request.Scope
-	// ByRegion asks for the part of each region beside the sum, of scope global.
+	// ByRegion asks for the part of each region in addition to the sum, in scope global.
 	ByRegion bool
 }
 
@@ -47,7 +47,7 @@ type Counting struct {
 	counts    []engine.Count
 }
 
-// Room is for how many answers there is memory: who keeps a Counting bounds it.
+// Cap returns for how many answers there is memory. A caller that keeps a Counting must bound it.
 func (c *Counting) Cap() int { return max(cap(c.Answers), cap(c.questions)) }
 
 // CountInto is Count whose answers are in into until its next call. Keys of q may change after it.

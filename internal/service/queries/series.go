@@ -70,16 +70,16 @@ func alignToEnd(from, to time.Time, step time.Duration) (first, last time.Time) 
 // slots that it may have.
 const pastEdge = 15 * time.Minute
 
-// ofHistory tells whether history may know the windows of a question: those of this region that end
-// with a second that was named. A window of now moves, and has its edges on an hour by chance only.
+// ofHistory reports whether history may know the windows of a question. They must be of this region and end with a
+// named second. A window of now moves, and falls on the edge of an hour by chance only.
 func (s *Service) ofHistory(q *CountQuery) bool {
 	return s.parts.History != nil && !q.At.IsZero() && q.At.Nanosecond() == 0 && (q.At.Unix()+1)%int64(pastEdge/time.Second) == 0 &&
 		(q.Scope == request.Region || q.Scope == "" && s.parts.Regions == nil)
 }
 
-// answerFromHistory answers from history where that knows more of a window than the answer from the
-// windows, which stays where history can't be asked, or is not past the window's end. fresh is that of
-// the answers; within, if not 0, is for how long to wait for all hits before the question.
+// answerFromHistory replaces an answer of the windows if history knows more of its window. If history can't be asked,
+// or has not passed the window's end, the answer stays. The argument fresh is the freshness of the answers. If within
+// is not 0, it is how long to wait for all hits before the question.
 func (s *Service) answerFromHistory(ctx context.Context, into *Counting, fresh api.Freshness, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, HistoryTimeout)
 	defer cancel()
@@ -119,8 +119,8 @@ func (s *Service) awaitHistory(ctx context.Context, within time.Duration) bool {
 	return s.parts.History.Await(ctx) == nil
 }
 
-// closer tells whether the bounds of history are closer than those of an answer. Bounds that exclude
-// each other say that history does not have what came since, a late hit or a deletion.
+// closer reports whether the bounds of history are closer than the bounds of an answer. Bounds that exclude each other
+// mean that history lacks something newer, a late hit or a deletion.
 func closer(t engine.Count, a *api.CountAnswer) bool {
 	switch {
 	case !t.HasUpper() || t.Upper < a.Lower:

@@ -12,19 +12,19 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part is who answers a question about keys: this node's engine, the nodes of its cluster, or all
-// regions; what an answer waits for, and as of when it is.
+// This part decides who answers a question about keys: this node's engine, the nodes of its cluster, or all regions. It
+// also decides what an answer waits for, and up to which time it is complete.
 //
-// Whether there is a cluster is asked once, in New: peers has an implementation for each.
+// NewSources asks once whether there is a cluster: peers has an implementation for each case.
 
 // Cluster is the nodes that count together: a durable.Journal of many. No method waits longer than its context.
 type Cluster interface {
 	// Freshness says until when the hits of all nodes are counted here, and of
 	// which nodes newer hits may be missing.
 	Freshness() api.Freshness
-	// Fresh returns when all hits are counted here that any node took before the call:
-	// upTo is the message of the journal that has the last of them, and now the latest of
-	// the nodes' clocks. If ctx ends before, the error is an *api.Error of CodeNotFresh.
+	// Fresh returns when all hits are counted here that any node took before the call. The result upTo is the message
+	// of the journal with the last of them; now is the latest of the nodes' clocks. If ctx ends before, the error is an
+	// *api.Error of CodeNotFresh.
 	Fresh(ctx context.Context) (upTo uint64, now time.Time, err error)
 	// Nodes are the nodes that count together, this one included, by name. It asks the others for their clocks, within a second.
 	Nodes(ctx context.Context) []api.ClusterNode
@@ -34,7 +34,7 @@ type Cluster interface {
 	Remove(ctx context.Context, node string) (api.RemovedAnswer, error)
 }
 
-// Regions are the other regions whose hits are added to those of this one: a region.Region.
+// Regions are the other regions whose hits are added to this region's: a region.Region.
 type Regions interface {
 	// Region is the name of this one.
 	Region() string
@@ -46,8 +46,9 @@ type Regions interface {
 	Status() api.RegionsAnswer
 	// Tells reports whether another region tells this one a key, or if all is set, all keys that begin so.
 	Tells(region, key string, all bool) bool
-	// Feed sends region as all that it has not, and what comes, until ctx is done: frames of package internal/region. have is
-	// the digests that it has, begun the bases of which it has the first pieces.
+	// Feed sends the region named as everything that it lacks, and then what is new, until ctx is done. It sends frames
+	// of package internal/region. The region has the digests in have; begun is the bases of which it has the first
+	// pieces.
 	Feed(ctx context.Context, as, have, begun string, send func(frames []byte) error, flush func() error) error
 	// Forget drops all hits of a region.
 	Forget(ctx context.Context, region string) error
@@ -60,8 +61,8 @@ type History interface {
 	// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all
 	// hits that were taken until asOf.
 	Totals(ctx context.Context, key string, bounds []int64) (totals []engine.Count, asOf time.Time, err error)
-	// Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, most first, of all hits
-	// that were taken until asOf.
+	// Top returns the n keys with the most hits in [from, to), in Unix seconds, most hits first. The keys begin with
+	// prefix. The hits include everything taken until asOf.
 	Top(ctx context.Context, prefix string, from, to int64, n int) (keys []engine.KeyCount, asOf time.Time, err error)
 	// Await returns when all hits that were counted before the call are in.
 	Await(ctx context.Context) error
@@ -69,8 +70,8 @@ type History interface {
 	Forget(ctx context.Context, keys ...string) (bool, error)
 	// Keys are the first keys that begin with prefix, which is not empty, and sort after another.
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, error)
-	// Export calls f with the hits of keys, n to n+doubt, in each day of UTC, or slot, that begins
-	// at start. from and to are rounded to whole days. An error of f ends it.
+	// Export calls f with the hits of keys, from n to n+doubt, in each UTC day or slot. The day or slot begins at
+	// start. The times from and to are rounded to whole days. An error of f ends the export.
 	Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error
 	// Missing says which times between from and to may lack hits, for people; "": none.
 	Missing(ctx context.Context, from, to time.Time) (text string, err error)
@@ -90,8 +91,8 @@ type Sources struct {
 	pools   *access.Pools
 }
 
-// NewSources answers from an engine, or if own is not nil from that, which asks other nodes; and of a cluster and of
-// regions, each nil if there is none.
+// NewSources returns Sources that answer from own, which asks other nodes, or from the engine if own is nil. cluster
+// and regions are nil if there are none.
 func NewSources(e *engine.Engine, own Answers, cluster Cluster, regions Regions, places *access.Pools) *Sources {
 	s := &Sources{engine: e, own: own, regions: regions, pools: places}
 	if s.own == nil {
@@ -122,7 +123,7 @@ func (s *Sources) Now() time.Time {
 // Wall is the engine's time of day, also where it counts by event time.
 func (s *Sources) Wall() time.Time { return s.engine.Wall() }
 
-// Freshness is that of this node.
+// Freshness returns the freshness of this node.
 func (s *Sources) Freshness() api.Freshness { return s.peers.fresh() }
 
 // AboutDenial is what a denial of just now knew of other nodes.
@@ -155,10 +156,12 @@ func (s *Sources) BoundsOf(ctx context.Context, questions []api.CountQuestion) (
 	return bounds, fresh, nil
 }
 
-// Answers answers questions about keys: an engine, or where nodes hold a share of the keys each, the router of a cluster,
-// which asks the others too. Errors are *engine.Error, or the error of ctx; answers are whole and are not changed. upTo is a
-// message of the journal (Cluster.Fresh) that this node has applied, and up to which answers must have all; where no node
-// that is asked has it in time, the error is api.CodeNotFresh.
+// Answers answers questions about keys. It is an engine, or, if each node holds a share of the keys, the router of a
+// cluster, which asks other nodes too. Errors are *engine.Error, or the error of ctx. Answers are complete and are not
+// changed later.
+//
+// upTo is a message of the journal (Cluster.Fresh) that this node has applied; answers must include everything up to
+// it. If no node that is asked has it in time, the error is api.CodeNotFresh.
 type Answers interface {
 	// Counts appends to counts an answer for each question. Keys of questions are the caller's, who may change
 	// them afterwards: an implementation copies what it keeps longer.
@@ -205,10 +208,10 @@ func (h held) Keys(_ context.Context, _ uint64, prefix, after string, limit int)
 
 func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.engine.Delete(key) }
 
-// SourceBounds are of what is known: how many hits of a node that is late are missing,
-// nobody knows.
+// SourceBounds returns the bounds of a count. While a node is late, there is no upper bound, because nobody knows how
+// many of its hits are missing.
 //
-// The upper one is that of c, which must stay as it is.
+// The upper bound points into c, which must not change.
 func SourceBounds(c *engine.Count, fresh *api.Freshness) api.Bounds {
 	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
 	if len(fresh.Late) == 0 && len(fresh.Untold) == 0 && c.HasUpper() {

@@ -10,7 +10,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-// Worldwide answers for all regions: each answer is that of this one and, of the others, what their engines here have.
+// Worldwide answers for all regions. It adds this region's answer and the counts of the other regions' engines on this
+// node.
 type Worldwide struct {
 	s    *Sources
 	own  Answers
@@ -58,7 +59,7 @@ func FreshOf(r api.Region) api.Freshness {
 	return f
 }
 
-// with is how new an answer is that has those of others too.
+// with returns the freshness of an answer that includes other regions.
 func (w *Worldwide) with(own api.Freshness, others map[string]api.Region) api.Freshness {
 	own = w.ownFresh(own)
 	own.Late = slices.Clone(own.Late)
@@ -190,8 +191,8 @@ func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
 	return list
 }
 
-// Top asks each region for its own list, adds up the keys of all lists, and asks for longer ones until no key that is in
-// none of them could be among the first n.
+// Top asks each region for its own list and adds up the keys of all lists. It asks for longer lists until no key
+// outside of them could be among the first n.
 func (w *Worldwide) Top(ctx context.Context, upTo uint64, at time.Time, window time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error) {
 	others := w.others()
 	for length := n; ; length = min(4*length, engine.MaxList) {
