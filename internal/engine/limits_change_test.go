@@ -135,6 +135,31 @@ func TestRefundBeforeTheCut(t *testing.T) {
 	wantCode(t, err, api.CodeInvalidTime)
 }
 
+// While a journal takes nothing, what waits for it is bounded, and has all admissions.
+func TestAdmissionsWithoutACut(t *testing.T) {
+	c, pass := newChanged(t)
+	kl := mustLimit(t, c.e, "x", Limit{N: 1_000_000, Per: 24 * time.Hour})
+	const takes = 5000
+	for range takes {
+		if !kl.AllowN("k", 1) {
+			t.Fatal("denied")
+		}
+		pass(1500 * time.Millisecond)
+	}
+	var cut replication.Cut
+	c.e.Cut(0, &cut, false)
+	n := uint64(0)
+	for _, one := range cut.Changes {
+		n += one.(*replication.Admission).N
+	}
+	for _, a := range cut.Admissions {
+		n += a.N
+	}
+	if n != takes || len(cut.Changes) > takes/2 {
+		t.Errorf("%d changes and %d admissions have %d of %d", len(cut.Changes), len(cut.Admissions), n, takes)
+	}
+}
+
 // Where many are gathered for a cut, a refund of some of them is found where it is followed, too.
 func TestRefundAfterTheCut(t *testing.T) {
 	for _, where := range []limit.Where{limit.WhereLeased, limit.WhereStrict} {

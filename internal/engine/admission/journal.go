@@ -22,13 +22,17 @@ type freshAdmissions struct {
 // them looks for them from their own time until so much later.
 const together = 2 * time.Second
 
+// maxClosed is how many changes of a share may wait for a cut when admissions are closed. Beyond that they are gathered for longer, and a
+// refund may not find them: so a journal that takes nothing for long fills no memory.
+const maxClosed = 1000
+
 // note adds admissions to the next cut. The caller holds s.mu.
 func (ls *Table) note(s *share, st *entry, n uint64, now int64) {
 	if s.fresh == nil {
 		s.fresh = map[*entry]freshAdmissions{}
 	}
 	of, more := s.fresh[st]
-	if more && now-of.first > int64(together/2) {
+	if more && now-of.first > int64(together/2) && len(s.changes) < maxClosed {
 		ls.close(s, st)
 		of, more = freshAdmissions{}, false
 	}
