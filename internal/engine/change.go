@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// ChangeKind is what somebody does to what a key has used of a limit, beside requests.
+// ChangeKind is a kind of change, other than a request, to what a key has used of a limit.
 type ChangeKind byte
 
 const (
@@ -34,7 +34,7 @@ type Change struct {
 	Kind ChangeKind
 	At   time.Time // of Refund: taken; of Grant and Reserve: until
 
-	ID      string        // of Reserve, Settle and Unreserve: that of the reservation; of the others that of the change, which is asked again by it
+	ID      string        // of Reserve, Settle and Unreserve: the reservation's ID; else the change's own ID, by which it may be repeated
 	Ago     time.Duration // of Reserve
 	Parts   uint64        // of Reserve: Reservation.Parts
 	Content uint64        // of Reserve: Reservation.Content; of permits: the number of the holder
@@ -100,10 +100,12 @@ func (c Change) makePermit(l *KeyedLimit, key string) (made Changed, err error) 
 // changesClient is the client that changes have among those that have receipts of an engine.
 const changesClient = "changes"
 
-// MakeOnce is Make, unless the engine knows that the change of this ID was made within ten minutes: then it says again
-// what came of it. A Change without an ID is made in any case; what is reserved and settled is known by its own ID, and a permit by its holder, as
-// long as they can be. The error is api.CodeKeyReused for another change under the ID, and api.CodeOverloaded where no
-// more IDs can be known.
+// MakeOnce is Make, unless the engine knows that it made the change of this ID within ten minutes. Then MakeOnce
+// returns the first result again.
+//
+// A Change without an ID is made in any case. Reservations and settlements are known by their own IDs, and permits by
+// their holders. The error is api.CodeKeyReused for another change under the ID, and api.CodeOverloaded if no more IDs
+// can be known.
 func (c Change) MakeOnce(e *Engine, l *KeyedLimit, key string, n uint64) (made Changed, err error) {
 	if c.ID == "" || c.Kind == ChangeSettle || c.Kind == ChangeUnreserve || c.Kind.HasContent() {
 		return c.Make(l, key, n)
@@ -135,8 +137,8 @@ func (c Change) content(l *KeyedLimit, key string, n uint64) uint64 {
 	return h.Sum64()
 }
 
-// append appends the bytes of a receipt: 1 if there was something, how many were freed, 1 for allowed + 2 for never,
-// what remains, retry after and reset in ns, as unsigned varints.
+// append appends the bytes of a receipt: Was, Freed, 1 for allowed + 2 for never, what remains, retry after and reset.
+// All are unsigned varints; times are in ns.
 func (c Changed) append(b []byte) []byte {
 	b = binary.AppendUvarint(wire.AppendBool(b, c.Was), c.Freed)
 	b = wire.AppendBool(wire.AppendBool(b, c.After.Allowed), c.After.Never)

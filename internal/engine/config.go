@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	// AllKeys is the reserved key under which every hit of an engine is
-	// counted too, but those of keys that begin with SeparatePrefix. It can be
-	// read, but neither hit nor deleted.
+	// AllKeys is the reserved key under which the engine counts every hit, except hits of keys that begin with
+	// SeparatePrefix. It can be read, but neither hit nor deleted.
 	AllKeys = "*"
 
 	// MaxKeyBytes is the longest key, in bytes.
@@ -32,13 +31,12 @@ const (
 	MaxWindow = window.MaxSeconds * time.Second
 )
 
-// SeparatePrefix begins the keys that are counted separately: AllKeys has none of their
-// hits, nor have Stats, and Top and Keys list them only where the prefix that is
-// asked for begins with it. Package policy counts its decisions under such keys,
-// and a decision is no hit of anybody's.
+// SeparatePrefix begins the keys that are counted separately. AllKeys and Stats exclude their hits. Top and Keys list
+// them only if the requested prefix begins with SeparatePrefix. Package policy counts its decisions under such keys,
+// because a decision is not a hit of a user's key.
 //
-// It depends on the key alone, so that all nodes, snapshots and restarts agree.
-// In all else they are keys as any others: they are journaled, audited, evicted.
+// The prefix alone decides, so all nodes, snapshots and restarts agree. In all else these keys are like any others:
+// they are journaled, audited and evicted.
 const SeparatePrefix = "limit:"
 
 // SampledPrefix begins the keys of what sampling added to hits (HitSampled): of a key, the prefix and the key; of all keys, the
@@ -117,9 +115,9 @@ type Config struct {
 	// are refused. 0: 256 MiB.
 	LimitMemory int64
 
-	// OnceMemory is the budget for receipts of Once that this engine gives within OnceSeconds, in
-	// bytes, at least 64 KiB: 160 bytes for each, its key and its answer. Receipts of other nodes
-	// may take twice as much. 0: 64 MiB, some 400 requests a second.
+	// OnceMemory is the budget in bytes for the receipts of Once that this engine gives within OnceSeconds, at least 64
+	// KiB. A receipt takes 160 bytes, its key and its answer. Receipts of other nodes may take twice as much. 0: 64
+	// MiB, some 400 requests a second.
 	OnceMemory int64
 
 	// Clock says what "now" is.
@@ -225,9 +223,8 @@ func (cfg Config) validate() error {
 	return nil
 }
 
-// Error is the one error type of this package: what went wrong (Code), where
-// (Field, the name of the argument or setting, may be empty) and what to do
-// about it (Message).
+// Error is the one error type of this package. Code says what went wrong. Field names the argument or setting, and may
+// be empty. Message says what to do about it.
 type Error struct {
 	Code    api.Code
 	Field   string

@@ -12,9 +12,8 @@ import (
 // Counter counts one thing, for many goroutines. The zero Counter is ready and
 // keeps hits for 30 days; it must not be copied.
 //
-// A hit in the current second takes no lock, nor does a read of the same window
-// as the one before within that second; other reads take one for some
-// nanoseconds.
+// A hit in the current second takes no lock. Neither does a read of the same window as the read before within that
+// second. Other reads take a lock for some nanoseconds.
 type Counter struct {
 	stripes atomic.Pointer[keyspace.Stripes] // made by the first hit
 	wall    keyspace.Wall
@@ -40,8 +39,8 @@ func NewCounter(retention time.Duration) (*Counter, error) {
 	return &Counter{window: w}, nil
 }
 
-// Hit counts one hit now. Who hits often does not look at the system's clock each time, and
-// still gets the right second, unless the machine keeps a timer waiting for more than 100 ms.
+// Hit counts one hit now. A caller that hits often does not read the system's clock each time. It still gets the right
+// second, unless the machine delays a timer by more than 100 ms.
 func (c *Counter) Hit() { c.HitN(1) }
 
 // HitN counts n hits now; n = 0 changes nothing.
@@ -58,9 +57,8 @@ func (c *Counter) HitN(n uint64) {
 	}
 }
 
-// HitAt counts n >= 1 hits at a time from 1970 to now, in any order of times.
-// TooLate is an outcome, not an error; a time more than 5 s after the system's
-// clock is an error, api.CodeTooFarAhead, and changes nothing: it would make all
+// HitAt counts n >= 1 hits at a time from 1970 to now, in any order of times. TooLate is an outcome, not an error. A
+// time more than 5 s after the system's clock is an error, api.CodeTooFarAhead, and changes nothing: it would make all
 // later hits too late.
 func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	second := at.Unix()
@@ -242,8 +240,8 @@ func (c *Counter) QPS(w time.Duration) (Rate, error) {
 	return load.Per(int64(w / time.Second)), err
 }
 
-// count counts the window (at-seconds, at]. Of a Counter on its own there is no upper bound
-// where hits may have left or been refused; an engine looks at its own horizon.
+// count counts the window (at-seconds, at]. A Counter of its own gives no upper bound where hits may have left or been
+// refused. An engine applies its own horizon.
 func (c *Counter) count(at, seconds int64) Count {
 	s := c.stripes.Load()
 	if s == nil || seconds < 1 {
@@ -277,9 +275,8 @@ func (c *Counter) countLocked(s *keyspace.Stripes, at, seconds int64) Count {
 	return count
 }
 
-// known limits a count to what is known: the horizon of a Counter is that of its newest
-// hit, which is another only after a change of last's version; newest is the second of those in live
-// cells. The caller holds mu.
+// known limits a count to what is known. The newest hit sets the horizon of a Counter, and it changes only with the
+// version of last. newest is the second of the newest hit in live cells. The caller holds mu.
 func (c *Counter) known(count Count, newest, at, seconds int64) Count {
 	folded, _ := c.window.Newest()
 	retention := c.window.Retention()
@@ -323,9 +320,9 @@ func (c *Counter) total() uint64 {
 	return count.Lower
 }
 
-// countAt asks a counter of whole seconds at an instant within a second. Of the
-// window (at-w, at] it takes the seconds that lie in it wholly as the lower
-// bound, adds the two that are cut for the upper, and estimates linearly.
+// countAt counts the window (at-w, at] at an instant within a second, with a count of whole seconds. The lower bound is
+// the seconds that lie wholly in the window. The upper bound adds the two seconds that the window cuts. The estimate is
+// linear between them.
 func countAt(at time.Time, seconds int64, count func(at, seconds int64) Count) Count {
 	second, fraction := at.Unix(), float64(at.Nanosecond())/1e9
 	here := count(second, seconds)

@@ -70,8 +70,8 @@ func (e *Engine) Close() error {
 // Config is what the engine was made with, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Now is the engine's clock, in whole seconds: the time of day, or with
-// EventClock the second of the newest hit, the zero Time before the first.
+// Now is the engine's clock, in whole seconds: the time of day, or with EventClock the second of the newest hit. Before
+// the first hit, an EventClock shows the zero Time.
 func (e *Engine) Now() time.Time {
 	if second := e.clock.Now(); second >= 0 {
 		return time.Unix(second, 0)
@@ -79,9 +79,8 @@ func (e *Engine) Now() time.Time {
 	return time.Time{}
 }
 
-// sweepPeriod is how long one round of the janitor takes: a tenth of the
-// retention, within ten seconds and ten minutes, so that sweeping ten million
-// keys stays far below one per cent of a core.
+// sweepPeriod is how long one round of the janitor takes: a tenth of the retention, but at least ten seconds and at
+// most ten minutes. Sweeping ten million keys then takes far below 1 % of a core.
 func (e *Engine) sweepPeriod() time.Duration {
 	return min(max(e.cfg.Retention/10, 10*time.Second), 10*time.Minute)
 }
@@ -118,22 +117,21 @@ func (e *Engine) lookAhead() {
 	e.total.keep()
 }
 
-// horizon is the second at which the retention begins: hits at it or before are
-// refused as too late, so that of a window which reaches back beyond it nobody
-// knows how many hits it should have.
+// horizon is the second at which the retention begins. Hits at it or before are refused as too late. The full count of
+// a window that reaches back beyond it is therefore unknown.
 type horizon struct {
 	second, retention int64
 	slack             int64 // seconds by which the clocks of the node that asks and the one that answers may differ
 }
 
-// horizon is that of all keys, now.
+// horizon returns the present horizon of all keys.
 func (e *Engine) horizon() horizon {
 	return horizon{e.clock.Now() - e.clock.Retention, e.clock.Retention, e.clock.Ahead}
 }
 
-// limits the count of the window (at-seconds, at] to what is known. A window that
-// is not longer than the retention may begin a little before it: the second may
-// have changed since it was asked for, and of the hits that were taken it has all.
+// limits limits the count of the window (at-seconds, at] to what is known. A window that is not longer than the
+// retention may begin a little before the horizon, because the second may have changed since the question. It still has
+// all hits that were accepted.
 func (h horizon) limits(c Count, at, seconds int64) Count {
 	from := max(at-seconds, -1) // nothing is before 1970
 	if from < h.second && (seconds > h.retention || from < h.second-h.slack) {
@@ -142,8 +140,7 @@ func (h horizon) limits(c Count, at, seconds int64) Count {
 	return c
 }
 
-// Stats are an engine's figures since it was made. Hits are weighted by their n, and exclude those
-// of SeparatePrefix.
+// Stats are an engine's figures since it was made. Hits are weighted by their n, and exclude keys with SeparatePrefix.
 type Stats struct {
 	Figures
 

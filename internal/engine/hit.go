@@ -49,10 +49,9 @@ func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
 // Expected is a key whose hits come next: Expect makes it, for HitExpected of the same engine.
 type Expected = keyspace.Expected
 
-// Expect appends to expected the keys whose hits come next, and returns it: who has some dozens, of an engine with many
-// keys, pays less for each. It looks for all of them at once, so that the
-// processor waits for memory once and not key by key. It counts nothing, and keeps the keys' bytes in expected
-// alone.
+// Expect appends to expected the keys whose hits come next, and returns it. This makes each hit cheaper if an engine
+// has many keys and the caller has some dozens of hits. It looks for all keys at once, so the processor waits for
+// memory once and not key by key. It counts nothing, and keeps the keys' bytes in expected only.
 func (e *Engine) Expect(expected []Expected, keys []string) []Expected {
 	return e.keys.Expect(expected, keys)
 }
@@ -148,8 +147,8 @@ func tooFarAhead(by, most int64) error {
 
 // hit counts a hit that was checked.
 func (e *Engine) hit(second int64, key Expected, n uint64) Outcome {
-	// The total first: its newest second is that of all keys, so what is not
-	// too late for it is not too late for the key.
+	// The total comes first. Its newest second is the newest of all keys: a hit that is not too late for it is not too
+	// late for the key.
 	if !keyspace.Separate(key.Key()) && e.total.hit(second, n) == TooLate {
 		e.refused.tooLate.Add(n)
 		return TooLate
@@ -173,18 +172,15 @@ const (
 	MaxOnceKeyBytes = 255
 )
 
-// Once applies a request that may be sent again under the same key, 1 to
-// MaxOnceKeyBytes long, and returns its answer. Within OnceSeconds a repeat with
-// the same fingerprint of its content applies nothing and gets the first answer,
-// also across a restart if a journal runs; with another fingerprint it is
-// refused with api.CodeKeyReused. A repeat that comes while the first is being
-// applied waits for it.
+// Once applies a request that may be sent again under the same key, 1 to MaxOnceKeyBytes long, and returns its answer.
+// Within OnceSeconds a repeat with the same fingerprint of its content applies nothing and gets the first answer. With
+// a journal, this holds across a restart too. A repeat with another fingerprint is refused with api.CodeKeyReused. A
+// repeat that comes while the first is being applied waits for it.
 //
-// apply must not wait for anybody else: cuts wait for it. A nil answer is not
-// remembered: the request counted nothing and may be sent again.
+// apply must not wait for another goroutine, because cuts wait for apply. A nil answer is not remembered: the request
+// counted nothing and may be sent again.
 //
-// When Config.OnceMemory is full, a new key is refused with api.CodeOnceFull, and nothing is
-// applied.
+// If Config.OnceMemory is full, a new key is refused with api.CodeOnceFull, and nothing is applied.
 func (e *Engine) Once(ctx context.Context, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
 	return e.OnceFrom(ctx, "", key, fingerprint, apply)
 }
@@ -219,10 +215,9 @@ func onceError(err error) error {
 	return err
 }
 
-// CutReceipts runs cut, which calls Cut for the partitions, while no request of
-// Once is being applied, and returns the receipts since the call before: those
-// of requests whose hits are in these cuts or earlier ones. It also returns those requests,
-// if RecordRequests was called before they were applied.
+// CutReceipts runs cut, which calls Cut for the partitions, while no request of Once is being applied. It returns the
+// receipts since the call before. The hits of their requests are in these cuts or in earlier ones. It also returns the
+// requests that were applied after RecordRequests was called.
 func (e *Engine) CutReceipts(cut func()) ([][]byte, []replication.Request) {
 	return e.receipts.Cut(cut)
 }
@@ -234,9 +229,8 @@ func (e *Engine) RecordRequests() { e.receipts.Share() }
 // Receipts returns all receipts, for a snapshot.
 func (e *Engine) Receipts() (all [][]byte) { return e.receipts.All() }
 
-// LoadReceipts takes receipts back from a journal or a snapshot. Those that are
-// too old or known are left out, and the oldest when they are more than twice
-// Config.OnceMemory; one that can't be read is an error.
+// LoadReceipts takes receipts back from a journal or a snapshot. It skips receipts that are too old or known. If they
+// take more than twice Config.OnceMemory, it drops the oldest. A receipt that can't be read is an error.
 func (e *Engine) LoadReceipts(encoded [][]byte) error { return e.LoadReceiptsSince(encoded, 0) }
 
 // LoadReceiptsSince is LoadReceipts of receipts since which the time of day was set forward,

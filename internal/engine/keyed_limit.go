@@ -20,8 +20,8 @@ type KeyedLimit struct {
 	name      *admission.Name // that its states are kept by
 	shown     string
 	journaled bool // whatever the period
-	strict    bool // one node decides for all, who may lend
-	leased    bool // strict, and that node lends
+	strict    bool // one node decides for all, and may grant quota leases
+	leased    bool // strict, and that node grants quota leases
 	inline    bool
 	plan      atomic.Pointer[admission.Plan]
 }
@@ -29,11 +29,9 @@ type KeyedLimit struct {
 // MaxLimitNameBytes is the longest name of a limit, in bytes.
 const MaxLimitNameBytes = 64
 
-// Limit returns the engine's limit of a name, 1 to MaxLimitNameBytes letters,
-// digits and any of ._/- long, for the keys that it is asked for. What a key has
-// used is kept by name: a limit made again under its name, with the same numbers or
-// others, grants no fresh allowance. Two that are in use at once under one name
-// count each other's admissions.
+// Limit returns the engine's limit of a name. The name has 1 to MaxLimitNameBytes letters, digits and any of ._/- in
+// it. The engine keeps what a key has used by the limit's name. A limit made again under its name grants no fresh
+// allowance, even with other numbers. Two limits in use at once under one name count each other's admissions.
 //
 // Limits with a period of a minute or more survive a restart, if a journal runs.
 func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) {
@@ -61,9 +59,8 @@ func (e *Engine) keyedLimit(name, shown string, l Limit, set func(made *KeyedLim
 // name.
 func (l *KeyedLimit) InUse() bool { return l.name.InUse() }
 
-// Release says that the limit is asked no more: its name is forgotten when no key
-// has it in use, and makes room for another. Without it, an engine takes 10,000
-// names.
+// Release says that the caller no longer uses the limit. The engine forgets the name once no key has it in use, and can
+// then take another name. Without Release, an engine takes 10,000 names.
 func (l *KeyedLimit) Release() {
 	l.engine.limits.Release(l.name)
 }
@@ -101,11 +98,12 @@ func (l *KeyedLimit) AllowN(key string, n uint64) bool {
 	return l.engine.limits.Allow(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n)
 }
 
-// Take admits n requests of the key now, all or none, and says what is left and
-// when to try again. A denied request uses nothing. The error is an Error with
-// api.CodeInvalidKey, or api.CodeOverloaded if LimitMemory is full of keys whose limits
-// are in use, so that no key is forgotten into a fresh allowance, or if a journal takes
-// no admissions.
+// Take admits n requests of the key now, all or none, and says what is left and when to try again. A denied request
+// uses nothing. The error is an Error with one of these codes:
+//
+//   - api.CodeInvalidKey
+//   - api.CodeOverloaded: LimitMemory is full of keys whose limits are in use, or a journal takes no admissions. The
+//     engine never forgets a limit in use, because its key would get a fresh allowance.
 func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
 	if err := checkKey(key); err != nil {
 		return Verdict{}, err
@@ -129,7 +127,7 @@ func checkLimitName(name string) error {
 	return nil
 }
 
-// limitError is the error of a decision that there was no room, or no journal, for.
+// limitError returns the error of a decision that found no memory, or that the journal could not take.
 func limitError(err error) error {
 	if full, ok := errors.AsType[*admission.OverloadedError](err); ok {
 		return &Error{Code: api.CodeOverloaded, Field: "limit", Message: full.Message}
@@ -148,15 +146,13 @@ type Check struct {
 // MaxChecks is how many limits one request may have.
 const MaxChecks = 64
 
-// TakeAll admits a request under several limits of the engine, all or none: if one
-// that is not Shadow denies it, nothing is taken of any. verdicts, of the length
-// of checks, gets what each limit says by itself. A check of a key and a limit's
-// name that came before asks for both together.
+// TakeAll admits a request under several limits of the engine, all or none. If a check that is not Shadow denies it, no
+// limit is used. verdicts, of the length of checks, gets the answer of each limit on its own. If an earlier check has
+// the same key and limit name, a check asks for both together.
 //
-// The error is an Error with api.CodeInvalidKey, api.CodeInvalidCount for more than
-// MaxChecks, api.CodeInvalidLimit for none or another engine's, or api.CodeOverloaded (see
-// KeyedLimit.Take); nothing is taken then.
-// Cost: that of Take for each; it holds the locks of all keys' partitions.
+// After an Error nothing is taken. Its code is api.CodeInvalidKey, api.CodeInvalidCount for more than MaxChecks,
+// api.CodeInvalidLimit for no limit or another engine's, or api.CodeOverloaded (see KeyedLimit.Take). Cost: the cost of
+// Take for each check; it holds the locks of all keys' partitions.
 func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
 	allowed, _, err = e.DecideAll(checks, nil, verdicts, true)
 	return allowed, err
@@ -168,8 +164,8 @@ func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err 
 	return allowed, err
 }
 
-// DecideAll is TakeAll or PeekAll; beside is nil, or has of each check what is out (internal/engine/side). at is when
-// it was decided, by the clock of limits.
+// DecideAll is TakeAll or PeekAll. `beside`, unless nil, has for each check the admissions that count as used in
+// addition to the state. at is when it was decided, by the clock of limits.
 func (e *Engine) DecideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
 	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
 		return false, 0, &Error{Code: api.CodeInvalidCount, Field: "checks", Message: fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
@@ -195,10 +191,9 @@ func (e *Engine) DecideAll(checks []Check, beside []uint64, verdicts []Verdict, 
 	return allowed, at, limitError(err)
 }
 
-// Known appends what this engine knows of a key's admissions that still count, the oldest
-// first: each at the latest time of day at which it may have been, in ns since 1970. doubt is by
-// how much earlier it may have been. It takes nothing. raw is what replication.Clock.UncorrectedWall of the
-// engine has just said. Cost: that of a decision, and O(34).
+// Known appends what this engine knows of a key's admissions that still count, the oldest first. Each has the latest
+// time of day at which it may have been, in ns since 1970. It may have been earlier by up to doubt. Known takes
+// nothing. raw is the present replication.Clock.UncorrectedWall of the engine. Cost: a decision, and O(34).
 func (l *KeyedLimit) Known(key string, raw time.Time, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration) {
 	if checkKey(key) != nil {
 		return list, 0
@@ -211,7 +206,8 @@ func (l *KeyedLimit) Known(key string, raw time.Time, list []limit.Admitted) (kn
 // before, and has taken nothing when it fails.
 func (l *KeyedLimit) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
 
-// WaitN is Wait for n requests at once. More than the burst is an Error with api.CodeInvalidCount; others are those of Take.
+// WaitN is Wait for n requests at once. More than the burst is an Error with api.CodeInvalidCount. Other errors are as
+// of Take.
 func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
 	for {
 		if ctx.Err() != nil {
@@ -237,9 +233,8 @@ func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
 	}
 }
 
-// Keys returns the keys that have used most of the limit, as a share of their
-// burst, the fullest first: those at 1 are denied now. Keys that have used nothing
-// are left out. It is what this engine knows, of all partitions.
+// Keys returns the keys that have used the largest shares of their bursts, the fullest first. Keys at 1 are denied now.
+// Keys that have used nothing are left out. It is what this engine knows, of all partitions.
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (l *KeyedLimit) Keys(most int) []KeyUse {

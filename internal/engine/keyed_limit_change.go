@@ -10,13 +10,11 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// Refund gives back up to n admissions that the key took, all at one time, and returns by
-// how many more are free for it: fewer than n where some have left the window, or the
-// bucket has filled since. taken is by the time of day; the zero Time stands for the
-// newest admissions. The limit holds for what was really used, if taken is right.
+// Refund gives back up to n admissions that the key took, all at one time. It returns by how many more are free for it.
+// That is less than n if some have left the window, or the bucket has filled since. taken is by the time of day; the
+// zero Time stands for the newest admissions. The limit holds for what was really used, if taken is right.
 //
-// A change to what a key has used is journaled as its admissions are. The error is an
-// Error as of Take.
+// A change to what a key has used is journaled as its admissions are. The error is an Error as of Take.
 func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64, err error) {
 	if err := checkKey(key); err != nil {
 		return 0, err
@@ -33,9 +31,8 @@ func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64,
 	return free, limitError(err)
 }
 
-// Reset forgets what the key has used of all limits of the name, those that nodes of a
-// cluster count apart too, and its grant: it has its whole burst again. It tells whether
-// there was something.
+// Reset forgets what the key has used of all limits of the name, and its grant: it has its whole burst again. This
+// includes limits that the nodes of a cluster count separately. It reports whether there was something to forget.
 func (l *KeyedLimit) Reset(key string) (was bool, err error) {
 	if err := checkKey(key); err != nil {
 		return false, err
@@ -47,10 +44,9 @@ func (l *KeyedLimit) Reset(key string) (was bool, err error) {
 // MaxGrants is how many grants an engine makes that are not over.
 const MaxGrants = admission.MaxGrants
 
-// Grant gives the key n admissions more than the limit, 1 to limit.MaxBurst, to be used until
-// a time of day: a request that the limit would deny uses what is left of the limit, and the
-// rest of the grant. It stands in place of an earlier grant of the key, so that it may be
-// sent again; n of 0 takes that back. All limits of the name have one together.
+// Grant gives the key n admissions in addition to the limit, 1 to limit.MaxBurst, usable until a time of day. A request
+// that the limit would deny uses what is left of the limit, and takes the rest from the grant. A grant replaces an
+// earlier grant of the key, so it may be sent again. n = 0 takes it back. All limits of the name share one grant.
 func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -93,9 +89,9 @@ type KeyBan struct {
 	Until     time.Time
 }
 
-// Ban has a key of the limit of a name denied for a time from now, 1 ms to MaxBan, whatever it has used, in place of an earlier ban;
-// 0 lifts it. With a journal, other nodes know when they follow the next flush, and a restart keeps it. It is
-// api.CodeOverloaded where there is no room for one more. A ban denies nothing by itself: who decides asks for it.
+// Ban bans a key of a limit for 1 ms to MaxBan from now, whatever it has used. It replaces an earlier ban; 0 lifts it.
+// With a journal, other nodes know the ban when they have followed the next flush, and a restart keeps it. The error is
+// api.CodeOverloaded if there are too many bans. A ban denies nothing by itself: the caller that decides asks for it.
 func (e *Engine) Ban(name, key string, length time.Duration) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -146,13 +142,12 @@ func (l *KeyedLimit) Where() limit.Where {
 	return limit.WhereLeased
 }
 
-// LimitIn is Engine.Limit for the node of that name in a cluster. Every node must
-// have another name, of 1 to MaxLimitNameBytes letters, digits or any of ._-, and the
-// same one for ever.
+// LimitIn is Engine.Limit for the node of that name in a cluster. Every node must have its own name, and keep it for
+// ever. A name has 1 to MaxLimitNameBytes letters, digits or any of ._- in it.
 //
-// The admissions of a leased or strict limit are journaled whatever its period,
-// those of a node's limit as Limit has it. What a key has used is kept separately for
-// each node whose alone the limit is; leased and strict limits of one name are one.
+// The admissions of a leased or strict limit are journaled whatever its period. For a node's own limit, Limit says
+// which are journaled. What a key has used is kept separately for each node if the limit belongs to one node. Leased
+// and strict limits of one name are one limit.
 func (e *Engine) LimitIn(node string, where limit.Where, name string, l Limit) (*KeyedLimit, error) {
 	if err := checkLimitName(name); err != nil {
 		return nil, err
@@ -197,10 +192,9 @@ func (l *KeyedLimit) Inline() error {
 	return l.SetLimit(l.Limit())
 }
 
-// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of
-// all: each has its whole burst again. It returns how many states there were here. With
-// a journal, other nodes forget too when they follow the next flush, and a restart
-// brings nothing back; what another node admits meanwhile may stay.
+// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of all: each has its whole burst
+// again. It returns how many states there were here. With a journal, other nodes forget too when they follow the next
+// flush, and a restart brings nothing back. Admissions that another node makes meanwhile may stay.
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (e *Engine) ForgetInline(name string) (states int, err error) {
@@ -213,10 +207,11 @@ func (e *Engine) ForgetInline(name string) (states int, err error) {
 	return states, limitError(err)
 }
 
-// ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans: KeyedLimit.Reset of
-// all of them. It returns of how many keys there was something here, each counted for each limit. With a journal, other nodes forget too
-// when they follow the next flush, and a restart brings nothing back; what another node admits meanwhile may stay. The error is
-// api.CodeInvalidKey for a prefix that is empty or longer than a key, and api.CodeOverloaded while the journal can take no more.
+// ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans. It is
+// KeyedLimit.Reset of all of them. It returns how many keys had something to forget here, each counted for each limit.
+// With a journal, other nodes forget too when they follow the next flush, and a restart brings nothing back. Admissions
+// that another node makes meanwhile may stay. The error is api.CodeInvalidKey if the prefix is empty or longer than a
+// key, and api.CodeOverloaded while the journal can take no more.
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (e *Engine) ForgetKeys(prefix string) (keys int, err error) {

@@ -62,9 +62,10 @@ func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, erro
 	return v, err
 }
 
-// Settle says how many of a reservation's admissions were used: the rest is given back, as Refund does. What was used
-// beyond them counts as debt, whatever the limit says, or else only if the limit has room for all of it. Settled again,
-// within a minute it says how it was the first time. Known is false where there is no such reservation, or its time is over.
+// Settle says how many of a reservation's admissions were used. It gives the rest back, as Refund does. With debt, what
+// was used beyond them counts whatever the limit says; else it counts only if all of it fits the limit. Settled again
+// within a minute, Settle returns the first result. Known is false if there is no such reservation, or its time is
+// over.
 func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (Settled, error) {
 	if err := checkKey(key); err != nil {
 		return Settled{}, err
@@ -103,8 +104,8 @@ func (l *KeyedLimit) noteReserved(key string, n uint64, r Reservation, ago time.
 		admission.Reservation{ID: r.ID, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts, Ago: ago}, known))
 }
 
-// NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. known: others
-// decide for the key, and this node only knows of it.
+// NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. If known, another node decides
+// for the key, and this node only keeps a record of it.
 func (l *KeyedLimit) NoteReserved(key string, n uint64, r Reservation, ago time.Duration, known bool) error {
 	if err := l.checkReservation(key, r); err != nil {
 		return err
@@ -163,8 +164,8 @@ func (l *KeyedLimit) ReleasePermit(key string, holder uint64) (p admission.Permi
 // Grants calls f with each grant that is in use. f must not call the engine.
 func (e *Engine) Grants(f func(name, key string)) { e.limits.Grants(f) }
 
-// Permits calls f with each key of which permits are held, as far as it is known here: by the name of the limit. f must not call
-// the engine.
+// Permits calls f with each key that has permits held, as far as this engine knows, by the name of the limit. f must
+// not call the engine.
 //
 // Cost: O(permits).
 func (e *Engine) Permits(f func(name, key string, held int)) { e.limits.Permits(f) }

@@ -12,9 +12,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
-// Count answers how many hits the key has in the last w, up to Now. A key that
-// was never hit has none. AllKeys counts all hits, those of evicted and deleted
-// keys too.
+// Count answers how many hits the key has in the last w, up to Now. A key that was never hit has none. AllKeys counts
+// all hits, including hits of evicted and deleted keys.
 //
 // Where keys were evicted, Upper includes what a key may have had before. Where
 // the window reaches back beyond the retention, no upper bound is known: older
@@ -94,15 +93,14 @@ func (e *Engine) count(key string, at, seconds int64) Count {
 	return e.keys.Count(key, at, seconds)
 }
 
-// lastAnswer keeps what the last read of a window found there, for the reads
-// that follow: frequent reads ask for the same window, and the folded hits
-// change only when the second does or a late hit comes. The live hits are not in
-// it, so a reader always adds those of the moment.
+// lastAnswer keeps what the last read of a window found in the folded hits. Frequent reads ask for the same window, and
+// the folded hits change only when the second does or a late hit comes. It lacks the live hits, so a reader always adds
+// the present live hits.
 //
-// It is a sequence lock: each change of the window or the answer begins with another
-// version, and a reader that finds another one than it began with has read nothing. An
-// answer is of one version alone, so none is there from the beginning of a change until
-// the next answer is kept. change, missed and set are called under the counter's lock.
+// It is a sequence lock. Each change of the window or the answer begins with another version. A reader that finds
+// another version than it began with discards what it has read. An answer belongs to one version only. So there is none
+// from the beginning of a change until the next answer is kept. change, missed and set are called under the counter's
+// lock.
 type lastAnswer struct {
 	version, of            atomic.Uint64 // of: that the answer is of
 	at, seconds            atomic.Int64  // 0 seconds: no answer
@@ -150,11 +148,9 @@ func (l *lastAnswer) change() { l.version.Add(1) }
 // MaxPoints is the longest Series.
 const MaxPoints = 10_000
 
-// Series answers with the counts of consecutive windows of length step, the
-// first ending at from+step and the last at or before to: the bars of a chart.
-// from is cut to a whole second. Points within the key's newest 511 s are exact;
-// the older one is, the wider are the slots at its two ends, up to 1 % of its age
-// each, and its bounds say so.
+// Series answers with the counts of consecutive windows of length step: the bars of a chart. The first window ends at
+// from+step and the last at or before to. from is cut to a whole second. Points within the key's newest 511 s are
+// exact. The slots at the two ends of an older point are up to 1 % of its age wide, and its bounds say so.
 //
 // At most MaxPoints, at least one; each costs what a Count does.
 func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {
@@ -261,10 +257,9 @@ func (e *Engine) Has(key string) bool { return e.keys.Has(key) }
 // MaxList is the longest answer of Top and Keys.
 const MaxList = 10_000
 
-// Top answers with the n keys, 1 to MaxList, that have most hits in (at-w, at]
-// by estimate, those equal in order of their names. With a prefix, only keys that
-// begin with it. Keys without hits in the window and AllKeys are left out, and so
-// are those of SeparatePrefix unless they are asked for. at is cut to a whole second.
+// Top answers with the n keys, 1 to MaxList, that have the most hits in (at-w, at] by estimate. Equal keys are in order
+// of their names. With a prefix, only keys that begin with it count. Top omits AllKeys, keys without hits in the
+// window, and keys with SeparatePrefix unless the prefix asks for them. at is cut to a whole second.
 //
 // Cost: O(keys), one short lock for each key with the prefix, so that hits are
 // not held up.

@@ -40,27 +40,26 @@ func (e *Engine) Wall() time.Time { return e.clock.Wall.Time() }
 // UncorrectedWall is Wall without what CorrectClock adds.
 func (e *Engine) UncorrectedWall() time.Time { return e.clock.Wall.Raw() }
 
-// CorrectClock adds by to what the wall clock says, from now on: who knows that the clock
-// of this machine is wrong, and by how much, need not wait until it is set.
+// CorrectClock adds by to what the wall clock says, from now on. If the caller knows how wrong the clock of this
+// machine is, it need not wait until the clock is set.
 func (e *Engine) CorrectClock(by time.Duration) { e.clock.Wall.Correct(by) }
 
-// ClockCorrection is what CorrectClock was told last.
+// ClockCorrection returns the argument of the last CorrectClock.
 func (e *Engine) ClockCorrection() time.Duration {
 	return e.clock.Wall.Corrected()
 }
 
-// LimitClockBehind is how far the time of day is ahead of the clock by which this process
-// keeps what keys have used: by how much it was set, corrected, or stood still, since the
-// engine was made. Limits are not wrong by it: see docs/limits-cluster.md.
+// LimitClockBehind is how far the time of day is ahead of the clock by which this process keeps what keys have used. It
+// is by how much the time of day was set or corrected, or the process stood still, since the engine was made. Limits
+// are not wrong because of it: see docs/limits-cluster.md.
 func (e *Engine) LimitClockBehind() time.Duration {
 	return time.Duration(e.limits.Clock.Ahead())
 }
 
-// Cut moves the partition's new hits and admissions into c, whose memory is used again. With
-// Config.Gather, every hit is in exactly one cut: a hit that returned before Cut
-// was called is in this one or an earlier one. With withState, c.State is the
-// partition as it is after exactly the hits of all cuts so far, and of all
-// Apply calls; it must be held.
+// Cut moves the partition's new hits and admissions into c, whose memory is used again. With Config.Gather, every hit
+// is in exactly one cut: a hit that returned before Cut was called is in this one or an earlier one. With withState,
+// c.State is the partition after exactly the hits of all cuts so far and of all Apply calls. The partition must then be
+// held.
 //
 // It holds the partition's lock for O(deltas), with withState O(keys); nothing
 // else of the engine waits.
@@ -71,20 +70,19 @@ func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
 	})
 }
 
-// Confirm tells that an own removal of a key, of a cut, came back from the journal, or
-// that nothing will be applied that is before it.
+// Confirm reports that an own removal of a key, of a cut, came back from the journal. It may also report that nothing
+// before the removal will be applied any more.
 func (e *Engine) Confirm(partition int, key string) { e.keys.Confirm(partition, key) }
 
-// BoundWaiting bounds what may wait for Cut, in bytes of batches, beside
-// Config.MaxWaiting: when there is more, hits and removals are refused with
-// api.CodeOverloaded, and why. Below 0 all are. It may be changed at any time; until the
-// first call there is no such bound.
+// BoundWaiting bounds what may wait for Cut, in bytes of batches, in addition to Config.MaxWaiting. Above the bound,
+// hits and removals are refused with api.CodeOverloaded, and why. Below 0 all are refused. It may be changed at any
+// time; until the first call there is no such bound.
 //
-// It is how a journal has hits refused that it could not keep, before they are counted.
+// With it a journal refuses hits that it could not keep, before they are counted.
 func (e *Engine) BoundWaiting(bytes int64, why string) { e.keys.BoundWaiting(bytes, why) }
 
-// TakePast has hits that are older than the retention taken for history, and no window, where
-// keeps says that it keeps the day of such a second for a key. They are in Cut.Past.
+// TakePast accepts hits that are older than the retention, for history and for no window. keeps reports whether history
+// keeps the day of such a second for a key. The hits are in Cut.Past.
 func (e *Engine) TakePast(keeps func(key string, second int64) bool) { e.past.Store(&keeps) }
 
 // NotePast says that a node took such hits until a time, Unix ms: states tell it (State.Past).
@@ -120,11 +118,11 @@ func (e *Engine) release(partition int) {
 	e.keys.Release(partition)
 }
 
-// Hold takes a partition back that was released: a state that Cut made, nil where
-// there is none, and what the journal has after it, in order. Hits that no cut has yet are
-// kept too. What keys have used of limits is kept whether their partition is held or not. Questions are answered
-// once all is there. It must not run at the same time as Cut. A state that LoadState would refuse is
-// refused, and so are windows that can't be merged; the partition stays released.
+// Hold takes a partition back that was released. state is a state that Cut made, or nil if there is none. then is what
+// the journal has after it, in order. Hits that no cut has yet are kept too. What keys have used of limits is kept
+// whether their partition is held or not. Questions are answered once all is there. Hold must not run at the same time
+// as Cut. It refuses a state that LoadState would refuse, and windows that can't be merged; the partition then stays
+// released.
 func (e *Engine) Hold(partition int, state []byte, then []replication.Followed) error {
 	if e.Holds(partition) {
 		return fmt.Errorf("partition %d is held already", partition)
@@ -143,8 +141,8 @@ func (e *Engine) Hold(partition int, state []byte, then []replication.Followed) 
 	return err
 }
 
-// Admissions are what keys of a content have used of limits that survive a restart, as
-// ApplyAdmissions takes them: each at the latest time at which it may have been.
+// Admissions returns what keys of a content have used of limits that survive a restart, in the form that
+// ApplyAdmissions takes. Each has the latest time at which it may have been.
 func (e *Engine) Admissions(c replication.Content) (list []replication.Admission, err error) {
 	return e.limits.Admissions(c.Limits)
 }
@@ -160,16 +158,15 @@ func (e *Engine) ApplyChanges(partition int, list []replication.Change) error {
 	return e.limits.ApplyChanges(partition, list)
 }
 
-// LoadState puts a state that Cut made into a partition that has had no hits, or
-// into one that was released, which takes what keys have used of limits alone. A
-// state that is damaged, or of an engine with other partitions or another
-// retention, is refused, and the partition stays empty.
+// LoadState puts a state that Cut made into a partition that has had no hits. A partition that was released only takes
+// what keys have used of limits. A damaged state is refused, and so is a state of an engine with other partitions or
+// another retention. The partition then stays empty.
 func (e *Engine) LoadState(partition int, state []byte) error {
 	return e.LoadStateSince(partition, state, 0)
 }
 
-// LoadStateSince is LoadState of a state since whose cut the time of day was set forward, by
-// set: what keys have used of their limits was used as much later.
+// LoadStateSince is LoadState of a state from before the time of day was set forward by set. What keys have used of
+// their limits was then used later by set.
 func (e *Engine) LoadStateSince(partition int, state []byte, set time.Duration) error {
 	s, err := e.decodeState(partition, state)
 	if err != nil {
@@ -232,9 +229,8 @@ func (e *Engine) decodeState(partition int, state []byte) (s replication.State, 
 	return s, err
 }
 
-// MergeWindows adds windows that come from a journal to those of a partition that is
-// held. They are not gathered. As with Apply, those of a key with an own removal on its
-// way count for AllKeys alone.
+// MergeWindows adds windows from a journal to the windows of a partition that is held. They are not gathered. As with
+// Apply, if an own removal of a key is on its way, the key's windows count only for AllKeys.
 func (e *Engine) MergeWindows(partition int, list []replication.KeyWindow) error {
 	errs := []error{e.keys.MergeWindows(partition, list)}
 	for i := range list {
@@ -260,28 +256,26 @@ func (e *Engine) MergeEvicted(partition int, list []replication.Evicted) {
 	e.keys.MergeEvicted(partition, list)
 }
 
-// Clear forgets all hits of a partition that is held, at a place of a journal: those that
-// no cut has stay, and own, the own hits and removals that were cut and come after that
-// place, in order. What keys have used of their limits stays. Windows and hits of evicted keys of then
-// take the place of what is forgotten: no answer about the partition is of a moment between.
+// Clear forgets all hits of a partition that is held, at a place of a journal. Hits that no cut has stay. So does own:
+// the own hits and removals that were cut and come after that place, in order. What keys have used of their limits
+// stays. Windows and hits of evicted keys in then replace what is forgotten. No answer about the partition sees a state
+// in between.
 func (e *Engine) Clear(partition int, own []replication.Delta, then []replication.Followed) error {
 	return e.keys.Clear(partition, own, then)
 }
 
-// AtOnce runs a change of several partitions, made with the other methods: an answer about several partitions is of before
-// the change or of after it, and waits meanwhile.
+// AtOnce runs a change of several partitions, made with the other methods. Questions about several partitions wait
+// meanwhile: each is answered from before the change or from after it.
 func (e *Engine) AtOnce(change func()) { e.keys.AtOnce(change) }
 
-// Apply counts deltas that come from a journal: from an earlier life of this
-// process or from another node. They are not gathered again. Those of a second that
-// has not come, by the wall clock and MaxAhead, count where they belong and change
+// Apply counts deltas from a journal: from an earlier life of this process or from another node. They are not gathered
+// again. Deltas of a second that has not come, by the wall clock and MaxAhead, count where they belong and change
 // nothing else: see Stats.Ahead.
 //
-// The order of a journal is that of all nodes, and own hits and removals are here
-// before they are in it. So a hit that is applied while an own removal of its key is on
-// its way there (Confirm) was before that, and counts for AllKeys alone. A removal that
-// is applied does not take own hits that are on their way: own gives those of a key that
-// were cut, with the removals between them, in order; nil: there are none.
+// The journal's order holds for all nodes. Own hits and removals are in this engine before they are in the journal. If
+// an own removal of a key is still on its way (see Confirm), a hit applied meanwhile was before the removal. It counts
+// only for AllKeys. An applied removal does not take own hits that are on their way. own returns the hits of a key that
+// were cut, with the removals between them, in order. nil: there are none.
 func (e *Engine) Apply(partition int, deltas []replication.Delta, own func(key string) []replication.Delta) {
 	e.ApplyOwn(partition, deltas, own)
 	keyspace.EachSecond(deltas, e.total.settle)
@@ -293,9 +287,9 @@ func (e *Engine) ApplyOwn(partition int, deltas []replication.Delta, own func(ke
 	e.keys.Apply(partition, deltas, own)
 }
 
-// Retract takes own hits of a batch back: the journal has them of another node already. deltas are these hits and all
-// removals of the batch, in order. Hits before an own removal of their key count for AllKeys alone: this one may be in
-// deltas, in a later batch, or not cut yet. Retract comes before Confirm of the removals in deltas.
+// Retract takes own hits of a batch back, because the journal has them from another node already. deltas are these hits
+// and all removals of the batch, in order. Hits before an own removal of their key count only for AllKeys. That removal
+// may be in deltas, in a later batch, or not cut yet. Retract comes before Confirm of the removals in deltas.
 func (e *Engine) Retract(partition int, deltas []replication.Delta) {
 	e.keys.Retract(partition, deltas)
 	keyspace.EachSecond(deltas, e.total.retract)

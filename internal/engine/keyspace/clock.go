@@ -22,13 +22,13 @@ type Clock struct {
 	// come, and quarantinedAt the wall clock's second when the last one was.
 	quarantined, quarantinedAt atomic.Uint64
 
-	// seen is the latest second known to have begun: of a wall clock the last
-	// one read, of an event clock that of the newest hit. -1: none yet.
+	// seen is the latest second known to have begun: the last one read from a wall clock, or the second of the newest
+	// hit of an event clock. -1: none yet.
 	seen atomic.Int64
 }
 
-// NewClock returns one that is by the wall clock, which source is in place of the system's,
-// or by events. ahead is how many seconds a hit may be after the wall clock.
+// NewClock returns a wall clock or an event clock. If source is not nil, it replaces the system's wall clock. A hit may
+// be ahead seconds after the wall clock.
 func NewClock(event bool, source func() time.Time, ahead, retention int64) *Clock {
 	c := &Clock{Event: event, Wall: Wall{Source: source}, Ahead: ahead, Retention: retention}
 	c.seen.Store(-1)
@@ -70,19 +70,18 @@ func (c *Clock) Judge(second int64) (outcome window.Outcome, after int64) {
 	return window.TooLate, 0
 }
 
-// runBack restarts an event clock at the second of a hit, if it stands at one that has
-// not come: the wall clock was ahead, and has run back.
+// runBack restarts an event clock at the second of a hit, if the event clock shows a second that has not come. That
+// happens when the wall clock was ahead and has run back.
 func (c *Clock) runBack(second int64) bool {
 	seen := c.seen.Load()
 	return seen > c.Limit() && c.seen.CompareAndSwap(seen, second)
 }
 
-// Near is how far, in seconds, a window's newest second may be ahead of the
-// clock while windows of 300 s that end now are exact: 300 of the newest 511 s.
+// Near is how far a window's newest second may be ahead of the clock, in seconds, while windows of 300 s that end now
+// are exact. They are exact within the newest 511 s.
 const Near = 200
 
-// Limit is the last second that has come: no later one may move anything but its own
-// record, whoever brings it.
+// Limit is the last second that has come. A later hit may move nothing but its own record, wherever it comes from.
 func (c *Clock) Limit() int64 { return c.Wall.Second() + c.Ahead }
 
 // NoteQuarantined notes n hits of a second after limit.
@@ -108,16 +107,16 @@ func (c *Clock) Advance(second int64) {
 	}
 }
 
-// ClockLimits has two times, in ns. What keys have used is kept by now, which begins at
-// the time of day and goes on by the monotonic clock: a time of day that jumps, or was
-// wrong at boot, neither gives an allowance nor takes one, and how long ago something was
-// is always right. What leaves the process, in the journal and in snapshots, is told by
-// the time of day as the engine has it then (ahead later than now), and what comes back
-// is moved to now by how far the two are apart at that moment. So a node whose clock was
-// set right is right to the others at once, and in its next life.
+// ClockLimits has two times, in ns. What keys have used is kept by now, which begins at the time of day and continues
+// by the monotonic clock. A time of day that jumps, or was wrong at boot, therefore neither gives nor takes an
+// allowance. The age of an admission is always right.
 //
-// While a machine is suspended, the monotonic clock stands still: what was used before
-// counts for as long again as it would have been left.
+// The journal and snapshots use the time of day as the engine has it then (ahead later than now). What comes back is
+// moved to now by the difference of the two at that moment. So when a node's clock is corrected, the node is right at
+// once for the others, and in its next life.
+//
+// While a machine is suspended, the monotonic clock stands still. What was used before then counts for as long as if
+// the suspension had not happened.
 type ClockLimits struct {
 	start   time.Time
 	base    int64
@@ -175,19 +174,16 @@ func (c *ClockLimits) Second() int64 { return c.Now() / int64(time.Second) }
 // AheadSeconds is Ahead, for receipts.
 func (c *ClockLimits) AheadSeconds() int64 { return c.Ahead() / int64(time.Second) }
 
-// Wall reads the time of day, to the second. The system's is read by the
-// monotonic clock, at half the cost, and by the time of day once a second.
+// Wall reads the time of day, to the second. It reads the system's monotonic clock, at half the cost, and the time of
+// day once a second.
 //
-// A jump ahead of more than maxJump is held back for jumpHold before it is
-// believed: a hit from a clock that was wrong for a moment would make all later
-// ones too late. A machine that was suspended jumps ahead rightly, and its hits
-// are a few seconds behind. A jump back is believed at once: the hits are late,
-// and counted.
+// A jump ahead of more than maxJump is believed only after jumpHold. A hit from a clock that was wrong for a moment
+// would make all later ones too late. A machine that was suspended jumps ahead rightly, and its hits are a few seconds
+// behind. A jump back is believed at once: the hits are late, and counted.
 //
-// Who asks often pays for a load alone: the second stands in sure, and a timer takes it
-// away some time before it ends. From then on each asks the system, until the next second
-// is sure too: so nobody is told a second that is over, unless the timer is late by more
-// than sureMargin.
+// Frequent readers only load sure, which has the second. A timer clears sure some time before the second ends. From
+// then on each reader asks the system, until sure has the next second. So no reader gets a second that is over, unless
+// the timer is late by more than sureMargin.
 type Wall struct {
 	Source func() time.Time // nil: the system's
 	base   atomic.Pointer[wallBase]
@@ -233,7 +229,7 @@ func (w *Wall) Correct(by time.Duration) {
 	w.sure.Store(0)
 }
 
-// Corrected is what correct was told last.
+// Corrected returns the argument of the last Correct.
 func (w *Wall) Corrected() time.Duration { return time.Duration(w.correction.Load()) }
 
 // Second is the time of day in Unix seconds, with what holds jumps back.

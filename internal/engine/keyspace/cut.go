@@ -8,9 +8,8 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// Cut moves the partition's new hits into c, and its state, if it is asked for: see
-// engine.Engine.Cut. limits does the same for its limits, with the writer of the state,
-// or nil, before anybody else may change the partition.
+// Cut moves the partition's new hits into c, with its state if withState: see engine.Engine.Cut. limits does the same
+// for the partition's limits, before the partition may change again. It gets the writer of the state, or nil.
 func (k *Keyspace) Cut(number int, c *replication.Cut, withState bool, limits func(w *replication.StateWriter)) {
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -52,12 +51,12 @@ func (p *partition) cutDeltas(c *replication.Cut) {
 // cutBlock is how many entries cutCells looks at together.
 const cutBlock = 64
 
-// cutCells settles the hits in live cells. An entry that was not hit a moment ago
-// is a cache miss, and most of what a cut costs: so it loads the words of a block
-// of entries, then empties the cells, then settles, and the processor waits for
-// many of them at once. A key that was hit is likely hit again before the next cut:
-// its cell stays at its second, and its entry listed, so that this hit takes no lock.
-// The caller holds mu.
+// cutCells settles the hits in live cells. An entry without a recent hit is a cache miss, and these misses are most of
+// the cost of a cut. So cutCells loads the words of a block of entries, then empties the cells, then settles. The
+// processor then waits for many entries at once.
+//
+// A key that was hit is likely hit again before the next cut. Its cell stays at its second, and its entry stays listed,
+// so that this hit takes no lock. The caller holds mu.
 func (p *partition) cutCells() {
 	p.cuts++
 	still := p.active[:0]
@@ -137,7 +136,7 @@ func (k *Keyspace) Apply(number int, deltas []replication.Delta, own func(key st
 			}
 		}
 	}
-	if !p.away.Load() { // else it is on its way, and Hold makes room
+	if !p.away.Load() { // else Hold frees memory once the partition is held
 		k.makeRoom(p)
 	}
 }
@@ -145,9 +144,8 @@ func (k *Keyspace) Apply(number int, deltas []replication.Delta, own func(key st
 // lookUpBlock is how many keys applyBlock looks up together.
 const lookUpBlock = 64
 
-// applyBlock counts some deltas. As in cutCells, most of the time would go into
-// one cache miss after the other: so it asks for the buckets of all keys, then for
-// their entries, and only then counts. The caller holds mu.
+// applyBlock counts some deltas. As in cutCells, one cache miss after the other would take most of the time. So it asks
+// for the buckets of all keys, then for their entries, and only then counts. The caller holds mu.
 func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) []replication.Delta, limit int64) {
 	var hashes [lookUpBlock]uint64
 	var entries [lookUpBlock]*entry // nil: look again
@@ -275,7 +273,7 @@ func (k *Keyspace) mergeWindows(p *partition, list []replication.KeyWindow, limi
 	for i := range list {
 		errs = append(errs, k.mergeWindow(p, list[i].Key, &list[i].Window, limit))
 	}
-	if !p.away.Load() { // else it is on its way, and Hold makes room
+	if !p.away.Load() { // else Hold frees memory once the partition is held
 		k.makeRoom(p)
 	}
 	return errors.Join(errs...)

@@ -49,7 +49,8 @@ func (p *partition) evictSome(leave int) {
 	candidates.Put(list)
 }
 
-// passingShare is the part of the budget that keys may take beside it which pass through.
+// passingShare is the divisor of the budget that bounds the keys that pass through. They take memory in addition to the
+// budget.
 const passingShare = 8
 
 // makeRoomToPass forgets the keys of a partition that is not held, which have new hits
@@ -60,10 +61,9 @@ func (p *partition) makeRoomToPass() {
 	}
 }
 
-// evictCold evicts while the budget is exceeded and the partition has more keys
-// than leave: of the keys found in one search the eighth that was hit least
-// recently, so that many evictions share the cost of a search. The caller holds
-// p.mu.
+// evictCold evicts while the budget is exceeded and the partition has more keys than leave. One search finds some keys;
+// of these it evicts the eighth that was hit least recently, so that many evictions share the cost of a search. The
+// caller holds p.mu.
 func (p *partition) evictCold(leave int) {
 	if p.away.Load() {
 		return

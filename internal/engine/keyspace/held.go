@@ -5,10 +5,9 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// An engine may hold some of its partitions only, while others are held by the
-// engines of other nodes. Of a partition that it does not hold it takes hits all
-// the same, for the journal, and forgets them with the cut that has them; questions
-// about it are refused, for whoever holds it to answer.
+// An engine may hold only some of its partitions, while the engines of other nodes hold the others. It also takes hits
+// of a partition that it does not hold, for the journal, and forgets them with the cut that has them. It refuses
+// questions about such a partition; a holder answers them.
 
 // Holds tells whether a partition is held. At first all are.
 func (k *Keyspace) Holds(partition int) bool { return !k.partitions[partition].away.Load() }
@@ -127,7 +126,7 @@ type gathering struct {
 	told          int                 // how many of deltas and active Engine.waiting knows of
 	toldBytes     int                 // and how many bytes
 	compactAt     int                 // deltas at which equal ones are added up
-	pastCompactAt int                 // and those of past
+	pastCompactAt int                 // deltas of past at which equal ones are added up
 	cuts          uint64              // so far
 	gone          map[string]int      // own removals of a key that did not come back from the journal
 	total         window.Window       // all hits that were cut or applied: allKeys' share
@@ -160,7 +159,7 @@ func (p *partition) tell() {
 	p.told, p.toldBytes = waiting, p.bytes
 }
 
-// waiting is how many entries the next cut has, but for those of cells that were kept.
+// waiting is how many entries the next cut has, without the cells that were kept.
 func (p *partition) waiting() int {
 	return len(p.active) - p.kept + len(p.deltas) + len(p.past) + len(p.pastRemoved)
 }
@@ -184,9 +183,8 @@ func (p *partition) gather(d replication.Delta) {
 // compactFirst is how many deltas are not worth adding up.
 const compactFirst = 2048
 
-// compact adds up the deltas of equal key and second: late hits settle one by
-// one, but a batch grows with keys and seconds, not with hits. None is moved
-// across a removal.
+// compact adds up the deltas of equal key and second. Late hits settle one by one, but a batch grows only with keys and
+// seconds. It moves no delta across a removal.
 func compact(deltas []replication.Delta) []replication.Delta {
 	type place struct {
 		key string

@@ -60,10 +60,9 @@ func (k *Keyspace) hitNew(second int64, key Expected, n uint64) (window.Outcome,
 	return outcome, true
 }
 
-// fold counts a hit at another second than the live cell's, or one that the cell
-// can't hold, under the lock; was and mine are the hot key and the goroutine's
-// cell, if the key was hot before. It fails if the entry has changed its kind, or
-// left the table.
+// fold counts, under the lock, a hit that the live cell can't take: a hit at another second, or too many hits. The
+// arguments was and mine are the hot key and the goroutine's cell, if the key was hot before. It fails if the entry has
+// changed its kind, or left the table.
 func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *Cell, second int64, n uint64) (outcome window.Outcome, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,8 +113,8 @@ const (
 	hotAfter = 3
 )
 
-// of returns the hot key that an entry's word names, or nil if the word is not
-// special, dead, or outdated so that the place has another key now.
+// of returns the hot key that an entry's word names. It returns nil if the word is not special, dead, or outdated
+// because the place has another key now.
 func (h *hotKeys) of(en *entry, word uint64) *hotKey {
 	if word < Special || word == Dead {
 		return nil
@@ -226,10 +225,10 @@ func (k *Keyspace) Find(key string) Expected {
 // Key is the key.
 func (e *Expected) Key() string { return e.key }
 
-// Expect appends keys to expected, and brings what Hit of them will read into the processor's cache. A key that was not
-// hit a moment ago is two cache misses, three if it is long, one after the other, and one more if nobody has
-// looked at the key itself yet: so it asks for all keys of a block, then for their buckets, then for their
-// entries, and the processor waits for many of them at once.
+// Expect appends keys to expected, and loads what Hit of them will read into the processor's cache. A key without a
+// recent hit takes two cache misses one after the other, or three if it is long. It takes one more if the key itself
+// has not been read yet. So Expect asks for all keys of a block, then for their buckets, then for their entries. The
+// processor then waits for many of them at once.
 func (k *Keyspace) Expect(expected []Expected, keys []string) []Expected {
 	if k.keys.Load() < expectFrom {
 		for _, key := range keys {

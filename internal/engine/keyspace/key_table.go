@@ -9,20 +9,20 @@ import (
 	"github.com/weir-counter/weir/internal/prefetch"
 )
 
-// This part has the hash table of keys that the engine keeps hits in, and limits: entries
-// of a cache line with the key in them, found without a lock (docs/decisions/0002-own-table.md).
+// This part has the hash table of keys for hits and limits. An entry has its key in it, takes a cache line, and is
+// found without a lock (docs/decisions/0002-own-table.md).
 
-// KeyTable maps keys to entries. Readers take no lock; writers hold their caller's. It is a hash
-// table of buckets of one cache line: seven pointers and a word of seven tags (bits of the hash),
-// compared all at once, so that a look-up costs two cache misses, the bucket and the entry. A full
-// bucket spills into the next one and counts in the eighth byte how many entries went on.
+// KeyTable maps keys to entries. Readers take no lock; writers hold their caller's. It is a hash table of buckets of
+// one cache line. A bucket has seven pointers, and a word of seven tags (bits of the hash) that are compared all at
+// once. So a look-up costs two cache misses, the bucket and the entry. A full bucket spills into the next one; its
+// eighth byte counts how many entries went on.
 //
-// The layout is the one of xsync's and Go's own (Swiss) maps, the count that of F14's. It is our
-// own because a general map holds key and value once more beside the entry: some 40 bytes of the
-// 150 that a sparse key may take, and two cache misses more.
+// The layout is the one of xsync's and Go's own (Swiss) maps, the count is F14's. A general map would hold key and
+// value a second time, in addition to the entry. That costs some 40 of the 150 bytes that a sparse key may take, and
+// two cache misses more.
 //
-// It does not grow by itself: see Full and Resized. Hashes are the caller's. Several entries may
-// have the same key, if what else tells them apart is in the hash too (Next).
+// It does not grow by itself: see Full and Resized. Hashes are the caller's. Several entries may have the same key, if
+// the hash includes what distinguishes them (Next).
 type KeyTable[T any] struct {
 	buckets []bucket[T] // a power of two
 	used    int
@@ -62,10 +62,10 @@ func (t *KeyTable[T]) Buckets() int { return len(t.buckets) }
 // After is the bucket after another one; after the last comes the first.
 func (t *KeyTable[T]) After(i int) int { return (i + 1) & (len(t.buckets) - 1) }
 
-// Full tells whether there is no room for one more entry.
+// Full reports whether the table can't take one more entry.
 func (t *KeyTable[T]) Full() bool { return t.used >= len(t.buckets)*maxLoad }
 
-// Sparse tells whether a table of half the size would have room for four times the entries.
+// Sparse reports whether a table of half the size could take four times the entries.
 func (t *KeyTable[T]) Sparse() bool { return len(t.buckets) > 1 && t.used < len(t.buckets)*maxLoad/8 }
 
 // tag is never 0, and independent of the bits that choose the bucket.
@@ -219,15 +219,15 @@ func (t *KeyTable[T]) EachWith(prefix string, f func(*Entry[T])) {
 // lies behind them.
 type Entry[T any] struct {
 	Value T
-	sizes uint16 // of the key, in bytes, and above lengthBits of the room, in words
+	sizes uint16 // of the key, in bytes, and above lengthBits of the reserved space, in words
 	short [shortKey]byte
 }
 
 // lengthBits are enough for the longest key.
 const lengthBits = 10
 
-// shortKey is the longest key of an entry that has no more than a value and a key's least room: with
-// a value of 48 bytes it is a cache line.
+// shortKey is the longest key of an entry without memory behind it. With a value of 48 bytes, such an entry is a cache
+// line.
 const shortKey = 14
 
 // LongKey tells whether a key goes on behind its entry.
@@ -238,8 +238,8 @@ func (e *Entry[T]) Key() string {
 	return unsafe.String(&e.short[0], int(e.sizes&(1<<lengthBits-1)))
 }
 
-// Room is what NewWithRoom gave the value's owner behind the key: numbers, no pointers. It keeps the
-// whole entry in memory.
+// `Room` returns the space that NewWithRoom reserved for the value's owner behind the key: numbers, no pointers. It
+// keeps the whole entry in memory.
 func (e *Entry[T]) Room() []int64 {
 	words := int(e.sizes >> lengthBits)
 	if words == 0 {
@@ -248,13 +248,13 @@ func (e *Entry[T]) Room() []int64 {
 	return unsafe.Slice((*int64)(unsafe.Add(unsafe.Pointer(e), roomAt[T](len(e.Key())))), words)
 }
 
-// roomAt is where the room of an entry begins, behind a key of that length.
+// roomAt returns where the reserved space of an entry begins, behind a key of that length.
 func roomAt[T any](length int) int {
 	var e Entry[T]
 	return (int(unsafe.Offsetof(e.short)) + length + 7) &^ 7
 }
 
-// longer is an entry with room for more bytes of its key.
+// longer is an entry with more memory for the bytes of its key.
 type longer[T, Room any] struct {
 	Entry[T]
 	_ Room
@@ -263,7 +263,7 @@ type longer[T, Room any] struct {
 // NewEntry returns an entry of a key of at most 512 bytes, with the zero value.
 func NewEntry[T any](key string) *Entry[T] { return NewWithRoom[T](key, 0) }
 
-// NewWithRoom is New with room for so many words, at most 63.
+// NewWithRoom is NewEntry with space for a number of words, at most 63.
 func NewWithRoom[T any](key string, words int) *Entry[T] {
 	var e *Entry[T]
 	switch size := behind[T](len(key), words); size {
@@ -302,13 +302,13 @@ func NewWithRoom[T any](key string, words int) *Entry[T] {
 // EntryBytes is the memory of an entry with a key of that length.
 func EntryBytes[T any](length int) int64 { return EntryBytesWithRoom[T](length, 0) }
 
-// EntryBytesWithRoom is Bytes of an entry with room for so many words.
+// EntryBytesWithRoom is EntryBytes of an entry with space for a number of words.
 func EntryBytesWithRoom[T any](length, words int) int64 {
 	return int64(unsafe.Sizeof(Entry[T]{})) + int64(behind[T](length, words))
 }
 
-// steps are what entries have behind them for keys that are not short, and for room, in bytes: with a
-// value of 48 bytes, sizes of the allocator.
+// steps are the sizes of the memory behind an entry, in bytes, for long keys and reserved space. With a value of 48
+// bytes, the entry then has a size of the allocator.
 var steps = [...]int{0, 16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512}
 
 // behind is what an entry has behind it.

@@ -1,9 +1,9 @@
-// Package keyspace is the keys of an engine and what they were hit: within a memory budget, in
-// partitions that are fixed shares of the keys, by hash.
+// Package keyspace has the keys of an engine and their hits, within a memory budget. Partitions are fixed shares of the
+// keys, by hash.
 //
-// Calls go one way: Keyspace, partition, and from there to shared, the table, live cells and
-// windows. A Keyspace finds a key's partition and has its lock; a partition does what concerns
-// it alone; only a Keyspace looks at several, to make room.
+// Calls go one way: Keyspace, partition, and from there to shared, the table, live cells and windows. A Keyspace finds
+// a key's partition and has its lock. A partition does what concerns only itself. Only a Keyspace looks at several
+// partitions, to free memory.
 //
 // A hit in the second of its key's live cell takes no lock. All others, and all that leave a
 // cell, go through partition.settle once: into the key's window, and with Config.Gather into
@@ -27,7 +27,7 @@ import (
 type Keyspace struct {
 	shared
 	partitions []partition
-	tables     []atomic.Pointer[KeyTable[counted]] // of the partitions, beside each other: to find a key does not wait for the line of a lock
+	tables     []atomic.Pointer[KeyTable[counted]] // of the partitions, in one slice: to find a key does not wait for the cache line of a lock
 	evictNext  atomic.Uint32                       // where makeRoom looks next
 
 	parted   atomic.Bool   // some partition was released or cleared: allKeys is the sum of those held
@@ -109,8 +109,8 @@ func (k *Keyspace) Heat(key string) (there bool) {
 	return en != nil
 }
 
-// Settled calls f with the window of each key of a partition, and with that of all keys under
-// allKeys: without what live cells have. It tells how many windows are ahead of the clock.
+// Settled calls f with the window of each key of a partition, and with the window of all keys under allKeys. The
+// windows lack the hits in live cells. It returns how many windows are ahead of the clock.
 func (k *Keyspace) Settled(number int, f func(key string, w *window.Window)) (ahead int) {
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -140,7 +140,7 @@ type counted struct {
 	window window.Window // guarded by the partition's lock
 }
 
-// keyBytes is the memory of an entry, beside the window's.
+// keyBytes is the memory of an entry without its window.
 func keyBytes(en *entry) int64 {
 	return EntryBytes[counted](len(en.Key())) - int64(unsafe.Sizeof(window.Window{}))
 }

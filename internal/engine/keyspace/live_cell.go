@@ -9,9 +9,8 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// This part is the newest second of one key and its hits so far, counted without a lock: a
-// Cell, or the Stripes of a key that several cores hit at once. Who uses it folds what leaves
-// them into the key's window, under a lock of its own.
+// This part counts the newest second of one key without a lock, in a Cell. If several cores hit the key at once, it
+// uses Stripes. The user folds the hits that leave them into the key's window, under its own lock.
 
 // Cell is a live cell: one second and the hits counted in it so far, in one
 // atomic word, so that a hit in the current second is one compare-and-swap.
@@ -19,12 +18,11 @@ import (
 //	bit 63     62 .. 29   28     27 .. 0
 //	special    second     late   hits
 //
-// The late bit says that the key had seen a newer second when the cell was
-// started: every hit in the cell is late. A cell with no hits is empty; Idle
-// is an empty one whose second no hit has. A special word is no second at all: either the cell is
-// dead (its entry has left the table, look the key up again), or the low bits
-// are the number of the hot key that took its place (internal/engine/keyspace). Since a special
-// word's second is beyond any valid one, the hot path needs no test for it.
+// The late bit says that the key had seen a newer second when the cell was started: every hit in the cell is late. A
+// cell with no hits is empty; Idle is an empty one whose second no hit has. A special word has no second. Either the
+// cell is dead: its entry has left the table, and the key must be looked up again. Or the low bits are the number of
+// the hot key that took its place (internal/engine/keyspace). A special word's second is beyond any valid one, so the
+// hot path needs no test for it.
 type Cell struct{ Word atomic.Uint64 }
 
 const (
@@ -46,14 +44,14 @@ func PackCell(second int64, late bool, hits uint64) uint64 {
 	return word
 }
 
-// CellSecond and Hits are those of a word that is not special; the hits are 0 of an empty one.
+// CellSecond and CellHits return the second and the hits of a word that is not special. An empty cell has 0 hits.
 func CellSecond(word uint64) int64 { return int64(word >> secondShift) }
 func CellHits(word uint64) uint64  { return word & MaxCellHits }
 
 // EmptiedCell is a word that is not special, without its hits.
 func EmptiedCell(word uint64) uint64 { return word &^ MaxCellHits }
 
-// CellOutcome is that of a hit which was added to the word.
+// CellOutcome is the outcome of a hit that was added to the word.
 func CellOutcome(word uint64) window.Outcome {
 	if word&lateBit != 0 {
 		return window.Late
@@ -76,13 +74,10 @@ func (c *Cell) Live(from, to int64) uint64 {
 	return CellHits(word)
 }
 
-// Stripes spread one key's live cell over several cache lines, so that cores
-// which hit the same key at the same time do not wait for each other. A
-// goroutine finds its stripe by the address of its stack; a token in a sync.Pool
-// and a random number, the usual ways to the same end, cost some five and two
-// times as much (BenchmarkStripePick). Where two goroutines
-// meet on a stripe, the one that lost changes the salt, which deals all of them
-// new stripes.
+// Stripes spread one key's live cell over several cache lines, so that cores which hit the same key at the same time do
+// not wait for each other. A goroutine finds its stripe by the address of its stack. The usual alternatives are a token
+// in a sync.Pool and a random number. They cost some five and two times as much (BenchmarkStripePick). If two
+// goroutines meet on a stripe, the one that lost changes the salt, which deals all of them new stripes.
 //
 // Hits that leave the cells go to a settle function, which puts them into the
 // window; hits that were accepted are settled however old they are by then.

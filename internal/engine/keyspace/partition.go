@@ -94,9 +94,8 @@ func (p *partition) settler(en *entry) func(second int64, n uint64) {
 	return func(second int64, n uint64) { p.settle(en, second, n) }
 }
 
-// remove takes an entry out of the table for good: a hit that still holds it
-// finds its cell dead and looks the key up again. It returns the hits that the
-// entry had and the second of the newest. The caller holds mu.
+// remove takes an entry out of the table for good. A hit that still holds the entry finds its cell dead and looks the
+// key up again. It returns the hits that the entry had and the second of the newest. The caller holds mu.
 func (p *partition) remove(en *entry) (total uint64, newest int64) {
 	p.cool(en, Dead)
 	SettleCell(en.Value.cell.Word.Swap(Dead), p.settler(en))
@@ -174,7 +173,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 		before := en.Value.window.Size()
 		en.Value.window = *window
 		p.grew(int64(en.Value.window.Size() - before))
-		if newest, ok := en.Value.window.Newest(); ok { // that of a key which is counted apart may be after all others
+		if newest, ok := en.Value.window.Newest(); ok { // the newest second of a key that is counted separately may be after all others
 			k.clock.Advance(newest)
 		}
 	}
@@ -190,7 +189,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 	if newest, ok := p.total.Newest(); ok {
 		k.clock.Advance(newest)
 	}
-	if !p.away.Load() { // else Hold makes room
+	if !p.away.Load() { // else Hold frees memory
 		k.makeRoom(p)
 	}
 	return nil
@@ -207,10 +206,9 @@ func (k *Keyspace) HasKeys(number int) bool {
 // evictTries is how many other partitions one hit may evict from.
 const evictTries = 32
 
-// makeRoom evicts keys while the memory budget is exceeded: cold ones of this
-// partition, whose lock the caller holds, and where its last key alone is left,
-// of others that are not locked just now. Since hashing spreads keys evenly, the
-// coldest of a partition stand for the coldest of all.
+// makeRoom evicts keys while the memory budget is exceeded. It evicts cold keys of this partition, whose lock the
+// caller holds. Once only one key is left in it, it evicts keys of other partitions that are not locked just now.
+// Hashing spreads keys evenly, so the coldest keys of a partition stand for the coldest of all.
 func (k *Keyspace) makeRoom(p *partition) {
 	if p.away.Load() {
 		p.makeRoomToPass()
@@ -267,7 +265,7 @@ type waitingBound struct {
 	why   string
 }
 
-// entryBytes is what an entry of a batch takes at most, beside its key.
+// entryBytes is the most that an entry of a batch takes, without its key.
 const entryBytes = 24
 
 func waitingBytes(key string) int { return len(key) + entryBytes }

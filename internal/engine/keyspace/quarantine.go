@@ -98,8 +98,8 @@ func (p *partition) dropQuarantined(key string) (had bool) {
 	return total > 0
 }
 
-// evictQuarantined forgets keys that are ahead of the clock while the budget is exceeded, as
-// evicted ones: those of a clock that is wrong by minutes first.
+// evictQuarantined forgets keys that are ahead of the clock while the budget is exceeded, as evicted ones. It begins
+// with keys from a clock that is wrong by minutes.
 func (p *partition) evictQuarantined() {
 	for _, tier := range []map[string]*window.Window{p.quarantine.Far, p.quarantine.Near} {
 		for key := range tier {
@@ -122,23 +122,22 @@ func (p *partition) evictQuarantined() {
 // This part keeps hits of seconds that have not come yet, apart from those that count.
 // Pure: no clock, no lock.
 
-// Quarantine keeps the hits of seconds that have not come yet, by the wall clock and
-// MaxAhead: what other nodes, snapshots and older lives bring of clocks that were
-// wrong. A window's newest second decides which of its seconds are exact and which
-// are too late, so such a second must not get into the window of a key or of all
-// hits: it has a window of its own here, which answers count too, and which is merged
-// into the key's when its time comes. Windows merge exactly, so in the end all nodes
-// count the same, whatever their clocks said meanwhile.
+// Quarantine keeps the hits of seconds that have not come yet, by the wall clock and MaxAhead. Such hits come with
+// other nodes, snapshots and earlier lives whose clocks were wrong.
 //
-// A window that has such a second already (of a clock that has run back, or of a
-// snapshot) is quarantined as a whole, and the key goes on with an empty one.
+// A window's newest second decides which of its seconds are exact and which are too late. A second that has not come
+// must therefore not get into the window of a key or of all hits. It has a window of its own here. Answers count that
+// window too, and it is merged into the key's window when its time comes. Windows merge exactly, so in the end all
+// nodes count the same, whatever their clocks said meanwhile.
 //
-// Refusing these hits was rejected: nodes whose clocks differ by some ms would count
-// differently for ever. So was counting them as of now: each node would count them
-// elsewhere.
+// A window may have such a second already, from a clock that has run back or from a snapshot. It is then quarantined as
+// a whole, and the key continues with an empty one.
+//
+// Refusing these hits was rejected: nodes whose clocks differ by some ms would count differently for ever. Counting
+// them as of now was rejected too: each node would count them elsewhere.
 type Quarantine struct {
-	// Far are those that a clock which is wrong by minutes has brought; near ones
-	// come in time, and must not wait for the far ones of their key.
+	// Far has the seconds from a clock that is wrong by minutes. Near seconds come in time, and must not wait for the
+	// far ones of their key.
 	Near, Far map[string]*window.Window
 
 	due int64 // the first newest second of all windows, if there are any
@@ -184,7 +183,7 @@ func (a *Quarantine) Take(key string, w *window.Window, limit int64) (grown int)
 	return grown
 }
 
-// aheadBytes is the memory of a key here, beside its window's.
+// aheadBytes is the memory of a key here, without its window.
 func aheadBytes(key string) int { return 64 + len(key) }
 
 // MergeQuarantined merges windows of one engine: their retention is the same.

@@ -80,8 +80,8 @@ func (k *Keyspace) Each(in replication.PartitionSet, prefix string, f func(key s
 	})
 }
 
-// Hits that are older than the retention, and that a history keeps, change no window: they pass
-// through to the journal, beside the deltas.
+// A history may keep hits that are older than the retention. Such hits change no window. They pass through to the
+// journal, in addition to the deltas.
 
 // HitPast gathers n such hits of a key.
 func (k *Keyspace) HitPast(second int64, key string, n uint64) {
@@ -103,7 +103,7 @@ func (k *Keyspace) hitPast(p *partition, second int64, key string, n uint64) {
 	p.tellWaiting()
 }
 
-// removePast puts those of a key that is removed now before its removal. The caller holds mu.
+// removePast puts the old hits of a key that is removed now before its removal. The caller holds mu.
 func (p *partition) removePast(key string) {
 	p.past = slices.DeleteFunc(p.past, func(d replication.Delta) bool {
 		if d.Key == key {

@@ -25,7 +25,7 @@ const ReceiptSeconds = 600
 // ErrReceiptReused is the error for a key that came with another content before.
 var ErrReceiptReused = errors.New("the key came with another content before")
 
-// ReceiptsFullError is the error for a key that there is no room for.
+// ReceiptsFullError is the error for a key if there is no memory for its receipt.
 type ReceiptsFullError struct {
 	Bytes     int64 // what may be used
 	OneClient bool  // by one client; else by all
@@ -33,7 +33,7 @@ type ReceiptsFullError struct {
 
 func (e *ReceiptsFullError) Error() string { return "no memory for more receipts" }
 
-// receiptBytes is the memory of a receipt beside its key and its answer.
+// receiptBytes is the memory of a receipt without its key and its answer.
 const receiptBytes = 160
 
 // othersReceipts is how much of OnceMemory the receipts of other nodes may take, and of
@@ -46,8 +46,8 @@ type Receipts struct {
 	clock  *ClockLimits
 	gather bool // new ones are kept for Cut
 
-	// gate keeps cuts out while a request is applied: its hits and its receipt
-	// are in one cut, or a crash between two would count half of them twice.
+	// gate keeps cuts out while a request is applied, so that its hits and its receipt are in one cut. A crash between
+	// two cuts would otherwise count half of the hits twice.
 	gate sync.RWMutex
 
 	mu      sync.Mutex // guards all below
@@ -63,7 +63,7 @@ type Receipts struct {
 	requests     []replication.Request // since the last cut
 	requestBytes int64                 // of requests; they count as own receipts do
 
-	refused uint64 // requests that found no room
+	refused uint64 // requests that found no memory
 	dropped uint64 // of others, before their time
 	until   int64  // Unix second when the youngest of these had gone anyhow
 }
@@ -119,8 +119,8 @@ func (t *Receipts) enter(name, key string, fingerprint uint64) (r *receipt, firs
 	return r, true, nil
 }
 
-// room refuses a receipt beyond the budget, or beyond three quarters of it for one client: the
-// last quarter is for the others.
+// `room` refuses a receipt beyond the budget. It also refuses a receipt beyond three quarters of the budget for one
+// client: the last quarter is for the others.
 func (t *Receipts) room(r *receipt) error {
 	switch most := t.budget - t.budget/4; {
 	case r.from.bytes+r.bytes() > most:
@@ -238,8 +238,8 @@ func (t *Receipts) Stats() ReceiptStats {
 // MaxReceiptKey is the longest key, in bytes.
 const MaxReceiptKey = 255
 
-// NewReceipts returns an empty Table. budget is for own receipts, in bytes; those of others have
-// twice as much beside it. With gather, new ones are kept for Cut.
+// NewReceipts returns an empty Receipts. budget is for own receipts, in bytes. Receipts of other nodes have twice as
+// much in addition. With gather, new ones are kept for Cut.
 func NewReceipts(budget int64, gather bool, clock *ClockLimits) *Receipts {
 	return &Receipts{budget: budget, gather: gather, clock: clock}
 }
