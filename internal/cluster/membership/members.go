@@ -6,8 +6,8 @@
 //   - What a removed node journaled, before or after its removal, is counted.
 //   - An answer waits for no removed node.
 //
-// Package join takes the vote and the replicas of a removed node, package holders its place among those that hold
-// partitions. Package journal runs the loop; package service asks for a removal.
+// Package transport takes the vote and the replicas of a removed node, and the Registry its entry among the holders.
+// Package journal runs the loop; package service asks for a removal.
 package membership
 
 import (
