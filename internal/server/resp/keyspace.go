@@ -65,7 +65,7 @@ func (s *session) del(args [][]byte) error {
 	return nil
 }
 
-// scan is SCAN. It looks at as many keys as asked for, or at all that are left. The cursor is the next part of the
+// scan is SCAN. It looks at no fewer keys than asked for, or at all that are left. The cursor is the next part of the
 // table.
 func (s *session) scan(args [][]byte) error {
 	const parts = shardCount * scanParts
