@@ -27,6 +27,7 @@ var checkedComments = []string{
 	"client/",
 	"cmd/weir/",
 	"deploy/image/",
+	"internal/admit/",
 	"internal/auth/",
 	"internal/backup/",
 	"internal/cli/",

@@ -21,11 +21,10 @@ const noPartRetry = time.Minute
 
 // apart is a decision with limits that another node decides.
 //
-// The limits that are decided here are asked first, and nothing taken: what they deny
-// costs no message. Then those of others are taken, group by group, and last those that
-// are decided here. With limits of several groups all are asked before the first is
-// taken. What was taken and is denied by a later one anyway, because it changed
-// meanwhile, stays taken: the limits are never exceeded by it, and StrictLost counts it.
+// It asks the limits that are decided here first, and takes nothing: a denial there costs no message. Then it takes the
+// limits of other nodes, group by group, and last the limits that are decided here. With limits of several groups it
+// asks all before it takes the first. A later limit may have changed meanwhile and deny. What was taken before then
+// stays taken: that never exceeds a limit, and StrictLost counts it.
 type apart struct {
 	*Live
 	d    *Decision
@@ -82,7 +81,7 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 	return a.home()
 }
 
-// groups are the places of the checks that others decide, those of each group together.
+// groups returns the places of the checks that other nodes decide, with the checks of each group together.
 func (a *apart) groups() (groups [][]int) {
 	at := map[int]int{}
 	for i, c := range a.d.checks {
@@ -150,8 +149,8 @@ func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 	return passes, nil
 }
 
-// granted are those of some places whose leased limits this node may decide although the owner is silent: they had to wait for
-// strict ones of the same owner. Where all are leased none was decided.
+// granted returns the places whose leased limits this node may decide although the owner does not answer. They had to
+// wait for strict limits of the same owner. If all are leased, none was decided.
 func (a *apart) granted(places []int) (granted []int) {
 	for _, place := range places {
 		if a.d.elsewhere[place].leased {
@@ -244,6 +243,6 @@ func (a *apart) lost(err error) error {
 	return err
 }
 
-// StrictLost is how many denied requests took admissions of limits anyway that
-// other nodes decide: limits of other groups, or limits that are decided here, had changed meanwhile.
+// StrictLost is how many denied requests took admissions anyway of limits that other nodes decide. Limits of other
+// groups, or limits that are decided here, had changed meanwhile.
 func (l *Live) StrictLost() uint64 { return l.strictLost.Load() }

@@ -34,10 +34,13 @@ type Changed struct {
 	engine.Verdict // what the limit says then
 }
 
-// Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes
-// its grant back. Of a limit that regions share without parts it is what this region admitted, and the others forget that. The error is a *engine.Error: CodeInvalidLimit where no policy, Prepared or inline limit
-// has the name, CodeNotHeld if the nodes that decide for the key do not answer, or one of
-// engine.KeyedLimit.Reset. ok is false where nobody knows the name.
+// Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes its grant back.
+// If regions share the limit without parts, it forgets what this region admitted, and the other regions forget that
+// too. If no limit has the name, ok is false.
+//
+// The error is a *engine.Error. CodeInvalidLimit means that no policy, Prepared or inline limit has the name.
+// CodeNotHeld means that the nodes that decide for the key do not answer. Other errors are as of
+// engine.KeyedLimit.Reset.
 func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
 	made, ok, err = l.changeNamed(engine.Change{Kind: engine.ChangeReset}, name, key, 0)
 	if of, known := l.named(name, key); err == nil && known && of.global != nil {
@@ -93,10 +96,12 @@ func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed,
 	return l.changeNamed(engine.Change{Kind: engine.ChangeGrant, At: until}, name, key, n)
 }
 
-// Refund gives back what Take took for requests, all at one time (engine.KeyedLimit.Refund): of each limit
-// that is for a request, its N. It appends what came of each limit to made. An error is that of Take, or
-// CodeNotHeld; those of made were given back then. With an ID, of any length, a refund that comes again within ten minutes gives back
-// what the first one did not, and says again what came of it.
+// Refund gives back what Take took for requests, all at one time (engine.KeyedLimit.Refund): the N of each limit that
+// is for a request. It appends the result of each limit to made. The error is as of Take, or CodeNotHeld; the refunds
+// in made were made anyway.
+//
+// With an ID, of any length, a refund may be repeated within ten minutes. The repeat gives back what the first one did
+// not, and returns the first results again.
 func (l *Live) Refund(reqs []Request, taken time.Time, id, tenant string) (made []Changed, err error) {
 	d := Decision{Tenant: tenant}
 	b := l.bound.Load()
@@ -197,8 +202,8 @@ func (l *Live) IsInline(name, key string) bool {
 	return strings.HasPrefix(name, policy.InlinePrefix) || l.inlineLimit(name).limit != nil
 }
 
-// MayCount reports whether a limit of the name, if it exists, may count a key: no policy that counts other keys alone, and
-// no limit of a listener.
+// MayCount reports whether a limit of the name, if it exists, may count a key. It may not if a policy counts only other
+// keys, or if the limit belongs to a listener.
 func (l *Live) MayCount(name, key string) bool {
 	if _, prepared := l.preparedLimit(name); prepared {
 		return false
@@ -261,9 +266,10 @@ func (l *Live) BanDenied(d *Decision, may func() error) {
 	}
 }
 
-// Ban has all nodes deny a key, as it is counted, under the policy of a name, from now on for so long, in place of an earlier ban: at most
-// engine.MaxBan. It is known to this node at once, to others when they follow the next flush. The error is a *engine.Error: CodeInvalidLimit
-// where no policy that enforces has the name, CodeInvalidKey for a key that it never counts, CodeOverloaded where there is no room.
+// Ban bans a key, as it is counted, under the policy of a name: all nodes deny it from now on for length, at most
+// engine.MaxBan. It replaces an earlier ban. This node knows the ban at once, the others when they follow the next
+// flush. The error is a *engine.Error: CodeInvalidLimit if no policy that enforces has the name, CodeInvalidKey for a
+// key that it never counts, CodeOverloaded if there are too many bans.
 func (l *Live) Ban(name, key string, length time.Duration) error {
 	set := l.Set()
 	at, ok := set.Place(name)
@@ -324,6 +330,6 @@ func (l *Live) Full(name, key string) bool {
 // Bans lists the bans that are not over, at most n, those that end last first.
 func (l *Live) Bans(n int) []engine.KeyBan { return l.engine.Bans(n) }
 
-// BansFailed is how many keys were not banned that DenyFor is for, since 100,000 were, an identity had its Share, or the journal could take no
-// more.
+// BansFailed is how many bans of DenyFor failed: there were 100,000 bans, an identity had its Share, or the journal
+// could take no more.
 func (l *Live) BansFailed() uint64 { return l.bansFailed.Load() }

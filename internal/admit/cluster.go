@@ -17,16 +17,17 @@ type Cluster struct {
 	// another for every node, and the same one for ever.
 	Node string
 
-	// Region is the region that the node counts for: of a limit over regions its part is decided by. "": none, and a Set with
-	// such limits is refused, unless Whole says that they are decided by as a whole, as for a replay of what all regions were asked.
+	// Region is the region that the node counts for: the node decides by the region's part of a limit over regions. "":
+	// none, and a Set with such limits is refused. With Whole, the node decides by the whole limits, as for a replay of
+	// what all regions were asked.
 	Region string
 	Whole  bool
 
 	// Others know what other regions have counted. nil: there are none.
 	Others Others
 
-	// Nodes is how many nodes there are, up or not: each has its share of a strict limit
-	// while the one that decides is away. nil: one.
+	// Nodes is how many nodes there are, up or not. Each has its share of a strict limit while the node that decides is
+	// unreachable. nil: one.
 	Nodes func() int
 
 	// Owners decide strict and leased limits. nil: they are decided here.
@@ -46,10 +47,10 @@ type Owners interface {
 	// than engine.Engine.TakeAll. If it is not decided nothing was taken.
 	Take(checks []engine.Check, verdicts []engine.Verdict) (allowed, decided bool)
 
-	// Decide is engine.Engine.TakeAll, or PeekAll if take is false, at the owner of the
-	// group that all the checks' keys are of, or at this node within what that has granted it. It is not answered if the
-	// owner is unreachable: then something may have been taken, or not. It returns within a time
-	// that a request can wait.
+	// Decide is engine.Engine.TakeAll, or PeekAll if take is false. It decides at the owner of the group that has all
+	// the checks' keys, or at this node within the quota lease that the owner has granted. It is not answered if the
+	// owner is unreachable: then something may have been taken, or not. It returns within a time that a request can
+	// wait.
 	Decide(checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error)
 
 	// Change makes a change to the check's key, with its N, at the key's owner. Where it
@@ -59,8 +60,9 @@ type Owners interface {
 
 // Others know what other regions have counted, as far as word of it has come. They wait for nobody.
 type Others interface {
-	// Counted is how many hits of a key all other regions have counted in (at-w, at], at least and at most, as far as is known, and of
-	// which of them, or of their nodes (us/n2), some may be missing. at and w are whole seconds; key and late are changed by nobody.
+	// Counted returns how many hits of a key all other regions have counted in (at-w, at], at least and at most, as far
+	// as is known. Some hits may be missing from the regions, or their nodes (us/n2), in late. The times at and w are
+	// whole seconds. Nobody changes key and late.
 	Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error)
 }
 
@@ -154,8 +156,8 @@ type AwayCount struct{ Closed, Open, Share uint64 }
 // may be any. No policy has it.
 const InlineAway = policy.InlinePrefix + "*"
 
-// Away is the AwayCount of a policy by name, or of InlineAway, since the Live was made; zero for one whose
-// limits were always decided here.
+// Away is the AwayCount of a policy by name, or of InlineAway, since the Live was made. It is zero if the limits were
+// always decided here.
 func (l *Live) Away(name string) AwayCount {
 	l.counting.Lock()
 	defer l.counting.Unlock()

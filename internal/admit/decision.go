@@ -71,8 +71,8 @@ type Result struct {
 
 	Inline bool // the request brought the limit along
 
-	// Away is the word of Policy.Away if the owner of a strict or leased limit's key did not
-	// answer, and so the limit was decided without it; "" else.
+	// Away is the word of Policy.Away if the limit is strict or leased and was decided without its key's owner, who did
+	// not answer. Else it is "".
 	Away string
 
 	// Banned tells that the key is banned for RetryAfter, whatever it has used: by Live.Ban, or Policy.DenyFor.
@@ -123,14 +123,15 @@ type Decision struct {
 	// Until is until when whoever asked waits for the answer; zero: for as long as policies let it wait. It stays.
 	Until time.Time
 
-	// Context is that of whoever asked: once it is done, as it is when that has hung up, requests give their turn to those behind them, and take nothing. It
-	// is looked at while they wait alone. nil: they wait. It stays.
+	// Context is the caller's context. Once it is done, for example because the caller hung up, the requests leave the
+	// queue and take nothing. It matters only while they wait. nil: they wait. Take does not change it.
 	Context context.Context
 
 	// Tenant names who asks, if that is for some keys only: names of inline limits that are new, and bans (BanDenied), count to its Share. "": anybody. It stays.
 	Tenant string
 
-	// NoID says that whoever asked has no place for the ID of a denial: none is made, and it is not kept why it is one.
+	// NoID says that the caller has no place for the ID of a denial. No ID is made, and the reason of the denial is not
+	// kept.
 	NoID bool
 
 	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package
@@ -182,8 +183,9 @@ func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hi
 	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking, global: of.global})
 }
 
-// Undecided is the result of a limit whose owner could not be reached, where nothing but that denies the requests: whether they are over
-// a limit is not known. nil: the limits were decided, or without their owners as Policy.Away says.
+// Undecided returns the result of a limit whose owner could not be reached, if nothing else denies the requests.
+// Whether they are over a limit is then unknown. nil: the limits were decided, or without their owners as Policy.Away
+// says.
 func (d *Decision) Undecided() (first *Result) {
 	if d.Allowed {
 		return nil
@@ -231,22 +233,20 @@ func (d *Decision) Known(place int, raw time.Time, list []limit.Admitted) (known
 	return known, doubt, d.elsewhere[place] != nil && d.away[place] == ""
 }
 
-// At is when it was decided, by the monotonic clock that limits are kept by, in ns; 0 where other nodes had a
-// part in it. Two denials by one limit of one key, for which At+RetryAfter, At+Reset and Remaining are the same, were made of the
-// same admissions.
+// At is when the decision was made, by the monotonic clock of limits, in ns; 0 if other nodes had a part in it. Two
+// denials of one key by one limit were made of the same admissions if At+RetryAfter, At+Reset and Remaining are the
+// same.
 func (d *Decision) At() int64 { return d.at }
 
 // Where says which nodes count the limit of the result at a place together.
 func (d *Decision) Where(place int) limit.Where { return d.checks[place].Limit.Where() }
 
-// Watch keeps the Set in use that of the file at path until ctx ends: it looks once a
-// second whether the file has other content, and at once for each value from reload, which
-// may be nil. A file that is replaced by renaming another one over it is followed.
+// Watch keeps the policies of the file at path in use until ctx ends. It looks once a second whether the file has other
+// content, and at once for each value from reload, which may be nil. It follows a file that is replaced by a rename.
 //
-// report is called from Watch's goroutine: with nil when the file's policies are in use
-// after a change, or after a reload that was asked for; else with what is wrong with the
-// file, while the policies in use stay. That is told once for each content of the file,
-// and again when a reload is asked for.
+// report is called from Watch's goroutine. It gets nil when the file's policies are in use after a change or a
+// requested reload. Else it gets what is wrong with the file, and the policies in use stay. It gets an error once for
+// each content of the file, and again when a reload is requested.
 func (l *Live) Watch(ctx context.Context, path string, reload <-chan struct{}, report func(error)) {
 	file := filewatch.File{
 		Path: path, What: "policies", Gone: "put it back, or write `limits: []` for none",

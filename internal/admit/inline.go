@@ -12,8 +12,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Limit, Algorithm and the algorithms are those of package limit, for those that make inline limits
-// and need no more of it.
+// Limit, Algorithm and the algorithms come from package limit, for callers that make inline limits and need no more of
+// it.
 type (
 	Limit     = limit.Limit
 	Algorithm = limit.Algorithm
@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// MaxInlineNames is how many names of inline limits may be in use in a Live: those of
-	// the policies must find room in the engine.
+	// MaxInlineNames is how many names of inline limits may be in use in a Live. The engine must have names left for
+	// the policies.
 	MaxInlineNames = 1000
 
 	// maxInlineMade is how many inline limits are kept ready.
@@ -57,8 +57,8 @@ type inlineLimit struct {
 	hits hitKeys
 }
 
-// lastInline is the inline limit that a Decision was about last: whoever asks one limit for one key after the other need not
-// have it looked up.
+// lastInline is the inline limit of a Decision's last request. A caller that asks one limit for many keys then needs no
+// look-up.
 type lastInline struct {
 	of       *Live
 	id       inlineID
@@ -179,9 +179,14 @@ func (in *inlineLimits) release() {
 	clear(in.made) // what is in use is soon back
 }
 
-// HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed (limit:inline/NAME:allowed of limits that requests bring
-// along, so that nobody's are among those of a policy of the name), :denied and :shadow_denied, :warned beside :allowed, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
-// counts are true. The engine counts them apart: they are not among all hits.
+// HitPrefix begins the keys under which decisions are counted:
+//
+//   - limit:NAME:allowed, and the same with :denied, :shadow_denied and :warned;
+//   - limit:inline/NAME:allowed for limits that requests bring along, so that they differ from a policy of that name;
+//   - for some limits, with :VALUES at the end (Request.Values).
+//
+// A server takes hits of such keys from no client, so that the counts are true. The engine counts them separately: they
+// are not among all hits.
 const HitPrefix = engine.SeparatePrefix
 
 // hitKeys are the keys that a limit's decisions are counted under, made once.

@@ -1,11 +1,11 @@
-// Package admit admits requests, or denies them, by the policies of package policy. A Live is a
-// Set of them at work on an engine: Take asks every policy that is for a request's key, all or
-// none, Peek takes nothing, and Watch follows changes of the file. What else changes how much a key has used is
-// here too: refunds, grants, resets, reservations, permits, bans.
+// Package admit admits requests, or denies them, by the policies of package policy. A Live is a Set of them at work on
+// an engine. Take asks every policy that is for a request's key, all or none. Peek takes nothing, and Watch follows
+// changes of the file. What else changes how much a key has used is here too: refunds, grants, resets, reservations,
+// permits, bans.
 //
-// Where other nodes decide a limit, or other regions share it, a Cluster reaches them: requests are
-// asked there after the limits that are decided here (apart.go), and of those that regions share
-// without parts what the others admitted is used up beside (global.go).
+// If other nodes decide a limit, or other regions share it, a Cluster reaches them. Requests are asked there after the
+// limits that are decided here (apart.go). If regions share a limit without parts, what the others admitted counts as
+// used too (regions.go).
 package admit
 
 import (
@@ -18,16 +18,15 @@ import (
 
 // Live is a Set at work on an engine. It is safe for many goroutines.
 //
-// What a key has used of a policy is kept by the engine, by the policy's name: another
-// Set changes the limits, and grants no fresh allowance. So does taking a policy out and
-// putting it back.
+// The engine keeps what a key has used of a policy, by the policy's name. Another Set changes the limits, and grants no
+// fresh allowance. The same holds for a policy that is removed and added again.
 type Live struct {
 	engine     *engine.Engine
 	cluster    Cluster
 	bound      atomic.Pointer[bound]
 	changing   sync.Mutex  // guards file and kept
 	file, kept *policy.Set // that the one in use is made of; kept may be nil
-	keptFirst  bool        // where both have a name, that of kept is in use
+	keptFirst  bool        // where both have a name, the policy of kept is in use
 	inline     inlineLimits
 	lines      lines
 	prepared   sync.Map // name to *Prepared: those in use
@@ -70,9 +69,9 @@ func NewClusterLive(e *engine.Engine, s *policy.Set, c Cluster) (*Live, error) {
 	return l, l.Replace(s)
 }
 
-// Replace puts s in the place of the file's Set in use: requests that are under way keep the old
-// one, later ones have the new one. An error, of an engine that knows too many names of limits,
-// or limits over regions on a node of none, changes nothing.
+// Replace puts s in the place of the file's Set in use. Present requests keep the old one, later ones have the new one.
+// If the engine knows too many names of limits, or a node of no region gets limits over regions, Replace fails and
+// changes nothing.
 func (l *Live) Replace(s *policy.Set) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -82,8 +81,8 @@ func (l *Live) Replace(s *policy.Set) error {
 	return l.compose(s, l.kept, l.keptFirst)
 }
 
-// Keep puts s in the place of the policies that were put by API, beside those of the file; nil: there are none. Where both have a
-// name, that of s is in use if it is first, else that of the file. An error is as of Replace.
+// Keep replaces the policies that were put by API with s, and leaves the file's policies. nil: there are none. If both
+// have a name, the policy of s is in use if first, else the policy of the file. Errors are as of Replace.
 func (l *Live) Keep(s *policy.Set, first bool) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -154,8 +153,8 @@ func (l *Live) bindLimit(p *policy.Policy, of engine.Limit) (b boundLimit, err e
 // Set is the Set in use, never nil.
 func (l *Live) Set() *policy.Set { return l.bound.Load().set }
 
-// Limit is the engine's limit of a policy in use, or of one that is Prepared, to ask who uses it most;
-// it has the policy's own limit, not its overrides.
+// Limit is the engine's limit of a policy in use, or of a Prepared limit, for questions about who uses it most. It has
+// the policy's own limit, not its overrides.
 func (l *Live) Limit(name string) (kl *engine.KeyedLimit, ok bool) {
 	b := l.bound.Load()
 	at, ok := b.set.Place(name)

@@ -14,18 +14,19 @@ import (
 // regionClocks is by how much the clocks of regions may differ.
 const regionClocks = 2 * time.Second
 
-// global is what a limit needs here that regions share without parts. Each region counts what it admits as hits of a key that its
-// digests carry, and takes what it knows of those of others for used.
+// global is what this node needs for a limit that regions share without parts. Each region counts its admissions as
+// hits of a key that its digests carry. It takes what it knows of other regions' admissions as used.
 type global struct {
 	prefix string // of the keys under which admissions are counted
 	over   atomic.Uint64
 	late   atomic.Uint64
 }
 
-// GlobalFigures are those of a limit that regions share without parts, since the Live was made.
+// GlobalFigures are the figures of a limit that regions share without parts, since the Live was made.
 type GlobalFigures struct {
-	// Over is the most admissions of all regions of one key that were found, at a denial here, to be more than the burst within its
-	// interval. Of others those count alone that were within it whatever the clocks, so it may be too low by what they admitted in 5 s.
+	// Over is the most admissions of one key by all regions, found at a denial here, above the burst within the
+	// interval. Of other regions it counts only what was within the interval whatever the clocks say. So it may be too
+	// low by what they admitted in 5 s.
 	Over uint64
 	// Late is how many decisions were made while newer admissions of another region may have been missing.
 	Late uint64
@@ -65,20 +66,20 @@ func (g *global) fits(key string) error {
 	return policy.Failure(api.CodeInvalidKey, "key", "key %q of %d bytes is counted as %s... for other regions, and must have at most %d", units.Excerpt(key), len(key), g.prefix, engine.MaxKeyBytes-len(g.prefix))
 }
 
-// othersAt is the end of the windows in which admissions of other regions are looked for: as late as a clock may be that is ahead.
-// now is whole seconds (engine.Engine.Now), which hits have.
+// othersAt is the end of the windows of other regions' admissions: as late as a clock may be ahead. now has whole
+// seconds (engine.Engine.Now), because hits have.
 func othersAt(now time.Time) time.Time { return now.Add(regionClocks) }
 
-// othersWindow is for how long admissions of other regions count: the interval, up to whole seconds, what the clocks may differ on
-// both sides, and the second that a hit's fraction is unknown of.
+// othersWindow is for how long admissions of other regions count. It is the interval in whole seconds, rounded up, plus
+// the clock difference on both sides, plus one second because hits lack the fraction of a second.
 func othersWindow(of engine.Limit) time.Duration {
 	return roundUp(of.Interval()) + 2*regionClocks + time.Second
 }
 
 func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
-// askRegions notes what other regions are known to have admitted of the limits that they share without parts: all that may have been
-// within the interval.
+// askRegions notes what other regions are known to have admitted of the limits that they share without parts. It
+// includes all that may have been within the interval.
 func (l *Live) askRegions(d *Decision, take bool) error {
 	d.besides = slices.Grow(d.besides[:0], len(d.checks))[:len(d.checks)]
 	clear(d.besides)
@@ -152,8 +153,9 @@ func (l *Live) noteOver(d *Decision, place int) error {
 	}
 }
 
-// Others is how many admissions of other regions count for a key, as it is counted, of a limit of a name that regions share without
-// parts, as far as they are known, and of which regions newer ones may be missing: as of Result. It is 0 for any other limit.
+// Others returns how many admissions of other regions count for a key, as it is counted, as far as they are known. The
+// limit of that name must be one that regions share without parts; for any other limit it is 0. late names the regions
+// of which newer admissions may be missing, as in Result.
 func (l *Live) Others(name, key string) (used uint64, late []string, err error) {
 	of, _ := l.named(name, key)
 	if of.global == nil {
@@ -197,12 +199,12 @@ func (l *Live) checkGlobal(p *policy.Policy, of engine.Limit) error {
 // exactWindow is up to which length windows are exact to the second.
 const exactWindow = 300 * time.Second
 
-// retryBeside is after how long a denied check passes if nothing else happens: not earlier than that, and later by at most a second, or
-// by what the edges of long windows leave in doubt.
+// retryBeside returns after how long a denied check passes if nothing else happens. The result is never too early. It is
+// too late by at most a second, or by the doubt at the edges of long windows.
 //
-// What others used leaves second by second, and what was used here as the limit has it: the first second is searched from which on the
-// one leaves room for the other. Windows of more than 5 minutes end in slots of up to 1 % of them, which may be wider by then, so that
-// much is added.
+// What others used leaves second by second, and what was used here leaves as the limit has it. The result is the first
+// second at which both together leave n free. Windows of more than 5 minutes end in slots of up to 1 % of their length,
+// which may be wider by then, so the result includes that much more.
 //
 // Cost: O(log T) counts of each region.
 func (l *Live) retryBeside(d *Decision, place int) (time.Duration, error) {
@@ -218,7 +220,7 @@ func (l *Live) retryBeside(d *Decision, place int) (time.Duration, error) {
 	if window > exactWindow {
 		most += roundUp(window / 100)
 	}
-	// own is when there is room here, as of now, for what others have not left after some seconds.
+	// own is when the limit here, as of now, has enough free for what others still use after some seconds.
 	own := func(seconds int) (after time.Duration, ever bool, err error) {
 		var used uint64
 		if left := min(window, most-time.Duration(seconds)*time.Second); left > 0 {
@@ -250,8 +252,8 @@ func (l *Live) retryBeside(d *Decision, place int) (time.Duration, error) {
 	return max(retry, time.Millisecond), nil
 }
 
-// Here is what is decided by on this node of a policy's limit, its own or an override's: where regions have parts of it, that of this
-// node's region. ok is false if it has none.
+// Here returns the limit by which this node decides for a policy's limit, its own or an override's. If regions have
+// parts of it, this is the part of this node's region. ok is false if the region has none.
 func (l *Live) Here(p *policy.Policy, of engine.Limit) (here engine.Limit, ok bool, err error) {
 	if p.Parts == nil && !p.Global || l.cluster.Whole {
 		return of, true, nil

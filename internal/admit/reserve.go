@@ -12,8 +12,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// transit is how much longer ago admissions of another node's may have been taken than it was asked to
-// reserve them: what a message may need.
+// transit is how much time a message between two nodes may need. Another node may have taken admissions that much
+// before it was asked to reserve them.
 const transit = 500 * time.Millisecond
 
 // Reserve is TakeNow of requests whose need is known later: Settle says then how much of it was used. What is
@@ -127,10 +127,10 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 	return 0, policy.Failure(api.CodeInvalidCount, "used", "limit %s counts %s, and used does not say how many: send for example \"used\":{%q:1}", p.Name, cost, cost)
 }
 
-// Settle says how many of each of a reservation's admissions were used, and appends what came of each part to made: the
-// rest is given back, where it was taken. With debt what was used beyond them counts, whatever the limits say; else
-// only if they have room for it. It may be sent again: what was settled says so. An error is CodeNotHeld, CodeOverloaded,
-// or CodeInvalidCount if used lacks a cost; then nothing was settled.
+// Settle says how many of each of a reservation's admissions were used, and appends the result of each part to made. It
+// gives the rest back where it was taken. With debt, what was used beyond them counts whatever the limits say; else it
+// counts only if it fits the limits. Settle may be repeated: a part that was settled reports so. The error is
+// CodeNotHeld, CodeOverloaded, or CodeInvalidCount if used lacks a cost; then nothing was settled.
 func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
 	order := engine.Change{Kind: engine.ChangeSettle, ID: strings.Clone(id), Flag: debt}
 	parts := l.Reserved(id)
@@ -169,9 +169,10 @@ type Permitted struct {
 // the journal, so that all nodes know. It is for those that have a journal of many.
 func (l *Live) Together() bool { return l.cluster.Owners != nil }
 
-// TakePermit gives a holder a permit of all limits, or of none. Each limit is asked at the node that decides for its key: while one
-// after the other is, a permit that is given back in the end may have others denied. The error is CodeOverloaded, or
-// CodeNotHeld if a node that decides does not answer: then permits may have been taken, and are free after their ttl.
+// TakePermit gives a holder a permit of all limits, or of none. It asks each limit at the node that decides for its
+// key, one after the other. A permit that it gives back in the end may have made others denied. The error is
+// CodeOverloaded, or CodeNotHeld if a node that decides does not answer. Permits may then have been taken, and are free
+// after their ttl.
 func (l *Live) TakePermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
 	for i := range of {
 		made, err := l.permit(engine.ChangeTakePermit, holder, &of[i])
@@ -189,9 +190,9 @@ func (l *Live) TakePermit(holder uint64, of []policy.AtOnce) (p Permitted, err e
 	return p, nil
 }
 
-// RenewPermit is a heartbeat of a holder. It is not OK for one that has lost its permit, of any of the limits: then it has none.
-// Of a limit that is newer than its permit it gets one, if there is room. The error is CodeNotHeld if a node that decides does not answer:
-// then it may be sent again.
+// RenewPermit is a heartbeat of a holder. It is not OK if the holder has lost its permit of any of the limits: then it
+// has none. For a limit that is newer than its permit the holder gets a permit, if one is free. The error is
+// CodeNotHeld if a node that decides does not answer: then it may be sent again.
 func (l *Live) RenewPermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
 	var lost []*policy.AtOnce
 	for i := range of {

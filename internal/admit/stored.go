@@ -11,8 +11,9 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// This part is the policies that were put by API: their texts, versions, who put them and when, as one book that is stored as
-// a whole, so that all nodes have the same. It is pure: where the book is stored, and what its texts mean, others know.
+// This part has the policies that were put by API: their texts and versions, who put them and when. They are one book
+// that is stored as a whole, so that all nodes have the same. It is pure: other packages know where the book is stored
+// and what its texts mean.
 //
 // Invariant: a version is given once. A policy that is deleted and put again has a version that it never had.
 
@@ -20,7 +21,7 @@ import (
 const (
 	MaxStoredPolicies = 2000
 	MaxText           = 64 << 10  // bytes of one policy
-	MaxBook           = 512 << 10 // bytes of all, as they are stored: half of what a message of NATS has room for
+	MaxBook           = 512 << 10 // bytes of all, as they are stored: half of what a message of NATS can hold
 )
 
 // StoredPolicy is one entry of a book.
@@ -45,8 +46,9 @@ type PolicyCondition struct {
 	Share   bool   // whoever puts it has no more than a Share of all policies
 }
 
-// Share is how much of what all share one identity has at most that is for some keys only: policies, bans, grants, permits, open reservations, and names of inline
-// limits. So that one tenant takes no room from the others.
+// Share is the part of a common bound that one identity that is for some keys only may use. Such bounds are on
+// policies, bans, grants, permits, open reservations, and names of inline limits. So one tenant can't use up what the
+// others need.
 func Share(bound int) int { return bound / 8 }
 
 var (
@@ -56,7 +58,7 @@ var (
 	// ErrUnknown is for a policy that is not there.
 	ErrUnknown = errors.New("no policy of that name was put by API")
 
-	// ErrFull is for a book that has no room for a policy.
+	// ErrFull is the error if a book can't hold one more policy.
 	ErrFull = errors.New("no room")
 
 	errDamaged = errors.New("the policies that were put by API are damaged")
@@ -165,8 +167,9 @@ func (b StoredPolicies) Delete(name string, want PolicyCondition) (StoredPolicie
 	return StoredPolicies{Last: b.Last + 1, Policies: slices.Delete(slices.Clone(b.Policies), at, at+1)}, gone, nil
 }
 
-// Restore returns what becomes of a book when a backup with from is restored: with replace the policies of the backup, else those that
-// are there and, of other names, those of the backup. They have new versions here: who knows one of before must look again.
+// Restore returns the book after a restore of a backup that has the book from. With replace it has the policies of the
+// backup. Else it has its own policies, and the policies of the backup that have other names. Restored policies get new
+// versions here: a client that knows an earlier version must read the policy again.
 func (b StoredPolicies) Restore(from StoredPolicies, replace bool) (StoredPolicies, error) {
 	next := StoredPolicies{Last: max(b.Last, from.Last)}
 	if !replace {

@@ -11,16 +11,17 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Take admits all requests, or none if a policy denies one of them, and counts a hit of
-// limit:NAME:allowed or :denied for each limit that was asked: of a denial for those that
-// denied alone. What a policy.Shadow policy would have denied is counted as
-// limit:NAME:shadow_denied, also if the requests were denied by others. Requests that can
-// never pass (Decision.Never) are counted nowhere.
+// Take admits all requests, or none if a policy denies one of them. It counts a hit of limit:NAME:allowed or :denied
+// for each limit that was asked; of a denial only for the limits that denied. What a policy.Shadow policy would have
+// denied is counted as limit:NAME:shadow_denied, also if others denied the requests. Requests that can never pass
+// (Decision.Never) are counted nowhere.
 //
-// The error is a *engine.Error, and nothing was taken: CodeInvalidKey for a key that is too
-// long, or does not fit the policy that was named; CodeInvalidLimit for a policy that there
-// is not, or an inline limit that can't be; CodeInvalidCount for more than engine.MaxChecks
-// limits to pass; CodeOverloaded if the engine has no room for another key's limit.
+// The error is a *engine.Error, and nothing was taken:
+//
+//   - CodeInvalidKey: the key is too long, or does not fit the named policy.
+//   - CodeInvalidLimit: there is no such policy, or the inline limit is invalid.
+//   - CodeInvalidCount: the requests must pass more than engine.MaxChecks limits.
+//   - CodeOverloaded: the engine has no memory for another key's limit.
 //
 // It waits for policies with a Wait; at most 10,000 do at a time, and others are denied. TakeNow does not.
 func (l *Live) Take(reqs []Request, d *Decision) error {
@@ -179,8 +180,8 @@ func (d *Decision) note(limit boundLimit, mode policy.Mode, key string, n uint64
 	return nil
 }
 
-// Prepared is a limit that whoever asks keeps ready, beside the policies of the file: a listener that has
-// limits in a format of its own. A Request has it in place of policies.
+// Prepared is a limit that the caller keeps ready, in addition to the policies of the file. A listener with limits in
+// its own format uses it. A Request has it in place of policies.
 type Prepared struct {
 	boundLimit
 	live *Live
@@ -276,8 +277,8 @@ func (r *Request) cost(p *policy.Policy) (uint64, error) {
 	return 0, policy.Failure(api.CodeInvalidCount, "costs", "limit %s counts %s, and the request does not say how many: send for example \"costs\":{%q:1}", p.Name, p.Cost, p.Cost)
 }
 
-// Fits is the error of a Set that can't be in use on this node, whatever is beside it: of limits over regions on a node of none; nil:
-// there is none.
+// Fits returns why a Set can't be in use on this node, whatever else is in use: it has limits over regions, and the
+// node has no region. nil: it can.
 func (l *Live) Fits(s *policy.Set) error {
 	for i := range s.Len() {
 		p := s.At(i)

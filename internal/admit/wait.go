@@ -33,8 +33,8 @@ type line struct {
 	last   chan struct{} // closed once the last of them has left
 }
 
-// TakeOrWait is Take that does not deny what may pass within the Wait of the policies that deny it, or while others wait for
-// their turn before it: then wait is true, nothing is taken or counted, and Wait must follow.
+// TakeOrWait is Take, except for requests that may pass within the Wait of the policies that deny them, or that have
+// others waiting before them. For these wait is true, nothing is taken or counted, and Wait must follow.
 func (l *Live) TakeOrWait(reqs []Request, d *Decision) (wait bool, err error) {
 	if err := l.decide(reqs, d, takes); err != nil {
 		return false, err
@@ -46,8 +46,9 @@ func (l *Live) TakeOrWait(reqs []Request, d *Decision) (wait bool, err error) {
 	return false, nil
 }
 
-// Wait goes on where TakeOrWait was told to wait: it returns once it is the requests' turn and they may pass, or denies them as soon as it is
-// known that this is not within the Wait, or by d.Until. d.Waited is how long it took. The error is context.Canceled once d.Context is done: nothing was taken.
+// Wait continues after TakeOrWait returned wait. It returns once it is the requests' turn and they may pass. It denies
+// them as soon as this is known not to happen within the Wait, or by d.Until. d.Waited is how long it took. The error
+// is context.Canceled once d.Context is done: nothing was taken.
 func (l *Live) Wait(reqs []Request, d *Decision) error {
 	began := time.Now()
 	until := began.Add(d.wait)
@@ -99,8 +100,9 @@ func (d *Decision) mayWait() bool {
 	return !d.Allowed && !d.Never && d.wait > 0 && d.RetryAfter <= d.wait
 }
 
-// join puts the requests at the end of a line: that of the limit for which they wait longest, or that they stand behind. turn is closed when all
-// before have left. It is not ok where there is no room, or where those before need more than passes within the rest of the time.
+// join puts the requests at the end of a queue. It is the queue that they stand behind, or the queue of the limit for
+// which they wait longest. It closes turn when all requests before have left. It is not ok if the queue is full, or if
+// the requests before need more than passes within the rest of the time.
 func (l *Live) join(d *Decision, rest time.Duration) (turn <-chan struct{}, leave func(), ok bool) {
 	place := max(d.behind, 0)
 	for i := range d.Results {
@@ -164,7 +166,7 @@ func (d *Decision) denies(place int) bool {
 	return !r.Allowed && r.Mode != policy.Shadow
 }
 
-// Refuse denies what TakeOrWait was told to wait with, where there is no room to wait.
+// Refuse denies the requests that TakeOrWait wants to wait, if they can't be queued.
 func (l *Live) Refuse(reqs []Request, d *Decision) error {
 	if err := l.denyBehind(reqs, d); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// This part says what a limit would have denied of requests of which is known in which stretch of time they came, but
-// not when within it. Pure.
+// This part says what a limit would have denied. Of the requests only the stretch of time in which they came is known,
+// but not when within it. Pure.
 //
 // Its bounds hold however the requests lay within their stretches, for a limit of algorithm window that had let
 // nothing through before the first.
@@ -66,8 +66,9 @@ func TakeOneByOne(plan *limit.Plan, s *limit.State, now int64, n uint64) (passed
 	return passed
 }
 
-// least is what is denied at least. All parts that lie within one interval together pass no more than the burst, and a longer part no more than
-// the bursts of the intervals that cover it. Who passes what it can, the oldest first, passes the most that this allows.
+// least returns how many are denied at least. All parts that lie within one interval together pass no more than the
+// burst. A longer part passes no more than the bursts of the intervals that cover it. Passing what can pass, the oldest
+// first, passes the most under these bounds.
 func least(l limit.Limit, parts []WhatIfPart) (denied uint64) {
 	interval := l.Interval()
 	passed := make([]uint64, len(parts))
@@ -90,8 +91,9 @@ func least(l limit.Limit, parts []WhatIfPart) (denied uint64) {
 // subSlots is in how many parts of its interval a window counts at least, and so by what it may look back further.
 const subSlots = 16
 
-// most is what is denied at most. To pass no more than the burst of all parts that one interval may touch is more than a limit asks for,
-// and who asks for all that comes passes no fewer than who keeps to that.
+// most returns how many are denied at most. It assumes that all parts which one interval may touch pass no more than
+// the burst together. A limit is less strict than this. A client that requests all that comes passes no fewer than a
+// client that keeps to the stricter bound.
 func most(l limit.Limit, parts []WhatIfPart) (denied uint64) {
 	reach := l.Interval() + l.Interval()/subSlots
 	passed := make([]uint64, len(parts))
