@@ -86,25 +86,27 @@ func newSizing(l workload) (s sizing, err error) {
 // distinct is how many of so many keys n hits reach, if all keys are hit alike.
 func distinct(keys, n float64) float64 { return keys * -math.Expm1(-n/keys) }
 
-// Bounds of what keyMemory measures, so that it takes less than a second.
+// Bounds of what keyMemory measures. It takes less than a second, and some seconds for a retention of decades.
 const (
 	sampledKeys = 3000
 	sampledHits = 2_000_000
 	leastSample = 4
+	mostEach    = 100_000
 )
 
 // keyMemory measures in an engine what a key takes at the end of the retention, if all keys are hit alike.
 func keyMemory(l workload, hits float64) (int64, error) {
 	seconds := l.retention.Seconds()
-	each := max(1, min(hits*seconds/l.keys, seconds)) // hits within a second share a slot
+	each := max(1, min(hits*seconds/l.keys, seconds, mostEach)) // hits within a second share a slot, and old slots are wide
 	e, err := weir.New(weir.Config{Clock: weir.EventClock, Retention: l.retention, Partitions: 1, Memory: math.MaxInt64 / 4})
 	if err != nil {
 		return 0, err
 	}
 	defer e.Close()
+	begin := time.Now().Unix() - int64(seconds)
 	empty, keys := e.Stats().Bytes, int64(max(leastSample, min(sampledKeys, sampledHits/each)))
 	for i := range int64(each) {
-		at := time.Unix(1e9+int64(float64(i)*seconds/each), 0)
+		at := time.Unix(begin+int64(float64(i)*seconds/each), 0)
 		for k := range keys {
 			if _, err := e.HitAt(at, fmt.Sprintf("%0*d", l.keyBytes, k), 1); err != nil {
 				return 0, err
