@@ -3,7 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
@@ -115,4 +118,16 @@ func (w *clusterWriter) checkHistory(t *testing.T) {
 		}
 	}
 	t.Log(fmt.Sprintf("history: %d hits of %s and %d of %s on each node", w.durable, durable, plainHits, plain))
+}
+
+// clear is empty for a node whose directory is a disk of its own.
+func (c *processes) clear(i int) {
+	c.t.Helper()
+	entries, err := os.ReadDir(c.dirs[i])
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(c.dirs[i], entry.Name())))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -217,18 +215,6 @@ func (c *processes) client(i int) (asked *client.Client, ok bool) {
 func (c *processes) empty(i int) {
 	c.t.Helper()
 	if err := os.RemoveAll(c.dirs[i]); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// clear is empty for a node whose directory is a disk of its own.
-func (c *processes) clear(i int) {
-	c.t.Helper()
-	entries, err := os.ReadDir(c.dirs[i])
-	for _, entry := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(c.dirs[i], entry.Name())))
-	}
-	if err != nil {
 		c.t.Fatal(err)
 	}
 }

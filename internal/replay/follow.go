@@ -233,7 +233,7 @@ type compressed struct {
 
 func (c compressed) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = c.damaged(err)
 	}
 	return n, err
