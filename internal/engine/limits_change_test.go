@@ -160,6 +160,35 @@ func TestAdmissionsWithoutACut(t *testing.T) {
 	}
 }
 
+// A time of day that is corrected between admissions of one cut holds for all of them: the other nodes know how old each is.
+func TestAdmissionsOfACutHaveOneTimeOfDay(t *testing.T) {
+	c, pass := newChanged(t)
+	kl := mustLimit(t, c.e, "x", Limit{N: 1000, Per: 24 * time.Hour})
+	for range 3 {
+		kl.AllowN("k", 1)
+		pass(1500 * time.Millisecond)
+	}
+	const by = 1600 * time.Hour
+	c.e.CorrectClock(by)
+	var cut replication.Cut
+	c.e.Cut(0, &cut, false)
+	times := []int64{}
+	for _, one := range cut.Changes {
+		times = append(times, one.(*replication.Admission).At)
+	}
+	for _, a := range cut.Admissions {
+		times = append(times, a.At)
+	}
+	if len(times) != 3 {
+		t.Fatalf("%d admissions in the cut, want 3", len(times))
+	}
+	for _, at := range times {
+		if age := c.cfg.Now().Add(by).Sub(time.UnixMilli(at)); age < 0 || age > 5*time.Second {
+			t.Errorf("an admission is %v old in the cut, and was made within the last 5 s", age)
+		}
+	}
+}
+
 // Where many are gathered for a cut, a refund of some of them is found where it is followed, too.
 func TestRefundAfterTheCut(t *testing.T) {
 	for _, where := range []limit.Where{limit.WhereLeased, limit.WhereStrict} {

@@ -46,13 +46,15 @@ func (ls *Table) note(s *share, st *entry, n uint64, now int64) {
 func (ls *Table) close(s *share, st *entry) {
 	if of, fresh := s.fresh[st]; fresh {
 		delete(s.fresh, st)
-		a := of.admission(st, ls.Clock.Ahead())
+		a := of.admission(st)
 		s.changes = append(s.changes, &a)
 	}
 }
 
-func (f freshAdmissions) admission(st *entry, ahead int64) replication.Admission {
-	return replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: ceilMs(f.at + ahead), N: f.n}
+// admission is what a cut will have of what was gathered. At is by Clock, in ns, until then: a time of day that is corrected
+// meanwhile would be wrong in part of a flush.
+func (f freshAdmissions) admission(st *entry) replication.Admission {
+	return replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: f.at, N: f.n}
 }
 
 // changeOf is what a change has that is made now.
@@ -86,6 +88,12 @@ func (ls *Table) Cut(partition int, c *replication.Cut, w *replication.StateWrit
 
 // cut is Cut without states. The caller holds s.mu.
 func (ls *Table) cut(s *share, c *replication.Cut) {
+	ahead := ls.Clock.Ahead()
+	for _, one := range s.changes {
+		if a, admitted := one.(*replication.Admission); admitted {
+			a.At = ceilMs(a.At + ahead)
+		}
+	}
 	c.Changes = append(c.Changes, s.changes...)
 	s.changes = nil
 	c.Changes = ls.cutSpent(s, c.Changes)
@@ -93,9 +101,10 @@ func (ls *Table) cut(s *share, c *replication.Cut) {
 	if len(s.fresh) == 0 {
 		return
 	}
-	ahead := ls.Clock.Ahead()
 	for st, of := range s.fresh {
-		c.Admissions = append(c.Admissions, of.admission(st, ahead))
+		a := of.admission(st)
+		a.At = ceilMs(a.At + ahead)
+		c.Admissions = append(c.Admissions, a)
 	}
 	slices.SortFunc(c.Admissions, func(a, b replication.Admission) int { // a flush names a limit once, and equal states make equal flushes
 		return cmp.Or(strings.Compare(a.Limit, b.Limit), strings.Compare(a.Key, b.Key))

@@ -31,7 +31,7 @@ const (
 
 	// silentLeast and silentMost bound how long an ask without an answer is kept. The request may be lost, for example
 	// when a server stops.
-	silentLeast = 500 * time.Millisecond
+	silentLeast = 250 * time.Millisecond
 	silentMost  = 3 * time.Second
 
 	// silentTrips is how many times as long as the last answer took the next one may take.

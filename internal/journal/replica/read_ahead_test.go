@@ -214,13 +214,13 @@ func TestAheadAsksAgainSoon(t *testing.T) {
 	w.last = 3
 	w.run(time.Second, 0)
 	of := w.a.Begin(w.now, span{4, 4}) // of which nothing comes
-	for range 20 {
+	for range 10 {
 		w.last++
 		w.a.Hint(w.last)
 		w.run(30*time.Millisecond, 0)
 	}
 	if w.next != w.last+1 {
-		t.Errorf("%d of %d messages 600 ms after the request for message %d was lost", w.next-1, w.last, of.From)
+		t.Errorf("%d of %d messages 300 ms after the request for message %d was lost", w.next-1, w.last, of.From)
 	}
 	w = newAheadWorld(t, 1, 2*time.Second)
 	w.last = 3
