@@ -84,14 +84,6 @@ func ProblemOfProxy(err error) *Problem {
 	return p
 }
 
-// ProblemOrNil is ProblemOf, or nil for nil.
-func ProblemOrNil(err error) error {
-	if err == nil {
-		return nil
-	}
-	return ProblemOf(err)
-}
-
 // writeJSON answers with made.
 func writeJSON(w http.ResponseWriter, made any) {
 	w.Header()["Content-Type"] = jsonType
