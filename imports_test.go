@@ -57,7 +57,7 @@ var layers = []layer{
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "engine settings api service listener", ""},
 	{"node", []string{"node/..."}, "base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
-	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term charm.land/ charmbracelet/x/ansi go.yaml.in/yaml"},
+	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
 	{"image", []string{"deploy/image"}, "", ""},
 }
 

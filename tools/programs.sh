@@ -22,7 +22,7 @@ tsc|npm:clients/typescript|npm|the client for TypeScript
 web|npm:web|npm|the source of the dashboard
 docs|npm:docs/.vitepress|npm|the site of the documentation
 chromium|chromium|chromium fonts-dejavu-core|the dashboard in a browser
-tmux|tmux|tmux|weir top in a terminal
+tmux|tmux|tmux|weir top --every in a terminal
 promtool|promtool|prometheus|alert rules and the Grafana dashboard
 postgres|postgres|postgresql|history in Postgres
 mariadb|mariadbd|mariadb-server|history in MariaDB

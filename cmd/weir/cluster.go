@@ -30,6 +30,7 @@ while a node is unreachable. 'weir cluster remove' removes a dead node.`,
 		}, printCluster),
 	}
 	r.Define(cmd)
+	r.DefineEvery(cmd)
 	cmd.AddCommand(newClusterRemove(w))
 	return cmd
 }

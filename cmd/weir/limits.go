@@ -44,14 +44,17 @@ changes nothing; the last line of this list shows the error.`,
 			if err != nil {
 				return err
 			}
-			limits, err := c.Limits(cmd.Context(), window)
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, limits, func(t *cli.Table) { printLimits(t, limits) })
+			return r.Repeat(cmd.Context(), w, func() error {
+				limits, err := c.Limits(cmd.Context(), window)
+				if err != nil {
+					return err
+				}
+				return r.Print(w.Stdout, limits, func(t *cli.Table) { printLimits(t, limits) })
+			})
 		}),
 	}
 	r.Define(cmd)
+	r.DefineEvery(cmd)
 	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
 	files.define(cmd)
 	cmd.AddCommand(newCheck(w), limitsNewKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), limitsNewReplay(w))
@@ -195,6 +198,7 @@ Keys at 100 % and banned keys are denied. Keys without usage are not listed;
 		}),
 	}
 	r.Define(cmd)
+	r.DefineEvery(cmd)
 	cmd.Flags().VarP(cli.Number(&most), "top", "n", "how many keys to list")
 	return cmd
 }

@@ -299,26 +299,29 @@ earlier. Each node of a cluster knows its own denials: name all nodes with
 			if err != nil {
 				return err
 			}
-			who, missing, err := c.WhoOfAll(cmd.Context(), q)
-			if err != nil {
-				return err
-			}
-			for _, without := range missing {
-				fmt.Fprintf(w.Stderr, "warning: denials of one server are missing: %s\n", cli.LinesText(without.Error()))
-			}
-			return r.Print(w.Stdout, who, func(t *cli.Table) {
-				if len(who.Keys) == 0 {
-					t.Row("nobody is limited now")
-					return
+			return r.Repeat(cmd.Context(), w, func() error {
+				who, missing, err := c.WhoOfAll(cmd.Context(), q)
+				if err != nil {
+					return err
 				}
-				t.Row("DENIED", "SINCE", "AGAIN IN", "LIMIT", "KEY")
-				for _, k := range who.Keys {
-					t.Row(fmt.Sprint(k.Denied), exactTime(k.Since), cli.WaitText(k.RetryAfterSeconds), k.Limit, k.Key)
+				for _, without := range missing {
+					fmt.Fprintf(w.Stderr, "warning: denials of one server are missing: %s\n", cli.LinesText(without.Error()))
 				}
+				return r.Print(w.Stdout, who, func(t *cli.Table) {
+					if len(who.Keys) == 0 {
+						t.Row("nobody is limited now")
+						return
+					}
+					t.Row("DENIED", "SINCE", "AGAIN IN", "LIMIT", "KEY")
+					for _, k := range who.Keys {
+						t.Row(fmt.Sprint(k.Denied), exactTime(k.Since), cli.WaitText(k.RetryAfterSeconds), k.Limit, k.Key)
+					}
+				})
 			})
 		}),
 	}
 	r.Define(cmd)
+	r.DefineEvery(cmd)
 	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "time within which the keys were denied, 1s to 5m")
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys with this prefix")
 	cmd.Flags().StringVar(&q.Limit, "limit", "", "only keys of this limit")

@@ -40,7 +40,7 @@ func system() *cli.World {
 	return &cli.World{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Environ: os.Environ(),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
-		Screen:   term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())), OwnsProcess: true,
+		Screen:   term.IsTerminal(int(os.Stdout.Fd())), OwnsProcess: true,
 	}
 }
 

@@ -16,60 +16,39 @@ import (
 
 func newTop(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	once := false
 	q := client.TopQuery{Window: 5 * time.Minute, N: 10}
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show the busiest keys, limits and nodes, live; or list keys once",
-		Long: `Show live, on a terminal, the keys with the most hits in a window, the limits with the most
-denials, and the nodes. Tab switches the list, 1 to 9 choose a window, / sets a prefix of
-keys, p freezes, q quits. 'weir watch' and 'weir series' show one key, 'weir limits keys'
-shows the keys of one limit.
-
-Without a terminal, and with --once, --json, -n, --at, --align, --fresh or --scope, list
-the keys once, as a table.
+		Short: "List the keys with the most hits",
+		Long: `List the keys with the most hits in a window. With --every, the list is renewed until an
+interrupt; 'weir limits', 'weir cluster' and 'weir stats' have the same flag. 'weir watch'
+and 'weir series' show one key.
 
 With --align, list the keys with the most hits of whole hours, days, weeks, months or years
 from history: from the one that contains --from to the one that contains --to (default now).`,
-		Example: "  weir top\n  weir top --once --prefix url: --window 1h -n 20\n  weir top --align day --from -365d --tz Europe/Berlin -n 100",
+		Example: "  weir top --every 2s\n  weir top --prefix url: --window 1h -n 20\n  weir top --align day --from -365d --tz Europe/Berlin -n 100",
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
-			asked := func(flag string) bool { return from[flag] != "" }
-			if w.Screen && !once && !r.JSON && !slices.ContainsFunc([]string{"top", "at", "align", "fresh", "scope"}, asked) {
-				return cli.Top(cmd.Context(), cli.TopOptions{
-					Source: c, Server: r.Server(), Window: q.Window, Prefix: q.Prefix, In: w.Stdin, Out: w.Stdout, Environ: w.Environ,
-				})
-			}
-			if q.Align != "" && !asked("window") {
+			if q.Align != "" && from["window"] == "" {
 				q.Window = 0 // which has a default
 			}
-			list, err := c.Top(cmd.Context(), q)
-			if err != nil {
+			return r.Repeat(cmd.Context(), w, func() error {
+				list, err := c.Top(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				err = r.Print(w.Stdout, list, func(t *cli.Table) { printTop(t, q, list) })
+				r.Incomplete(w, list.Freshness)
+				warnMissing(w, list.Missing)
 				return err
-			}
-			r.Incomplete(w, list.Freshness)
-			warnMissing(w, list.Missing)
-			return r.Print(w.Stdout, list, func(t *cli.Table) {
-				if len(list.Keys) == 0 {
-					t.Row(fmt.Sprintf("no key%s had hits in the %s", ofPrefix(q.Prefix), timeText(q, list)))
-					return
-				}
-				hits := "HITS"
-				if list.Start == nil {
-					hits += " IN " + units.FormatDuration(q.Window)
-				}
-				t.Row(hits, "KEY")
-				for _, k := range list.Keys {
-					t.Row(k.Bounds.String(), k.Key)
-				}
 			})
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().BoolVar(&once, "once", false, "print a table even on a terminal")
+	r.DefineEvery(cmd)
 	cli.FreshFlag(cmd, &q.Fresh)
 	cli.ScopeFlag(cmd, &q.Scope)
 	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "window to count in")
@@ -81,6 +60,21 @@ from history: from the one that contains --from to the one that contains --to (d
 	cmd.Flags().StringVar(&q.Zone, "tz", "", "time zone of --align, such as Europe/Berlin (default UTC)")
 	cmd.Flags().Var(cli.Moment(&q.At), "at", "end of the window: RFC 3339 or Unix seconds (default now)")
 	return cmd
+}
+
+func printTop(t *cli.Table, q client.TopQuery, list api.TopAnswer) {
+	if len(list.Keys) == 0 {
+		t.Row(fmt.Sprintf("no key%s had hits in the %s", ofPrefix(q.Prefix), timeText(q, list)))
+		return
+	}
+	hits := "HITS"
+	if list.Start == nil {
+		hits += " IN " + units.FormatDuration(q.Window)
+	}
+	t.Row(hits, "KEY")
+	for _, k := range list.Keys {
+		t.Row(k.Bounds.String(), k.Key)
+	}
 }
 
 // timeText names the time of a list.
@@ -118,11 +112,11 @@ end, the hits in it and the key.`, cli.MaxWatched),
 			if err != nil {
 				return err
 			}
-			return cli.Parts(cmd.Context(), c, keys, window, func(p cli.Part) { printPart(w, r.JSON, p) })
+			return cli.Parts(cmd.Context(), c.WatchKey, keys, window, func(p cli.Part) { printPart(w, r.JSON, p) })
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "as in weir top: its intervals are the lines")
+	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "the wider it is, the longer are the intervals that the lines are about")
 	return cmd
 }
 
@@ -152,7 +146,7 @@ func printPart(w *cli.World, asJSON bool, p cli.Part) {
 
 func newStats(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	return r.Define(&cobra.Command{
+	cmd := r.Define(&cobra.Command{
 		Use:     "stats",
 		Short:   "Show what a server holds and what it dropped",
 		Example: "  weir stats --json",
@@ -160,6 +154,8 @@ func newStats(w *cli.World) *cobra.Command {
 			return c.Stats(ctx)
 		}, printStats),
 	})
+	r.DefineEvery(cmd)
+	return cmd
 }
 
 // printAlarms prints nothing if nothing is wrong.

@@ -12,14 +12,6 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-// Source streams views: a *client.Client.
-type Source interface {
-	WatchOverview(ctx context.Context, q client.OverviewQuery, each func(api.OverviewAnswer)) error
-	WatchKey(ctx context.Context, key string, window time.Duration, each func(api.KeyAnswer)) error
-	WatchLimits(ctx context.Context, name string, window time.Duration, each func(api.LimitsView)) error
-	WatchNodes(ctx context.Context, each func(api.NodesView)) error
-}
-
 // Pauses between attempts.
 const (
 	minPause = 250 * time.Millisecond
@@ -66,8 +58,9 @@ type Part struct {
 }
 
 // Parts gives the intervals of keys as they end, from the newest on, until ctx ends or a server refuses. For a window of a
-// minute an interval is a second. Each is given once: a view that was missed is made up for by the next one.
-func Parts(ctx context.Context, from Source, keys []string, window time.Duration, each func(Part)) error {
+// minute an interval is a second. Each is given once: a view that was missed is made up for by the next one. watchKey is
+// client.Client.WatchKey.
+func Parts(ctx context.Context, watchKey func(ctx context.Context, key string, window time.Duration, each func(api.KeyAnswer)) error, keys []string, window time.Duration, each func(Part)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var mu sync.Mutex // each is called by one goroutine at a time
@@ -77,7 +70,7 @@ func Parts(ctx context.Context, from Source, keys []string, window time.Duration
 		newest := int64(0)
 		running.Go(func() {
 			follow(ctx, func(arrived func()) error {
-				return from.WatchKey(ctx, key, window, func(view api.KeyAnswer) {
+				return watchKey(ctx, key, window, func(view api.KeyAnswer) {
 					arrived()
 					mu.Lock()
 					defer mu.Unlock()

@@ -33,6 +33,8 @@ type Remote struct {
 	Login
 	server  string
 	timeout time.Duration
+	every   time.Duration // 0: once
+	clear   bool          // each answer takes the place of the one before on the screen
 	JSON    bool
 }
 
@@ -57,6 +59,36 @@ func (r *Remote) DefineWithin(cmd *cobra.Command, timeout time.Duration) *cobra.
 	return cmd
 }
 
+// DefineEvery adds --every, for a command whose answer people watch.
+func (r *Remote) DefineEvery(cmd *cobra.Command) {
+	cmd.Flags().Var(Duration(&r.every), "every", "ask again at this interval, until an interrupt (default: once)")
+	cmd.Flags().Lookup("every").DefValue = "" // the usage says it
+}
+
+// Repeat calls ask once or, with --every, until ctx ends. Once there was an answer, an error is printed and does not end it.
+func (r *Remote) Repeat(ctx context.Context, w *World, ask func() error) error {
+	r.clear = w.Screen && r.every > 0 && !r.JSON
+	for answered := false; ; {
+		err := ask()
+		switch {
+		case r.every == 0:
+			return err
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !answered:
+			return err
+		case err != nil:
+			fmt.Fprintf(w.Stderr, "weir: %s\n", LinesText(err.Error()))
+		}
+		answered = true
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(r.every):
+		}
+	}
+}
+
 // Fewer and shorter than a batch sender has: a person waits for the answer.
 const (
 	remoteRetries  = 2
@@ -76,9 +108,6 @@ func ScopeFlag(cmd *cobra.Command, to *client.Scope) {
 
 // DurableHelp is the help of --durable.
 const DurableHelp = "wait until the hits are on the server's disk"
-
-// Server is the address that was given.
-func (r *Remote) Server() string { return r.server }
 
 // Client is a client of the server that the flags name. Its errors are of usage, or of files that can't be read.
 func (r *Remote) Client(from Sources) (*client.Client, error) { return r.Sender(from, false) }
@@ -105,6 +134,9 @@ func (r *Remote) Print(w io.Writer, answer any, rows func(t *Table)) error {
 		e.SetIndent("", "  ")
 		return e.Encode(answer)
 	}
+	if r.clear {
+		fmt.Fprint(w, "\x1b[H\x1b[2J")
+	}
 	t := NewTable(w)
 	rows(t)
 	return t.Flush()
@@ -118,11 +150,13 @@ func Ask[A any](w *World, r *Remote, ask func(ctx context.Context, c *client.Cli
 		if err != nil {
 			return err
 		}
-		answer, err := ask(cmd.Context(), c, args)
-		if err != nil {
-			return err
-		}
-		return r.Print(w.Stdout, answer, func(t *Table) { rows(t, answer) })
+		return r.Repeat(cmd.Context(), w, func() error {
+			answer, err := ask(cmd.Context(), c, args)
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, answer, func(t *Table) { rows(t, answer) })
+		})
 	})
 }
 
@@ -208,7 +242,7 @@ type World struct {
 	Env            func(name string) (string, bool)
 	Environ        []string // all of env, as NAME=value
 	Terminal       bool     // stderr is one
-	Screen         bool     // stdin and stdout are one
+	Screen         bool     // stdout is one
 	OwnsProcess    bool     // the command is alone in its process, and may set the garbage collector's limits
 	// Serving, if set, is called with the address once a server listens: for tests.
 	Serving func(addr string)
