@@ -76,6 +76,38 @@ func TestPermitsAreFollowed(t *testing.T) {
 	}
 }
 
+// A former owner may have written a permit that it never answered for, after the next owner gave out all others. Then who repeats its
+// request is not told that it holds one, until so few are held.
+func TestAPermitOfAFormerOwnerIsNotTaken(t *testing.T) {
+	t.Parallel()
+	c, pass := newChanged(t)
+	l := Limit{N: 3, Per: 30 * time.Second}
+	former, next := mustLimit(t, c.e, "jobs", l), mustLimit(t, c.replica, "jobs", l)
+	take := func(kl *KeyedLimit, holder uint64, want bool, held int) {
+		t.Helper()
+		if p, err := kl.TakePermit("k", holder); p.OK != want || p.Held != held || !p.OK && p.Wait <= 0 || err != nil {
+			t.Errorf("take %d: %+v, %v", holder, p, err)
+		}
+	}
+	take(former, 4, true, 1)
+	for holder := range uint64(3) {
+		take(next, holder, true, int(holder)+1)
+	}
+	pass(time.Second)
+	c.flush(false) // late: the next owner follows it only now
+	take(next, 4, false, 4)
+	take(next, 4, false, 4)
+	if p, _ := next.RenewPermit("k", 2); !p.OK {
+		t.Errorf("another lost its permit: %+v", p)
+	}
+	if p, _ := next.ReleasePermit("k", 1); !p.OK {
+		t.Errorf("%+v", p)
+	}
+	take(next, 4, true, 3)
+	take(next, 2, true, 3)
+	take(next, 5, false, 3)
+}
+
 // No more permits are taken than there is room for, and those that are held are kept.
 func TestPermitsAreBounded(t *testing.T) {
 	t.Parallel()

@@ -25,10 +25,11 @@ type Permitted struct {
 	Wait time.Duration // of a denied one: until the first is free, if nobody renews or releases
 }
 
-// TakePermit gives a holder a permit of a key for a ttl, if fewer than most have one. The same again is RenewPermit.
+// TakePermit gives a holder a permit of a key for a ttl, if fewer than most have one. The same again is RenewPermit, but while
+// more than most are held: then the holder may be known from a former owner alone, which wrote that late and never answered.
 func (ls *Table) TakePermit(name string, partition int, key string, holder uint64, most int, ttl time.Duration) (p Permitted, err error) {
 	err = ls.changePermit(name, partition, key, holder, ttl, func(k *PermitKey, now int64) (bool, error) {
-		if k.Renew(now, holder, int64(ttl)) {
+		if k.Held(now) <= most && k.Renew(now, holder, int64(ttl)) {
 			p.OK = true
 		} else if ls.permits.Load() >= MaxPermits {
 			return false, &OverloadedError{"100,000 permits are held, or were a moment ago, which is all that a node keeps: try again later"}
