@@ -25,6 +25,8 @@ const (
 	// MergesBucket is the KV bucket with the list.
 	MergesBucket = "WEIR_MERGES"
 
+	mergesStream, mergesSubject = "KV_" + MergesBucket, "$KV." + MergesBucket + "." // where the server has it
+
 	mergesBytes = 4 << 20
 	maxMerges   = 1000
 
@@ -92,37 +94,33 @@ func (m *Merges) open(ctx context.Context) (kv jetstream.KeyValue, err error) {
 // entries lists the entries of backups. The bucket's own list of keys would be read by a consumer, which stays on
 // the server when this process ends.
 func (m *Merges) entries(ctx context.Context) (list map[string]RestoreEntry, err error) {
-	const subjects = "$KV." + MergesBucket + "."
 	list = map[string]RestoreEntry{}
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		bucket, err := m.JetStream.Stream(ctx, "KV_"+MergesBucket)
+		bucket, err := m.JetStream.Stream(ctx, mergesStream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		info, err := bucket.Info(ctx, jetstream.WithSubjectFilter(subjects+">"))
+		info, err := bucket.Info(ctx, jetstream.WithSubjectFilter(mergesSubject+">"))
 		if err != nil {
 			return err
 		}
 		for subject := range info.State.Subjects {
-			key := strings.TrimPrefix(subject, subjects)
+			key := strings.TrimPrefix(subject, mergesSubject)
 			if key == grownKey || key == replacedKey || key == replacementKey || key == policiesKey {
 				continue
 			}
-			entry, err := bucket.GetLastMsgForSubject(ctx, subject)
-			if errors.Is(err, jetstream.ErrMsgNotFound) { // a replica answered that does not have it yet
-				return errors.Join(nats.ErrTimeout, err)
-			}
+			value, err := m.last(ctx, key)
 			if err != nil {
 				return err
 			}
-			if entry.Header.Get("KV-Operation") != "" { // it was removed
+			if value == nil { // it was removed
 				continue
 			}
 			var e RestoreEntry
-			if err := json.Unmarshal(entry.Data, &e); err != nil {
+			if err := json.Unmarshal(value, &e); err != nil {
 				return fmt.Errorf("entry %s of %s: %w", key, MergesBucket, err)
 			}
 			list[key] = e
@@ -205,20 +203,23 @@ func putJSON(ctx context.Context, kv jetstream.KeyValue, key string, value any) 
 
 // get returns the value of an entry; nil: there is none.
 func (m *Merges) get(ctx context.Context, key string) (value []byte, err error) {
-	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
-		if err == nil {
-			var entry jetstream.KeyValueEntry
-			if entry, err = kv.Get(ctx, key); err == nil {
-				value = append([]byte{}, entry.Value()...)
-			}
-		}
-		if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) {
-			return nil
-		}
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		value, err = m.last(ctx, key)
 		return err
 	})
 	return value, err
+}
+
+// last is get without retries. It asks the leader: another replica may not have the entry yet.
+func (m *Merges) last(ctx context.Context, key string) (value []byte, err error) {
+	msg, err := stream.FromLeader(ctx, m.JetStream.Conn(), mergesStream, 0, mergesSubject+key)
+	if errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, nats.ErrStreamNotFound) || err == nil && msg.Header.Get("KV-Operation") != "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{}, msg.Data...), nil
 }
 
 // replacedBy is the origin of the last backup that replaced all hits; 0: none has.
@@ -305,13 +306,8 @@ func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) err
 		if !errors.Is(err, jetstream.ErrKeyExists) {
 			return err
 		}
-		entry, err := kv.Get(ctx, grownKey)
-		if errors.Is(err, jetstream.ErrKeyNotFound) { // a replica answered that does not have it yet
-			return errors.Join(nats.ErrTimeout, err)
-		}
-		if err == nil {
-			other = string(entry.Value())
-		}
+		value, err := m.last(ctx, grownKey)
+		other = string(value)
 		return err
 	}); err != nil {
 		return err

@@ -172,8 +172,17 @@ func (h *History) Needed(haste bool, past int64) uint64 {
 	if h.peers != nil {
 		return h.peers.needed(haste, past, now)
 	}
+	return neededOf([]peerState{h.state(now)}, haste, past, now)
+}
+
+// state is how far the history is.
+func (h *History) state(now time.Time) peerState {
 	is := h.Status()
-	return neededOf([]peerState{{needed: is.Message + 1, kept: is.Message + 1, asOf: is.AsOf.UnixMilli(), seen: now}}, haste, past, now)
+	s := peerState{needed: is.Message + 1, kept: is.Message + 1, seen: now, stuck: is.Err != nil && now.Sub(is.Since) > absentFor}
+	if is.Known && is.AsOf.UnixMilli() > 0 {
+		s.asOf = is.AsOf.UnixMilli()
+	}
+	return s
 }
 
 // Incomplete returns why hits are missing that the history of another node has, and since when; nil: none are, or they will be

@@ -26,7 +26,7 @@ const (
 	stateSubject = "weir.history.state" // states of histories
 	copySubject  = "weir.history.copy." // and the node's origin: asks for its file
 
-	stateMagic, stateVersion = 'H', 2
+	stateMagic, stateVersion = 'H', 3
 
 	stateEvery  = time.Second      // how often a node publishes the state of its history
 	stateFor    = 10 * time.Second // for how long another node relies on it
@@ -45,13 +45,14 @@ const (
 
 // peerState is the state of a node's history.
 //
-// Encoded, with numbers as unsigned varints: magic and version; origin; needed, kept, asOf, journals, bytes; the number of gaps, and
-// of each its first second and length; stuck.
+// Encoded, with numbers as unsigned varints: magic and version; origin; needed, kept, asOf, known, journals, bytes; the number of gaps,
+// and of each its first second and length; stuck.
 type peerState struct {
 	origin   string
 	needed   uint64 // the first message that is not written
 	kept     uint64 // the first message that a copy which is under way needs; at most needed
 	asOf     int64  // Unix ms: all hits that were taken until then are in
+	known    uint64 // the message up to which gaps are known
 	journals uint64 // that have rows; 0: there is no file to copy
 	bytes    int64  // of a copy, at most
 	gaps     []span
@@ -61,7 +62,7 @@ type peerState struct {
 
 func (s *peerState) encode() []byte {
 	b := wire.AppendText([]byte{stateMagic, stateVersion}, s.origin)
-	for _, n := range []uint64{s.needed, s.kept, uint64(s.asOf), s.journals, uint64(s.bytes), uint64(len(s.gaps))} {
+	for _, n := range []uint64{s.needed, s.kept, uint64(s.asOf), s.known, s.journals, uint64(s.bytes), uint64(len(s.gaps))} {
 		b = binary.AppendUvarint(b, n)
 	}
 	for _, g := range s.gaps {
@@ -77,7 +78,7 @@ func decodeState(data []byte) (s peerState, ok bool) {
 	r := wire.NewReader(data[2:])
 	s.origin = r.Text(maxOrigin)
 	s.needed, s.kept, s.asOf = r.Uvarint(), r.Uvarint(), int64(r.AtMost(math.MaxInt64))
-	s.journals, s.bytes = r.Uvarint(), int64(r.AtMost(math.MaxInt64))
+	s.known, s.journals, s.bytes = r.Uvarint(), r.Uvarint(), int64(r.AtMost(math.MaxInt64))
 	for range r.AtMost(maxSpans) {
 		first := int64(r.AtMost(maxSecond))
 		s.gaps = append(s.gaps, span{first, first + int64(r.AtMost(maxSecond))})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,16 +25,16 @@ type peers struct {
 	donor  donor // idle if the database is not a SQLite file
 
 	mu       sync.Mutex
-	gaps     []span // of this node, as last measured
-	journals uint64 // in the file of this node
-	bytes    int64  // of the file in use
-	measured bool   // since the last copy was adopted
-	fetching uint64 // the first message that the copy needs which this node fetches or adopts; 0: none
-	under    bool   // a fetch is under way
-	failed   error  // why the last fetch failed
-	since    time.Time
-	attempts int
-	next     time.Time // of a fetch
+	file     peerState            // gaps, known, journals and bytes of this node's file, as last measured
+	changed  uint64               // known when gaps changed: a file that is not as far may have fewer gaps only for that reason
+	measured bool                 // since the last copy was adopted
+	fetching uint64               // the first message that the copy needs which this node fetches or adopts; 0: none
+	under    bool                 // a fetch is under way
+	failed   error                // why the last fetch failed
+	since    time.Time            // of failed
+	attempts int                  // since no node had more
+	next     time.Time            // of a fetch
+	loses    map[string]time.Time // until when a node is not asked whose copy lacked hits, by origin
 }
 
 func openPeers(h *History, to Peers, origin string, log *slog.Logger) (*peers, error) {
@@ -41,7 +42,7 @@ func openPeers(h *History, to Peers, origin string, log *slog.Logger) (*peers, e
 	if err != nil {
 		return nil, err
 	}
-	p := &peers{Others: others, h: h, log: log, origin: origin, donor: donor{h: h}, gaps: []span{always}}
+	p := &peers{Others: others, h: h, log: log, origin: origin, donor: donor{h: h}, file: peerState{gaps: []span{always}}, loses: map[string]time.Time{}}
 	if h.store.File() == "" {
 		return p, nil
 	}
@@ -55,21 +56,15 @@ func openPeers(h *History, to Peers, origin string, log *slog.Logger) (*peers, e
 
 // own is the state of this node's history.
 func (p *peers) own(now time.Time) peerState {
-	is := p.h.writer.Status()
-	s := peerState{origin: p.origin, needed: is.Message + 1, seen: now, stuck: is.Err != nil && now.Sub(is.Since) > absentFor}
-	if is.Known && is.AsOf.UnixMilli() > 0 {
-		s.asOf = is.AsOf.UnixMilli()
-	}
-	s.kept = s.needed
-	if donated := p.donor.needs(); donated > 0 {
-		s.kept = min(s.kept, donated)
-	}
+	s := p.h.state(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.fetching > 0 {
-		s.kept = min(s.kept, p.fetching)
+	for _, copied := range []uint64{p.donor.needs(), p.fetching} {
+		if copied > 0 {
+			s.kept = min(s.kept, copied)
+		}
 	}
-	s.gaps, s.journals, s.bytes = p.gaps, p.journals, p.bytes
+	s.origin, s.gaps, s.known, s.journals, s.bytes = p.origin, p.file.gaps, p.file.known, p.file.journals, p.file.bytes
 	return s
 }
 
@@ -107,31 +102,34 @@ func (p *peers) measure(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stateEvery)
 	defer cancel()
-	var gaps []span
-	var journals uint64
-	var bytes int64
+	var file peerState
 	if err := p.h.store.View(ctx, func(v *store.View) (err error) {
-		gaps, journals = spansOf(v, p.h.journal.ID()), uint64(len(v.Journals))
-		bytes, err = v.Bytes(ctx)
+		file.gaps, file.known, file.journals = spansOf(v, p.h.journal.ID()), v.Of(p.h.journal.ID()).Message, uint64(len(v.Journals))
+		file.bytes, err = v.Bytes(ctx)
 		return err
 	}); err != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gaps, p.journals, p.bytes, p.measured = gaps, journals, bytes, true
-	if seconds(gaps) < missingMore {
-		p.failed, p.since, p.attempts = nil, time.Time{}, 0
+	if !p.measured || !slices.Equal(file.gaps, p.file.gaps) {
+		p.changed = file.known
 	}
+	p.file, p.measured = file, true
 }
 
 // better are the histories from which this one could be copied, the one that lacks least first. They lack less, and nothing that
-// this one has.
-func (p *peers) better(own peerState, now time.Time) (list []peerState) {
-	missing := seconds(own.gaps)
+// this one has, as of a message at which both know all gaps of this one. A history that began with snapshots has the retention
+// before them within bounds only: that counts as lacking, or it would never get what is older.
+func (p *peers) better(own peerState, changed uint64, now time.Time) (list []peerState) {
+	missing, vague := seconds(own.gaps), slices.Clone(own.gaps)
+	if len(vague) > 0 && vague[0].first == 0 {
+		vague[0].last += int64(p.h.writer.cfg.Retention / time.Second)
+	}
+	vague = union(vague)
 	for _, s := range p.all(now) {
-		if s.origin != p.origin && s.asOf > 0 && !s.stuck && now.Sub(s.seen) <= stateFor && s.journals >= max(own.journals, 1) &&
-			seconds(s.gaps) < missing-missingMore && seconds(union(slices.Concat(own.gaps, s.gaps))) <= missing+missingMore {
+		if s.origin != p.origin && s.asOf > 0 && !s.stuck && now.Sub(s.seen) <= stateFor && s.journals >= max(own.journals, 1) && s.known >= changed &&
+			seconds(s.gaps) < missing-missingMore && seconds(union(slices.Concat(vague, s.gaps))) <= seconds(vague)+missingMore {
 			list = append(list, s)
 		}
 	}
@@ -142,16 +140,20 @@ func (p *peers) better(own peerState, now time.Time) (list []peerState) {
 // chooses begins a fetch: it returns the donor, if there is one that fits and no fetch is under way.
 func (p *peers) chooses(own peerState, now time.Time) (from peerState, ok bool) {
 	is := p.h.writer.Status()
-	if p.h.store.File() == "" || !is.Known || !is.Writes {
-		return from, false
-	}
-	list := p.better(own, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(list) == 0 {
-		p.failed = nil // no node has more
+	if p.h.store.File() == "" || !is.Known || !is.Writes || !p.measured || p.under {
+		return from, false
 	}
-	if len(list) == 0 || !p.measured || p.under || now.Before(p.next) {
+	list := p.better(own, p.changed, now)
+	if len(list) == 0 { // no node has more
+		p.failed = nil
+		if now.Sub(p.next) > fetchRetryMost {
+			p.attempts = 0
+		}
+	}
+	list = slices.DeleteFunc(list, func(s peerState) bool { return now.Before(p.loses[s.origin]) })
+	if len(list) == 0 || now.Before(p.next) {
 		return from, false
 	}
 	from = list[p.attempts%len(list)]
@@ -163,8 +165,8 @@ func (p *peers) chooses(own peerState, now time.Time) (from peerState, ok bool) 
 	return from, true
 }
 
-// Pauses after a failed fetch, which double until nothing is missing. A random part of up to the same length is added: nodes that
-// lack the same do not ask at the same time. A copy that lacks hits of this node would lack them again: it is made again after an hour.
+// Pauses after a fetch, which double until no node had more for a while. A random part of up to the same length is added: nodes that
+// lack the same do not ask at the same time. A copy that lacks hits of this node would lack them again: its node is asked after an hour.
 const (
 	fetchRetryFirst = time.Second
 	fetchRetryMost  = 5 * time.Minute
@@ -180,26 +182,27 @@ func (p *peers) fetched(from peerState, err error) {
 		p.fails(from, err)
 		return
 	}
-	p.pause(nil)
-	p.failed, p.since, p.gaps, p.measured = nil, time.Time{}, []span{always}, false
+	p.pause()
+	clear(p.loses)
+	p.failed, p.file.gaps, p.measured = nil, []span{always}, false
 }
 
 // fails notes why no copy was made. The caller holds mu.
 func (p *peers) fails(from peerState, err error) {
-	p.pause(err)
+	p.pause()
 	if p.failed == nil {
 		p.since = time.Now()
 	}
-	p.failed = err
+	if p.failed = err; errors.Is(err, store.ErrLoses) {
+		maps.DeleteFunc(p.loses, func(_ string, until time.Time) bool { return until.Before(time.Now()) })
+		p.loses[from.origin] = time.Now().Add(fetchRetryLoses)
+	}
 	p.log.Warn("history: could not copy the history of another node, which has hits that this one lacks; will retry", "from", from.origin, "error", err)
 }
 
 // pause sets when the next fetch may begin. The caller holds mu.
-func (p *peers) pause(err error) {
+func (p *peers) pause() {
 	wait := min(fetchRetryFirst<<min(p.attempts, 9), fetchRetryMost)
-	if errors.Is(err, store.ErrLoses) {
-		wait = fetchRetryLoses
-	}
 	p.attempts++
 	p.next = time.Now().Add(wait + rand.N(wait))
 }

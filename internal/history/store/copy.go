@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	driver "modernc.org/sqlite"
@@ -62,7 +63,7 @@ func (s *Store) Adopt(ctx context.Context, l *Lease, path string) (message uint6
 		return 0, s.named(err)
 	}
 	defer conn.Close()
-	if err := losesNothing(ctx, conn, path); err != nil {
+	if err := losesNothing(ctx, conn, path, l.Journal, message); err != nil {
 		return 0, err
 	}
 	err = conn.Raw(func(c any) error { return restore(ctx, c, path) })
@@ -103,11 +104,12 @@ func (s *Store) beAdopted(ctx context.Context, by *Store, l *Lease) (message uin
 // ErrLoses is the error of a copy that lacks hits which the database has.
 var ErrLoses = errors.New("the copy lacks hits that this history has")
 
-// losesNothing checks that a copy has all hits of each key and day that the database of a connection has. Days since the one before
-// the copy's last hits are left out: what came since comes again from the journal.
+// losesNothing checks that a copy, which has a journal up to a message, has all hits of each key and day that the database of a
+// connection has. What came later comes again from the journal: days since the one before the copy's last hits are left out, and so
+// are days of a key that a later message has changed.
 //
 // Cost: both are read once.
-func losesNothing(ctx context.Context, conn *sql.Conn, path string) (err error) {
+func losesNothing(ctx context.Context, conn *sql.Conn, path, journal string, message uint64) (err error) {
 	if _, err := conn.ExecContext(ctx, "ATTACH DATABASE ? AS copied", path); err != nil {
 		return err
 	}
@@ -115,9 +117,13 @@ func losesNothing(ctx context.Context, conn *sql.Conn, path string) (err error) 
 		_, detached := conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE copied")
 		err = errors.Join(err, detached)
 	}()
+	const later = ` AND NOT EXISTS (SELECT 1 FROM main.{table} r JOIN main.weir_origins p ON p.origin = r.origin
+		WHERE p.journal = ? AND r.key = o.key AND r.day = unixepoch(o.day) / 86400 AND r.upto > ?)`
 	var key, day string
 	err = conn.QueryRowContext(ctx, `SELECT o.key, o.day FROM main.weir_daily o LEFT JOIN copied.weir_daily c ON c.key = o.key AND c.day = o.day
-		WHERE o.hits > coalesce(c.hits, 0) AND o.day < (SELECT date(max(as_of) / 1000, 'unixepoch', '-1 day') FROM copied.weir_journals) LIMIT 1`).Scan(&key, &day)
+		WHERE o.hits > coalesce(c.hits, 0) AND o.day < (SELECT date(max(as_of) / 1000, 'unixepoch', '-1 day') FROM copied.weir_journals)`+
+		strings.ReplaceAll(later, "{table}", "weir_hours")+strings.ReplaceAll(later, "{table}", "weir_days")+" LIMIT 1",
+		journal, int64(message), journal, int64(message)).Scan(&key, &day)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
