@@ -22,10 +22,24 @@ func (r *Router) ask(ctx context.Context, q *question) (result, api.Freshness, e
 	if s.isNew {
 		r.begin([]*flight{s.flight})
 	}
-	if err := s.flight.wait(ctx); err != nil {
+	if err := r.wait(ctx, s.flight); err != nil {
 		return nil, api.Freshness{}, err
 	}
 	return s.flight.answer.result, s.flight.fresh, nil
+}
+
+// wait blocks until the answer, or until ctx ends. A holder that was behind until then is the reason, not the time.
+func (r *Router) wait(ctx context.Context, f *flight) error {
+	err := f.wait(ctx)
+	if f.q.upTo == 0 || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.trail) == 0 {
+		return &engine.Error{Code: api.CodeNotFresh, Field: "fresh", Message: "the node that holds the key has not answered in time: retry, or ask with a longer fresh"}
+	}
+	return r.unanswered(f)
 }
 
 // started is what becomes of a question: this node's answer, an error, or a flight, which must begin if it is new.
@@ -91,7 +105,11 @@ func (r *Router) begin(flights []*flight) {
 
 func (r *Router) launch(flights []*flight) {
 	if r.goes(func() {
-		ctx, cancel := context.WithTimeout(r.ctx, r.deadline(flights[0].q.class()))
+		within := r.deadline(flights[0].q.class())
+		if flights[0].q.upTo > 0 {
+			within = r.deadline(scan)
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, within)
 		defer cancel()
 		r.retry(ctx, flights)
 	}) {

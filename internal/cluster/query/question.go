@@ -298,7 +298,7 @@ func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQ
 	}
 	r.begin(begun)
 	for i, f := range flights {
-		if err := f.wait(ctx); err != nil {
+		if err := r.wait(ctx, f); err != nil {
 			return api.Freshness{}, err
 		}
 		counts[places[i]], fresh = f.answer.result[0].Count, joined(fresh, f.fresh)

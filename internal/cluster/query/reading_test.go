@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -11,43 +12,60 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-// A holder that has not applied the journal up to what an answer needs is passed over,
-// and asked again: until it has, or the time is over.
+// A holder that has not applied the journal up to what an answer needs is passed over, and asked again: until it has, also after the
+// router's own deadline, or the caller's time is over.
 func TestHolderIsAsFreshAsWanted(t *testing.T) {
-	var followed atomic.Uint64 // by all
+	const after = 15 // as many questions take longer than the deadline, because of pause
+	var followed, behind atomic.Uint64
 	f := newFleet(t, 2, 1, func(cfg *Config) {
-		cfg.Followed, cfg.FlushEvery, cfg.Deadline = followed.Load, time.Nanosecond, 300*time.Millisecond
+		cfg.FlushEvery, cfg.Deadline = time.Nanosecond, after*pause*2/3
+		cfg.Followed = func() uint64 {
+			if behind.Add(1) > after {
+				return followed.Load()
+			}
+			return 0
+		}
 	})
 	far := f.keyOf(1, 0)
 	f.hit(far, epoch, 3)
 	n, scan := f.nodes[0], time.Hour
-	questions := map[string]func(upTo uint64) error{
-		"count": func(upTo uint64) error {
-			_, _, err := n.Counts(t.Context(), upTo, []api.CountQuestion{{Key: far, At: now, Window: time.Hour}}, nil)
+	for name, ask := range map[string]func(ctx context.Context, upTo uint64) error{
+		"count": func(ctx context.Context, upTo uint64) error {
+			_, _, err := n.Counts(ctx, upTo, []api.CountQuestion{{Key: far, At: now, Window: time.Hour}}, nil)
 			return err
 		},
-		"all": func(upTo uint64) error {
-			_, _, err := n.Counts(t.Context(), upTo, []api.CountQuestion{{Key: engine.AllKeys, At: now, Window: time.Hour}}, nil)
+		"all": func(ctx context.Context, upTo uint64) error {
+			_, _, err := n.Counts(ctx, upTo, []api.CountQuestion{{Key: engine.AllKeys, At: now, Window: time.Hour}}, nil)
 			return err
 		},
-	}
-	for name, ask := range questions {
-		if err := ask(5); err == nil || asError(err).Code != api.CodeNotFresh {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if err := ask(0); err != nil {
+		"series": func(ctx context.Context, upTo uint64) error {
+			_, _, err := n.Series(ctx, upTo, far, now.Add(-scan), now, time.Minute)
+			return err
+		},
+		"top": func(ctx context.Context, upTo uint64) error {
+			_, _, err := n.Top(ctx, upTo, now, scan, 10, "")
+			return err
+		},
+		"keys": func(ctx context.Context, upTo uint64) error {
+			_, _, err := n.Keys(ctx, upTo, "", "", 10)
+			return err
+		},
+	} {
+		if err := ask(t.Context(), 0); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	followed.Store(5)
-	questions["series"] = func(upTo uint64) error {
-		_, _, err := n.Series(t.Context(), upTo, far, now.Add(-scan), now, time.Minute)
-		return err
-	}
-	questions["top"] = func(upTo uint64) error { _, _, err := n.Top(t.Context(), upTo, now, scan, 10, ""); return err }
-	questions["keys"] = func(upTo uint64) error { _, _, err := n.Keys(t.Context(), upTo, "", "", 10); return err }
-	for name, ask := range questions {
-		if err := ask(5); err != nil {
+		behind.Store(0)
+		followed.Store(7)
+		if err := ask(t.Context(), 7); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), pause)
+		if err := ask(short, 9); err == nil || asError(err).Code != api.CodeNotFresh {
+			t.Errorf("%s: got %v", name, err)
+		}
+		cancel()
+		followed.Store(9)
+		if err := ask(t.Context(), 9); err != nil { // the flight of the question before
 			t.Errorf("%s: %v", name, err)
 		}
 	}

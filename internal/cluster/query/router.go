@@ -56,7 +56,8 @@ type Config struct {
 	Flush func(ctx context.Context) error
 
 	// Deadline is how long a question may wait for its answer. Series and lists have ten times as long, because they read
-	// many keys. After a third of it, the next holder is asked. 0: 1 s.
+	// many keys. So do questions that need a message of the journal: their callers say how long they wait. After a third of
+	// it, the next holder is asked. 0: 1 s.
 	Deadline time.Duration
 
 	// FlushEvery is how long an answer is given again to equal questions, a second at most.

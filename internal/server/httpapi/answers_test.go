@@ -21,13 +21,15 @@ type elsewhere struct {
 	engine *engine.Engine
 	fail   error
 	asked  chan<- []api.CountQuestion
-	upTo   uint64 // of the last question
+	upTo   uint64    // of the last question
+	until  time.Time // of the last question about counts
 }
 
 var elsewhereFresh = api.Freshness{AsOf: api.Time{Time: time.Unix(1_700_000_000, 0)}, Late: []api.Late{{Node: "far", Since: api.Time{Time: time.Unix(1_600_000_000, 0)}}}}
 
 func (e *elsewhere) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []engine.Count) (_ []engine.Count, _ api.Freshness, _ error) {
 	e.upTo = upTo
+	e.until, _ = ctx.Deadline()
 	if e.asked != nil {
 		e.asked <- questions
 		<-ctx.Done()

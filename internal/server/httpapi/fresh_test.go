@@ -47,6 +47,13 @@ func TestFreshAnswers(t *testing.T) {
 	a := newTestAPI(t, engine.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: stillJournal{}, Cluster: fixedCluster{now: began, back: true}, Answers: answers}})
 	answers.engine = a.engine
 	a.post("a 3\nb")
+	// A holder that is behind has what is left of fresh, or a second.
+	for fresh, least := range map[string]time.Duration{"9s": 9 * time.Second, "10ms": time.Second} {
+		asked := time.Now()
+		if r := a.get("/v1/count?key=a&fresh=" + fresh); r.status != http.StatusOK || answers.until.Before(asked.Add(least)) || answers.until.After(time.Now().Add(least)) {
+			t.Errorf("fresh=%s: %d, until %v after the question", fresh, r.status, answers.until.Sub(asked))
+		}
+	}
 	for _, path := range freshQuestions {
 		r := a.get(path + "fresh=2s")
 		var got struct {

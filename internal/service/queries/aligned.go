@@ -160,7 +160,7 @@ func (s *Service) fillFromWindows(ctx context.Context, asked Asked, key string, 
 			asking = append(asking, i)
 		}
 	}
-	counts, fresh, err := asked.Answers.Counts(ctx, asked.upTo, questions, make([]engine.Count, 0, len(questions)))
+	counts, fresh, err := asked.counts(ctx, questions, make([]engine.Count, 0, len(questions)))
 	if err != nil {
 		return err
 	}

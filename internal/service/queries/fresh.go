@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -20,6 +21,7 @@ type Asked struct {
 	present time.Time // zero: of.Now, if a question is about it
 	upTo    uint64    // message of the journal that the answers must have; 0: any
 	asOf    time.Time // all hits until then are in; zero: as the answer says
+	until   time.Time // of fresh; zero: nothing is waited for
 }
 
 // Await waits for what a question wants to be in its answer. What is wrong with the
@@ -39,6 +41,24 @@ func (a Asked) At(field string, t time.Time) (time.Time, error) {
 	}
 	return t, a.of.notAhead(field, t)
 }
+
+// counts asks for counts that include everything that was waited for. Other nodes may take what is left of fresh to have it,
+// and answerLeast at least.
+func (a *Asked) counts(ctx context.Context, questions []api.CountQuestion, into []engine.Count) ([]engine.Count, api.Freshness, error) {
+	if a.upTo > 0 {
+		until := time.Now().Add(answerLeast)
+		if a.until.After(until) {
+			until = a.until
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	return a.Answers.Counts(ctx, a.upTo, questions, into)
+}
+
+// answerLeast is how long other nodes have for an answer in any case.
+const answerLeast = time.Second
 
 // now is the time of a question that names none.
 func (a Asked) now() time.Time {
@@ -185,13 +205,14 @@ func (c *clustered) await(ctx context.Context, within time.Duration) (Asked, err
 		return Asked{}, err
 	}
 	defer s.pools.Fresh.Leave(access.Caller{}, 1)
-	ctx, cancel := context.WithTimeout(ctx, min(within, request.LongestFresh))
+	until := time.Now().Add(min(within, request.LongestFresh))
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	upTo, theirs, err := c.cluster.Fresh(ctx)
 	if err != nil {
 		return Asked{}, notFresh(err)
 	}
-	return Asked{of: s, Answers: s.own, present: s.latest(theirs), upTo: upTo, asOf: asOf}, nil
+	return Asked{of: s, Answers: s.own, present: s.latest(theirs), upTo: upTo, asOf: asOf, until: until}, nil
 }
 
 func (c *clustered) addReady(a *api.Ready) {

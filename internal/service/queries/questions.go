@@ -87,7 +87,7 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 		}
 	}
 	var of api.Freshness
-	if into.counts, of, err = asked.Answers.Counts(ctx, asked.upTo, into.questions, into.counts[:0]); err != nil {
+	if into.counts, of, err = asked.counts(ctx, into.questions, into.counts[:0]); err != nil {
 		return err
 	}
 	var fresh api.Freshness
