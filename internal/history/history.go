@@ -316,7 +316,8 @@ func (h *History) Forget(ctx context.Context, keys ...string) (bool, error) {
 // Export calls f with the sums of keys in days, or slots, of a time that is rounded to whole days of UTC. An error of f ends it.
 func (h *History) Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error {
 	h.awaitTables(ctx)
-	of := store.Selection{Prefix: prefix, From: from.Unix() / store.DaySeconds, To: (to.Unix() + store.DaySeconds - 1) / store.DaySeconds, Days: days}
+	of := store.Selection{Prefix: prefix, From: from.Unix() / store.DaySeconds, To: (to.Unix() + store.DaySeconds - 1) / store.DaySeconds, Days: days,
+		Sampled: engine.SampledPrefix, All: engine.AllKeys}
 	return h.store.View(ctx, func(v *store.View) error {
 		return v.Export(ctx, of, func(r store.Row) error { return f(r.Key, r.Slot, r.N, r.Doubt) })
 	})

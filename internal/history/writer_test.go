@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -346,6 +349,58 @@ func TestSampledHitsStayInDoubt(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Exports say the same of sampled hits as answers: what was seen, and no upper bound.
+func TestExportOfSampledHits(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "history.db"), "postgres": postgres.URL(t), "mariadb": mariadb.URL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t)
+			s, err := store.Open(store.Config{URL: url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			w, _ := run(t, s, j, "a", 0)
+			for _, key := range []string{"a", "\xff"} {
+				if _, err := j.engine.HitSampled(time.Unix(begin+60, 0), key, 10, 9); err != nil {
+					t.Fatal(err)
+				}
+				j.hit(t, key, begin+4000, 2)
+				j.hit(t, key, begin+86400, 4)
+			}
+			j.hit(t, "b", begin+120, 3)
+			j.flush(false)
+			await(t, w, j)
+			for days, want := range map[bool]string{
+				true:  `"*" 0h 9 or more, "*" 24h 8, "\xff" 0h 3 or more, "\xff" 24h 4, "a" 0h 3 or more, "a" 24h 4, "b" 0h 3`,
+				false: `"*" 0h 5 or more, "*" 1h 4, "*" 24h 8, "\xff" 0h 1 or more, "\xff" 1h 2, "\xff" 24h 4, "a" 0h 1 or more, "a" 1h 2, "a" 24h 4, "b" 0h 3`,
+			} {
+				var got []string
+				of := store.Selection{From: begin / 86400, To: begin/86400 + 2, Days: days, Sampled: engine.SampledPrefix, All: engine.AllKeys}
+				if err := s.View(t.Context(), func(v *store.View) error {
+					return v.Export(t.Context(), of, func(r store.Row) error {
+						text := fmt.Sprintf("%q %dh %d", r.Key, (r.Slot-begin)/3600, r.N)
+						if r.Doubt == math.MaxUint64 {
+							text += " or more"
+						}
+						if !strings.HasPrefix(r.Key, engine.SampledPrefix) {
+							got = append(got, text)
+						}
+						return nil
+					})
+				}); err != nil {
+					t.Fatal(err)
+				}
+				slices.Sort(got)
+				if got := strings.Join(got, ", "); got != want {
+					t.Errorf("days %v:\n%s\nwant\n%s", days, got, want)
+				}
+			}
+		})
 	}
 }
 

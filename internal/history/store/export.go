@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -13,43 +15,76 @@ type Selection struct {
 	Prefix   string // of the keys
 	From, To int64  // days: the first, and the one after the last
 	Days     bool   // days in place of slots
+
+	Sampled string // begins the companion of a key, which has what sampling added to it; alone it is the companion of All
+	All     string // the key of all hits
 }
 
 // Export calls f with the sums of keys and slots, or days. Sums from weir_days come first, by key; the others by day and key. An
-// error of f ends it.
+// error of f ends it. What sampling added is in doubt, without an upper bound: a Doubt of math.MaxUint64.
 func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) error {
-	where, args := "1 = 1", []any{}
-	if of.Prefix != "" {
-		where, args = "{key} >= ? AND {key} < ?", []any{of.Prefix, prefixEnd(of.Prefix)}
-	}
-	where += onlyComplete
 	from := of.From
 	if of.Days {
-		rolled := min(max(v.Rolled(), of.From), of.To)
-		query := "SELECT {key}, day * 86400, SUM(n), SUM(doubt) FROM weir_days WHERE day >= ? AND day < ? AND " + where + " GROUP BY {key}, day ORDER BY {key}, day"
-		if err := eachRow(ctx, v.tx, v.s.d.sql(query), append([]any{from, rolled}, args...), f); err != nil {
+		from = min(max(v.Rolled(), of.From), of.To)
+		if err := v.export(ctx, of, "weir_days", "day >= ? AND day < ?", []any{of.From, from}, f); err != nil {
 			return err
 		}
-		from = rolled
 	}
 	days, err := v.s.days(ctx, v.tx)
 	if err != nil {
 		return err
 	}
-	at, group := "slot", "slot"
-	if of.Days {
-		at, group = "day * 86400", "day"
-	}
-	query := "SELECT {key}, " + at + ", SUM(n), SUM(doubt) FROM weir_hours WHERE day = ? AND " + where + " GROUP BY {key}, " + group + " ORDER BY {key}, " + group
 	for _, day := range days {
 		if day < from || day >= of.To {
 			continue
 		}
-		if err := eachRow(ctx, v.tx, v.s.d.sql(query), append([]any{day}, args...), f); err != nil {
+		if err := v.export(ctx, of, "weir_hours", "day = ?", []any{day}, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addedTo is the column with what sampling added to the sum of a row, by the row's key as column writes it: a parameter is escaped.
+const addedTo = `(SELECT COALESCE(SUM(c.n) + SUM(c.doubt), 0) FROM {table} c WHERE c.day = r.day{same slot}` + onlyComplete + ` AND c.{key} = CASE
+	WHEN r.{key} = '{all}' THEN '{sampled}' WHEN SUBSTR(r.{key}, 1, 2) = ? THEN CONCAT(SUBSTR(r.{key}, 1, 2), '{escaped sampled}', SUBSTR(r.{key}, 3))
+	ELSE CONCAT('{sampled}', r.{key}) END)`
+
+// export is Export of the days of one table that fit a condition.
+func (v *View) export(ctx context.Context, of Selection, table, when string, fit []any, f func(Row) error) error {
+	sampled, err := numbers(ctx, v.tx, v.s.d.sql("SELECT 1 FROM "+table+" WHERE "+when+" AND {key} >= ? AND {key} < ? LIMIT 1"),
+		append(slices.Clone(fit), of.Sampled, prefixEnd(of.Sampled))...)
+	if err != nil {
+		return err
+	}
+	at, slot, added, args := "day * 86400", "", "0", fit
+	if !of.Days {
+		at, slot = "slot", ", slot"
+	}
+	if len(sampled) > 0 {
+		same := ""
+		if !of.Days {
+			same = " AND c.slot = r.slot"
+		}
+		added = strings.NewReplacer("{table}", table, "{same slot}", same, "{all}", of.All, "{sampled}", of.Sampled, "{escaped sampled}", hex.EncodeToString([]byte(of.Sampled))).Replace(addedTo)
+		args = append([]any{escaped}, fit...)
+	}
+	query := "SELECT {key}, " + at + ", SUM(n), SUM(doubt), " + added + " FROM " + table + " r WHERE " + when + onlyComplete
+	if of.Prefix != "" {
+		query, args = query+" AND {key} >= ? AND {key} < ?", append(slices.Clone(args), of.Prefix, prefixEnd(of.Prefix))
+	}
+	query += " GROUP BY {key}, day" + slot + " ORDER BY {key}, day" + slot
+	return scan(ctx, v.tx, v.s.d.sql(query), args, func(row *sql.Rows) error {
+		var r Row
+		var added uint64
+		if err := row.Scan(&r.Key, &r.Slot, &r.N, &r.Doubt, &added); err != nil {
+			return err
+		}
+		if r.Key = keyOf(r.Key); added > 0 {
+			r.N, r.Doubt = r.N-min(r.N, added), math.MaxUint64
+		}
+		return f(r)
+	})
 }
 
 // Keys returns the first keys of both tables that begin with prefix, which is not empty, and sort after another, by their bytes.
