@@ -60,7 +60,7 @@ func (p *Plan) Adopt(s *State, old *Plan, now int64) {
 func (p *Plan) chargeAll(s *State, now int64, was []admissions) {
 	for _, a := range was {
 		switch {
-		case now-a.at >= p.interval, p.calendar != nil && a.at < p.periodStart(p.period(now)):
+		case a.n == 0, now-a.at >= p.interval, p.calendar != nil && a.at < p.periodStart(p.period(now)):
 		case p.form == fixed || p.form == gcra:
 			p.charge(s, now, a.n)
 		default:

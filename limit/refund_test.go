@@ -224,6 +224,26 @@ func TestRefundOfAWiderLimit(t *testing.T) {
 	}
 }
 
+// What is given back whole takes no place among the times that a narrowed limit keeps.
+func TestRefundOfTheNewestAfterNarrowing(t *testing.T) {
+	wide, narrow := plan(t, Limit{N: 5, Per: 10 * time.Second}), plan(t, Limit{N: 3, Per: 10 * time.Second})
+	at := func(ms int64) int64 { return epoch + ms*int64(time.Millisecond) }
+	var s State
+	wide.Take(&s, at(0), 4)
+	narrow.Adopt(&s, wide, at(5000))
+	for i := range int64(3) {
+		if !narrow.Allow(&s, at(10_000+i), 1) {
+			t.Fatal("denied")
+		}
+	}
+	if free, _ := narrow.Refund(&s, at(10_003), at(10_002), at(10_002), 1); free != 1 || !narrow.Allow(&s, at(10_004), 1) {
+		t.Error("the one that is free was denied")
+	}
+	if narrow.Allow(&s, at(10_005), 1) {
+		t.Error("4 are really used of 3")
+	}
+}
+
 // No time overflows, and nothing is given back that is not there.
 func TestRefundExtremes(t *testing.T) {
 	for seed := range uint64(100) {
