@@ -160,32 +160,55 @@ func TestAdmissionsWithoutACut(t *testing.T) {
 	}
 }
 
-// A time of day that is corrected between admissions of one cut holds for all of them: the other nodes know how old each is.
-func TestAdmissionsOfACutHaveOneTimeOfDay(t *testing.T) {
+// A time of day that is corrected between what one cut has holds for all of it: the other nodes know how old each is. So it does
+// for what a state has.
+func TestChangesOfACutHaveOneTimeOfDay(t *testing.T) {
 	c, pass := newChanged(t)
 	kl := mustLimit(t, c.e, "x", Limit{N: 1000, Per: 24 * time.Hour})
 	for range 3 {
-		kl.AllowN("k", 1)
+		kl.AllowN("k", 5)
 		pass(1500 * time.Millisecond)
+	}
+	for _, id := range []string{"a", "b"} {
+		if v, err := kl.Reserve("k", 10, Reservation{ID: id, Until: c.cfg.Now().Add(time.Hour)}); !v.Allowed || err != nil {
+			t.Fatal(v, err)
+		}
+	}
+	for i, change := range []func() error{
+		func() error { _, err := kl.Refund("k", 1, c.cfg.Now()); return err },
+		func() error { _, err := kl.Settle("k", "b", 4, false); return err },
+		func() error { _, err := kl.TakePermit("k", 1); return err },
+		func() error { return kl.Grant("k", 3, c.cfg.Now().Add(9000*time.Hour)) },
+		func() error { return c.e.Ban("x", "k", 8000*time.Hour) },
+		func() error { _, err := kl.Reset("other"); return err },
+		func() error { _, err := c.e.ForgetKeys("none"); return err },
+		func() error { _, err := c.e.ForgetInline("none"); return err },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(i, err)
+		}
 	}
 	const by = 1600 * time.Hour
 	c.e.CorrectClock(by)
 	var cut replication.Cut
-	c.e.Cut(0, &cut, false)
-	times := []int64{}
-	for _, one := range cut.Changes {
-		times = append(times, one.(*replication.Admission).At)
+	c.e.Cut(0, &cut, true)
+	state, err := replication.ReadState(cut.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cut.Changes) < 11 || len(state.Changes) < 5 {
+		t.Fatalf("%d changes in the cut, %d in the state", len(cut.Changes), len(state.Changes))
 	}
 	for _, a := range cut.Admissions {
-		times = append(times, a.At)
+		cut.Changes = append(cut.Changes, &a)
 	}
-	if len(times) != 3 {
-		t.Fatalf("%d admissions in the cut, want 3", len(times))
-	}
-	for _, at := range times {
-		if age := c.cfg.Now().Add(by).Sub(time.UnixMilli(at)); age < 0 || age > 5*time.Second {
-			t.Errorf("an admission is %v old in the cut, and was made within the last 5 s", age)
-		}
+	for _, one := range append(cut.Changes, state.Changes...) {
+		replication.MoveChanges([]replication.Change{one}, func(at int64) int64 {
+			if age := c.cfg.Now().Add(by).Sub(time.UnixMilli(at)); age < -time.Millisecond || age > 5*time.Second {
+				t.Errorf("%T is %v old, and was made within the last 5 s", one, age)
+			}
+			return at
+		})
 	}
 }
 

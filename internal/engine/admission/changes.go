@@ -37,9 +37,7 @@ func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint6
 	}
 	// What was not here to be given back is not given back where more was admitted either.
 	if given = ls.unnote(s, st, at, given); given > 0 {
-		of := ls.changeOf(plan.Name.Name, key)
-		of.At = max(min(at, now)+ls.Clock.Ahead(), 0) / msOfNs
-		ls.record(s, &replication.Refund{ChangeOf: of, N: given})
+		ls.record(s, &replication.Refund{ChangeOf: changeAt(plan.Name.Name, key, floored(min(at, now))), N: given})
 	}
 	return free, nil
 }

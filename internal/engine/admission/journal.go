@@ -51,15 +51,26 @@ func (ls *Table) close(s *share, st *entry) {
 	}
 }
 
-// admission is what a cut will have of what was gathered. At is by Clock, in ns, until then: a time of day that is corrected
-// meanwhile would be wrong in part of a flush.
+// admission is what a cut will have of what was gathered, with At by Clock: see dated.
 func (f freshAdmissions) admission(st *entry) replication.Admission {
 	return replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: f.at, N: f.n}
 }
 
-// changeOf is what a change has that is made now.
+// changeOf is what a change has that is made now, or at a time by Clock, in ns: see dated.
 func (ls *Table) changeOf(name, key string) replication.ChangeOf {
-	return replication.ChangeOf{Name: name, Key: strings.Clone(key), At: ls.nowMs()}
+	return changeAt(name, key, ls.Clock.Now())
+}
+
+func changeAt(name, key string, at int64) replication.ChangeOf {
+	return replication.ChangeOf{Name: name, Key: strings.Clone(key), At: at}
+}
+
+// dated makes the times of changes times of day, in Unix ms and not before them. Until they leave in a cut or in a state they
+// are by Clock: a time of day that is corrected meanwhile would be wrong in part of a flush.
+func (ls *Table) dated(list []replication.Change) []replication.Change {
+	ahead := ls.Clock.Ahead()
+	replication.MoveChanges(list, func(at int64) int64 { return ceilMs(at + ahead) })
+	return list
 }
 
 // nowMs is the time of day in Unix ms, not before it.
@@ -88,19 +99,13 @@ func (ls *Table) Cut(partition int, c *replication.Cut, w *replication.StateWrit
 
 // cut is Cut without states. The caller holds s.mu.
 func (ls *Table) cut(s *share, c *replication.Cut) {
-	ahead := ls.Clock.Ahead()
-	for _, one := range s.changes {
-		if a, admitted := one.(*replication.Admission); admitted {
-			a.At = ceilMs(a.At + ahead)
-		}
-	}
-	c.Changes = append(c.Changes, s.changes...)
+	list := ls.cutOutstanding(s, ls.cutSpent(s, s.changes))
+	c.Changes = append(c.Changes, ls.dated(list)...)
 	s.changes = nil
-	c.Changes = ls.cutSpent(s, c.Changes)
-	c.Changes = ls.cutOutstanding(s, c.Changes)
 	if len(s.fresh) == 0 {
 		return
 	}
+	ahead := ls.Clock.Ahead()
 	for st, of := range s.fresh {
 		a := of.admission(st)
 		a.At = ceilMs(a.At + ahead)
@@ -235,6 +240,9 @@ func (ls *Table) timeOf(ms, now int64) int64 {
 
 const msOfNs = int64(time.Millisecond)
 
+// floored is a time that ceilMs makes a ms not after at.
+func floored(at int64) int64 { return at - msOfNs + 1 }
+
 // ceilMs is a time in whole ms, not before it.
 func ceilMs(ns int64) int64 { return max(ns+msOfNs-1, 0) / msOfNs }
 
@@ -267,12 +275,12 @@ func (ls *Table) kept(s *share) (list []replication.Change) {
 		})
 	}
 	for _, r := range s.reserved {
-		list = append(list, &r.Reservation)
+		list = append(list, recorded(r.Reservation))
 	}
 	for id, o := range s.outstanding {
-		list = append(list, o.change(id, ls.Clock.Ahead()))
+		list = append(list, o.change(id))
 	}
-	return list
+	return ls.dated(list)
 }
 
 // Restore puts states back into an empty share, all or none.

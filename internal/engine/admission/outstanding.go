@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -21,8 +22,8 @@ type outstandingID struct{ name, key, holder string }
 // bytes is about how much it takes.
 func (id outstandingID) bytes() int64 { return int64(200 + len(id.key)) }
 
-func (o *outstanding) change(id outstandingID, ahead int64) replication.Change {
-	return &replication.Outstanding{ChangeOf: replication.ChangeOf{Name: id.name, Key: id.key, At: ceilMs(o.at + ahead)}, Holder: id.holder, N: o.n, For: o.until - o.at}
+func (o *outstanding) change(id outstandingID) replication.Change {
+	return &replication.Outstanding{ChangeOf: changeAt(id.name, id.key, o.at), Holder: id.holder, N: o.n, For: o.until - o.at}
 }
 
 // SetOut notes how much of a key's limit is outstanding, granted by a node, for held from now on: instead of what
@@ -32,8 +33,7 @@ func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, he
 	now := ls.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := ls.changeOf(plan.Name.Name, key)
-	id := outstandingID{of.Name, of.Key, holder}
+	id := outstandingID{plan.Name.Name, strings.Clone(key), holder}
 	o := ls.setOutstanding(s, id, outstanding{min(out, limit.MaxBurst), now, now + int64(held), false})
 	if ls.gather && !o.fresh {
 		o.fresh = true
@@ -73,7 +73,7 @@ func (ls *Table) cutOutstanding(s *share, list []replication.Change) []replicati
 	for _, id := range s.newOutstanding {
 		if o := s.outstanding[id]; o != nil && o.fresh {
 			o.fresh = false
-			list = append(list, o.change(id, ls.Clock.Ahead()))
+			list = append(list, o.change(id))
 		}
 	}
 	s.newOutstanding = s.newOutstanding[:0]

@@ -14,8 +14,8 @@ import (
 // ID, with the key's state: both are in one cut, so that a crash leaves both or none. All nodes
 // know of it, and it is settled once: whatever settles it again finds that.
 type reserved struct {
-	replication.Reservation
-	end int64 // Unix ms: Until, or later, if it was over when the journal had it
+	replication.Reservation       // At by Clock, in ns
+	end                     int64 // Unix ms: Until, or later, if it was over when the journal had it
 }
 
 // partID names a part of a reservation.
@@ -88,8 +88,7 @@ func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Rese
 	taken := ls.Clock.Now() - int64(r.Ago)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := replication.ChangeOf{Name: plan.Name.Name, Key: strings.Clone(key), At: max(taken+ls.Clock.Ahead(), 0) / msOfNs}
-	made := replication.Reservation{ChangeOf: of, ID: strings.Clone(r.ID), N: n, Until: r.Until, Back: r.Back, Content: r.Content, Parts: r.Parts}
+	made := replication.Reservation{ChangeOf: changeAt(plan.Name.Name, key, taken), ID: strings.Clone(r.ID), N: n, Until: r.Until, Back: r.Back, Content: r.Content, Parts: r.Parts}
 	if s.reserved[idOf(&made)] != nil {
 		return nil
 	}
@@ -97,9 +96,15 @@ func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Rese
 		return err
 	}
 	if ls.reserve(s, partition, made); !known {
-		ls.record(s, &made)
+		ls.record(s, recorded(made))
 	}
 	return nil
+}
+
+// recorded is a part as the journal has it: its admissions were taken at At or later.
+func recorded(r replication.Reservation) *replication.Reservation {
+	r.At = floored(r.At)
+	return &r
 }
 
 func idOf(r *replication.Reservation) partID { return partID{r.Name, r.Key, r.ID} }
@@ -226,7 +231,8 @@ func (ls *Table) takeMore(s *share, st *entry, now int64, n uint64, debt bool) (
 // settle settles a part, and has the journal tell; with forget, the part is not known any more. The caller holds s.mu.
 func (ls *Table) settle(s *share, r *reserved, now int64, used, over uint64, forget bool) (free uint64) {
 	back := uint64(0) // as other nodes are to give back: what was here
-	if st, at := ls.stateOf(s, r.Name, r.Key), ls.timeOf(r.At, now); st != nil && used < r.N {
+	if st := ls.stateOf(s, r.Name, r.Key); st != nil && used < r.N {
+		at := min(r.At, now)
 		free, back = ls.refund(st, now, at, r.N-used)
 		back = ls.unnote(s, st, at, back)
 	}
@@ -264,7 +270,7 @@ func (ls *Table) forgetOldest(s *share) {
 func (ls *Table) applyReservation(s *share, partition int, c *replication.Reservation) {
 	if s.reserved[idOf(c)] == nil && (!ls.over(c.Until) || ls.reserved.Load() < MaxReservations/2) {
 		made := *c
-		made.N = min(c.N, limit.MaxBurst)
+		made.N, made.At = min(c.N, limit.MaxBurst), ls.timeOf(c.At, ls.Clock.Now())
 		ls.reserve(s, partition, made)
 	}
 }
@@ -277,7 +283,7 @@ func (ls *Table) applySettlement(s *share, c *replication.Settlement, now int64)
 	if r == nil {
 		return
 	}
-	st, at := ls.stateOf(s, c.Name, c.Key), ls.timeOf(r.At, now)
+	st, at := ls.stateOf(s, c.Name, c.Key), min(r.At, now)
 	switch {
 	case r.Settled && !(r.Lapsed && c.Used > 0):
 		return
