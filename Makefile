@@ -25,7 +25,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster cluster-ledger regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-listeners bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
+.PHONY: help run cluster cluster-ledger regions build image test test-netns test-bench test-browser test-chart pods race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-listeners bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +51,7 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 test: need-go ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak). A missing program is left out, or with STRICT=1 a failure
 	@tools/programs.sh
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./internal/durable ./cmd/weir ./node ./...
-	@$(MAKE) --no-print-directory -j 3 test-netns test-bench test-browser
+	@$(MAKE) --no-print-directory -j 3 test-netns test-bench test-chart test-browser
 	@tools/programs.sh missing
 
 test-netns: need-go
@@ -59,6 +59,9 @@ test-netns: need-go
 
 test-bench: need-go
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
+
+test-chart: need-go
+	cd deploy/helm/test && $(GO) test -vet=all -timeout 10m ./...
 
 test-browser: need-go
 	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$|TestReports$$|TestReference$$' -timeout 5m ./...
@@ -128,16 +131,19 @@ cluster-lag: need-go ## Measure how long a hit takes to the counts of other node
 sim-leased: need-go ## Simulate the grants of leased limits in a world that fails, LEASED_SEEDS (10000) times, from seed FIRST (0)
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./internal/cluster/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
+pods: need-go ## Run the pods of the Helm chart as processes, through other numbers of nodes, a rolling update and lost volumes; needs root, on Linux
+	cd deploy/helm/test && $(GO) test -run 'TestPods$$' -count 1 -v -timeout 1h ./... -args -pods
+
 suites: need-go need-redis-server need-npm ## Run the tests of other projects' limiters on Weir and on Redis, for the table of docs/resp.md
 	cd bench && $(GO) test -run 'TestSuites$$' -count 1 -v ./listeners -args -suites
 
-soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults; ROUNDS (50) scales all but memory
+soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults, pods; ROUNDS (50) scales all but memory
 	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestDamage$$|TestDamageOfOneNode$$|TestFreshReads|TestStartAmongConsumers$$' -count 1 -timeout 6h ./internal/durable -args -damages $$(( $(ROUNDS) * 60 )) -cluster-damages each -consumers 1000 -fresh.rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'DenyNobody$$|DeniesNobody$$|AllNodes$$' -count 1 -parallel 1 -timeout 1h ./internal/cluster/limits -args -owner.exact
 	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./internal/cluster/limits -args -brute.rounds $(ROUNDS)
-	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
+	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash pods
 	$(MAKE) --no-print-directory memory MEMORY="64 256"
 
 pages-cost: need-go ## Measure what 200 open pages of the dashboard cost a server, on Linux

@@ -21,13 +21,14 @@ var growRounds = flag.Int("grow-rounds", 0, "TestGrowAndShrink goes to five node
 // growing is nodes n1 to n5 on loopback, of which some run, and one client per node that
 // sends durable hits under an idempotency key until each is answered.
 type growing struct {
-	t     *testing.T
-	dirs  []string
-	addrs []string
-	more  []string                  // further flags of all nodes
-	nodes []atomic.Pointer[process] // nil: it does not run
-	sent  []atomic.Uint64           // durable hits that were answered, by node
-	ids   atomic.Uint64
+	t       *testing.T
+	dirs    []string
+	addrs   []string
+	more    []string                  // further flags of all nodes
+	command func(i int) []string      // in place of flags, if it is not nil
+	nodes   []atomic.Pointer[process] // nil: it does not run
+	sent    []atomic.Uint64           // durable hits that were answered, by node
+	ids     atomic.Uint64
 }
 
 func newGrowing(t *testing.T, nodes int) *growing {
@@ -42,6 +43,9 @@ func (g *growing) name(i int) string { return fmt.Sprintf("n%d", i+1) }
 
 // flags are those of node i: of a cluster with the first so many nodes, or alone.
 func (g *growing) flags(i, of int) []string {
+	if g.command != nil {
+		return g.command(i)
+	}
 	if of == 1 {
 		return []string{"--leave-cluster"} // as it may stay there
 	}
@@ -231,4 +235,71 @@ func TestGrowAndShrink(t *testing.T) {
 		}
 	}
 	g.down(0)
+}
+
+// A node whose settings file has no peer but itself runs alone. It ends when the file names others and these are up, and is one
+// of three when it is started again by the same command. With the former file the same command brings it back.
+func TestGrowBySettingsFile(t *testing.T) {
+	t.Parallel()
+	g := newGrowing(t, 3)
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	peers := func(n int) {
+		t.Helper()
+		text := fmt.Sprintf("cluster: grown\npeers: [%s]\n", strings.Join(g.addrs[:n], ", "))
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := transporttest.SecretFile(t)
+	g.command = func(i int) []string {
+		return []string{"--config", file, "--node", g.name(i), "--cluster-addr", g.addrs[i], "--cluster-secret-file", secret}
+	}
+	peers(1)
+	g.up(1, 0)
+	g.during([]int{0}, func() {
+		peers(3)
+		first := g.nodes[0].Load()
+		others := []*process{g.launch(1, 3), g.launch(2, 3)}
+		<-first.ended
+		if err := first.Wait(); err == nil {
+			t.Error("it ended without an error, so that systemd does not start it again")
+		}
+		if log := <-first.log; !strings.Contains(log, errGrown.Error()) {
+			t.Errorf("it does not say why it ended:\n%s", log)
+		}
+		g.up(3, 0)
+		for k, p := range others {
+			p.addr = <-p.serving
+			g.nodes[k+1].Store(p)
+		}
+	})
+	g.during([]int{0, 1, 2}, func() { g.wantMore(100) })
+	g.wantAll("three nodes")
+	peers(1)
+	var stopping sync.WaitGroup
+	for i := range g.nodes {
+		p := g.nodes[i].Swap(nil)
+		stopping.Go(func() { _, _ = p.end(t, syscall.SIGTERM) })
+	}
+	stopping.Wait()
+	g.up(1, 0)
+	g.during([]int{0}, func() { g.wantMore(10) })
+	g.wantAll("one node again")
+	g.down(0)
+}
+
+// wantMore waits for so many more answered hits.
+func (g *growing) wantMore(n uint64) {
+	g.t.Helper()
+	sum := func() (all uint64) {
+		for i := range g.sent {
+			all += g.sent[i].Load()
+		}
+		return all
+	}
+	before := sum()
+	transporttest.Eventually(g.t, "hits are answered", func() bool { return sum() >= before+n })
 }

@@ -30,6 +30,7 @@ type serveFlags struct {
 	config        string
 	demo          bool
 	historyKeep   []string // [PREFIX=]HOURS/DAYS
+	growsAt       string   // --cluster-addr of a node alone that follows the peers of the settings file; "": it does not
 }
 
 // newServeFlags returns the settings with their defaults.
@@ -119,6 +120,7 @@ func (f *serveFlags) combine(from cli.Sources) {
 		cfg.Engine.OnceMemory = 0
 	}
 	cfg.Service.MaxBufferedBytes, cfg.Service.MaxDurable = 0, 0 // as --max-in-flight says
+	f.setAlone(from)
 }
 
 // serve runs a node until ctx is done or the node fails.
@@ -158,16 +160,21 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 	}
 	socket, _ := w.Env("NOTIFY_SOCKET")
 	defer Notify(running, socket, n.Handler(), log)()
+	grown := make(chan error, 1)
+	if f.growsAt != "" {
+		go func() { grown <- f.awaitGrowth(running, log) }()
+	}
 	for {
 		select {
 		case <-hangup:
 			f.reload(n, log)
 			continue
+		case err = <-grown:
 		case <-ctx.Done():
 		case <-n.Done():
 		}
 		end()
-		return n.Close(context.WithoutCancel(ctx))
+		return errors.Join(err, n.Close(context.WithoutCancel(ctx)))
 	}
 }
 

@@ -101,6 +101,17 @@ func resolveFile(flags *pflag.FlagSet, path string, from SettingSources) error {
 	return nil
 }
 
+// Setting returns the values that a settings file has for a flag now.
+func Setting(path, flag string) ([]string, error) {
+	settings, err := readSettings(path)
+	for _, s := range settings {
+		if s.name == flag {
+			return s.values, err
+		}
+	}
+	return nil, err
+}
+
 // SettingVariable names the environment's variable of a flag.
 func SettingVariable(flag string) string {
 	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+)
+
+// A node whose --peers is its own address runs alone. It becomes a node of a cluster, or a cluster's node becomes it, by a
+// restart with other --peers: nothing else differs, so that a supervisor needs the same command for one node and for many.
+
+// errGrown ends a node that is alone, so that its supervisor starts it as one of a cluster.
+var errGrown = errors.New("the other nodes of --peers are up: this node ends, to be started again as one of a cluster")
+
+const (
+	lookForPeers = time.Second // how often a node alone looks for others
+	reachPeer    = time.Second // within which another node accepts a connection
+)
+
+// setAlone makes the only node of --peers a node alone, which may have the directory of a cluster's last node.
+func (f *serveFlags) setAlone(from cli.Sources) {
+	j := &f.node.Journal
+	c := &j.Join
+	if c.Cluster == "" || len(others(c.Peers, c.Addr)) > 0 || len(c.Peers) == 0 {
+		return
+	}
+	if where := from["peers"]; where != "--peers" && where != cli.SettingVariable("peers") {
+		f.growsAt = c.Addr
+	}
+	*c, j.Replicas, j.LeaveCluster = transport.Config{Insecure: c.Insecure}, 0, true
+}
+
+func others(peers []string, addr string) []string {
+	return slices.DeleteFunc(slices.Clone(peers), func(p string) bool { return p == addr })
+}
+
+// awaitGrowth returns errGrown when the settings file names further nodes and all of them are up, because the first start
+// of a cluster needs all. It returns nil when ctx ends.
+func (f *serveFlags) awaitGrowth(ctx context.Context, log *slog.Logger) error {
+	look := time.NewTicker(lookForPeers)
+	defer look.Stop()
+	said := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		peers, err := cli.Setting(f.config, "peers")
+		missing := ""
+		switch further := others(strings.Split(strings.Join(peers, ","), ","), f.growsAt); {
+		case err != nil:
+			missing = err.Error()
+		case len(peers) == 0 || len(further) == 0:
+		default:
+			if missing = unreachable(ctx, further); missing == "" {
+				return errGrown
+			}
+		}
+		if missing != said {
+			log.Warn("this node is alone until it can become one of a cluster", "settings", f.config, "waits_for", missing)
+			said = missing
+		}
+	}
+}
+
+// unreachable returns why one of the nodes is not up, or "".
+func unreachable(ctx context.Context, nodes []string) string {
+	for _, node := range nodes {
+		conn, err := (&net.Dialer{Timeout: reachPeer}).DialContext(ctx, "tcp", node)
+		if err != nil {
+			return err.Error()
+		}
+		_ = conn.Close()
+	}
+	return ""
+}
