@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cli"
-	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/node"
 )
 
-// A node whose --peers is its own address runs alone. It becomes a node of a cluster, or a cluster's node becomes it, by a
-// restart with other --peers: nothing else differs, so that a supervisor needs the same command for one node and for many.
+// A node whose --peers is its own address runs alone. A restart with more --peers makes it a node of a cluster, and one with
+// fewer makes it a node alone again. Nothing else differs: a supervisor needs one command for one node and for many.
 
 // errGrown ends a node that is alone, so that its supervisor starts it as one of a cluster.
 var errGrown = errors.New("the other nodes of --peers are up: this node ends, to be started again as one of a cluster")
@@ -34,7 +34,9 @@ func (f *serveFlags) setAlone(from cli.Sources) {
 	if where := from["peers"]; where != "--peers" && where != cli.SettingVariable("peers") {
 		f.growsAt = c.Addr
 	}
-	*c, j.Replicas, j.LeaveCluster = transport.Config{Insecure: c.Insecure}, 0, true
+	insecure := c.Insecure
+	*c, j.Replicas, j.LeaveCluster = node.Config{}.Journal.Join, 0, true
+	c.Insecure = insecure
 }
 
 func others(peers []string, addr string) []string {
@@ -73,8 +75,8 @@ func (f *serveFlags) awaitGrowth(ctx context.Context, log *slog.Logger) error {
 
 // unreachable returns why one of the nodes is not up, or "".
 func unreachable(ctx context.Context, nodes []string) string {
-	for _, node := range nodes {
-		conn, err := (&net.Dialer{Timeout: reachPeer}).DialContext(ctx, "tcp", node)
+	for _, addr := range nodes {
+		conn, err := (&net.Dialer{Timeout: reachPeer}).DialContext(ctx, "tcp", addr)
 		if err != nil {
 			return err.Error()
 		}

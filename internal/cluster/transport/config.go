@@ -57,8 +57,8 @@ type Config struct {
 	// larger, and Remove makes it smaller again, whatever the lists say.
 	Peers []string
 
-	// TLS between nodes is mutual: all three files, or none. The files are read
-	// once, by Open.
+	// TLS between nodes is mutual: all three files, or none. CA is read once, by Open. Cert and Key are read for each
+	// connection.
 	TLS TLS
 	// Secret is what nodes show each other, at least 16 bytes. SecretFile has it,
 	// with or without a newline, for those who keep it out of the process list.
@@ -246,12 +246,21 @@ func nodeTLS(files TLS) (*tls.Config, error) {
 			return nil, fmt.Errorf("--cluster-tls: %s: %w: it must be signed by the authority in ca.crt, for server and client authentication", files.Cert, err)
 		}
 	}
+	// A connection begins with the certificate that the files have then: it is renewed without a restart.
+	now := func() (*tls.Certificate, error) {
+		renewed, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			return &cert, nil //nolint:nilerr // one of the files is renewed, and not yet the other
+		}
+		return &renewed, nil
+	}
 	return &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{cert},
-		RootCAs:      pool,
-		ClientCAs:    pool,
-		ClientAuth:   tls.RequireAndVerifyClientCert,
+		MinVersion:           tls.VersionTLS12,
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return now() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return now() },
+		RootCAs:              pool,
+		ClientCAs:            pool,
+		ClientAuth:           tls.RequireAndVerifyClientCert,
 	}, nil
 }
 

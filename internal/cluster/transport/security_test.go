@@ -105,6 +105,30 @@ func TestWhoMayJoin(t *testing.T) {
 	publish(t, c.Nodes[0], "a")
 }
 
+// Nodes show each other the certificate that is in their files now.
+func TestRenewedCertificates(t *testing.T) {
+	t.Parallel()
+	ours, theirs := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	c := transporttest.New(t, 3, func(_ int, cfg *transport.Config) { cfg.TLS = ours.Issue(t, cfg.Node) })
+	c.Up(t, 0, 1, 2)
+	c.Down(2)
+	renew := func(by *transporttest.Authority) {
+		t.Helper()
+		for _, cfg := range c.Configs[:2] {
+			issued := by.Issue(t, cfg.Node)
+			for from, to := range map[string]string{issued.Cert: cfg.TLS.Cert, issued.Key: cfg.TLS.Key} {
+				if err := os.Rename(from, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	renew(theirs)
+	refused(t, c.Configs[2], "1 of 3 nodes are running")
+	renew(ours)
+	c.Up(t, 2)
+}
+
 func TestANameThatIsTakenIsNamed(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
