@@ -36,7 +36,7 @@ var layers = []layer{
 	{"engine", []string{"internal/engine/..."}, "base window api", "cespare/xxhash"},
 	{"library", []string{"."}, "base window api engine", ""},
 	{"settings", []string{"internal/settings", "internal/pattern/..."}, "base api engine", ""},
-	{"policy", []string{"policy", "internal/admit"}, "base window api engine settings", "go.yaml.in/yaml"},
+	{"policy", []string{"policy", "internal/admit", "internal/yamlfile"}, "base window api engine settings", "go.yaml.in/yaml"},
 	{"auth", []string{"internal/auth/..."}, "base", "go.yaml.in/yaml"},
 	{"journal", []string{"internal/journal/..."}, "base window engine api", "nats-io"},
 	{"cluster", []string{"internal/cluster/transport/...", "internal/cluster/kv", "internal/cluster/grant", "internal/cluster/membership"}, "base window engine api journal auth", "nats-io minio/highwayhash cespare/xxhash"},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -46,16 +47,20 @@ type AtOnce struct {
 // concurrencyFields are the fields of an entry with max.
 var concurrencyFields = []string{"name", "keys", "by", "max", "ttl"}
 
-// concurrencies are the entries of a Set with max.
-type concurrencies struct {
-	list      []Concurrency
-	patterns  []pattern.Pattern
-	templates []pattern.Template
-	index     pattern.Index
+// parsedConcurrency is a Concurrency and what was made of its texts.
+type parsedConcurrency struct {
+	Concurrency
+	pattern  pattern.Pattern
+	template pattern.Template
 }
 
 // Concurrencies lists the entries with max, in the order of the file.
-func (s *Set) Concurrencies() []Concurrency { return append([]Concurrency(nil), s.atOnce.list...) }
+func (s *Set) Concurrencies() (list []Concurrency) {
+	for _, c := range s.atOnce {
+		list = append(list, c.Concurrency)
+	}
+	return list
+}
 
 // AtOnce lists the limits of how many at once that are for a key, or with a name that one. The error is a *engine.Error, or
 // a *NamedError for a name that there is not, or that is not for the key.
@@ -64,14 +69,14 @@ func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 		return nil, Failure(api.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), engine.MaxKeyBytes)
 	}
 	known := name == ""
-	for _, at := range s.atOnce.index.Candidates(key) {
+	for _, at := range s.atOnceIndex.Candidates(key) {
 		var took pattern.Captures
-		c := &s.atOnce.list[at]
-		if name != "" && name != c.Name || !s.atOnce.patterns[at].Match(key, &took) {
+		c := &s.atOnce[at]
+		if name != "" && name != c.Name || !c.pattern.Match(key, &took) {
 			continue
 		}
 		known = true
-		counted := s.atOnce.templates[at].Key(key, &took)
+		counted := c.template.Key(key, &took)
 		if len(counted) > engine.MaxKeyBytes {
 			return nil, Failure(api.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), units.Excerpt(key), engine.MaxKeyBytes)
 		}
@@ -88,13 +93,13 @@ func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 
 // concurrency reads an entry of limits with max.
 func (p *parser) concurrency(n *yaml.Node) {
-	fields := p.fields(n, "", "name: jobs", concurrencyFields)
+	fields := p.Fields(n, "", "name: jobs", concurrencyFields)
 	if fields == nil {
 		return
 	}
 	for _, required := range []string{"name", "keys"} {
 		if fields[required] == nil {
-			p.fault(n.Line, required, "it is missing: a limit of how many at once has name, keys and max")
+			p.Fault(n.Line, required, "it is missing: a limit of how many at once has name, keys and max")
 		}
 	}
 	made := parsedPolicy{Policy: Policy{Line: n.Line}}
@@ -102,20 +107,9 @@ func (p *parser) concurrency(n *yaml.Node) {
 	patternOK := p.keys(&made, fields["keys"])
 	p.by(&made, fields["by"], patternOK)
 	most, _ := p.count(fields["max"], "max", "max: 20", MaxAtOnce)
-	ttl := defaultTTL
-	if n := fields["ttl"]; n != nil {
-		if text, ok := p.text(n, "ttl", "ttl: 30s"); ok {
-			var err error
-			if ttl, err = units.ParseDuration(text); err != nil {
-				p.fault(n.Line, "ttl", "%v", err)
-			} else if ttl < MinTTL || ttl > MaxTTL {
-				p.fault(n.Line, "ttl", "%s: must be %s to %s", units.FormatDuration(ttl), units.FormatDuration(MinTTL), units.FormatDuration(MaxTTL))
-			}
-		}
-	}
-	p.atOnce.list = append(p.atOnce.list, Concurrency{Name: made.Name, Keys: made.Keys, By: made.By, Max: int(most), TTL: ttl, Line: n.Line})
-	p.atOnce.patterns = append(p.atOnce.patterns, made.pattern)
-	p.atOnce.templates = append(p.atOnce.templates, made.template)
+	ttl := cmp.Or(p.duration(fields["ttl"], "ttl", "ttl: 30s", MinTTL, MaxTTL, ""), defaultTTL)
+	c := Concurrency{Name: made.Name, Keys: made.Keys, By: made.By, Max: int(most), TTL: ttl, Line: n.Line}
+	p.atOnce = append(p.atOnce, parsedConcurrency{c, made.pattern, made.template})
 }
 
 // hasMax tells whether an element of limits has a field max.
@@ -171,13 +165,13 @@ const overrideExample = `key: "login:admin"`
 
 func (o *overrides) read(list *yaml.Node) {
 	o.lines = map[string]int{}
-	for _, n := range o.list(list, "overrides", overrideExample) {
+	for _, n := range o.List(list, "overrides", overrideExample) {
 		o.override(n)
 	}
 }
 
 func (o *overrides) override(n *yaml.Node) {
-	fields := o.fields(n, "overrides.", overrideExample, overrideFields)
+	fields := o.Fields(n, "overrides.", overrideExample, overrideFields)
 	if fields == nil {
 		return
 	}
@@ -185,10 +179,10 @@ func (o *overrides) override(n *yaml.Node) {
 	if key := fields["key"]; key != nil {
 		made.Key = o.key(key)
 	} else {
-		o.fault(n.Line, "overrides.key", "it is missing: write the counted key that has another limit, for example `%s`", overrideExample)
+		o.Fault(n.Line, "overrides.key", "it is missing: write the counted key that has another limit, for example `%s`", overrideExample)
 	}
 	if fields["limit"] == nil && fields["per"] == nil && fields["burst"] == nil {
-		o.fault(n.Line, "overrides.limit", "it is missing: an override has limit, per or burst, else it changes nothing")
+		o.Fault(n.Line, "overrides.limit", "it is missing: an override has limit, per or burst, else it changes nothing")
 		return
 	}
 	if rateOK, burstOK := o.limitFields(&made.Limit, fields, "overrides."); rateOK && o.limitOK {
@@ -201,24 +195,24 @@ func (o *overrides) override(n *yaml.Node) {
 
 // key reads the key of an override: one that could be counted, each once.
 func (o *overrides) key(n *yaml.Node) string {
-	key, ok := o.text(n, "overrides.key", overrideExample)
+	key, ok := o.Text(n, "overrides.key", overrideExample)
 	if !ok {
 		return ""
 	}
 	if len(key) < 1 || len(key) > engine.MaxKeyBytes {
-		o.fault(n.Line, "overrides.key", "%d bytes: a key has 1 to %d", len(key), engine.MaxKeyBytes)
+		o.Fault(n.Line, "overrides.key", "%d bytes: a key has 1 to %d", len(key), engine.MaxKeyBytes)
 		return ""
 	}
 	p := o.policy
 	switch first, again := o.lines[key]; {
 	case strings.ContainsAny(key, "*{}"):
-		o.fault(n.Line, "overrides.key", "%q: an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many", units.Excerpt(key))
+		o.Fault(n.Line, "overrides.key", "%q: an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many", units.Excerpt(key))
 	case again:
-		o.fault(n.Line, "overrides.key", "%q stands twice, first in line %d: remove one", units.Excerpt(key), first)
+		o.Fault(n.Line, "overrides.key", "%q stands twice, first in line %d: remove one", units.Excerpt(key), first)
 	case o.keysOK && p.By == "" && !p.pattern.Fits(key):
-		o.fault(n.Line, "overrides.key", "%q is never counted: it does not fit keys %q; write the whole key", units.Excerpt(key), p.Keys)
+		o.Fault(n.Line, "overrides.key", "%q is never counted: it does not fit keys %q; write the whole key", units.Excerpt(key), p.Keys)
 	case o.keysOK && p.By != "" && !p.template.CanMake(key):
-		o.fault(n.Line, "overrides.key", "%q is never counted: it is no key that by %q makes; write the whole key", units.Excerpt(key), p.By)
+		o.Fault(n.Line, "overrides.key", "%q is never counted: it is no key that by %q makes; write the whole key", units.Excerpt(key), p.By)
 	default:
 		o.lines[key] = n.Line
 	}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/weir-counter/weir/internal/filewatch"
-	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/yamlfile"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -14,20 +14,21 @@ const onePolicyExample = `{"keys": "login:{user}:*", "limit": 5, "per": "1m"}`
 // ParsePolicy reads one policy that is put by API under a name: the fields of an entry of a file, in YAML or JSON. The name may be
 // among them. The result has that policy alone, of the version. The error is Faults, with the name in place of a file name.
 func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
-	p := parser{file: name, byAPI: true, names: map[string]int{}}
+	p := newParser(name)
+	p.byAPI = true
 	if len(bytes.TrimSpace(data)) == 0 {
-		p.fault(0, "", "it is empty: write the fields of the policy, for example `%s`", onePolicyExample)
-	} else if root := p.document(data); root != nil {
+		p.Fault(0, "", "it is empty: write the fields of the policy, for example `%s`", onePolicyExample)
+	} else if root := p.Document(data); root != nil {
 		p.alone(name, root)
 	}
-	if len(p.faults) > 0 {
-		return nil, p.sorted()
+	if faults := p.Faults(); faults != nil {
+		return nil, faults
 	}
 	for i := range p.policies {
 		p.policies[i].Version = version
 	}
-	for i := range p.atOnce.list {
-		p.atOnce.list[i].Version = version
+	for i := range p.atOnce {
+		p.atOnce[i].Version = version
 	}
 	return p.set(filewatch.Hash{}), nil
 }
@@ -35,7 +36,7 @@ func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
 // alone reads a policy that is no element of a list.
 func (p *parser) alone(name string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		p.fault(n.Line, "", "%s: write the fields of one policy, for example `%s`", kindText(n), onePolicyExample)
+		p.Fault(n.Line, "", "%s: write the fields of one policy, for example `%s`", yamlfile.KindText(n), onePolicyExample)
 		return
 	}
 	named := false
@@ -43,10 +44,10 @@ func (p *parser) alone(name string, n *yaml.Node) {
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case key.Value == "limits":
-			p.fault(key.Line, "limits", "this is a file: put one policy, its fields without `limits:` and the dash, for example `%s`", onePolicyExample)
+			p.Fault(key.Line, "limits", "this is a file: put one policy, its fields without `limits:` and the dash, for example `%s`", onePolicyExample)
 			return
 		case key.Value == "name" && value.Value != name:
-			p.fault(value.Line, "name", "%q, and it is put as %q: write the same, or leave it out", units.Excerpt(value.Value), units.Excerpt(name))
+			p.Fault(value.Line, "name", "%q, and it is put as %q: write the same, or leave it out", units.Excerpt(value.Value), units.Excerpt(name))
 			return
 		case key.Value == "name":
 			named = true
@@ -93,21 +94,11 @@ func (p *parser) add(s *Set, out func(name string) bool) {
 			p.policies = append(p.policies, parsedPolicy{one, s.patterns[i], s.templates[i]})
 		}
 	}
-	for i, one := range s.atOnce.list {
+	for _, one := range s.atOnce {
 		if !out(one.Name) {
-			p.atOnce.list = append(p.atOnce.list, one)
-			p.atOnce.patterns = append(p.atOnce.patterns, s.atOnce.patterns[i])
-			p.atOnce.templates = append(p.atOnce.templates, s.atOnce.templates[i])
+			p.atOnce = append(p.atOnce, one)
 		}
 	}
-}
-
-// set is what was parsed.
-func (p *parser) set(content filewatch.Hash) *Set {
-	set := newSet(p.policies, content)
-	set.atOnce = p.atOnce
-	set.atOnce.index = pattern.NewIndex(set.atOnce.patterns)
-	return set
 }
 
 func (s *Set) has(name string) bool {
@@ -139,9 +130,9 @@ func (s *Set) KeysOf(name string) (keys, by string, ok bool) {
 }
 
 func (s *Set) concurrency(name string) *Concurrency {
-	for i := range s.atOnce.list {
-		if s.atOnce.list[i].Name == name {
-			return &s.atOnce.list[i]
+	for i := range s.atOnce {
+		if s.atOnce[i].Name == name {
+			return &s.atOnce[i].Concurrency
 		}
 	}
 	return nil

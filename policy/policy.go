@@ -36,6 +36,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -47,8 +48,8 @@ import (
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/limit"
-	"go.yaml.in/yaml/v4"
 )
 
 // Mode says whether a policy denies.
@@ -131,8 +132,10 @@ type Set struct {
 	templates []pattern.Template
 	index     pattern.Index
 	names     map[string]int
-	atOnce    concurrencies
 	content   filewatch.Hash // of the file
+
+	atOnce      []parsedConcurrency // in the order of the file
+	atOnceIndex pattern.Index
 }
 
 // MaxPolicies is how many policies a file may have.
@@ -142,25 +145,22 @@ const MaxPolicies = 2000
 // is in it is not to be changed.
 func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 
-// newSet sorts the policies and makes them ready.
-func newSet(parsed []parsedPolicy, content filewatch.Hash) *Set {
-	slices.SortStableFunc(parsed, func(a, b parsedPolicy) int {
-		switch {
-		case a.Order < b.Order:
-			return -1
-		case a.Order > b.Order:
-			return 1
-		}
-		return 0
-	})
-	s := &Set{names: make(map[string]int, len(parsed)), content: content}
-	for i, p := range parsed {
-		s.policies = append(s.policies, p.Policy)
-		s.patterns = append(s.patterns, p.pattern)
-		s.templates = append(s.templates, p.template)
-		s.names[p.Name] = i
+// set sorts what was parsed, and makes it ready.
+func (p *parser) set(content filewatch.Hash) *Set {
+	slices.SortStableFunc(p.policies, func(a, b parsedPolicy) int { return cmp.Compare(a.Order, b.Order) })
+	s := &Set{names: make(map[string]int, len(p.policies)), content: content, atOnce: p.atOnce}
+	for i, one := range p.policies {
+		s.policies = append(s.policies, one.Policy)
+		s.patterns = append(s.patterns, one.pattern)
+		s.templates = append(s.templates, one.template)
+		s.names[one.Name] = i
 	}
 	s.index = pattern.NewIndex(s.patterns)
+	var atOnce []pattern.Pattern
+	for _, one := range s.atOnce {
+		atOnce = append(atOnce, one.pattern)
+	}
+	s.atOnceIndex = pattern.NewIndex(atOnce)
 	return s
 }
 
@@ -276,67 +276,22 @@ func tooLarge() string {
 	return fmt.Sprintf("larger than %s: a policy file is smaller; users are told apart by their keys, not by policies", units.FormatSize(MaxFileBytes))
 }
 
-// MaxWait is the longest Policy.Wait.
-const MaxWait = 10 * time.Second
-
-// wait reads how long a request may wait.
-func (p *parser) wait(n *yaml.Node) time.Duration {
-	if n == nil {
-		return 0
-	}
-	text, ok := p.text(n, "wait", "wait: 200ms")
-	if !ok {
-		return 0
-	}
-	wait, err := units.ParseDuration(text)
-	switch {
-	case err != nil:
-		p.fault(n.Line, "wait", "%v", err)
-	case wait < time.Millisecond || wait > MaxWait:
-		p.fault(n.Line, "wait", "%s: must be 1ms to %s", units.FormatDuration(wait), units.FormatDuration(MaxWait))
-	}
-	return wait
-}
-
-// warn reads a share of the burst, such as 80%.
-func (p *parser) warn(n *yaml.Node) uint8 {
-	if n == nil {
-		return 0
-	}
-	text, ok := p.text(n, "warn", "warn: 80%")
-	if !ok {
-		return 0
-	}
-	percent, ok := percentOf(text)
-	if !ok {
-		p.fault(n.Line, "warn", "%q: write from which share of the burst on the answer warns, 1%% to 100%%, for example `warn: 80%%`", units.Excerpt(text))
-		return 0
-	}
-	return percent
-}
-
-// percentOf reads 1% to 100%.
-func percentOf(text string) (percent uint8, ok bool) {
-	number, isShare := strings.CutSuffix(text, "%")
-	n, err := strconv.ParseUint(number, 10, 8)
-	return uint8(n), err == nil && isShare && n >= 1 && n <= 100
-}
-
 // Warnings is what is odd in a file and no fault of it, in order of application; file is
 // its name for the messages.
 func (s *Set) Warnings(file string) (all []Fault) {
+	warn := func(p *Policy, field, format string, args ...any) {
+		all = append(all, Fault{File: file, Line: p.Line, Field: field, Message: fmt.Sprintf(format, args...)})
+	}
 	for i := range s.policies {
 		p := &s.policies[i]
 		if name := s.patterns[i].CutsAddress(); name != "" {
-			all = append(all, Fault{file, p.Line, "keys", fmt.Sprintf(
-				"%q: {%s} ends at a `:`, so that keys with an IPv6 address have no limit here, or are counted by a part of it: write {%s*}", units.Excerpt(p.Keys), name, name)})
+			warn(p, "keys", "%q: {%s} ends at a `:`, so that keys with an IPv6 address have no limit here, or are counted by a part of it: write {%s*}", units.Excerpt(p.Keys), name, name)
 		}
 		if p.WasShared {
-			all = append(all, Fault{file, p.Line, "where", fmt.Sprintf("limit %s: `shared` is read as `%v`, which never exceeds the limit: remove it, or write `node` to decide without other nodes", p.Name, p.Where)})
+			warn(p, "where", "limit %s: `shared` is read as `%v`, which never exceeds the limit: remove it, or write `node` to decide without other nodes", p.Name, p.Where)
 		}
 		if before := s.covered(i); before != "" {
-			all = append(all, Fault{file, p.Line, "last", fmt.Sprintf(
-				"%s comes before %s, is for all its keys and has `last: true`: %s is never asked but by name; give it a lower order, or remove it", before, p.Name, p.Name)})
+			warn(p, "last", "%s comes before %s, is for all its keys and has `last: true`: %s is never asked but by name; give it a lower order, or remove it", before, p.Name, p.Name)
 		}
 	}
 	return all
@@ -354,24 +309,51 @@ func (s *Set) covered(place int) string {
 	return ""
 }
 
-// MinDenyFor is the shortest Policy.DenyFor; the longest is engine.MaxBan.
-const MinDenyFor = time.Second
-
-// denyFor reads for how long a key that was over is denied.
-func (p *parser) denyFor(n *yaml.Node) time.Duration {
-	if n == nil {
-		return 0
+// Unknown is the error of a policy's name that there is not.
+func (s *Set) Unknown(name string) error {
+	const most = 20
+	var names []string
+	for _, p := range s.policies {
+		names = append(names, p.Name)
 	}
-	text, ok := p.text(n, "deny_for", "deny_for: 10m")
-	if !ok {
-		return 0
+	own := ""
+	if _, err := strconv.ParseUint(name, 10, 64); err == nil {
+		own = "; a limit of the request's own needs per too: limit=" + units.Excerpt(name) + "&per=1m, or weir allow --n " + units.Excerpt(name) + " --per 1m"
 	}
-	d, err := units.ParseDuration(text)
-	switch {
-	case err != nil:
-		p.fault(n.Line, "deny_for", "%v", err)
-	case d < MinDenyFor || d > engine.MaxBan:
-		p.fault(n.Line, "deny_for", "%s: must be 1s to 366d", units.FormatDuration(d))
+	if len(names) == 0 {
+		return Failure(api.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", units.Excerpt(name), own)
 	}
-	return d
+	guess, more := units.DidYouMean(name, names), ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return Failure(api.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", units.Excerpt(name), guess, strings.Join(names, ", "), more, own)
 }
+
+// NamedError is the error of a request that names a policy that there is not, or whose keys the
+// request's is none of. Its text tells names or keys of policies, which are not for everybody; it
+// wraps a *engine.Error.
+type NamedError struct {
+	Name string // as the request has it
+	Err  error
+}
+
+func (e *NamedError) Error() string { return e.Err.Error() }
+
+// Unwrap is the *engine.Error.
+func (e *NamedError) Unwrap() error { return e.Err }
+
+// Failure is a *engine.Error about a field of a request.
+func Failure(code api.Code, field, format string, args ...any) error {
+	return &engine.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// A Fault is one thing that is wrong with a policy file.
+type Fault = yamlfile.Fault
+
+// Faults is all that is wrong with a policy file, in the order of its lines, a line for each. Beyond MaxFaults one last
+// Fault says how many more there are.
+type Faults = yamlfile.Faults
+
+// MaxFaults is how many faults of one file are listed.
+const MaxFaults = yamlfile.MaxFaults

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
 )
@@ -63,7 +64,7 @@ func (p *parser) where(made *parsedPolicy, fields map[string]*yaml.Node) (field 
 	if n == nil || n.Value != whereGlobal {
 		for _, field := range []string{"regions", "within"} {
 			if fields[field] != nil {
-				p.fault(fields[field].Line, field, "it is for limits over regions: remove it, or write `where: global`")
+				p.Fault(fields[field].Line, field, "it is for limits over regions: remove it, or write `where: global`")
 			}
 		}
 		switch {
@@ -78,7 +79,7 @@ func (p *parser) where(made *parsedPolicy, fields map[string]*yaml.Node) (field 
 	if within := fields["within"]; within != nil && within.Value == wordShared {
 		made.Global = true
 		if n := fields["regions"]; n != nil {
-			p.fault(n.Line, "regions", "with `within: shared` regions have no parts, and each counts what it knows of the others: remove it, or write another within")
+			p.Fault(n.Line, "regions", "with `within: shared` regions have no parts, and each counts what it knows of the others: remove it, or write another within")
 		}
 		return "within"
 	}
@@ -95,10 +96,10 @@ const partsExample = "regions: {eu: 60%, us: 40%}"
 func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 	switch {
 	case n == nil:
-		p.fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`; or write `within: shared`, which may be over", partsExample)
+		p.Fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`; or write `within: shared`, which may be over", partsExample)
 		return nil
 	case n.Kind != yaml.MappingNode || len(n.Content) == 0:
-		p.fault(n.Line, "regions", "%s: write the part of each region, for example `%s`", kindText(n), partsExample)
+		p.Fault(n.Line, "regions", "%s: write the part of each region, for example `%s`", yamlfile.KindText(n), partsExample)
 		return nil
 	}
 	var percents int
@@ -107,22 +108,18 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 		part := Part{Region: name.Value}
 		switch {
 		case name.Kind != yaml.ScalarNode || !isName(part.Region) || strings.Contains(part.Region, "/"):
-			p.fault(name.Line, "regions", "%s: a region's name is 1 to %d letters, digits, '-', '_' and '.'", kindText(name), engine.MaxLimitNameBytes)
+			p.Fault(name.Line, "regions", "%s: a region's name is 1 to %d letters, digits, '-', '_' and '.'", yamlfile.KindText(name), engine.MaxLimitNameBytes)
 			continue
 		case slices.ContainsFunc(parts, func(other Part) bool { return other.Region == part.Region }):
-			p.fault(name.Line, "regions", "%s stands twice: remove one", part.Region)
+			p.Fault(name.Line, "regions", "%s stands twice: remove one", part.Region)
 			continue
 		}
-		if text, ok := p.text(value, "regions."+part.Region, partsExample); ok {
-			if part.Percent, ok = percentOf(text); !ok {
-				p.fault(value.Line, "regions."+part.Region, "%q: write its part of the limit, 1%% to 100%%, for example `%s`", units.Excerpt(text), partsExample)
-			}
-		}
+		part.Percent = p.percent(value, "regions."+part.Region, "its part of the limit", partsExample)
 		percents += int(part.Percent)
 		parts = append(parts, part)
 	}
 	if percents > 100 {
-		p.fault(n.Line, "regions", "together they have %d%% of the limit: at most 100%%", percents)
+		p.Fault(n.Line, "regions", "together they have %d%% of the limit: at most 100%%", percents)
 	}
 	return parts
 }
@@ -135,7 +132,7 @@ func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
 			continue
 		}
 		if _, err := limit.New(PartOf(made.Limit, part.Burst)); err != nil {
-			p.fault(fields["regions"].Line, "regions."+part.Region, "its part, %d: %s", part.Burst, strings.TrimPrefix(err.Error(), "limit: "))
+			p.Fault(fields["regions"].Line, "regions."+part.Region, "its part, %d: %s", part.Burst, strings.TrimPrefix(err.Error(), "limit: "))
 		}
 	}
 }
@@ -158,11 +155,11 @@ const MinGlobalInterval = 10 * time.Second
 func (p *parser) checkGlobal(made *parsedPolicy, fields map[string]*yaml.Node, line int) {
 	switch {
 	case made.Limit.Calendar.Unit != limit.NoUnit:
-		p.fault(fields["per"].Line, "per", "regions share no quota by the calendar without parts: write a period as 1h, or `regions` in place of `within: shared`")
+		p.Fault(fields["per"].Line, "per", "regions share no quota by the calendar without parts: write a period as 1h, or `regions` in place of `within: shared`")
 	case made.Limit.Algorithm != limit.Window:
-		p.fault(fields["algorithm"].Line, "algorithm", "regions share limits of `algorithm: window` alone without parts: remove it, or write `regions` in place of `within: shared`")
+		p.Fault(fields["algorithm"].Line, "algorithm", "regions share limits of `algorithm: window` alone without parts: remove it, or write `regions` in place of `within: shared`")
 	case made.Wait > 0:
-		p.fault(fields["wait"].Line, "wait", "nobody waits for what other regions have used: remove it, or write `regions` in place of `within: shared`")
+		p.Fault(fields["wait"].Line, "wait", "nobody waits for what other regions have used: remove it, or write `regions` in place of `within: shared`")
 	default:
 		p.checkGlobalInterval(made.Limit, "burst", line)
 	}
@@ -171,6 +168,6 @@ func (p *parser) checkGlobal(made *parsedPolicy, fields map[string]*yaml.Node, l
 // checkGlobalInterval tells whether the interval of a limit is long enough for regions to share it without parts.
 func (p *parser) checkGlobalInterval(of limit.Limit, field string, line int) {
 	if of.Interval() < MinGlobalInterval {
-		p.fault(line, field, "the burst is back after %s: regions know of each other some seconds later, so a limit that they share without parts needs %s or more; write a longer per with as much more of limit and burst, or `regions` in place of `within: shared`", units.FormatDuration(of.Interval()), units.FormatDuration(MinGlobalInterval))
+		p.Fault(line, field, "the burst is back after %s: regions know of each other some seconds later, so a limit that they share without parts needs %s or more; write a longer per with as much more of limit and burst, or `regions` in place of `within: shared`", units.FormatDuration(of.Interval()), units.FormatDuration(MinGlobalInterval))
 	}
 }

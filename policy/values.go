@@ -38,22 +38,44 @@ func (p *parser) limitFields(l *limit.Limit, fields map[string]*yaml.Node, withi
 	return rateOK, burstOK
 }
 
-// period reads a duration that a limit may have; words go behind the error that it is none, and say what else may stand there.
-func (p *parser) period(n *yaml.Node, field, words string) (time.Duration, bool) {
-	text, ok := p.text(n, field, "per: 1m")
+// The bounds of durations. The longest Policy.DenyFor is engine.MaxBan.
+const (
+	MaxWait    = 10 * time.Second // the longest Policy.Wait
+	MinDenyFor = time.Second      // the shortest Policy.DenyFor
+)
+
+// duration reads a duration from least to most, 0 if it is not there or not good. words go behind the error that it is
+// none, and say what else may stand there.
+func (p *parser) duration(n *yaml.Node, field, example string, least, most time.Duration, words string) time.Duration {
+	text, ok := p.Text(n, field, example)
 	if !ok {
-		return 0, false
+		return 0
 	}
-	per, err := units.ParseDuration(text)
+	d, err := units.ParseDuration(text)
 	switch {
 	case err != nil:
-		p.fault(n.Line, field, "%v%s", err, words)
-	case per < minPer || per > limit.MaxPer:
-		p.fault(n.Line, field, "%s: must be %s to %s", units.FormatDuration(per), units.FormatDuration(minPer), units.FormatDuration(limit.MaxPer))
+		p.Fault(n.Line, field, "%v%s", err, words)
+	case d < least || d > most:
+		p.Fault(n.Line, field, "%s: must be %s to %s", units.FormatDuration(d), units.FormatDuration(least), units.FormatDuration(most))
 	default:
-		return per, true
+		return d
 	}
-	return 0, false
+	return 0
+}
+
+// percent reads a share, 1% to 100%, 0 if it is not there or not good. what says what share to write.
+func (p *parser) percent(n *yaml.Node, field, what, example string) uint8 {
+	text, ok := p.Text(n, field, example)
+	if !ok {
+		return 0
+	}
+	number, isShare := strings.CutSuffix(text, "%")
+	percent, err := strconv.ParseUint(number, 10, 8)
+	if err != nil || !isShare || percent < 1 || percent > 100 {
+		p.Fault(n.Line, field, "%q: write %s, 1%% to 100%%, for example `%s`", units.Excerpt(text), what, example)
+		return 0
+	}
+	return uint8(percent)
 }
 
 // checkLimit asks package limit whether l, whose limit and per are good by themselves, is
@@ -68,7 +90,7 @@ func (p *parser) checkLimit(l *limit.Limit, burstOK bool, fields map[string]*yam
 		return line
 	}
 	fault := func(field string, err error) {
-		p.fault(at(field), within+field, "%s", strings.TrimPrefix(err.Error(), "limit: "))
+		p.Fault(at(field), within+field, "%s", strings.TrimPrefix(err.Error(), "limit: "))
 	}
 	// A burst of one fits every rate that is possible: what is wrong then is n.
 	one := *l
@@ -93,7 +115,7 @@ func (p *parser) checkLimit(l *limit.Limit, burstOK bool, fields map[string]*yam
 
 // count reads a whole number from 1 to most.
 func (p *parser) count(n *yaml.Node, field, example string, most uint64) (uint64, bool) {
-	text, ok := p.text(n, field, example)
+	text, ok := p.Text(n, field, example)
 	if !ok {
 		return 0, false
 	}
@@ -104,7 +126,7 @@ func (p *parser) count(n *yaml.Node, field, example string, most uint64) (uint64
 		if strings.HasSuffix(field, "limit") && strings.Contains(text, ".") {
 			fraction = "; for a fractional rate write a longer period, such as `limit: 1` with `per: 2s` for 0.5 per second"
 		}
-		p.fault(n.Line, field, "%q is not a whole number from 1 to %d: write for example `%s`%s", units.Excerpt(text), most, example, fraction)
+		p.Fault(n.Line, field, "%q is not a whole number from 1 to %d: write for example `%s`%s", units.Excerpt(text), most, example, fraction)
 		return 0, false
 	}
 	return v, true
@@ -112,56 +134,44 @@ func (p *parser) count(n *yaml.Node, field, example string, most uint64) (uint64
 
 // whole reads a whole number, 0 if it is not there.
 func (p *parser) whole(n *yaml.Node, field string) int {
-	if n == nil {
-		return 0
-	}
-	text, ok := p.text(n, field, field+": 10")
+	text, ok := p.Text(n, field, field+": 10")
 	if !ok {
 		return 0
 	}
 	v, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
-		p.fault(n.Line, field, "%q is not a whole number of -2147483648 to 2147483647: write for example `%s: 10`, lower comes first", units.Excerpt(text), field)
+		p.Fault(n.Line, field, "%q is not a whole number of -2147483648 to 2147483647: write for example `%s: 10`, lower comes first", units.Excerpt(text), field)
 	}
 	return int(v)
 }
 
 // truth reads true or false, false if it is not there.
 func (p *parser) truth(n *yaml.Node, field string) bool {
-	if n == nil {
-		return false
-	}
-	text, ok := p.text(n, field, field+": true")
+	text, ok := p.Text(n, field, field+": true")
 	if ok && text != "true" && text != "false" {
-		p.fault(n.Line, field, "%q: write true or false", units.Excerpt(text))
+		p.Fault(n.Line, field, "%q: write true or false", units.Excerpt(text))
 	}
 	return text == "true"
 }
 
 // choice reads one of some words, the first if it is not there.
 func (p *parser) choice(n *yaml.Node, field string, words []string) int {
-	if n == nil {
-		return 0
-	}
-	text, ok := p.text(n, field, field+": "+words[0])
+	text, ok := p.Text(n, field, field+": "+words[0])
 	if !ok {
 		return 0
 	}
 	at := slices.Index(words, text)
 	if at < 0 {
-		p.fault(n.Line, field, "%q%s; there are %s", units.Excerpt(text), units.DidYouMean(text, words), strings.Join(words, ", "))
+		p.Fault(n.Line, field, "%q%s; there are %s", units.Excerpt(text), units.DidYouMean(text, words), strings.Join(words, ", "))
 	}
 	return max(0, at)
 }
 
 // cost reads the name of a cost.
 func (p *parser) cost(n *yaml.Node) string {
-	if n == nil {
-		return ""
-	}
-	name, ok := p.text(n, "cost", "cost: tokens")
+	name, ok := p.Text(n, "cost", "cost: tokens")
 	if ok && !isName(name) {
-		p.fault(n.Line, "cost", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), engine.MaxLimitNameBytes)
+		p.Fault(n.Line, "cost", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), engine.MaxLimitNameBytes)
 	}
 	return name
 }
@@ -180,16 +190,15 @@ func (p *parser) per(l *limit.Limit, n *yaml.Node, within string) bool {
 		return true
 	}
 	if l.Calendar.Unit != limit.NoUnit {
-		p.fault(n.Line, within+"per", "an override of a quota by the calendar has a limit alone: write a policy of its own for another period")
+		p.Fault(n.Line, within+"per", "an override of a quota by the calendar has a limit alone: write a policy of its own for another period")
 		return false
 	}
 	words := ""
 	if within == "" {
 		words = ", or day, week or month of the calendar"
 	}
-	per, ok := p.period(n, within+"per", words)
-	l.Per = per
-	return ok
+	l.Per = p.duration(n, within+"per", "per: 1m", minPer, limit.MaxPer, words)
+	return l.Per > 0
 }
 
 // calendar reads what a quota by the calendar has in addition to limit and per, and reports whether that is good. It is decided
@@ -197,7 +206,7 @@ func (p *parser) per(l *limit.Limit, n *yaml.Node, within string) bool {
 func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, where string) (ok bool) {
 	ok = true
 	fault := func(field, format string, args ...any) {
-		p.fault(fields[field].Line, field, format, args...)
+		p.Fault(fields[field].Line, field, format, args...)
 		ok = false
 	}
 	c := &made.Limit.Calendar
@@ -215,7 +224,7 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 		}
 	}
 	if n := fields["tz"]; n != nil {
-		zone, isText := p.text(n, "tz", "tz: Europe/Berlin")
+		zone, isText := p.Text(n, "tz", "tz: Europe/Berlin")
 		if _, err := time.LoadLocation(zone); !isText {
 			ok = false
 		} else if err != nil || zone == "Local" || zone == "" {
@@ -226,7 +235,7 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 		}
 	}
 	if n := fields["anchor"]; n != nil {
-		text, isText := p.text(n, "anchor", "anchor: 15")
+		text, isText := p.Text(n, "anchor", "anchor: 15")
 		switch day, err := strconv.Atoi(text); {
 		case !isText:
 			ok = false

@@ -309,7 +309,7 @@ func newShown(name string, requests uint32, unit pb.RateLimitResponse_RateLimit_
 func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
 	descriptors := make([]*structpb.Value, len(req.Descriptors))
 	for i, d := range req.Descriptors {
-		descriptors[i] = structpb.NewStructValue(descriptorFields(d))
+		descriptors[i] = structpb.NewStructValue(fieldsOf(d))
 	}
 	fields := map[string]*structpb.Value{
 		"domain":      structpb.NewStringValue(req.Domain),
@@ -354,7 +354,7 @@ func (a *ask) regions() (limits []*structpb.Value) {
 	return limits
 }
 
-func descriptorFields(d *ratelimit.RateLimitDescriptor) *structpb.Struct {
+func fieldsOf(d *ratelimit.RateLimitDescriptor) *structpb.Struct {
 	entries := make([]*structpb.Value, len(d.GetEntries()))
 	for i, e := range d.GetEntries() {
 		entries[i] = structpb.NewStringValue(e.GetKey() + "=" + e.GetValue())

@@ -9,33 +9,36 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/yamlfile"
 	weirlimit "github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
 )
 
 var (
-	rootFields                = []string{"domain", "descriptors"}
-	rlsconfigDescriptorFields = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"}
-	limitFields               = []string{"requests_per_unit", "unit", "unit_multiplier", "unlimited", "name", "replaces"}
-	replacesFields            = []string{"name"}
+	rootFields       = []string{"domain", "descriptors"}
+	descriptorFields = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"}
+	limitFields      = []string{"requests_per_unit", "unit", "unit_multiplier", "unlimited", "name", "replaces"}
+	replacesFields   = []string{"name"}
 )
+
+const descriptorExample = "key: remote_address"
 
 // maxDepth is how deep descriptors may be nested.
 const maxDepth = 32
 
 // root reads a file.
 func (p *parser) root(n *yaml.Node) {
-	fields := p.fields(p.resolve(n), "", rootFields)
+	fields := p.Fields(p.Resolve(n), "", "domain: edge", rootFields)
 	if fields == nil {
 		return
 	}
 	domain := p.text(fields["domain"], "domain")
 	if domain == "" {
-		p.fault(n.Line, "domain", "it is missing: write the domain that Envoy's filter has, for example `domain: edge`")
+		p.Fault(n.Line, "domain", "it is missing: write the domain that Envoy's filter has, for example `domain: edge`")
 		return
 	}
 	into := p.domain(domain, fields["domain"].Line)
-	for _, d := range p.list(fields["descriptors"], "descriptors") {
+	for _, d := range p.list(fields["descriptors"], "descriptors", descriptorExample) {
 		p.descriptor(d, into, domain, nil)
 	}
 }
@@ -43,22 +46,22 @@ func (p *parser) root(n *yaml.Node) {
 func (p *parser) domain(name string, line int) *level {
 	first, again := p.domains[name]
 	if again && !p.MergeDomains {
-		p.fault(line, "domain", "%q is in %s too: put its descriptors into one file, or start with --rls-merge-domains", rlsconfigShort(name), first)
+		p.Fault(line, "domain", "%q is in %s too: put its descriptors into one file, or start with --rls-merge-domains", units.Excerpt(name), first)
 	}
 	if !again {
-		p.domains[name], p.made.domains[name] = p.file, &level{keys: map[string]*choices{}}
+		p.domains[name], p.made.domains[name] = p.File, &level{keys: map[string]*choices{}}
 	}
 	return p.made.domains[name]
 }
 
 // descriptor reads a descriptor and its nested descriptors into a level.
 func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []ConfigStep) {
-	fields := p.fields(n, "", rlsconfigDescriptorFields)
+	fields := p.Fields(n, "", descriptorExample, descriptorFields)
 	if fields == nil {
 		return
 	}
 	if len(above) == maxDepth {
-		p.fault(n.Line, "descriptors", "nested deeper than %d", maxDepth)
+		p.Fault(n.Line, "descriptors", "nested deeper than %d", maxDepth)
 		return
 	}
 	step := ConfigStep{
@@ -67,22 +70,22 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []Co
 	}
 	switch {
 	case step.Key == "":
-		p.fault(n.Line, "key", "it is missing: every descriptor has one")
+		p.Fault(n.Line, "key", "it is missing: every descriptor has one")
 		return
 	case strings.Contains(step.Key, "*"):
-		p.fault(fields["key"].Line, "key", "%q: a * stands for text in values alone", rlsconfigShort(step.Key))
+		p.Fault(fields["key"].Line, "key", "%q: a * stands for text in values alone", units.Excerpt(step.Key))
 	case step.Share && !strings.Contains(step.Value, "*"):
-		p.fault(fields["share_threshold"].Line, "share_threshold", "it is for values with a *, which then count together: %s has none", stepText(step))
+		p.Fault(fields["share_threshold"].Line, "share_threshold", "it is for values with a *, which then count together: %s has none", stepText(step))
 	}
 	d := &node{step: step}
 	p.place(d, into, n.Line, domain, above)
 	path := append(slices.Clone(above), step)
 	shadow, quota := p.truth(fields["shadow_mode"], "shadow_mode"), p.truth(fields["quota_mode"], "quota_mode")
 	detailed, metadata := p.truth(fields["detailed_metric"], "detailed_metric"), p.metadata(fields["metadata"])
-	if l := fields["rate_limit"]; !isNull(l) {
-		d.limit = p.limit(l, ConfigLimit{Domain: domain, Path: path, Shadow: shadow, Quota: quota, Detailed: detailed, Metadata: metadata, File: p.file, Line: l.Line})
+	if l := fields["rate_limit"]; !yamlfile.IsNull(l) {
+		d.limit = p.limit(l, ConfigLimit{Domain: domain, Path: path, Shadow: shadow, Quota: quota, Detailed: detailed, Metadata: metadata, File: p.File, Line: l.Line})
 	}
-	within := p.list(fields["descriptors"], "descriptors")
+	within := p.list(fields["descriptors"], "descriptors", descriptorExample)
 	if len(within) == 0 {
 		return
 	}
@@ -94,13 +97,13 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []Co
 
 // metadata reads what answers are to carry: any fields, of any depth that YAML has here.
 func (p *parser) metadata(n *yaml.Node) map[string]any {
-	if isNull(n) {
+	if yamlfile.IsNull(n) {
 		return nil
 	}
 	value := p.value(n, 0)
 	fields, is := value.(map[string]any)
 	if !is {
-		p.fault(n.Line, "metadata", "%s: write fields, for example `metadata: {team: web}`", kindText(n))
+		p.Fault(n.Line, "metadata", "%s: write fields, for example `metadata: {team: web}`", yamlfile.KindText(n))
 	}
 	if len(fields) == 0 {
 		return nil
@@ -110,16 +113,16 @@ func (p *parser) metadata(n *yaml.Node) map[string]any {
 
 // value is YAML as JSON would have it.
 func (p *parser) value(n *yaml.Node, depth int) any {
-	n = p.resolve(n)
+	n = p.Resolve(n)
 	if depth > maxDepth {
-		p.fault(n.Line, "metadata", "nested deeper than %d", maxDepth)
+		p.Fault(n.Line, "metadata", "nested deeper than %d", maxDepth)
 		return nil
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
 		fields := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			fields[p.text(p.resolve(n.Content[i]), "metadata")] = p.value(n.Content[i+1], depth+1)
+			fields[p.text(p.Resolve(n.Content[i]), "metadata")] = p.value(n.Content[i+1], depth+1)
 		}
 		return fields
 	case yaml.SequenceNode:
@@ -171,14 +174,14 @@ func (p *parser) place(d *node, into *level, line int, domain string, above []Co
 		of.exact[value] = d
 	}
 	if again {
-		p.fault(line, "key", "a second descriptor %s: keep one", placeText(domain, append(slices.Clone(above), d.step)))
+		p.Fault(line, "key", "a second descriptor %s: keep one", placeText(domain, append(slices.Clone(above), d.step)))
 	}
 }
 
 // limit reads a rate_limit.
 func (p *parser) limit(n *yaml.Node, l ConfigLimit) *ConfigLimit {
 	const within = "rate_limit."
-	fields := p.fields(n, within, limitFields)
+	fields := p.Fields(n, within, "unit: minute", limitFields)
 	if fields == nil {
 		return nil
 	}
@@ -187,16 +190,16 @@ func (p *parser) limit(n *yaml.Node, l ConfigLimit) *ConfigLimit {
 	l.Replaces = p.replaces(fields["replaces"], l.Label)
 	if l.Unlimited {
 		for _, no := range []string{"unit", "unit_multiplier"} {
-			if f := fields[no]; !isNull(f) {
-				p.fault(f.Line, within+no, "it has no meaning beside `unlimited: true`: remove one of both")
+			if f := fields[no]; !yamlfile.IsNull(f) {
+				p.Fault(f.Line, within+no, "it has no meaning beside `unlimited: true`: remove one of both")
 			}
 		}
 	} else {
 		p.rate(&l, fields, n.Line)
 	}
 	l.Name, l.ID = limitName(l.Domain, l.Path), len(p.made.limits)
-	if other := p.names[l.Name]; other != nil && len(p.faults) == 0 {
-		p.fault(n.Line, "key", "this limit and the one in %s:%d have the name %s: change a key or a value", other.File, other.Line, l.Name)
+	if other := p.names[l.Name]; other != nil && p.Faults() == nil {
+		p.Fault(n.Line, "key", "this limit and the one in %s:%d have the name %s: change a key or a value", other.File, other.Line, l.Name)
 	}
 	p.names[l.Name] = &l
 	p.made.limits = append(p.made.limits, &l)
@@ -208,20 +211,20 @@ func (p *parser) rate(l *ConfigLimit, fields map[string]*yaml.Node, line int) {
 	unit := strings.ToLower(p.text(fields["unit"], within+"unit"))
 	switch l.Unit = unitOf(unit); {
 	case unit == "":
-		p.fault(line, within+"unit", "it is missing: write one of %s", unitWords())
+		p.Fault(line, within+"unit", "it is missing: write one of %s", unitWords())
 	case l.Unit == 0:
-		p.fault(fields["unit"].Line, within+"unit", "%q%s: write one of %s", rlsconfigShort(unit), units.DidYouMean(unit, wordsOfUnits()), unitWords())
+		p.Fault(fields["unit"].Line, within+"unit", "%q%s: write one of %s", units.Excerpt(unit), units.DidYouMean(unit, wordsOfUnits()), unitWords())
 	}
 	l.Multiplier = 1
-	if f := fields["unit_multiplier"]; !isNull(f) {
+	if f := fields["unit_multiplier"]; !yamlfile.IsNull(f) {
 		l.Multiplier = p.number(f, within+"unit_multiplier")
 		if l.Multiplier == 0 && f.Value == "0" {
-			p.fault(f.Line, within+"unit_multiplier", "0: write 1 or more")
+			p.Fault(f.Line, within+"unit_multiplier", "0: write 1 or more")
 		}
 	}
 	f := fields["requests_per_unit"]
-	if isNull(f) {
-		p.fault(line, within+"requests_per_unit", "it is missing: write a number; with 0 none passes")
+	if yamlfile.IsNull(f) {
+		p.Fault(line, within+"requests_per_unit", "it is missing: write a number; with 0 none passes")
 		return
 	}
 	l.Requests = p.number(f, within+"requests_per_unit")
@@ -229,7 +232,7 @@ func (p *parser) rate(l *ConfigLimit, fields map[string]*yaml.Node, line int) {
 		return
 	}
 	if err := CheckRate(l.Requests, l.Unit, l.Multiplier); err != nil {
-		p.fault(f.Line, within+"requests_per_unit", "%v", err)
+		p.Fault(f.Line, within+"requests_per_unit", "%v", err)
 	}
 }
 
@@ -249,23 +252,23 @@ func (p *parser) number(n *yaml.Node, field string) uint32 {
 	text := p.text(n, field)
 	v, err := strconv.ParseUint(strings.ReplaceAll(text, "_", ""), 10, 32)
 	if err != nil {
-		p.fault(n.Line, field, "%q: write a whole number from 0 to 4294967295", rlsconfigShort(text))
+		p.Fault(n.Line, field, "%q: write a whole number from 0 to 4294967295", units.Excerpt(text))
 	}
 	return uint32(v)
 }
 
 func (p *parser) replaces(n *yaml.Node, own string) (labels []string) {
 	const field = "rate_limit.replaces"
-	for _, e := range p.list(n, field) {
-		fields := p.fields(e, field+".", replacesFields)
+	for _, e := range p.list(n, field, "name: other") {
+		fields := p.Fields(e, field+".", "name: other", replacesFields)
 		if fields == nil {
 			continue
 		}
 		switch label := p.text(fields["name"], field+".name"); label {
 		case "":
-			p.fault(e.Line, field+".name", "it is missing: write the `name` of the limit that is replaced")
+			p.Fault(e.Line, field+".name", "it is missing: write the `name` of the limit that is replaced")
 		case own:
-			p.fault(e.Line, field+".name", "%q is the name of this limit itself", rlsconfigShort(label))
+			p.Fault(e.Line, field+".name", "%q is the name of this limit itself", units.Excerpt(label))
 		default:
 			labels = append(labels, label)
 		}
@@ -299,7 +302,7 @@ func placeText(domain string, path []ConfigStep) string {
 	for _, s := range path {
 		parts = append(parts, stepText(s))
 	}
-	return rlsconfigShort(strings.Join(parts, ", "))
+	return units.Excerpt(strings.Join(parts, ", "))
 }
 
 // level has the descriptors directly below a domain or another descriptor.

@@ -5,16 +5,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/policy"
 	"go.yaml.in/yaml/v4"
 )
@@ -113,7 +112,7 @@ func LoadConfig(path string, o ConfigOptions) (*LimitConfig, error) {
 	return ParseConfig(data, o)
 }
 
-// ParseConfig reads what Read returned. The error is policy.Faults: all that is wrong, by file and line.
+// ParseConfig reads what ReadConfig returned. The error is policy.Faults: all that is wrong, by file and line.
 func ParseConfig(data []byte, o ConfigOptions) (*LimitConfig, error) {
 	p := newParser(o)
 	for rest := data; len(rest) > 0; {
@@ -122,146 +121,58 @@ func ParseConfig(data []byte, o ConfigOptions) (*LimitConfig, error) {
 			return nil, err
 		}
 		rest = more
-		p.file = name
-		if root := p.document(text); root != nil {
+		p.Open(name)
+		if root := p.Document(text); root != nil {
 			p.root(root)
 		}
 	}
-	return p.done(filewatch.HashOf(data))
-}
-
-// parser reads the files of one Config.
-type parser struct {
-	ConfigOptions
-	made    *LimitConfig
-	file    string            // that is read
-	domains map[string]string // so far, with the file that has them first
-	names   map[string]*ConfigLimit
-	nodes   int // of YAML that were looked at
-	faults  policy.Faults
-	more    int // faults beyond policy.MaxFaults
-}
-
-func newParser(o ConfigOptions) *parser {
-	return &parser{ConfigOptions: o, made: &LimitConfig{domains: map[string]*level{}}, domains: map[string]string{}, names: map[string]*ConfigLimit{}}
-}
-
-func (p *parser) fault(line int, field, format string, args ...any) {
-	if len(p.faults) == policy.MaxFaults {
-		p.more++
-		return
-	}
-	p.faults = append(p.faults, policy.Fault{File: p.file, Line: line, Field: field, Message: fmt.Sprintf(format, args...)})
-}
-
-func (p *parser) done(content filewatch.Hash) (*LimitConfig, error) {
 	if n := len(p.made.limits); n > MaxLimits {
-		p.fault(0, "", "%d limits: at most %d; a descriptor without a value is one limit for all values", n, MaxLimits)
+		p.Fault(0, "", "%d limits: at most %d; a descriptor without a value is one limit for all values", n, MaxLimits)
 	}
-	if len(p.faults) == 0 {
-		p.made.content = content
-		return p.made, nil
+	if faults := p.Faults(); faults != nil {
+		return nil, faults
 	}
-	if p.more > 0 {
-		p.faults = append(p.faults, policy.Fault{File: p.file, Message: fmt.Sprintf("and %d more faults", p.more)})
-	}
-	return nil, p.faults
-}
-
-// document returns the YAML document of a file. Unless there is exactly one, it records a fault and returns nil.
-func (p *parser) document(text []byte) *yaml.Node {
-	var doc, more yaml.Node
-	loader, err := yaml.NewLoader(bytes.NewReader(text))
-	if err == nil {
-		err = loader.Load(&doc)
-	}
-	if at, ok := errors.AsType[*yaml.LoadError](err); ok {
-		p.fault(at.Mark.Line, "", "not YAML: %s; look for a wrong indent, a missing colon, a tab, or * { } without quotes near this line", at.Message)
-		return nil
-	}
-	switch {
-	case errors.Is(err, io.EOF):
-		p.fault(0, "domain", "the file is empty: write `domain:` and `descriptors:`, or remove the file")
-		return nil
-	case err != nil:
-		p.fault(0, "", "not YAML: %v", err)
-		return nil
-	}
-	if err := loader.Load(&more); !errors.Is(err, io.EOF) {
-		p.fault(more.Line, "", "a second document: give each domain a file of its own")
-		return nil
-	}
-	return doc.Content[0]
+	p.made.content = filewatch.HashOf(data)
+	return p.made, nil
 }
 
 // maxNodes bounds what aliases of aliases may unfold to.
 const maxNodes = 200_000
 
-// resolve follows aliases. It records a fault when there are more than maxNodes nodes.
-func (p *parser) resolve(n *yaml.Node) *yaml.Node {
-	p.nodes++
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if p.nodes == maxNodes {
-		p.fault(n.Line, "", "more than %d nodes of YAML, aliases unfolded", maxNodes)
-	}
-	if p.nodes >= maxNodes {
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line}
-	}
-	return n
+// parser reads the files of one Config.
+type parser struct {
+	yamlfile.Reader
+	ConfigOptions
+	made    *LimitConfig
+	domains map[string]string // so far, with the file that has them first
+	names   map[string]*ConfigLimit
 }
 
-func isNull(n *yaml.Node) bool { return n == nil || n.ShortTag() == "!!null" }
-
-// fields returns the fields of a mapping. If n is no mapping, it records a fault and returns nil.
-func (p *parser) fields(n *yaml.Node, within string, known []string) map[string]*yaml.Node {
-	if n.Kind != yaml.MappingNode {
-		p.fault(n.Line, strings.TrimSuffix(within, "."), "%s: write fields; there are %s", kindText(n), strings.Join(known, ", "))
-		return nil
+func newParser(o ConfigOptions) *parser {
+	return &parser{
+		Reader: yamlfile.Reader{
+			MaxNodes: maxNodes, Second: "give each domain a file of its own",
+			Empty: policy.Fault{Field: "domain", Message: "the file is empty: write `domain:` and `descriptors:`, or remove the file"},
+		},
+		ConfigOptions: o, made: &LimitConfig{domains: map[string]*level{}}, domains: map[string]string{}, names: map[string]*ConfigLimit{},
 	}
-	fields := make(map[string]*yaml.Node, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := p.resolve(n.Content[i]), p.resolve(n.Content[i+1])
-		switch name := key.Value; {
-		case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
-			p.fault(key.Line, strings.TrimSuffix(within, "."), "%s in place of a field's name: there are %s", kindText(key), strings.Join(known, ", "))
-		case !slices.Contains(known, name):
-			p.fault(key.Line, within+rlsconfigShort(name), "unknown field%s; there are %s here", units.DidYouMean(name, known), strings.Join(known, ", "))
-		case fields[name] != nil:
-			p.fault(key.Line, within+name, "it stands twice, first in line %d: remove one", fields[name].Line)
-		default:
-			fields[name] = value
-		}
-	}
-	return fields
 }
 
 // list returns the elements of a list, resolved; none for an empty one.
-func (p *parser) list(n *yaml.Node, field string) (elements []*yaml.Node) {
-	if isNull(n) {
+func (p *parser) list(n *yaml.Node, field, example string) []*yaml.Node {
+	if yamlfile.IsNull(n) {
 		return nil
 	}
-	if n.Kind != yaml.SequenceNode {
-		p.fault(n.Line, field, "%s: write a list, each element with a dash", kindText(n))
-		return nil
-	}
-	for _, e := range n.Content {
-		elements = append(elements, p.resolve(e))
-	}
-	return elements
+	return p.List(n, field, example)
 }
 
 // text returns a scalar as it is written, and "" if there is none.
 func (p *parser) text(n *yaml.Node, field string) string {
-	switch {
-	case isNull(n):
-		return ""
-	case n.Kind != yaml.ScalarNode:
-		p.fault(n.Line, field, "%s: write a text", kindText(n))
+	if yamlfile.IsNull(n) {
 		return ""
 	}
-	return n.Value
+	text, _ := p.Text(n, field, "")
+	return text
 }
 
 // truths are the truth values of YAML 1.1, which envoyproxy/ratelimit takes too.
@@ -271,25 +182,10 @@ func (p *parser) truth(n *yaml.Node, field string) bool {
 	text := strings.ToLower(p.text(n, field))
 	is, known := truths[text]
 	if text != "" && !known {
-		p.fault(n.Line, field, "%q: write true or false", rlsconfigShort(text))
+		p.Fault(n.Line, field, "%q: write true or false", units.Excerpt(text))
 	}
 	return is
 }
-
-func kindText(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case isNull(n):
-		return "it is empty"
-	}
-	return fmt.Sprintf("%q", rlsconfigShort(n.Value))
-}
-
-// rlsconfigShort keeps a message short.
-func rlsconfigShort(s string) string { return units.Clip(s, 60) }
 
 // maxValuesBytes is the longest Values that fit into a key that counts decisions: limit:NAME:shadow_denied:VALUES.
 const maxValuesBytes = engine.MaxKeyBytes - len(admit.HitPrefix) - maxNameBytes - len(":shadow_denied:")

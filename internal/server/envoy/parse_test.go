@@ -175,15 +175,15 @@ func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "limits.yaml: domain: the file is empty",
 		"x: [":                                 "not YAML",
-		"- a":                                  "limits.yaml:1: a list: write fields; there are domain, descriptors",
+		"- a":                                  "limits.yaml:1: a list: write fields, for example `domain: edge`",
 		"descriptors: []":                      "limits.yaml:1: domain: it is missing",
 		"domain: ''":                           "domain: it is missing",
 		"domain: d\n---\ndomain: e":            "a second document",
-		"domain: d\ndomains: []":               "limits.yaml:2: domains: unknown field, did you mean domain?; there are domain, descriptors here",
+		"domain: d\ndomains: []":               "limits.yaml:2: domains: unknown field, did you mean domain?; there are domain, descriptors",
 		"domain: d\ndomain: e":                 "limits.yaml:2: domain: it stands twice, first in line 1",
 		"domain: [d]":                          "domain: a list: write a text",
 		"domain: d\n1: x":                      "limits.yaml:2: \"1\" in place of a field's name",
-		"domain: d\ndescriptors: {}":           "descriptors: a mapping: write a list",
+		"domain: d\ndescriptors: {}":           "descriptors: { } without quotes is a mapping: write a list",
 		one("{value: v}"):                      "limits.yaml:3: key: it is missing",
 		one("a"):                               "limits.yaml:3: \"a\": write fields",
 		one("{key: k, ratelimit: {}}"):         "limits.yaml:3: ratelimit: unknown field, did you mean rate_limit?",
@@ -207,7 +207,7 @@ func TestFaults(t *testing.T) {
 		one("{key: k, rate_limit: {unlimited: true, unit: minute}}"):                                     "rate_limit.unit: it has no meaning beside `unlimited: true`",
 		one("{key: k, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: ''}]}}"):           "rate_limit.replaces.name: it is missing",
 		one("{key: k, rate_limit: {unit: day, requests_per_unit: 1, name: me, replaces: [{name: me}]}}"): `rate_limit.replaces.name: "me" is the name of this limit itself`,
-		one("{key: k, rate_limit: {unit: day, requests_per_unit: 1, replaces: [me]}}"):                   `rate_limit.replaces: "me": write fields; there are name`,
+		one("{key: k, rate_limit: {unit: day, requests_per_unit: 1, replaces: [me]}}"):                   "rate_limit.replaces: \"me\": write fields, for example `name: other`",
 		one(strings.Repeat("{key: k, descriptors: [", 33) + strings.Repeat("]}", 33)):                    "nested deeper than 32",
 	} {
 		_, err := parse(ConfigOptions{}, text)
