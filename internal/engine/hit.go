@@ -201,6 +201,9 @@ func (e *Engine) RecordedOnce(ctx context.Context, client, key string, fingerpri
 	return answer, repeated, onceError(err)
 }
 
+// Removals returns how many removals of a key the next cut has. A recorder notes with hits what it was before them.
+func (e *Engine) Removals(key string) uint64 { return e.keys.Removals(key) }
+
 func onceError(err error) error {
 	if errors.Is(err, keyspace.ErrReceiptReused) {
 		return &Error{Code: api.CodeKeyReused, Field: "idempotency key", Message: "this idempotency key came with another content before: use a new key for each request"}

@@ -34,10 +34,11 @@ func BenchmarkOnce(b *testing.B) {
 					at := time.Now()
 					if _, _, err := e.RecordedOnce(context.Background(), "client", strconv.Itoa(i), 1, func(recorded *replication.RequestRecorder) []byte {
 						for _, key := range keys {
+							removals := e.Removals(key)
 							if _, err := e.HitAt(at, key, 1); err != nil {
 								b.Fatal(err)
 							}
-							recorded.Add(at.Unix(), key, 1)
+							recorded.Add(at.Unix(), key, removals, 1)
 						}
 						return []byte("answer")
 					}); err != nil {

@@ -37,6 +37,10 @@ func (p *partition) cutDeltas(c *replication.Cut) {
 	}
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
 	c.Past, p.past, p.pastCompactAt = p.past, c.Past[:0], 0
+	if p.removed != nil {
+		p.removed = nil
+		p.removals.Store(0)
+	}
 	c.PastRemoved, p.pastRemoved = p.pastRemoved, c.PastRemoved[:0]
 	p.bytes = 0
 	for _, en := range p.active { // each may have hits again before anybody counts them as waiting

@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"sync/atomic"
+
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
@@ -129,6 +131,8 @@ type gathering struct {
 	pastCompactAt int                 // deltas of past at which equal ones are added up
 	cuts          uint64              // so far
 	gone          map[string]int      // own removals of a key that did not come back from the journal
+	removals      atomic.Int64        // in deltas
+	removed       map[string]uint64   // by key
 	total         window.Window       // all hits that were cut or applied: allKeys' share
 }
 
@@ -171,6 +175,13 @@ func (p *partition) gather(d replication.Delta) {
 	}
 	p.deltas = append(p.deltas, d)
 	p.bytes += waitingBytes(d.Key)
+	if d.N == 0 {
+		if p.removed == nil {
+			p.removed = map[string]uint64{}
+		}
+		p.removed[d.Key]++
+		p.removals.Add(1)
+	}
 	if len(p.deltas) > p.compactAt {
 		p.bytes -= bytesOf(p.deltas)
 		p.deltas = compact(p.deltas)

@@ -23,7 +23,7 @@ type Request struct {
 
 // RequestHit is the hits of one key in one second.
 type RequestHit struct {
-	Key uint64 // KeySum of the key
+	Key uint64 // KeySum of the key, or After
 	At  int64  // Unix second
 	N   uint64
 }
@@ -31,17 +31,29 @@ type RequestHit struct {
 // KeySum identifies a key in a Request. Journals keep it: it never changes.
 func KeySum(key string) uint64 { return xxhash.Sum64String(key) }
 
+// After is the KeySum of a key for hits that come after so many of its removals in their cut: a reader that leaves hits out
+// takes none from before them. Journals keep it too.
+func After(sum, removals uint64) uint64 {
+	if removals == 0 {
+		return sum
+	}
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], sum)
+	binary.LittleEndian.PutUint64(b[8:], removals)
+	return xxhash.Sum64(b[:])
+}
+
 // RequestRecorder collects the hits of a request while it is applied. A nil recorder collects nothing.
 type RequestRecorder struct{ hits []RequestHit }
 
-// Add notes n hits of a key that were counted at a second.
+// Add notes n hits of a key that were counted at a second, after so many removals of the key since the last cut.
 //
 // Cost: amortized O(1).
-func (r *RequestRecorder) Add(second int64, key string, n uint64) {
+func (r *RequestRecorder) Add(second int64, key string, removals, n uint64) {
 	if r == nil {
 		return
 	}
-	sum := KeySum(key)
+	sum := After(KeySum(key), removals)
 	if last := len(r.hits) - 1; last >= 0 && r.hits[last].Key == sum && r.hits[last].At == second && r.hits[last].N <= math.MaxUint64-n {
 		r.hits[last].N += n
 		return

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
@@ -11,7 +12,7 @@ import (
 // unsigned varints:
 //
 //	16 bytes   ID (replication.RequestID)
-//	then each: 8 bytes sum of the key, little endian; at, as a zigzag difference to the one before; N
+//	then each: 8 bytes sum of the key (replication.After), little endian; at, as a zigzag difference to the one before; N
 //
 // One with many hits is in several pieces with the same ID.
 
@@ -90,28 +91,55 @@ func (r *reader) seen() (list []SeenRequest) {
 	return list
 }
 
-// KeySecond is a key, by its replication.KeySum, and a second.
-type KeySecond struct {
-	Key uint64
-	At  int64
+// Less is the hits that a reader leaves out of a flush, because an earlier flush counts their requests.
+type Less struct {
+	hits    map[replication.RequestHit]uint64 // N is 0
+	removed map[uint64]uint64                 // by KeySum: the removals of a key in the batches so far
 }
 
-// Without returns the batch without so many hits of these keys in these seconds, and takes what it left out from less. Batches of other
-// kinds than hits have none of them.
-func (b Batch) Without(less map[KeySecond]uint64) Batch {
-	if b.Kind != KindHits && b.Kind != KindPast || len(b.Entries) == 0 {
+// Add has hits left out.
+func (l *Less) Add(h replication.RequestHit) {
+	if l.hits == nil {
+		l.hits, l.removed = map[replication.RequestHit]uint64{}, map[uint64]uint64{}
+	}
+	n := h.N
+	h.N = 0
+	l.hits[h] += min(n, math.MaxUint64-l.hits[h])
+}
+
+// take returns how many of the hits of a delta are to be left out. A removal that came while the hits were counted may be
+// before them, though their request says that it is not.
+func (l *Less) take(d *replication.Delta) (n uint64) {
+	sum := replication.KeySum(d.Key)
+	if d.N == 0 {
+		l.removed[sum]++
+		return 0
+	}
+	removed := l.removed[sum]
+	for _, removals := range []uint64{removed, max(removed, 1) - 1} {
+		of := replication.RequestHit{Key: replication.After(sum, removals), At: d.At}
+		some := min(l.hits[of], d.N-n)
+		l.hits[of] -= some
+		n += some
+	}
+	return n
+}
+
+// Without returns the batch without the hits in less, and takes what it left out from there. Batches of other kinds than hits have none
+// of them. All batches of a flush come in their order.
+func (b Batch) Without(less *Less) Batch {
+	if b.Kind != KindHits && b.Kind != KindPast || len(b.Entries) == 0 || less.hits == nil {
 		return b
 	}
 	hits, left := b.AppendHits(nil), false
 	b.Less = nil
 	b.rewrite(hits, func(d *replication.Delta) bool {
+		n := less.take(d)
 		if d.N == 0 {
 			b.Less = append(b.Less, *d)
 			return true
 		}
-		of := KeySecond{replication.KeySum(d.Key), d.At}
-		if n := min(less[of], d.N); n > 0 {
-			less[of] -= n
+		if n > 0 {
 			d.N -= n
 			b.Less, left = append(b.Less, replication.Delta{Key: d.Key, At: d.At, N: n}), true
 		}

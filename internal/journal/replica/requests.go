@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -49,18 +48,17 @@ const (
 
 // settle notes the requests of a flush. It returns the hits of the flush that must be left out because an earlier
 // flush counts them; nil: none.
-func (s *requests) settle(parts []record.Part) (less map[record.KeySecond]uint64) {
+func (s *requests) settle(parts []record.Part) (less *record.Less) {
 	for _, p := range parts {
 		for _, r := range p.Requests {
 			if s.note(r.ID, seen{of: p.Incarnation, Head: record.Head{Epoch: p.Epoch, Flush: p.Flush}, at: p.At}) {
 				continue
 			}
 			if less == nil {
-				less = map[record.KeySecond]uint64{}
+				less = &record.Less{}
 			}
 			for _, h := range r.Hits {
-				of := record.KeySecond{Key: h.Key, At: h.At}
-				less[of] += min(h.N, math.MaxUint64-less[of])
+				less.Add(h)
 			}
 		}
 	}

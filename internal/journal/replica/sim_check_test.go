@@ -143,10 +143,6 @@ func (c *simCluster) disordered() map[string]bool {
 // origin kept to send again. Who lacks the flush counts the request's retry; so does its origin, which has the hits of both.
 const simDoubtful = "a retry of a request of a lost flush"
 
-// simRemoved is another reason: a flush has hits of a key in a second, then a removal of the key, then a retry with hits of the key in
-// the same second. A request does not say on which side of the removal its hits are: readers leave the first out, so that none is lost.
-const simRemoved = "deleted between hits of the second of a retry"
-
 // doubtful are the keys of such requests, and why they are.
 func (c *simCluster) doubtful() map[string]string {
 	flushes := map[simRequest]map[*simFlush]bool{}
@@ -161,20 +157,6 @@ func (c *simCluster) doubtful() map[string]string {
 		}
 	}
 	keys := map[string]string{}
-	for _, f := range c.model.flushes {
-		for i, op := range f.ops {
-			if len(flushes[op.request]) < 2 {
-				continue
-			}
-			removed := false
-			for _, before := range slices.Backward(f.ops[:i]) {
-				if before.key == op.key && before.kind == simHit && before.at == op.at && removed {
-					keys[op.key] = simRemoved
-				}
-				removed = removed || before.key == op.key && before.kind == simDelete
-			}
-		}
-	}
 	for _, f := range c.model.flushes {
 		for _, op := range f.ops {
 			if f.lost && c.holes == simBeyond && (c.ringBytes > 0 || !c.resends(f)) && len(flushes[op.request]) > 1 {

@@ -39,6 +39,7 @@ type simCluster struct {
 	asked     int          // requests with a key so far
 	requests  map[string][3]simOp
 	retries   bool // many requests are repeated at once at another node
+	removes   bool // between hits of their keys there that were deleted, and their own
 	alarms    int  // messages that a node found lost, and findings
 	healed    bool // nothing fails any more
 	quiet     bool // nobody begins a flush any more
@@ -72,7 +73,8 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	c.shares, c.damages, c.skewed, c.crowded = w.Chance(.5), w.Chance(.4), w.Chance(.3), w.Chance(.15)
 	c.disks = seed%7 >= 5 // by the seed itself: others keep their runs
 	c.restores = seed%11 == 0
-	c.retries = seed%13 == 12
+	c.removes = seed%17 == 16
+	c.retries = seed%13 == 12 || c.removes
 	c.wild = c.skewed && w.Chance(.4)
 	c.net = NewNetwork(w, c.faults())
 	var names []string

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // act is one thing that somebody wants.
@@ -19,6 +21,9 @@ func (c *simCluster) act() {
 		n.request(fmt.Sprint("r", c.asked))
 		for _, other := range c.nodes {
 			if c.retries && other.ready && !other.leaving {
+				if c.removes {
+					other.removeBefore(fmt.Sprint("r", c.asked))
+				}
 				other.request(fmt.Sprint("r", c.asked))
 			}
 		}
@@ -34,18 +39,37 @@ func (c *simCluster) act() {
 		if c.crowded { // a key may be evicted or not, and then there is nothing to delete
 			return
 		}
-		key := fmt.Sprintf("k%02d", c.w.IntN(20))
-		was, err := n.e.Delete(key)
-		if n.refused(err) {
-			return
-		}
-		if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
-			c.failf("held: %v, %v", held, err)
-		} else if was {
-			n.ops = append(n.ops, simOp{kind: simDelete, key: key, wall: n.wall(), right: c.now().UnixMilli()})
-		}
+		n.remove(fmt.Sprintf("k%02d", c.w.IntN(20)))
 	default:
 		n.hit(c.key())
+	}
+}
+
+// remove deletes a key.
+func (n *simNode) remove(key string) {
+	was, err := n.e.Delete(key)
+	if n.refused(err) {
+		return
+	}
+	if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
+		n.c.failf("held: %v, %v", held, err)
+	} else if was {
+		n.ops = append(n.ops, simOp{kind: simDelete, key: key, wall: n.wall(), right: n.c.now().UnixMilli()})
+	}
+}
+
+// removeBefore hits a key of a request in the second of the request, and deletes it: a retry in the same flush comes after both.
+func (n *simNode) removeBefore(request string) {
+	op := n.c.requests[request][n.c.w.IntN(3)]
+	for range n.c.w.IntN(3) {
+		op := simOp{kind: simHit, key: op.key, at: op.at, n: 1 + n.c.w.Uint64N(3), wall: n.wall(), right: n.c.now().UnixMilli()}
+		if n.c.crowded {
+			return
+		}
+		if outcome, err := n.e.HitAt(time.Unix(op.at, 0), op.key, op.n); err == nil && (outcome == engine.Counted || outcome == engine.Late) { // its clock may be another
+			n.ops = append(n.ops, op)
+			n.remove(op.key)
+		}
 	}
 }
 

@@ -454,11 +454,12 @@ func (n *simNode) request(key string) {
 		counted := len(n.ops)
 		for _, op := range ops {
 			op.wall, op.right = n.wall(), n.c.now().UnixMilli()
+			removals := n.e.Removals(op.key)
 			outcome, err := n.e.HitAt(time.Unix(op.at, 0), op.key, op.n)
 			if err != nil || outcome == engine.TooLate {
 				break // as a server does; the clock of a retry's node may be another
 			}
-			recorded.Add(op.at, op.key, op.n)
+			recorded.Add(op.at, op.key, removals, op.n)
 			n.ops = append(n.ops, op)
 			answer = []byte("ok")
 		}

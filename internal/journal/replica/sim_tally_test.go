@@ -82,7 +82,6 @@ var simMost = map[string]float64{
 	"without a sound snapshot, and said so":     .08,
 	"flushes are lost":                          .25,
 	simDoubtful:                                 .05,
-	simRemoved:                                  .01,
 	"a node said that something is missing":     .05,
 }
 

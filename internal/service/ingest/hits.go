@@ -76,7 +76,7 @@ func (s *Service) took(t *Tally, at time.Time, key string, n uint64, outcome eng
 	if err == nil && outcome != engine.TooLate {
 		s.parts.Live.Hit(at, key, n)
 		if t.recorded != nil {
-			t.recorded.Add(at.Unix(), key, n)
+			t.recorded.Add(at.Unix(), key, t.removals, n)
 		}
 	}
 	return t.Took(n, outcome, err)

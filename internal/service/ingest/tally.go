@@ -25,6 +25,7 @@ type Tally struct {
 
 	may      access.Rights
 	recorded *replication.RequestRecorder // of a request with an idempotency key, where other nodes count too
+	removals uint64                       // Engine.Removals of the hit's key, before it
 	last     api.Code                     // of the line that was rejected last
 
 	stopped    *request.Rejection // why RetryFrom was refused, and all lines after it
@@ -116,6 +117,9 @@ var rejectForbidden = request.Reject(api.CodeForbidden, "role ingest of this ide
 // Admits tells whether the caller may count a hit of a key, and notes why not. A ceiling of hits
 // ends the request; one of new keys refuses those alone.
 func (t *Tally) Admits(e *engine.Engine, key string) bool {
+	if t.recorded != nil {
+		t.removals = e.Removals(key)
+	}
 	of := t.may.Account
 	if !t.may.Key(key) {
 		t.forbidden++
