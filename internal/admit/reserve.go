@@ -20,7 +20,7 @@ const transit = 500 * time.Millisecond
 // admitted without a decision (a strict limit with away: open) is not reserved. After an error nothing is reserved, and what was taken is
 // given back, but for what a node took that does not answer.
 func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error {
-	if err := l.engine.RefusesReservations(); err != nil {
+	if err := l.engine.RefusesReservation(r.ID); err != nil {
 		return err
 	}
 	if err := l.refusesReserving(reqs, d); err != nil {
@@ -147,9 +147,12 @@ func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Change
 		}
 	}
 	for i, part := range parts {
-		one, _, err := l.changeNamed(order, part.Name, part.Key, numbers[i])
+		one, known, err := l.changeNamed(order, part.Name, part.Key, numbers[i])
 		if err != nil {
 			return made, err
+		}
+		if known && !one.Was && part.Settled { // at another node, which alone decides its part
+			one.Was, one.Again, one.Used, one.Over = true, true, part.Used, part.Over
 		}
 		one.Reserved = part.N
 		made = append(made, one)

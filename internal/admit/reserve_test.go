@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -114,4 +115,50 @@ func TestReserveThatFailsInPart(t *testing.T) {
 	if parts := follower.Reserved("x"); len(parts) != 2 || !parts[0].Settled {
 		t.Errorf("where it is followed: %+v", parts)
 	}
+}
+
+// A part that a node settled for itself alone reports so at the others too.
+func TestSettleAgainAtAnotherNode(t *testing.T) {
+	t.Parallel()
+	engines := [2]*engine.Engine{}
+	for i := range engines {
+		e, err := engine.New(engine.Config{Partitions: 1, Gather: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		engines[i] = e
+	}
+	own, err := engines[0].LimitIn("n1", limit.WhereNode, "a", engine.Limit{N: 10, Per: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := own.Reserve("a:x", 4, engine.Reservation{ID: "x", Until: time.Now().Add(time.Hour)}); err != nil || !v.Allowed {
+		t.Fatal(v, err)
+	}
+	set, err := policy.Parse("policies.yaml", []byte("limits:\n- {name: a, keys: \"a:*\", limit: 10, per: 1h}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewLive(engines[1], set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle := func(want Changed) {
+		t.Helper()
+		var c replication.Cut
+		engines[0].Cut(0, &c, false)
+		if err := errors.Join(engines[1].ApplyChanges(0, c.Changes), engines[1].ApplyAdmissions(0, c.Admissions)); err != nil {
+			t.Fatal(err)
+		}
+		made, err := other.Settle("x", Used{N: 3}, false, nil)
+		if err != nil || len(made) != 1 || made[0].Was != want.Was || made[0].Again != want.Again || made[0].Used != want.Used || made[0].Reserved != 4 {
+			t.Errorf("%+v, %v, want %+v", made, err, want)
+		}
+	}
+	settle(Changed{}) // only the node that reserved can
+	if done, err := own.Settle("a:x", "x", 2, false); err != nil || !done.Known {
+		t.Fatal(done, err)
+	}
+	settle(Changed{Was: true, Again: true, Used: 2})
 }

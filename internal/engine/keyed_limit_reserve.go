@@ -51,6 +51,9 @@ func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, erro
 			return v, err
 		}
 	}
+	if err := l.engine.RefusesReservation(r.ID); err != nil {
+		return Verdict{}, err
+	}
 	began := time.Now()
 	v, err := l.Take(key, n)
 	if err != nil || !v.Allowed || n == 0 {
@@ -127,8 +130,12 @@ func (e *Engine) Reserved(id string) (parts []ReservedPart) {
 // Cost: O(reservations).
 func (e *Engine) OpenReservations(f func(key string)) { e.limits.OpenReservations(f) }
 
-// RefusesReservations is api.CodeOverloaded while there is no memory for a reservation more.
-func (e *Engine) RefusesReservations() error {
+// RefusesReservation is api.CodeOverloaded while there is no memory for a reservation more, and api.CodeKeyReused if the ID is of
+// one that was over a moment ago.
+func (e *Engine) RefusesReservation(id string) error {
+	if e.limits.Ended(id) {
+		return &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id is of a reservation that is over: use a new id for each reservation"}
+	}
 	return limitError(e.limits.RefusesReservations())
 }
 

@@ -255,3 +255,41 @@ func TestSettledAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// The ID of a reservation that is over takes nothing until it is forgotten: it could not be settled.
+func TestReserveUnderTheIDOfOneThatIsOver(t *testing.T) {
+	c, pass := newChanged(t)
+	l := Limit{N: 100, Per: time.Hour}
+	kl := mustLimit(t, c.e, "x", l)
+	reserve := func(e *Engine) (Verdict, error) {
+		return mustLimit(t, e, "x", l).Reserve("k", 10, Reservation{ID: "a", Until: c.cfg.Now().Add(time.Minute), GiveBack: true})
+	}
+	if v, err := reserve(c.e); !v.Allowed || err != nil {
+		t.Fatal(v, err)
+	}
+	c.flush(false)
+	pass(61 * time.Second)
+	refused := func(e *Engine) {
+		t.Helper()
+		_, err := reserve(e)
+		wantCode(t, err, api.CodeKeyReused)
+	}
+	for range 2 {
+		refused(c.e)
+		refused(c.replica)
+		refused(c.restarted())
+		pass(6 * time.Second)
+		c.e.limits.Lapse()
+		c.replica.limits.Lapse()
+	}
+	c.flush(false)
+	c.left("x", l, 100)
+	pass(10 * time.Second)
+	c.e.limits.Lapse()
+	if v, err := reserve(c.e); !v.Allowed || v.Remaining != 90 || err != nil {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if done, err := kl.Settle("k", "a", 4, false); !done.Known || done.Freed != 6 || err != nil {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

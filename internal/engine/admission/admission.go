@@ -64,6 +64,7 @@ type share struct {
 	hand     int                        // the bucket where the next search for idle states begins
 	fresh    map[*entry]freshAdmissions // since the last cut, of the limits that are journaled
 	changes  []replication.Change       // since the last cut, before those
+	closed   map[*entry]uint64          // admissions in changes
 	bans     map[keyID]int64            // until when, in Unix ms
 	permits  map[keyID]*PermitKey
 	reserved map[partID]*reserved

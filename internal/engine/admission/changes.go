@@ -115,12 +115,7 @@ func (ls *Table) forgetState(s *share, st *entry) {
 // resetState forgets what a key has used before a place in the journal: what no cut has yet comes after it. The caller holds s.mu.
 func (ls *Table) resetState(s *share, st *entry) {
 	of, fresh := s.fresh[st]
-	closed, now := uint64(0), ls.Clock.Now()
-	for _, one := range s.changes {
-		if a, admitted := one.(*replication.Admission); admitted && a.Limit == st.Value.plan.Record && a.Key == st.Key() {
-			closed += a.N
-		}
-	}
+	closed, now := s.closed[st], ls.Clock.Now()
 	if !fresh && closed == 0 {
 		ls.drop(s, st)
 		return

@@ -48,6 +48,10 @@ func (ls *Table) close(s *share, st *entry) {
 		delete(s.fresh, st)
 		a := of.admission(st)
 		s.changes = append(s.changes, &a)
+		if s.closed == nil {
+			s.closed = map[*entry]uint64{}
+		}
+		s.closed[st] += a.N
 	}
 }
 
@@ -101,7 +105,7 @@ func (ls *Table) Cut(partition int, c *replication.Cut, w *replication.StateWrit
 func (ls *Table) cut(s *share, c *replication.Cut) {
 	list := ls.cutOutstanding(s, ls.cutSpent(s, s.changes))
 	c.Changes = append(c.Changes, ls.dated(list)...)
-	s.changes = nil
+	s.changes, s.closed = nil, nil
 	if len(s.fresh) == 0 {
 		return
 	}

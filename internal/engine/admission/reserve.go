@@ -35,6 +35,8 @@ type Part struct {
 	Content uint64 // Reservation.Content
 	Parts   uint64 // Reservation.Parts
 	Settled bool
+
+	Used, Over uint64 // of one that was settled
 }
 
 // MaxReservations bounds the parts of reservations that are known in one table and not settled, and the parts that
@@ -146,11 +148,26 @@ func (ls *Table) Reserved(id string) (parts []Part) {
 		s := &ls.shares[ref.partition]
 		s.mu.Lock()
 		if r := s.reserved[ref.id]; r != nil && !ls.over(r.Until) {
-			parts = append(parts, Part{r.Name, r.Key, r.N, r.Content, r.Parts, r.Settled})
+			parts = append(parts, Part{r.Name, r.Key, r.N, r.Content, r.Parts, r.Settled, r.Used, r.Over})
 		}
 		s.mu.Unlock()
 	}
 	return parts
+}
+
+// Ended reports whether a reservation of the ID is over and still known. For 15 s settlements of other nodes may come that
+// another reservation of the ID would take for its own; for 75 s if it was over when the journal had it.
+func (ls *Table) Ended(id string) bool {
+	ls.ids.Lock()
+	refs := slices.Clone(ls.byID[id])
+	ls.ids.Unlock()
+	return slices.ContainsFunc(refs, func(ref partRef) bool {
+		s := &ls.shares[ref.partition]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r := s.reserved[ref.id]
+		return r != nil && ls.over(r.Until)
+	})
 }
 
 // OpenReservations calls f with the key of each part that is not settled. f runs under a lock of limits.
