@@ -19,7 +19,7 @@ func (r *running) once(key string) error {
 			if _, err := r.e.HitAt(time.Unix(second, 0), hit, 1); err != nil {
 				return nil
 			}
-			recorded.Add(second, hit, 1)
+			recorded.Add(second, hit, 0, 1)
 		}
 		return []byte("counted")
 	})
