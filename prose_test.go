@@ -26,6 +26,7 @@ var checkedComments = []string{
 	"bench/",
 	"client/",
 	"cmd/weir/",
+	"deploy/helm/",
 	"deploy/image/",
 	"internal/admit/",
 	"internal/auth/",

@@ -108,7 +108,7 @@ func (f *serveFlags) groups() []group {
 			{name: "node", to: &c.Node, common: true, help: "`name` of this node, unique in the cluster"},
 			{name: "cluster-addr", to: &c.Addr, common: true, help: "`host:port` at which other nodes reach this one"},
 			{name: "cluster-listen", to: &c.Listen, help: "`host:port` to listen on for other nodes, if it differs from --cluster-addr (NAT, containers)"},
-			{name: "peers", to: &c.Peers, common: true, help: "comma-separated --cluster-addr of all nodes, including this one"},
+			{name: "peers", to: &c.Peers, common: true, help: "comma-separated --cluster-addr of all nodes; this one alone: a single node"},
 			{name: "cluster-secret-file", to: &c.SecretFile, common: true, help: "`file` with the secret that all nodes share, at least 16 bytes"},
 			{name: "cluster-tls", to: &tlsFiles{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key}, help: "`directory` with ca.crt, tls.crt and tls.key for mutual TLS between nodes"},
 			{name: "replicas", to: cli.NumberOrAll(&j.Replicas), help: "number of nodes that hold each partition"},

@@ -99,6 +99,9 @@ func newKubernetes(t *testing.T, binary string, trust *tls.Config) *kubernetes {
 			t.Fatal(err)
 		}
 	}
+	program, err := os.ReadFile(k.binary)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(k.dir, "weir"), program, 0o755)) // pods link it
 	k.serveDNS()
 	stop := make(chan struct{})
 	var syncing sync.WaitGroup
@@ -120,10 +123,11 @@ func newKubernetes(t *testing.T, binary string, trust *tls.Config) *kubernetes {
 		for _, p := range k.all() {
 			p.remove(true)
 			<-p.gone
+			if t.Failed() {
+				t.Logf("%s:\n%s", p.name, tail(p.log.String()))
+			}
 		}
 		if t.Failed() {
-			k.mu.Lock()
-			defer k.mu.Unlock()
 			t.Log(strings.Join(k.events, "\n"))
 		}
 	})
@@ -309,7 +313,7 @@ func (k *kubernetes) create(name, revision string) {
 		must(k.t, os.MkdirAll(filepath.Dir(filepath.Join(p.root, file)), 0o755))
 		must(k.t, os.WriteFile(filepath.Join(p.root, file), []byte(text), 0o644))
 	}
-	must(k.t, os.Link(k.binary, filepath.Join(p.root, "weir")))
+	must(k.t, os.Link(filepath.Join(k.dir, "weir"), filepath.Join(p.root, "weir")))
 	claim := k.claim(name)
 	if _, err := os.Stat(claim); err != nil {
 		must(k.t, os.MkdirAll(claim, 0o2775))
@@ -392,6 +396,10 @@ func (p *pod) run() {
 		p.restarts.Add(1)
 		if err != nil && p.deleting.Load() && !p.forced.Load() {
 			p.k.t.Errorf("%s did not stop well: %v\n%s", p.name, err, tail(p.log.String()))
+		}
+		if p.restarts.Load() > 5 {
+			p.k.t.Errorf("%s ends again and again:\n%s", p.name, tail(p.log.String()))
+			return
 		}
 		if !p.deleting.Load() && p.restarts.Load() > 1 {
 			<-time.After(time.Second) // as CrashLoopBackOff, but shorter

@@ -27,7 +27,7 @@ import (
 	"github.com/weir-counter/weir/internal/testprogram"
 )
 
-var pods = flag.Bool("pods", false, "TestPods runs (make soak); as root")
+var binary = flag.String("weir", "", "TestPods runs pods of this static binary, as root (make pods)")
 
 const patience = 3 * time.Minute
 
@@ -203,26 +203,20 @@ func (k *kubernetes) settled(l *ledger, nodes int) {
 // The rendered pods run as processes of this machine: one becomes three and one again by nothing but replicas, and hits that the
 // service takes meanwhile count once, on every node.
 func TestPods(t *testing.T) {
-	if !*pods {
-		t.Skip("make soak runs it (-args -pods)")
+	if *binary == "" {
+		t.Skip("make pods runs it")
 	}
 	if os.Getuid() != 0 {
 		testprogram.Missing(t, "root")
 	}
-	binary := filepath.Join(t.TempDir(), "weir")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/weir")
-	build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	authority, files := issue(t)
-	k := newKubernetes(t, binary, &tls.Config{RootCAs: authority, ServerName: "weir"})
+	k := newKubernetes(t, *binary, &tls.Config{RootCAs: authority, ServerName: "weir"})
 	k.setSecret("weir-tls", files)
 	k.setSecret("weir-cluster", map[string]string{"secret": "a secret that is used by tests only"})
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	token := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(binary, append([]string{"token", "create", "--tokens", tokens}, args...)...).Output()
+		out, err := exec.Command(*binary, append([]string{"token", "create", "--tokens", tokens}, args...)...).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +228,7 @@ func TestPods(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	l := &ledger{k: k, token: token("ops", "--role", "read,ingest,decide,admin")}
-	const values = `{replicas: %d, memory: 64MiB, limitMemory: 16MiB, idempotencyMemory: 16MiB, storage: {maxDisk: 1GiB}, tls: {source: secret, secretName: weir-tls}, tokens: {secretName: weir-tokens},
+	const values = `{replicas: %d, memory: 64MiB, limitMemory: 16MiB, idempotencyMemory: 16MiB, storage: {maxDisk: 2GiB}, tls: {source: secret, secretName: weir-tls}, tokens: {secretName: weir-tokens},
   policies: {limits: [{name: login, keys: "login:*", limit: %d, per: 1h}]}, settings: {snapshot-every: 64KiB}, podAnnotations: {round: "%d"}}`
 	apply := func(replicas, limit, round int) { k.apply(fmt.Sprintf(values, replicas, limit, round)) }
 
@@ -249,7 +243,7 @@ func TestPods(t *testing.T) {
 	l.during(func() {
 		apply(1, 7, 1)
 		eventually(t, "the policies of the config map apply", func() bool {
-			_, text, _ := l.do(k.pod("weir-0"), http.MethodPost, "/v1/allow", `{"key": "login:a", "peek": true}`, "")
+			_, text, _ := l.do(k.pod("weir-0"), http.MethodGet, "/v1/limits", "", "")
 			return strings.Contains(text, `"limit":7`)
 		})
 		second := &ledger{k: k, token: token("second", "--role", "read")}
@@ -278,14 +272,10 @@ func TestPods(t *testing.T) {
 			k.settled(l, 3)
 		})
 		l.check("a lost node with its volume", 3)
-		apply(1, 7, round+1)
-		k.settled(l, 1)
-		l.during(func() {})
+		l.during(func() { apply(1, 7, round+1); k.settled(l, 1) })
 		l.check("one node again", 1)
-		for i := range 3 {
-			if i > 0 {
-				must(t, os.RemoveAll(k.claim(fmt.Sprint("weir-", i)))) // kubectl delete pvc
-			}
+		for i := 1; i < 3; i++ {
+			must(t, os.RemoveAll(k.claim(fmt.Sprint("weir-", i)))) // kubectl delete pvc
 		}
 	}
 }
