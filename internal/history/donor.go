@@ -26,7 +26,7 @@ const (
 
 	copyRefused = '-'
 	copyBegun   = '+'
-	copyReady   = '=' // 8 bytes each: size, and first message of the journal that is needed after it
+	copyReady   = '=' // 8 bytes each: size, and first message of the journal that is needed with it
 	copyPiece   = '>' // bytes of the file
 	copyVersion = 2
 
@@ -51,7 +51,7 @@ type donor struct {
 // donation is one copy. Its goroutine removes the file after stop.
 type donation struct {
 	token uint64
-	first uint64 // message of the journal that is needed after it
+	first uint64 // message of the journal that is needed with it
 	stop  context.CancelFunc
 	done  chan struct{} // closed when file, size and err are set
 	file  *os.File
@@ -133,7 +133,7 @@ func (d *donor) begin(token uint64) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &donation{token: token, first: is.Message + 1, stop: stop, done: make(chan struct{}), used: time.Now()}
+	c := &donation{token: token, first: is.Settled + 1, stop: stop, done: make(chan struct{}), used: time.Now()}
 	d.of = c
 	d.writing.Go(func() { d.run(ctx, c) })
 	return nil

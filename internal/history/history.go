@@ -175,7 +175,7 @@ func (h *History) Needed(haste bool, past int64) uint64 {
 	return neededOf([]peerState{h.state(now)}, haste, past, now)
 }
 
-// state is how far the history is.
+// state is how far the history is. A node without others keeps no requests in the journal.
 func (h *History) state(now time.Time) peerState {
 	is := h.Status()
 	s := peerState{needed: is.Message + 1, kept: is.Message + 1, seen: now, stuck: is.Err != nil && now.Sub(is.Since) > absentFor}

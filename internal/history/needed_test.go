@@ -39,3 +39,20 @@ func TestNeededByAllNodes(t *testing.T) {
 		}
 	}
 }
+
+// What the journal keeps of requests before a history's position is a minute of messages, or more.
+func TestSettledMessage(t *testing.T) {
+	var m marks
+	now := time.Now()
+	for _, step := range []struct {
+		after         time.Duration
+		message, want uint64
+	}{
+		{0, 5, 0}, {30 * time.Second, 7, 0}, {time.Minute, 9, 5}, {90 * time.Second, 20, 5}, {2 * time.Minute, 21, 9}, {time.Hour, 21, 21},
+		{time.Hour, 3, 0}, {time.Hour + time.Minute, 4, 3}, // a file that is not as far was adopted
+	} {
+		if got := m.settled(step.message, now.Add(step.after)); got != step.want {
+			t.Errorf("after %v at message %d: %d, want %d", step.after, step.message, got, step.want)
+		}
+	}
+}

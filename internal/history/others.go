@@ -50,7 +50,7 @@ const (
 type peerState struct {
 	origin   string
 	needed   uint64 // the first message that is not written
-	kept     uint64 // the first message that a copy which is under way needs; at most needed
+	kept     uint64 // the first message with requests that may come again, here or in a copy that is under way; at most needed
 	asOf     int64  // Unix ms: all hits that were taken until then are in
 	known    uint64 // the message up to which gaps are known
 	journals uint64 // that have rows; 0: there is no file to copy

@@ -57,6 +57,7 @@ func openPeers(h *History, to Peers, origin string, log *slog.Logger) (*peers, e
 // own is the state of this node's history.
 func (p *peers) own(now time.Time) peerState {
 	s := p.h.state(now)
+	s.kept = min(s.needed, p.h.Status().Settled+1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, copied := range []uint64{p.donor.needs(), p.fetching} {

@@ -68,7 +68,8 @@ type Writer struct {
 	claimed  time.Time
 	tail     *replica.Tail
 	before   *replica.Tail // the last tail, for the requests that it has seen
-	expired  int64         // the day on which old rows were last looked for
+	marks    marks
+	expired  int64 // the day on which old rows were last looked for
 }
 
 // WriterStatus is how far a history is. Rows and Failures count from the start of the process.
@@ -76,6 +77,7 @@ type WriterStatus struct {
 	Writes   bool      // this is the one that writes
 	Known    bool      // Message and AsOf are known
 	Message  uint64    // of the journal, up to which it has all
+	Settled  uint64    // Message of settleTime ago at least
 	AsOf     time.Time // all hits that were taken until then are in
 	Err      error     // why it does not go on; nil: it does
 	Since    time.Time // of Err
@@ -371,8 +373,30 @@ func (w *Writer) report(l *store.Lease, rows int, held error) {
 		}
 		is.Err, is.Since = nil, time.Time{}
 		is.Writes, is.Known, is.Message, is.AsOf, is.Gaps = held == nil, true, l.Message, l.AsOf, l.Gaps
+		is.Settled = w.marks.settled(l.Message, time.Now())
 		is.Rows += uint64(rows)
 	})
+}
+
+// settleTime is for how long the journal keeps what history has: a request that two nodes counted is in flushes that are less far
+// apart. A writer that begins again between the two finds the first one there, also once snapshots list it no longer.
+const settleTime = time.Minute
+
+// marks are two messages up to which history had all at some time, settleTime apart at least.
+type marks struct {
+	newer, older uint64
+	at           time.Time // of newer
+}
+
+// settled notes how far history is now, and returns how far it was settleTime ago at least; 0: that is not known.
+func (m *marks) settled(message uint64, now time.Time) uint64 {
+	if message < m.newer { // another node's file was adopted
+		*m = marks{}
+	}
+	if now.Sub(m.at) >= settleTime {
+		m.older, m.newer, m.at = m.newer, message, now
+	}
+	return m.older
 }
 
 // set changes the status, and wakes the goroutines that wait for it.

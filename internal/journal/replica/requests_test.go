@@ -41,34 +41,38 @@ func TestRequestsOfTwoNodes(t *testing.T) {
 		}
 	}
 	for stop := uint64(1); stop <= 3; stop++ {
-		for _, trimmed := range []bool{false, true} {
+		for _, kept := range []string{"all", "a snapshot", "a message, and a snapshot of long after"} {
+			restart := func() {
+				switch kept {
+				case "a snapshot": // of what was read
+					l.first, l.listed = stop+1, listed
+				case "a message, and a snapshot of long after":
+					l.first, l.upTo = 1, uint64(len(l.messages))
+				}
+			}
 			n := uint64(0)
-			l.first, l.listed = 1, nil
+			l.first, l.listed, l.upTo = 1, nil, 0
 			tail := replica.NewTail(l, partitions)
 			never := func() bool { return false }
 			if err := tail.Read(t.Context(), stop, count(&n), never); err != nil {
 				t.Fatal(err)
 			}
-			if trimmed { // what was read; a snapshot lists its requests
-				l.first, l.listed = stop+1, listed
-			}
+			restart()
 			resumed, err := replica.ResumeTail(l, partitions, tail.Position(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := resumed.Read(t.Context(), math.MaxUint64, count(&n), never); err != nil || n != want {
-				t.Errorf("a tail that stopped after message %d, trimmed %v, counts %d, want %d, %v", stop, trimmed, n, want, err)
+				t.Errorf("a tail that stopped after message %d, of which %s is kept, counts %d, want %d, %v", stop, kept, n, want, err)
 			}
 
 			n = 0
 			flushes := replica.NewTailFlushes(replica.FlushPosition{})
-			l.first, l.listed = 1, nil
+			l.first, l.listed, l.upTo = 1, nil, 0
 			for sequence := uint64(1); sequence <= 3; sequence++ {
 				if sequence == stop+1 {
 					flushes = replica.NewTailFlushes(flushes.Position())
-					if trimmed {
-						l.first, l.listed = stop+1, listed
-					}
+					restart()
 				}
 				if err := flushes.Learn(t.Context(), l, max(l.first, 1)); err != nil {
 					t.Fatal(err)
@@ -84,7 +88,7 @@ func TestRequestsOfTwoNodes(t *testing.T) {
 				}
 			}
 			if n != want {
-				t.Errorf("flushes read up to %d, trimmed %v, and then on have %d hits, want %d", stop, trimmed, n, want)
+				t.Errorf("flushes read up to %d, of which %s is kept, and then on have %d hits, want %d", stop, kept, n, want)
 			}
 		}
 	}

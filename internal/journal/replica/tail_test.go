@@ -19,7 +19,8 @@ const partitions = 4
 type log struct {
 	messages [][]byte
 	first    uint64
-	listed   []record.SeenRequest // by a snapshot, up to the message before first
+	listed   []record.SeenRequest // by a snapshot, up to the message before first, or upTo
+	upTo     uint64
 }
 
 func (l *log) Bounds(context.Context) (first, last, bytes uint64, err error) {
@@ -27,7 +28,7 @@ func (l *log) Bounds(context.Context) (first, last, bytes uint64, err error) {
 }
 
 func (l *log) Requests(context.Context) (list []record.SeenRequest, upTo uint64, err error) {
-	return l.listed, max(l.first, 1) - 1, nil
+	return l.listed, max(l.first-min(l.first, 1), l.upTo), nil
 }
 
 func (l *log) Read(_ context.Context, from, last uint64, f func(uint64, []byte) error) error {
