@@ -17,6 +17,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
+	"github.com/weir-counter/weir/internal/journal/record"
 )
 
 // bus carries messages between histories of one test. spoil may change an answer.
@@ -170,6 +171,32 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	}
 	catchUp(second)
 	transporttest.Eventually(t, "the first node knows", func() bool { return first.Needed(true, time.Now().Add(time.Hour).UnixMilli()) == before+2 })
+}
+
+// A node that begins with snapshots within the retention after a backup was restored has the rows of another node too: that the
+// restored hits are not known by the hour there is no reason to go without all that is older.
+func TestCopyAfterABackupWasRestored(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	b := &bus{serve: map[string][]func([]byte) []byte{}, spoil: func(answer []byte) ([]byte, error) { return answer, nil }}
+	first := openHistory(t, j, "n1", t.TempDir(), history.Config{Peers: b})
+	e := record.NewEncoder(record.Incarnation{Origin: 7, Epoch: 1}, j.Partitions())
+	e.Restored, e.Leaving = true, true
+	e.Begin(time.Now())
+	e.AddRestored(0, record.KindEvicted, []byte{1, 1, 1}, 1)
+	j.messages = append(j.messages, e.End(nil)...)
+	j.hit(t, "a", time.Now().Unix(), 1)
+	j.flush(true)
+	if err := first.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.trim()
+	second := openHistory(t, j, "n2", t.TempDir(), history.Config{Peers: b})
+	transporttest.Eventually(t, "the second node lacks as much as the first", func() bool {
+		theirs, err := first.Missing(t.Context(), time.Unix(0, 0), time.Now())
+		ours, failed := second.Missing(t.Context(), time.Unix(0, 0), time.Now())
+		return err == nil && failed == nil && theirs != "" && ours == theirs
+	})
 }
 
 // A file that does not fit --history-disk is not asked for: its owner would write a copy in vain, again and again.

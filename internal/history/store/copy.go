@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	driver "modernc.org/sqlite"
@@ -104,9 +103,9 @@ func (s *Store) beAdopted(ctx context.Context, by *Store, l *Lease) (message uin
 // ErrLoses is the error of a copy that lacks hits which the database has.
 var ErrLoses = errors.New("the copy lacks hits that this history has")
 
-// losesNothing checks that a copy, which has a journal up to a message, has all hits of each key and day that the database of a
-// connection has. What came later comes again from the journal: days since the one before the copy's last hits are left out, and so
-// are days of a key that a later message has changed.
+// losesNothing checks that a copy, which has a journal up to a message, has all hits of each key and day that writers of the database
+// of a connection have read. Left out is what comes again from the journal: days since the one before the copy's last hits, and
+// days of a key that a later message has changed. So are fillings of the journal: hits that these alone have are in a gap of the copy.
 //
 // Cost: both are read once.
 func losesNothing(ctx context.Context, conn *sql.Conn, path, journal string, message uint64) (err error) {
@@ -117,13 +116,19 @@ func losesNothing(ctx context.Context, conn *sql.Conn, path, journal string, mes
 		_, detached := conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE copied")
 		err = errors.Join(err, detached)
 	}()
-	const later = ` AND NOT EXISTS (SELECT 1 FROM main.{table} r JOIN main.weir_origins p ON p.origin = r.origin
-		WHERE p.journal = ? AND r.key = o.key AND r.day = unixepoch(o.day) / 86400 AND r.upto > ?)`
 	var key, day string
-	err = conn.QueryRowContext(ctx, `SELECT o.key, o.day FROM main.weir_daily o LEFT JOIN copied.weir_daily c ON c.key = o.key AND c.day = o.day
-		WHERE o.hits > coalesce(c.hits, 0) AND o.day < (SELECT date(max(as_of) / 1000, 'unixepoch', '-1 day') FROM copied.weir_journals)`+
-		strings.ReplaceAll(later, "{table}", "weir_hours")+strings.ReplaceAll(later, "{table}", "weir_days")+" LIMIT 1",
-		journal, int64(message), journal, int64(message)).Scan(&key, &day)
+	err = conn.QueryRowContext(ctx, `WITH read AS (
+			SELECT p.origin, p.journal, j.rolled FROM main.weir_origins p JOIN main.weir_journals j ON j.journal = p.journal
+			WHERE p.complete = 1 AND (p.origin = j.origin OR p.journal <> ?1)
+		), own AS (
+			SELECT key, date(day * 86400, 'unixepoch') AS day, sum(n) AS n, max(iif(journal = ?1, upto, 0)) AS upto FROM (
+				SELECT d.key, d.day, d.n, d.upto, r.journal FROM main.weir_days d JOIN read r ON r.origin = d.origin
+				UNION ALL SELECT h.key, h.day, h.n, h.upto, r.journal FROM main.weir_hours h JOIN read r ON r.origin = h.origin WHERE h.day >= r.rolled
+			) GROUP BY key, day
+		)
+		SELECT o.key, o.day FROM own o LEFT JOIN copied.weir_daily c ON c.key = o.key AND c.day = o.day
+		WHERE o.n > coalesce(c.hits, 0) AND o.upto <= ?2 AND o.day < (SELECT date(max(as_of) / 1000, 'unixepoch', '-1 day') FROM copied.weir_journals) LIMIT 1`,
+		journal, int64(message)).Scan(&key, &day)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // A copy replaces a history only if it has all hits of each key and day: a nearly empty file with fewer gaps does not. Hits that come
-// again from the journal after the copy's position are not lost, however old they are.
+// again from the journal after the copy's position are not lost, however old they are. Nor are hits that only snapshots had.
 func TestACopyLosesNothing(t *testing.T) {
 	t.Parallel()
 	const former = 17_000 // a day of key b
@@ -43,6 +43,8 @@ func TestACopyLosesNothing(t *testing.T) {
 		"INSERT INTO weir_journals (journal, origin, slot, rolled) VALUES ('former', 2, 0, 20000)", "INSERT INTO weir_origins VALUES (2, 'former', 1)",
 		"INSERT INTO weir_days VALUES ('b', 17000, 2, 1, 0, 99)", // the journal does not bring hits of the former one
 		"INSERT INTO weir_hours VALUES (20001, 'b', 20001 * 86400, 1, 3, 0, 8)",
+		"INSERT INTO weir_origins VALUES (3, 'j', 1)", "INSERT INTO weir_days VALUES ('a', 20000, 3, 1, 0, 1)", // a filling
+		"INSERT INTO weir_origins VALUES (4, 'former', 1)", "INSERT INTO weir_days VALUES ('b', 17000, 4, 1, 0, 1)", // and of the former journal
 	} {
 		if _, err := own.writes().ExecContext(t.Context(), q); err != nil {
 			t.Fatal(err)
@@ -52,12 +54,13 @@ func TestACopyLosesNothing(t *testing.T) {
 		days  map[int]int
 		loses bool
 	}{
-		"the same":               {map[int]int{former: 1, 19_000: 5, 20_000: 7}, false},
-		"more":                   {map[int]int{former: 1, 18_000: 1, 19_000: 6, 20_000: 7}, false},
-		"a day less":             {map[int]int{former: 1, 20_000: 70}, true},
-		"fewer of a day":         {map[int]int{former: 1, 19_000: 5, 20_000: 6, 20_001: 1}, true},
-		"not of another journal": {map[int]int{19_000: 5, 20_000: 7}, true},
-		"nothing":                {nil, true},
+		"the same":                {map[int]int{former: 2, 19_000: 5, 20_000: 7}, false},
+		"more":                    {map[int]int{former: 2, 18_000: 1, 19_000: 6, 20_000: 7}, false},
+		"a day less":              {map[int]int{former: 2, 20_000: 70}, true},
+		"fewer of a day":          {map[int]int{former: 2, 19_000: 5, 20_000: 6, 20_001: 1}, true},
+		"less of another filling": {map[int]int{former: 1, 19_000: 5, 20_000: 7}, true},
+		"not of another journal":  {map[int]int{19_000: 5, 20_000: 7}, true},
+		"nothing":                 {nil, true},
 	} {
 		_, path := open("copy.db", c.days)
 		conn, err := own.writes().Conn(t.Context())
