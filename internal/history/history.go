@@ -170,7 +170,7 @@ func (h *History) Where() string { return h.store.String() }
 func (h *History) Needed(haste bool, past int64) uint64 {
 	now := time.Now()
 	if h.peers != nil {
-		return h.peers.needed(haste, past, now)
+		return h.peers.needed([]peerState{h.peers.own(now)}, haste, past, now)
 	}
 	return neededOf([]peerState{h.state(now)}, haste, past, now)
 }

@@ -69,11 +69,6 @@ func (p *peers) own(now time.Time) peerState {
 	return s
 }
 
-// needed is the first message of the journal that the history of some node needs (neededOf).
-func (p *peers) needed(haste bool, past int64, now time.Time) uint64 {
-	return p.Others.needed([]peerState{p.own(now)}, haste, past, now)
-}
-
 // run publishes the state, and copies another node's file if it has more, until ctx ends.
 func (p *peers) run(ctx context.Context) {
 	var fetches sync.WaitGroup

@@ -108,7 +108,8 @@ type exportParams struct {
 }
 
 const exportDescription = `The hits of keys in each day of UTC, or each hour, as history has them: the columns key, start, hits and doubt (the true number is
-hits to hits + doubt; of sampled lines hits is an estimate, and key limit:~sampled:KEY has what sampling added to KEY). It is streamed, and an answer that is cut short is dropped, not ended. The header field
+hits to hits + doubt). With sampled hits, hits is what was seen, doubt is 18446744073709551615, as there is no upper bound, and key
+limit:~sampled:KEY has what sampling added. It is streamed, and an answer that is cut short is dropped, not ended. The header field
 Weir-Missing has the times of which hits may be missing, if there are any. Who does not take it at 64 KiB a second loses it.`
 
 // export streams, so that no answer is held in memory.
