@@ -130,6 +130,25 @@ func (p PerSecond) String() string {
 	return fmt.Sprintf("%.3f (%.3f to %.3f)", p.Estimate, p.Lower, *p.Upper)
 }
 
+// Distinct is how many different ids, such as visitors, hits of a key carried. Lower and Upper bound the answer as far as
+// the window begins within a slot of time. Error is another matter: with it, all three are estimates, and no bounds.
+type Distinct struct {
+	Estimate uint64  `json:"estimate" doc:"The best guess of how many different ids."`
+	Error    float64 `json:"error" doc:"The relative standard error of lower, estimate and upper: in two of three answers they are off by no more. 0: there is none, and lower and upper are bounds."`
+	Lower    uint64  `json:"lower" doc:"The ids surely within the window."`
+	Upper    *uint64 `json:"upper" nullable:"true" doc:"Those that may be within it. null: not known, for a node is late, or the window reaches back beyond the retention."`
+	Region   string  `json:"region,omitempty" doc:"The server's region, if it has one: ids of other regions are not known here."`
+}
+
+// String is the number as Bounds.String writes it, after ~ and with the error in percent if there is one.
+func (d Distinct) String() string {
+	b := Bounds{Lower: d.Lower, Estimate: d.Estimate, Upper: d.Upper, Exact: d.Upper != nil && d.Lower == *d.Upper}
+	if d.Error == 0 {
+		return b.String()
+	}
+	return fmt.Sprintf("~%s ±%.1f%%", b, 100*d.Error)
+}
+
 // CountAnswer is the hits of one key in (At-Window, At].
 type CountAnswer struct {
 	Key           string `json:"key"`
@@ -137,8 +156,9 @@ type CountAnswer struct {
 	At            Time   `json:"at" doc:"The end of the window."`
 	Bounds
 	Freshness
-	Source  string        `json:"source,omitempty" doc:"history where the answer is of history, which has all hits until as_of; left out where it is of the windows." example:"history"`
-	Regions []RegionCount `json:"regions,omitempty" doc:"The part of each region, with by=region."`
+	Distinct *Distinct     `json:"distinct,omitempty" doc:"With distinct=true: the different ids of the hits, if any had one."`
+	Source   string        `json:"source,omitempty" doc:"history where the answer is of history, which has all hits until as_of; left out where it is of the windows." example:"history"`
+	Regions  []RegionCount `json:"regions,omitempty" doc:"The part of each region, with by=region."`
 }
 
 // RegionCount is the part of one region in a count of all.

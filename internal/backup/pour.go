@@ -59,6 +59,13 @@ func Pour(c replication.Content, to *engine.Engine, f func(record.Batch) error) 
 			return err
 		}
 	}
+	var scratch []byte
+	for _, ids := range c.Distinct {
+		b := record.Batch{Partition: to.PartitionOf(ids.Key), Kind: record.KindDistinct, Entries: ids.AppendDistinct(nil, &scratch), N: 1}
+		if err := f(b); err != nil {
+			return err
+		}
+	}
 	if len(c.Evicted) == 0 {
 		return nil
 	}

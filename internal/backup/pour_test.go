@@ -64,3 +64,47 @@ func TestPouredHitsStayInDoubt(t *testing.T) {
 		}
 	}
 }
+
+// Ids are restored into other partitions, and another retention, as they were.
+func TestPouredIDs(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	made := func(partitions int, retention time.Duration) *engine.Engine {
+		e, err := engine.New(engine.Config{Partitions: partitions, Retention: retention, Gather: true, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	from := made(4, 24*time.Hour)
+	for i := range 3000 {
+		key := from.Expect(nil, []string{fmt.Sprint("k", i%100%7)})
+		if _, err := from.HitDistinct(now.Add(-time.Duration(i)*time.Second), key[0], 1, engine.HashID(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, to := range []*engine.Engine{made(1, 24*time.Hour), made(16, 48*time.Hour)} {
+		h := replica.NewHolding(to)
+		for range 2 { // a union: again changes nothing
+			for partition := range 4 {
+				var cut replication.Cut
+				from.Cut(partition, &cut, true)
+				c, err := replication.ReadContent(cut.State)
+				if err == nil {
+					err = backup.Pour(c, to, func(b record.Batch) error { return h.Count(b, false, false) })
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i := range 7 {
+			want, _, _ := from.Distinct(now, fmt.Sprint("k", i), time.Hour)
+			got, _, err := to.Distinct(now, fmt.Sprint("k", i), time.Hour)
+			if err != nil || got == nil || string(got.Append(nil)) != string(want.Append(nil)) {
+				t.Errorf("k%d: other ids, %v", i, err)
+			}
+		}
+	}
+}

@@ -149,6 +149,9 @@ type Stats struct {
 
 	NewestQuarantined time.Time // when, by the wall clock, the newest of Quarantined was brought; zero: none
 
+	DistinctKeys  int   // keys with distinct ids
+	DistinctBytes int64 // of Bytes: what these take
+
 	HotKeys      int   // keys with stripes, because several cores hit them at once
 	InlineBytes  int64 // of LimitBytes: of limits that requests bring along
 	InlineBudget int64 // of these
@@ -201,7 +204,7 @@ func (e *Engine) Stats() Stats {
 			LimitStates: l.States, LimitBytes: l.Bytes, LimitBudget: l.Budget, LimitRefused: l.Refused,
 			Bytes: k.Bytes, MemoryBudget: e.cfg.Memory, Partitions: e.cfg.Partitions,
 		},
-		ForHistory: e.refused.forHistory.Load(), HotKeys: k.HotKeys, Waiting: k.Waiting, WaitingBytes: k.WaitingBytes,
+		ForHistory: e.refused.forHistory.Load(), HotKeys: k.HotKeys, DistinctKeys: k.DistinctKeys, DistinctBytes: k.DistinctBytes, Waiting: k.Waiting, WaitingBytes: k.WaitingBytes,
 		InlineBytes: l.Inline, InlineBudget: l.InlineBudget,
 	}
 	s.ClockCorrection, s.LimitClockBehind = e.ClockCorrection(), e.LimitClockBehind()

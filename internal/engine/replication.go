@@ -256,6 +256,12 @@ func (e *Engine) MergeEvicted(partition int, list []replication.Evicted) {
 	e.keys.MergeEvicted(partition, list)
 }
 
+// MergeDistinct adds ids that come from a journal to keys of a partition that is held, in any order and however often:
+// own ones come back too. They are not gathered again.
+func (e *Engine) MergeDistinct(partition int, list []replication.KeyDistinct) {
+	e.keys.MergeDistinct(partition, list)
+}
+
 // Clear forgets all hits of a partition that is held, at a place of a journal. Hits that no cut has stay. So does own:
 // the own hits and removals that were cut and come after that place, in order. What keys have used of their limits
 // stays. Windows and hits of evicted keys in then replace what is forgotten. No answer about the partition sees a state

@@ -232,7 +232,7 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 		r.moved.Store(time.Now().UnixNano())
 		for _, p := range flush {
 			for _, b := range p.Batches {
-				if b.Partition >= len(then) || len(b.Entries) == 0 || b.OfLimits() || !wanted(p) {
+				if b.Partition >= len(then) || len(b.Entries) == 0 || b.OfLimits() || b.Kind == record.KindDistinct || !wanted(p) {
 					continue
 				}
 				if at := has[b.Partition][p.Origin]; p.Epoch < at.Epoch || p.Epoch == at.Epoch && b.Seq <= at.Seq {

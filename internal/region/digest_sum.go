@@ -52,7 +52,7 @@ func NewSum(partitions int) *Sum { return &Sum{parts: make([]*part, partitions)}
 
 // Add adds a batch. Admissions are left out, and hits for history alone: both are the region's own.
 func (s *Sum) Add(b record.Batch) {
-	if b.OfLimits() || b.Kind == record.KindPast || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
+	if b.OfLimits() || b.Kind == record.KindPast || b.Kind == record.KindDistinct || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
 		return
 	}
 	p := s.parts[b.Partition]

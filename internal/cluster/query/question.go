@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
@@ -25,6 +26,7 @@ const (
 	top                    // the n keys with a prefix that have most hits in a window
 	keys                   // n keys with a prefix, after another in their order
 	deletion
+	distinctIDs // of a key, with what evicted ones of its name may have had in a window
 	kinds
 )
 
@@ -53,7 +55,7 @@ type question struct {
 }
 
 func (q *question) class() class {
-	if q.kind == count || q.kind == deletion {
+	if q.kind == count || q.kind == deletion || q.kind == distinctIDs {
 		return quick
 	}
 	return scan
@@ -102,6 +104,13 @@ func (q *question) answer(e *engine.Engine) (list result, err error) {
 		for _, key := range names {
 			list = append(list, engine.KeyCount{Key: key})
 		}
+	case distinctIDs:
+		set, gone, err := e.Distinct(q.at, q.key, q.window)
+		list = result{{Count: engine.Count{Upper: gone}}}
+		if set != nil {
+			list[0].Key = string(set.Append(nil))
+		}
+		return list, err
 	case deletion:
 		var was bool
 		if was, err = e.Delete(q.key); was {
@@ -117,6 +126,7 @@ func (q *question) answer(e *engine.Engine) (list result, err error) {
 //   - top: keys with their counts, the most first, of equal ones by key
 //   - keys: keys in their order
 //   - deletion: the key, if it existed
+//   - ids: the bytes of the set as the key, "" if there is none, and the hits of evicted keys as the upper bound
 type result []engine.KeyCount
 
 // merge adds a result of the same question about other partitions, which have no key in common.
@@ -226,8 +236,10 @@ func (l result) append(b []byte) []byte {
 
 // read reads a result from another node. It refuses what does not fit the question.
 func (q *question) read(r *wire.Reader) result {
-	n, least, most := r.Count(), int64(0), int64(q.n)
+	n, least, most, longest := r.Count(), int64(0), int64(q.n), engine.MaxKeyBytes
 	switch q.kind {
+	case distinctIDs:
+		least, most, longest = 1, 1, distinct.MaxBytes
 	case count:
 		least, most = 1, 1
 	case series:
@@ -242,7 +254,7 @@ func (q *question) read(r *wire.Reader) result {
 	}
 	l := make(result, n)
 	for i := range l {
-		l[i].Key = r.Text(engine.MaxKeyBytes)
+		l[i].Key = r.Text(longest)
 		l[i].Lower = r.Uvarint()
 		l[i].Estimate = l[i].Lower + r.AtMost(math.MaxUint64-l[i].Lower)
 		l[i].Upper = l[i].Estimate + r.AtMost(math.MaxUint64-l[i].Estimate)
@@ -341,6 +353,21 @@ func (r *Router) Keys(ctx context.Context, upTo uint64, prefix, after string, li
 		names[i] = l[i].Key
 	}
 	return names, fresh, err
+}
+
+// Distinct answers as engine.Engine.Distinct does, for a key of any node.
+func (r *Router) Distinct(ctx context.Context, upTo uint64, q api.CountQuestion) (set *distinct.Set, gone uint64, fresh api.Freshness, err error) {
+	l, fresh, err := r.ask(ctx, &question{kind: distinctIDs, key: strings.Clone(q.Key), at: q.At, window: q.Window, upTo: upTo})
+	if err != nil {
+		return nil, 0, fresh, err
+	}
+	if l[0].Key != "" {
+		read := wire.NewReader([]byte(l[0].Key))
+		if set = distinct.Read(read, int64(r.engine.Config().Retention/time.Second)); !read.Done() {
+			return nil, 0, fresh, &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: "the ids of the key can't be read: check that all nodes run the same version"}
+		}
+	}
+	return set, l[0].Upper, fresh, nil
 }
 
 // Delete deletes as engine.Engine.Delete does, at one holder, which journals it for the others: these return the old count

@@ -489,3 +489,38 @@ func TestClosed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Any node answers with the ids of a key that another one holds.
+func TestDistinctOfAnyNode(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, 1, nil)
+	hit := func(e *engine.Engine, key string, id int) {
+		if _, err := e.HitDistinct(now, e.Expect(nil, []string{key})[0], 1, engine.HashID(fmt.Sprint(id))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for partition := range parts {
+		for i := range 1 + partition*100 {
+			key := f.keyOf(partition, 0)
+			hit(f.model, key, i)
+			for _, n := range f.nodes {
+				if n.engine.Holds(partition) {
+					hit(n.engine, key, i)
+				}
+			}
+		}
+	}
+	for partition := range parts {
+		q := api.CountQuestion{Key: f.keyOf(partition, 0), At: now, Window: time.Hour}
+		want, _, _ := f.model.Distinct(now, q.Key, q.Window)
+		for _, n := range f.nodes {
+			got, gone, fresh, err := n.Distinct(t.Context(), 0, q)
+			if err != nil || gone != 0 || fresh.AsOf.IsZero() || got == nil || string(got.Append(nil)) != string(want.Append(nil)) {
+				t.Errorf("%s: partition %d: %v", n.id, partition, err)
+			}
+			if none, _, _, err := n.Distinct(t.Context(), 0, api.CountQuestion{Key: f.keyOf(partition, 1), At: now, Window: time.Hour}); none != nil || err != nil {
+				t.Errorf("%s: ids of a key without any: %v", n.id, err)
+			}
+		}
+	}
+}

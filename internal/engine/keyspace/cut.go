@@ -19,6 +19,7 @@ func (k *Keyspace) Cut(number int, c *replication.Cut, withState bool, limits fu
 	if withState {
 		w := p.state(c.State, len(k.partitions), number)
 		limits(w)
+		w.Distinct(p.sets)
 		c.State = w.Seal()
 	} else {
 		limits(nil)
@@ -42,6 +43,7 @@ func (p *partition) cutDeltas(c *replication.Cut) {
 		p.removals.Store(0)
 	}
 	c.PastRemoved, p.pastRemoved = p.pastRemoved, c.PastRemoved[:0]
+	c.Distinct = p.cutIDs()
 	p.bytes = 0
 	for _, en := range p.active { // each may have hits again before anybody counts them as waiting
 		p.bytes += waitingBytes(en.Key())
@@ -179,6 +181,7 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 			p.dropQuarantined(d.Key)
 			p.remove(en)
 			p.restore(hashes[i], d.Key, own, limit)
+			p.restoreIDs(d.Key, limit)
 			clear(entries[i+1:]) // one of them may be this one
 		default:
 			p.dropQuarantined(d.Key)
@@ -375,6 +378,9 @@ func (k *Keyspace) Clear(number int, own []replication.Delta, then []replication
 			}
 		}
 	}
+	for key := range p.fresh {
+		p.restoreIDs(key, limit)
+	}
 	p.settleTotal(own, limit) // the others with their cut
 	var errs []error
 	for i := range then {
@@ -382,6 +388,7 @@ func (k *Keyspace) Clear(number int, own []replication.Delta, then []replication
 		for _, f := range then[i].Evicted {
 			p.addEvicted(f)
 		}
+		k.mergeDistinct(p, then[i].Distinct, limit)
 	}
 	return errors.Join(errs...)
 }

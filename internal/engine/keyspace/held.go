@@ -68,6 +68,8 @@ func (k *Keyspace) follow(number int, f *replication.Followed) error {
 		return k.MergeWindows(number, f.Windows)
 	case f.Evicted != nil:
 		k.MergeEvicted(number, f.Evicted)
+	case f.Distinct != nil:
+		k.MergeDistinct(number, f.Distinct)
 	default:
 		k.Apply(number, f.Deltas, nil)
 	}
@@ -85,6 +87,7 @@ func (p *partition) letGo() {
 	if p.keys() == 0 {
 		return
 	}
+	p.forgetAllIDs()
 	old, left := p.table.Load(), NewKeyTable[counted]()
 	old.Each(func(en *entry) {
 		p.cool(en, Dead)
@@ -165,7 +168,7 @@ func (p *partition) tell() {
 
 // waiting is how many entries the next cut has, without the cells that were kept.
 func (p *partition) waiting() int {
-	return len(p.active) - p.kept + len(p.deltas) + len(p.past) + len(p.pastRemoved)
+	return len(p.active) - p.kept + len(p.deltas) + len(p.past) + len(p.pastRemoved) + len(p.fresh)
 }
 
 // gather notes hits that settled, or a removal. The caller holds mu.

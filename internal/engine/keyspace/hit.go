@@ -178,7 +178,10 @@ func (p *partition) newestOf(en *entry) int64 {
 		second, seen = hot.Newest(&en.Value.window)
 	}
 	if !seen {
-		return math.MinInt64
+		second = math.MinInt64
+	}
+	if set := p.sets[en.Key()]; set != nil {
+		second = max(second, set.Newest())
 	}
 	return second
 }

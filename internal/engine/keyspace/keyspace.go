@@ -78,6 +78,8 @@ type Stats struct {
 	ExpiredKeys              uint64
 	Bytes                    int64 // of tables, keys and windows
 	Waiting                  int64 // deltas and filled live cells that wait for a cut
+	DistinctKeys             int   // with distinct ids
+	DistinctBytes            int64 // of Bytes: their sets
 	WaitingBytes             int64 // what they take in batches, at most, and keys of the last cut if they are hit again
 }
 
@@ -90,6 +92,7 @@ func (k *Keyspace) Stats() Stats {
 		EvictedHits:  k.departed.evictedHits.Load(),
 		ExpiredKeys:  k.departed.expiredKeys.Load(),
 		Bytes:        k.bytes.Load(),
+		DistinctKeys: int(k.idFigures.keys.Load()), DistinctBytes: k.idFigures.bytes.Load(),
 		Waiting:      k.waiting.entries.Load(),
 		WaitingBytes: k.waiting.bytes.Load(),
 	}
@@ -190,6 +193,7 @@ func (p *partition) delete(key string) (had bool) {
 		p.remove(en)
 	}
 	p.removePast(key)
+	delete(p.fresh, key)
 	p.gather(replication.Delta{Key: key})
 	if p.shared.gather {
 		if p.gone == nil {

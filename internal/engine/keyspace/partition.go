@@ -25,8 +25,9 @@ type partition struct {
 	passing      int64                  // bytes of keys, while the partition is not held
 	quarantine   Quarantine             // hits of seconds that have not come (quarantine.go)
 	looked       int64                  // the last second that had come when the partition was looked after
-	gathering                           // what the next batch has (gather.go)
-	_            [64]byte
+	ids
+	gathering // what the next batch has (gather.go)
+	_         [64]byte
 }
 
 // insert makes the entry of a key that is not in the table. The caller holds mu.
@@ -102,6 +103,7 @@ func (p *partition) remove(en *entry) (total uint64, newest int64) {
 	t := p.table.Load()
 	t.Remove(p.shared.hash(en.Key()), en)
 	p.shared.keys.Add(-1)
+	p.forgetIDs(en.Key())
 	p.grew(-keyBytes(en) - int64(en.Value.window.Size()))
 	if t.Sparse() {
 		p.resize()
@@ -186,6 +188,9 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 	}
 	p.quarantineAll(limit)
 	p.merge(limit)
+	for _, d := range s.Distinct {
+		p.mergeIDs(d.Key, d.Set, limit)
+	}
 	if newest, ok := p.total.Newest(); ok {
 		k.clock.Advance(newest)
 	}
@@ -318,6 +323,7 @@ type shared struct {
 
 	_         [64]byte // each hit reads what is before and after, and must not wait for the line of what changes
 	departed  departures
+	idFigures idFigures
 	keys      atomic.Int64
 	bytes     atomic.Int64 // of tables, entries and windows
 	pastUntil atomic.Int64 // Unix ms until which hits were taken for history alone (past.go)

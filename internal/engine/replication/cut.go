@@ -6,7 +6,12 @@
 // them, in the order of the journal; so nodes that apply the same cuts have the same counts.
 package replication
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/weir-counter/weir/internal/distinct"
+	"github.com/weir-counter/weir/internal/wire"
+)
 
 // Delta is what one key adds to a batch: N hits in the second At, or with N = 0
 // the key's removal from memory on request.
@@ -29,20 +34,44 @@ type Admission struct {
 
 // Cut is what a partition gathered since the cut before.
 type Cut struct {
-	Deltas      []Delta     // in the order in which they settled; a key and second may repeat
-	Past        []Delta     // hits for history alone (Cuts.TakePast), after the removals of Deltas
-	PastRemoved []Delta     // and those before them, of keys that were removed since
-	Changes     []Change    // what became of keys of limits, in order; before Admissions
-	Admissions  []Admission // of limits that survive a restart
-	State       []byte      // the partition after all these, if asked for: see Engine.LoadState
+	Deltas      []Delta       // in the order in which they settled; a key and second may repeat
+	Past        []Delta       // hits for history alone (Cuts.TakePast), after the removals of Deltas
+	PastRemoved []Delta       // and those before them, of keys that were removed since
+	Changes     []Change      // what became of keys of limits, in order; before Admissions
+	Admissions  []Admission   // of limits that survive a restart
+	Distinct    []KeyDistinct // new ids, by key; after the removals of Deltas
+	State       []byte        // the partition after all these, if asked for: see Engine.LoadState
+}
+
+// KeyDistinct is ids of a key: new ones, or all.
+type KeyDistinct struct {
+	Key string
+	Set *distinct.Set
+}
+
+// AppendDistinct appends the bytes of one: the key and the set, each after its length. scratch is memory to use.
+func (d KeyDistinct) AppendDistinct(b []byte, scratch *[]byte) []byte {
+	*scratch = d.Set.Append((*scratch)[:0])
+	return wire.AppendBlock(wire.AppendText(b, d.Key), *scratch)
+}
+
+// ReadDistinct reads what AppendDistinct wrote, for a retention in seconds. It fails the reader for what is none.
+func ReadDistinct(r *wire.Reader, retention int64) KeyDistinct {
+	d := KeyDistinct{Key: r.Text(maxChangeKey)}
+	set := wire.NewReader(r.Block())
+	if d.Set = distinct.Read(set, retention); !set.Done() || d.Key == "" {
+		r.Fail()
+	}
+	return d
 }
 
 // Followed is what a journal has of a partition at one place. Only one field is set.
 type Followed struct {
-	Deltas  []Delta     // as of Engine.Apply
-	Windows []KeyWindow // as of Engine.MergeWindows
-	Evicted []Evicted   // as of Engine.MergeEvicted
-	Clear   bool        // all hits before it are gone
+	Deltas   []Delta       // as of Engine.Apply
+	Windows  []KeyWindow   // as of Engine.MergeWindows
+	Evicted  []Evicted     // as of Engine.MergeEvicted
+	Distinct []KeyDistinct // as of Engine.MergeDistinct
+	Clear    bool          // all hits before it are gone
 }
 
 // PartitionSet is some of an engine's partitions, a bit for each; nil is all of

@@ -10,16 +10,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 8: all that a restart needs of it. Numbers
+// The state of a partition, version 9: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 8
+//	byte 1     version: 9, or 8 if no key has distinct ids, for earlier builds
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
@@ -40,16 +41,19 @@ import (
 //	           state (package limit); up to version 6 as DecodeStateBefore reads it
 //	           grants, bans, permits, reservations and outstanding leases: how many, then
 //	           each as a change (change.go); before version 8 they are among the limits
+//	           in version 9, keys with distinct ids: how many, then each as its length, the key,
+//	           the length of its set, the set (package distinct)
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 8
+	stateVersion = 9
 	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
 	stateNoClock = 3 // and this one does not tell the clock of limits
 	stateNoTotal = 4 // nor this one what the count of all keys lacks
 	stateNoPast  = 5 // nor this one when hits were taken for history alone
 	stateSlots   = 6 // and this one has windows of limits that count in sub-slots
 	stateFlags   = 7 // and this one has changes among limits
+	stateHits    = 8 // and this one has no distinct ids
 )
 
 // allKeys is the key of all hits.
@@ -76,6 +80,7 @@ type State struct {
 	Past        int64       // Unix ms until which hits older than the retention were taken for history; 0: none were
 	Limits      []LimitState
 	Changes     []Change // grants, bans, permits, reservations and quota leases
+	Distinct    []KeyDistinct
 }
 
 // SetForward says that the time of day was set forward since the state was made: what keys have
@@ -145,6 +150,11 @@ func ReadState(state []byte) (s State, err error) {
 	}
 	if s.Limits, s.Changes, err = r.limits(); err != nil {
 		return s, err
+	}
+	if r.version > stateHits {
+		for left := r.Count(); left > 0 && !r.Failed(); left-- {
+			s.Distinct = append(s.Distinct, ReadDistinct(&r.Reader, int64(s.Retention)))
+		}
 	}
 	if !r.Done() || s.Partition >= s.Partitions || s.Retention > window.MaxSeconds {
 		return s, ErrStateContent
@@ -245,7 +255,7 @@ type StateWriter struct {
 // NewStateWriter begins a state after b, of one of an engine's partitions, with its
 // retention in seconds and the window of all hits of the partition.
 func NewStateWriter(b []byte, partitions, partition int, retention int64, total *window.Window) *StateWriter {
-	w := &StateWriter{b: append(b, stateMagic, stateVersion), start: len(b)}
+	w := &StateWriter{b: append(b, stateMagic, stateHits), start: len(b)}
 	for _, n := range []uint64{uint64(partitions), uint64(partition), uint64(retention)} {
 		w.b = binary.AppendUvarint(w.b, n)
 	}
@@ -308,6 +318,18 @@ func (w *StateWriter) Limits(ahead int64, each func(add func(record, key string,
 	}
 }
 
+// Distinct writes the ids of keys, if there are any.
+func (w *StateWriter) Distinct(sets map[string]*distinct.Set) {
+	if len(sets) == 0 {
+		return
+	}
+	w.b[w.start+1] = stateVersion
+	w.b = binary.AppendUvarint(w.b, uint64(len(sets)))
+	for key, set := range sets {
+		w.b = KeyDistinct{key, set}.AppendDistinct(w.b, &w.scratch)
+	}
+}
+
 // Seal ends the state, and returns it after the bytes that it was begun with.
 func (w *StateWriter) Seal() []byte { return wire.Seal(w.b, w.start) }
 
@@ -324,6 +346,8 @@ type Content struct {
 	Past    int64         // as of State
 	Limits  []LimitState  // what keys have used of limits that survive a restart
 	Changes []Change      // as of State
+
+	Distinct []KeyDistinct // by key
 }
 
 // ReadContent reads a state that a cut made. One that is damaged is an error that wraps
@@ -334,7 +358,8 @@ func ReadContent(state []byte) (c Content, err error) {
 		return c, err
 	}
 	c = Content{Partitions: int(s.Partitions), Partition: int(s.Partition), Retention: time.Duration(s.Retention) * time.Second,
-		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Past: s.Past, Limits: s.Limits, Changes: s.Changes}
+		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Past: s.Past, Limits: s.Limits, Changes: s.Changes, Distinct: s.Distinct}
+	slices.SortFunc(c.Distinct, func(a, b KeyDistinct) int { return strings.Compare(a.Key, b.Key) })
 	for _, ahead := range s.Quarantined {
 		if ahead.Key == allKeys {
 			ahead.Key = ""

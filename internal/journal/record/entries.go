@@ -34,6 +34,8 @@ func (b *Batch) check() (sound bool) {
 		return b.eachAdmission(func(_ []byte, _ bool, _ []byte, _ int64, n uint64) { b.N += n })
 	case KindChanges:
 		return b.eachChange(func(replication.Change) { b.N++ })
+	case KindDistinct:
+		return b.eachDistinct(func(replication.KeyDistinct) { b.N++ })
 	case KindClaim:
 		return len(b.Entries) == 0
 	default:
@@ -109,6 +111,27 @@ func (b *Batch) eachChange(f func(one replication.Change)) (sound bool) {
 	for r.Len() > 0 {
 		one := replication.ReadChange(r)
 		if r.Failed() || len(replication.KeyOf(one)) > engine.MaxKeyBytes {
+			return false
+		}
+		f(one)
+	}
+	return !r.Failed()
+}
+
+// Distinct are the entries of a batch of ids; nil of another.
+func (b *Batch) Distinct() (list []replication.KeyDistinct) {
+	if b.Kind == KindDistinct {
+		b.eachDistinct(func(one replication.KeyDistinct) { list = append(list, one) })
+	}
+	return list
+}
+
+// eachDistinct calls f with the ids of each key, up to those that are impossible.
+func (b *Batch) eachDistinct(f func(one replication.KeyDistinct)) (sound bool) {
+	r := wire.NewReader(b.Entries)
+	for r.Len() > 0 {
+		one := replication.ReadDistinct(r, window.MaxSeconds)
+		if r.Failed() {
 			return false
 		}
 		f(one)

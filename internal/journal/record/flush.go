@@ -48,6 +48,8 @@ import (
 // A batch of kind 5 has hits in the same form, without removals: they are older than the
 // retention and for history alone (package history). One of kind 6 has no entries: Encoder.Claim.
 //
+// One of kind 8 has ids of keys, after the flush's hits of the partition: replication.AppendDistinct.
+//
 // An entry of admissions, of limits that survive a restart or that nodes share:
 //
 //	length of the limit, 0 is the one before; limit; length of the key; key; at
@@ -197,12 +199,13 @@ func (e *Encoder) addDeltas(partition int, kind uint64, deltas []replication.Del
 const (
 	KindHits = iota
 	KindAdmissions
-	KindWindows // of keys, of a backup
-	KindEvicted // hits of evicted keys, of a backup
-	KindClear   // of the whole partition, before a backup replaces it
-	KindPast    // hits for history alone: older than the retention, in no window
-	KindClaim   // no entries: from here on its origin owns the limits of the partition's group
-	KindChanges // to what keys have used of limits
+	KindWindows  // of keys, of a backup
+	KindEvicted  // hits of evicted keys, of a backup
+	KindClear    // of the whole partition, before a backup replaces it
+	KindPast     // hits for history alone: older than the retention, in no window
+	KindClaim    // no entries: from here on its origin owns the limits of the partition's group
+	KindChanges  // to what keys have used of limits
+	KindDistinct // ids of keys: new ones, or of a backup
 	kinds
 )
 
@@ -240,6 +243,20 @@ func (e *Encoder) AddChanges(partition int, list []replication.Change) {
 		e.Totals[partition]++
 		if len(e.body) > e.BatchBytes || i == len(list)-1 {
 			e.closeBatch(partition, KindChanges)
+			e.body = e.body[:0]
+		}
+	}
+}
+
+// AddDistinct appends ids of keys of a partition as one batch, or several.
+func (e *Encoder) AddDistinct(partition int, list []replication.KeyDistinct) {
+	var scratch []byte
+	e.body = e.body[:0]
+	for i, one := range list {
+		e.body = one.AppendDistinct(e.body, &scratch)
+		e.Totals[partition]++
+		if len(e.body) > e.BatchBytes || i == len(list)-1 {
+			e.closeBatch(partition, KindDistinct)
 			e.body = e.body[:0]
 		}
 	}

@@ -53,7 +53,7 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 // throw it away.
 func TestNewerKindIsRefusedByName(t *testing.T) {
 	for part, why := range map[string]string{
-		string(partOf(6, 5, flagLast, 3, kinds, []byte("anything"))): "kind 8: this build knows kinds 0 to 7",
+		string(partOf(6, 5, flagLast, 3, kinds, []byte("anything"))): "kind 9: this build knows kinds 0 to 8",
 		string(partOf(7, 5, flagLast, 3, KindHits, nil)):             "version 7: this build reads version 6",
 	} {
 		_, err := DecodePart([]byte(part))

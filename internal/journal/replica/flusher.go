@@ -207,6 +207,8 @@ func followed(b *record.Batch) (f replication.Followed) {
 		f.Windows, _ = b.Windows()
 	case record.KindEvicted:
 		f.Evicted, _ = b.Evicted()
+	case record.KindDistinct:
+		f.Distinct = b.Distinct()
 	case record.KindClear:
 		f.Clear = true
 	}

@@ -78,7 +78,7 @@ func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 	case record.KindPast:
 		h.engine.NotePast(b.CutAt)
 	default:
-		err = h.restored(b)
+		err = h.restored(b, own)
 	}
 	return h.refuse(b, err, deciding)
 }
@@ -208,10 +208,11 @@ func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 	return h.engine.LoadReceiptsSince(list, h.sinceSet(message))
 }
 
-// restored counts a batch of one of these kinds.
-func (h *Holding) restored(b record.Batch) error {
+// restored counts a batch of one of these kinds, or of ids. Own ids are merged once more: a removal of another node may
+// have taken them.
+func (h *Holding) restored(b record.Batch, own bool) error {
 	if o := h.open[b.Partition]; o != nil {
-		o.see(b, false)
+		o.see(b, own)
 	}
 	if c := h.arrivals[b.Partition]; c != nil {
 		if c.room(h.maxThen) {
@@ -229,6 +230,8 @@ func (h *Holding) restored(b record.Batch) error {
 	case record.KindEvicted:
 		list, _ := b.Evicted()
 		h.engine.MergeEvicted(b.Partition, list)
+	case record.KindDistinct:
+		h.engine.MergeDistinct(b.Partition, b.Distinct())
 	case record.KindClear:
 		var own []replication.Delta
 		if h.ownAll != nil {

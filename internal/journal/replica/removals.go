@@ -94,6 +94,9 @@ func (r *Replica) openSnapshot(partition int) {
 	for _, d := range r.cut.Deltas {
 		note(d)
 	}
+	for _, d := range r.cut.Distinct {
+		o.hits[d.Key] = true
+	}
 	r.holding.open[partition] = o
 }
 

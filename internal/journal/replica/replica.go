@@ -215,13 +215,14 @@ const auditEvery = 10 * time.Second
 // far if that is to be restated. It takes the partition's state if it is asked for.
 func (r *Replica) cutPartition(partition int, withState, restate bool) {
 	r.engine.Cut(partition, &r.cut, withState)
-	fresh := len(r.cut.PastRemoved) + len(r.cut.Deltas) + len(r.cut.Past) + len(r.cut.Changes) + len(r.cut.Admissions)
+	fresh := len(r.cut.PastRemoved) + len(r.cut.Deltas) + len(r.cut.Past) + len(r.cut.Changes) + len(r.cut.Admissions) + len(r.cut.Distinct)
 	r.entries += fresh
 	r.encoder.AddPast(partition, r.cut.PastRemoved)
 	r.encoder.Add(partition, r.cut.Deltas)
 	r.encoder.AddPast(partition, r.cut.Past)
 	r.encoder.AddChanges(partition, r.cut.Changes)
 	r.encoder.AddAdmissions(partition, r.cut.Admissions)
+	r.encoder.AddDistinct(partition, r.cut.Distinct)
 	if restate && fresh == 0 {
 		r.encoder.Restate(partition)
 	}

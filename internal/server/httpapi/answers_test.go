@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/query"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/policy"
@@ -61,6 +62,11 @@ func (e *elsewhere) Keys(_ context.Context, upTo uint64, prefix, after string, l
 	e.upTo = upTo
 	keys, _ := e.engine.Keys(prefix, after, limit)
 	return keys, elsewhereFresh, e.fail
+}
+
+func (e *elsewhere) Distinct(_ context.Context, _ uint64, q api.CountQuestion) (*distinct.Set, uint64, api.Freshness, error) {
+	set, gone, _ := e.engine.Distinct(q.At, q.Key, q.Window)
+	return set, gone, elsewhereFresh, e.fail
 }
 
 func (e *elsewhere) Delete(_ context.Context, key string) (bool, error) {

@@ -157,7 +157,13 @@ func (in *reader) countBlock(records []record) error {
 				}
 				r.at = in.now
 			}
-			if err := in.of.service.HitExpected(in.tally, r.at, in.hits[i], r.n); err != nil {
+			err := error(nil)
+			if r.hasID {
+				err = in.of.service.HitDistinct(in.tally, r.at, in.hits[i], r.n, r.id)
+			} else {
+				err = in.of.service.HitExpected(in.tally, r.at, in.hits[i], r.n)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -174,6 +180,8 @@ type hit struct {
 	n     uint64
 	at    time.Time
 	hasAt bool
+	hasID bool
+	id    uint64 // the hash of an id that the hit carries
 }
 
 // view returns b as a string without a copy. The string must be gone before b

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -202,6 +203,7 @@ var (
 	rejectNotObject = reject(api.CodeInvalidJSON, `a hit is an object: {"key":"url:/home","n":1,"at":1769860800}`)
 	rejectNoKey     = reject(api.CodeInvalidKey, `the hit has no "key"`)
 	rejectKeyType   = reject(api.CodeInvalidKey, "key must be a string")
+	rejectDistinct  = reject(api.CodeInvalidLine, "distinct must be a string of 1 to 512 bytes: the id, such as a visitor's, whose different values are counted")
 	rejectAtType    = reject(api.CodeInvalidTime, "at must be a number of Unix seconds or an RFC 3339 string")
 )
 
@@ -212,8 +214,8 @@ type jsonParser struct {
 	value   []byte // the letters of a string that was written with escapes; not of a key
 }
 
-// parse reads one object {"key","n","at"}. Other fields, and fields given twice, are rejected rather than guessed at. n
-// and at may be null, which stands for their defaults. blank is true for a record of white space.
+// parse reads one object {"key","n","at","distinct"}. Other fields, and fields given twice, are rejected rather than guessed at. n,
+// at and distinct may be null, which stands for their defaults. blank is true for a record of white space.
 func (p *jsonParser) parse(record []byte) (h hit, blank bool, rej *request.Rejection) {
 	p.scanner = jsonScanner{data: record}
 	if p.scanner.space(); p.scanner.i == len(record) {
@@ -240,7 +242,7 @@ func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 		}
 		field := indexOf(hitMembers, name)
 		if field < 0 {
-			return h, reject(api.CodeUnknownField, fmt.Sprintf("field %s is not known: a hit has key, n and at", quoteField(name)))
+			return h, reject(api.CodeUnknownField, fmt.Sprintf("field %s is not known: a hit has key, n, at and distinct", quoteField(name)))
 		}
 		if seen&(1<<field) != 0 {
 			return h, reject(api.CodeInvalidJSON, fmt.Sprintf("field %s is given twice", quoteField(name)))
@@ -251,6 +253,8 @@ func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 			rej = p.readKey(&h)
 		case hitN:
 			rej = p.readN(&h)
+		case hitDistinct:
+			rej = p.readDistinct(&h)
 		default:
 			rej = p.readAt(&h)
 		}
@@ -268,12 +272,13 @@ func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 }
 
 // hitMembers are the members of a hit.
-var hitMembers = []string{hitKey: "key", hitN: "n", hitAt: "at"}
+var hitMembers = []string{hitKey: "key", hitN: "n", hitAt: "at", hitDistinct: "distinct"}
 
 const (
 	hitKey = iota
 	hitN
 	hitAt
+	hitDistinct
 )
 
 func (p *jsonParser) readKey(h *hit) *request.Rejection {
@@ -299,6 +304,25 @@ func (p *jsonParser) readN(h *hit) (rej *request.Rejection) {
 	}
 	h.n, rej = request.ParseCount(view(number))
 	return rej
+}
+
+// readDistinct reads the id that a hit carries, and keeps its hash alone.
+func (p *jsonParser) readDistinct(h *hit) *request.Rejection {
+	if p.scanner.null() {
+		return nil
+	}
+	if p.scanner.peek() != '"' {
+		return rejectDistinct
+	}
+	id, ok := p.scanner.str(&p.value)
+	switch {
+	case !ok:
+		return rejectJSON
+	case len(id) == 0 || len(id) > engine.MaxIDBytes:
+		return rejectDistinct
+	}
+	h.hasID, h.id = true, engine.HashID(view(id))
+	return nil
 }
 
 func (p *jsonParser) readAt(h *hit) (rej *request.Rejection) {

@@ -153,10 +153,10 @@ func readHitsParams(r *http.Request) (o hitsParams, err error) {
 const hitsDescription = `Three ways to write the same hits:
 
 - text/plain: one hit per line, ` + "`key [n [at]]`" + `, separated by spaces or tabs. Keys hold no white space or control characters.
-- application/x-ndjson: one object ` + "`{\"key\",\"n\",\"at\"}`" + ` per line.
+- application/x-ndjson: one object ` + "`{\"key\",\"n\",\"at\",\"distinct\"}`" + ` per line.
 - application/json: one object, or an array of objects.
 
-n defaults to 1, at to the time of arrival. Bodies may be compressed (Content-Encoding gzip or zstd). A key is 1 to 512
+n defaults to 1, at to the time of arrival. distinct is an id that the hit carries, in JSON alone. Bodies may be compressed (Content-Encoding gzip or zstd). A key is 1 to 512
 bytes of UTF-8. Without a Content-Type, or with the one that curl -d sets, the first byte decides between text and JSON.
 With curl use --data-binary: -d strips newlines. Keys that begin with ` + "`limit:`" + ` are those that limits count their decisions under;
 hits of them are rejected with ` + "`reserved_key`" + `.
@@ -184,6 +184,8 @@ type hitObject struct {
 	Key string   `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
 	N   uint64   `json:"n,omitempty" minimum:"1" maximum:"1099511627776" default:"1" doc:"How many hits."`
 	At  atSchema `json:"at,omitempty"`
+
+	Distinct string `json:"distinct,omitempty" maxLength:"512" doc:"An id of 1 to 512 bytes, such as a visitor's: the key counts how many different ones its hits carried. It is hashed at once, and not kept."`
 }
 
 type atSchema struct{}

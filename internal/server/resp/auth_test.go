@@ -26,7 +26,7 @@ func TestAuth(t *testing.T) {
 	}
 	s := newLockedServer(t, Config{}, "", access.NewTokens(set))
 	commands := map[string]string{ // by command, for which role, with KEY for a key, and PERMIT_OF_KEY for a permit that somebody else took of it
-		"HIT KEY": "ingest", "MHIT KEY 1": "ingest", "COUNT KEY 5m": "read", "RATE KEY 5m": "read", "SERIES KEY 1m": "read", "TOP 5m 3 PREFIX KEY": "read",
+		"PFADD KEY id": "ingest", "PFCOUNT KEY": "read", "PFMERGE KEY": "ingest", "HIT KEY": "ingest", "MHIT KEY 1": "ingest", "COUNT KEY 5m": "read", "RATE KEY 5m": "read", "SERIES KEY 1m": "read", "TOP 5m 3 PREFIX KEY": "read",
 		"ALLOW KEY LIMIT 1000 PER 1h": "decide", "PEEK KEY LIMIT 1000 PER 1h": "decide", "CL.THROTTLE KEY 1000 1000 60": "decide",
 		"DEL KEY": "admin", "RESET KEY": "decide admin", "RESET KEY NAME inline/gcra/1m": "decide admin", "EVALSHA " + shaReset + " 1 KEY*": "decide",
 		"EVALSHA " + shaBucket + " 1 KEY 10 1000 3 50000 4": "decide", "EVALSHA " + shaBucketLeft + " 1 KEY 10": "decide", "EVALSHA " + shaCached + " 1 KEY 60000 2": "decide", "EVALSHA " + shaCachedLeft + " 1 KEY": "decide",

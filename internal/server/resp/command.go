@@ -171,10 +171,6 @@ func (s *session) unknown(args [][]byte) {
 		s.quit = true
 		return
 	}
-	if why := missing(args[0]); why != "" {
-		s.fail(NewReplyError("ERR", "unknown command '"+ClipArgument(args[0])+"': "+why))
-		return
-	}
 	var b strings.Builder
 	b.WriteString("unknown command '" + ClipArgument(args[0]) + "', with args beginning with:")
 	const shown = 5
@@ -182,16 +178,6 @@ func (s *session) unknown(args [][]byte) {
 		b.WriteString(" '" + ClipArgument(arg) + "'")
 	}
 	s.fail(NewReplyError("ERR", b.String()))
-}
-
-// missing says why there is not a command that clients of a counter may expect; "": it is none of those.
-func missing(name []byte) string {
-	for _, one := range []string{"PFADD", "PFCOUNT", "PFMERGE"} {
-		if ArgumentIs(name, one) {
-			return "Weir counts hits, not distinct values: keep those in Redis"
-		}
-	}
-	return ""
 }
 
 // command is COMMAND: what clients ask to know where keys are, and people to complete words.

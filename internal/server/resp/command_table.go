@@ -57,6 +57,9 @@ func commandTable() map[string][]commandRow {
 		"weir": {
 			{"hit", "key [n] [AT time]", "Counts n hits of a key (1), now or at a time.", -2, oneKey, writes, ingests, s.hit},
 			{"mhit", "key n [key n ...]", "Counts hits of several keys, now.", -3, pairs, writes, ingests, s.mhit},
+			{"pfadd", "key [id ...]", "Counts a hit for each id, and which ids are different.", -2, oneKey, writes, ingests, s.pfAdd},
+			{"pfcount", "key [key ...] [WINDOW window]", "Says how many different ids the hits of keys carried together.", -2, keys, waits, reads, s.pfCount},
+			{"pfmerge", "key [key ...]", "Adds the ids of further keys to those of the first.", -2, keys, writes | waits, ingests, s.pfMerge},
 			{"count", countSyntax, "Says how many hits a key has in rolling windows.", -3, oneKey, waits, reads, s.count},
 			{"rate", countSyntax, "Says how many hits per second a key has in rolling windows.", -3, oneKey, waits, reads, s.rate},
 			{

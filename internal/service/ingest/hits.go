@@ -12,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -60,6 +61,26 @@ func (s *Service) HitExpected(t *Tally, at time.Time, key engine.Expected, n uin
 	}
 	outcome, err := s.parts.Engine.HitExpected(at, key, n)
 	return s.took(t, at, key.Key(), n, outcome, err)
+}
+
+// HitDistinct is HitExpected of a hit that carries an id, of which only the hash is kept (engine.HashID).
+func (s *Service) HitDistinct(t *Tally, at time.Time, key engine.Expected, n, id uint64) error {
+	if !t.Admits(s.parts.Engine, key.Key()) {
+		return nil
+	}
+	outcome, err := s.parts.Engine.HitDistinct(at, key, n, id)
+	return s.took(t, at, key.Key(), n, outcome, err)
+}
+
+// KnowsID tells whether an id of a key was seen, as far as this node knows.
+func (s *Service) KnowsID(key string, id uint64) bool { return s.parts.Engine.KnowsID(key, id) }
+
+// AddDistinct adds all ids of a set to a key, and counts no hit. Like Hit it notes in t what it refuses.
+func (s *Service) AddDistinct(t *Tally, key string, set *distinct.Set) error {
+	if !t.Admits(s.parts.Engine, key) {
+		return nil
+	}
+	return t.Took(0, engine.Counted, s.parts.Engine.AddDistinct(key, set))
 }
 
 // HitSampled is Hit of n hits of which nobody saw added: a sampled line stands for them.

@@ -27,6 +27,8 @@ type CountQuery struct {
 	Scope   request.Scope
 	// ByRegion asks for the part of each region in addition to the sum, in scope global.
 	ByRegion bool
+	// Distinct asks for the number of different ids too, of this region.
+	Distinct bool
 }
 
 // Count answers for each key each window.
@@ -102,6 +104,11 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 		})
 		if all != nil {
 			into.Answers[i].Regions = all.RegionCounts(i)
+		}
+	}
+	if q.Distinct {
+		if err := s.addDistinct(ctx, &asked, q, into); err != nil {
+			return err
 		}
 	}
 	if s.ofHistory(q) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -169,6 +170,8 @@ type Answers interface {
 	Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error)
 	Top(ctx context.Context, upTo uint64, at time.Time, w time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error)
 	Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error)
+	// Distinct returns a copy of the ids of a key, nil if it has none: see engine.Engine.Distinct.
+	Distinct(ctx context.Context, upTo uint64, q api.CountQuestion) (set *distinct.Set, gone uint64, fresh api.Freshness, err error)
 	Delete(ctx context.Context, key string) (bool, error)
 }
 

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/distinct"
+)
+
+// HashID is what is kept of an id, such as a visitor. It is kept on disk: each build must have the same.
+func HashID(id string) uint64 { return xxhash.Sum64String(id) }
+
+// MaxIDBytes is the longest id.
+const MaxIDBytes = 512
+
+// HitDistinct is HitExpected of n hits that carry an id (HashID).
+//
+// Cost: the partition's lock twice, and some microseconds for a key with many ids.
+func (e *Engine) HitDistinct(at time.Time, key Expected, n, id uint64) (Outcome, error) {
+	name := key.Key()
+	if err := e.checkIDs(name); err != nil {
+		return Refused, err
+	}
+	outcome, err := e.HitExpected(at, key, n)
+	if err == nil && (outcome == Counted || outcome == Late) && at.Unix() <= distinct.MaxSecond {
+		e.keys.AddID(name, at.Unix(), id)
+	}
+	return outcome, err
+}
+
+// checkIDs refuses ids of a further key when too many have ids.
+func (e *Engine) checkIDs(key string) error {
+	if e.keys.RoomForIDs(key) {
+		return nil
+	}
+	return &Error{Code: api.CodeDistinctFull, Field: "distinct", Message: fmt.Sprintf(
+		"%d keys have distinct ids, which take half of the memory (--memory): key %.80q can't get any; give the server more memory, or send ids for fewer keys", e.keys.Stats().DistinctKeys, key)}
+}
+
+// AddDistinct adds all ids of a set to a key, without a hit.
+func (e *Engine) AddDistinct(key string, set *distinct.Set) error {
+	if err := e.check(key, 1); err != nil {
+		return err
+	}
+	if err := e.checkIDs(key); err != nil {
+		return err
+	}
+	e.keys.AddIDs(key, set)
+	return nil
+}
+
+// KnowsID tells whether an id of a key was seen within the retention. Where the key's partition is not held, that is
+// not known, and false.
+func (e *Engine) KnowsID(key string, id uint64) bool { return e.keys.KnowsID(key, id) }
+
+// Distinct returns a copy of the ids of a key; nil: it has none. An evicted key of that name may have had gone hits in
+// the window, and so as many ids more. It fails if the key's partition is not held.
+func (e *Engine) Distinct(at time.Time, key string, w time.Duration) (set *distinct.Set, gone uint64, err error) {
+	seconds, err := e.checkRead(key, w)
+	if err != nil {
+		return nil, 0, err
+	}
+	held := e.keys.WhileHeld(nil, key, func() { set, gone = e.keys.IDs(key, at.Unix()-seconds) })
+	return set, gone, ifHeld(held)
+}

@@ -1,0 +1,213 @@
+package keyspace
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weir-counter/weir/internal/distinct"
+	"github.com/weir-counter/weir/internal/engine/replication"
+)
+
+// This part has the distinct ids of keys. A key with ids has an entry in the table, and both leave together. Ids are a
+// union: a node's own come back from the journal and are merged once more. So they need neither the positions nor the
+// repairs of hits, except that a removal of the key takes those that are before it.
+
+// ids are the distinct ids of a partition's keys.
+type ids struct {
+	sets  map[string]*distinct.Set // by key; nil: no key has any
+	fresh map[string]*distinct.Set // those that no cut has
+}
+
+// idShare is the divisor of the budget that bounds the sets: beyond, a key without ids gets none.
+const idShare = 2
+
+// idWaitingBytes is the most that one id takes in a batch.
+const idWaitingBytes = 16
+
+// idFigures are what all sets take.
+type idFigures struct{ keys, bytes atomic.Int64 }
+
+// RoomForIDs tells whether a key may get ids: it has some, or there is memory for another one.
+func (k *Keyspace) RoomForIDs(key string) bool {
+	return k.idFigures.bytes.Load() <= k.memory/idShare || k.HasIDs(key)
+}
+
+// HasIDs tells whether a key has ids here.
+func (k *Keyspace) HasIDs(key string) bool {
+	if k.idFigures.keys.Load() == 0 {
+		return false
+	}
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sets[key] != nil
+}
+
+// KnowsID tells whether an id of a key was seen within the retention: see distinct.Set.Has.
+func (k *Keyspace) KnowsID(key string, hash uint64) bool {
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set := p.sets[key]
+	return set != nil && set.Has(hash)
+}
+
+// AddID notes that an id of a key was seen at a second that was checked.
+func (k *Keyspace) AddID(key string, second int64, hash uint64) {
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changed := true
+	if !p.away.Load() {
+		p.change(p.setOf(key), func(set *distinct.Set) { changed = set.Add(second, hash) })
+		k.makeRoom(p)
+	}
+	if changed {
+		p.gatherIDs(key, idWaitingBytes, func(set *distinct.Set) { set.Add(second, hash) })
+	}
+}
+
+// AddIDs adds ids to a key, here and in the next cut.
+func (k *Keyspace) AddIDs(key string, set *distinct.Set) {
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.away.Load() {
+		p.mergeIDs(key, set, p.look())
+		k.makeRoom(p)
+	}
+	p.gatherIDs(key, set.Size(), func(fresh *distinct.Set) { fresh.Merge(set) })
+}
+
+// setOf finds or makes the set of a key, which may be another one's bytes. The caller holds mu.
+func (p *partition) setOf(key string) *distinct.Set {
+	set := p.sets[key]
+	if set == nil {
+		hash := p.shared.hash(key)
+		en := p.table.Load().Find(hash, key)
+		if en == nil {
+			en = p.insert(hash, key)
+		}
+		if p.sets == nil {
+			p.sets = map[string]*distinct.Set{}
+		}
+		set = distinct.New(p.shared.clock.Retention)
+		p.sets[en.Key()] = set
+		p.shared.idFigures.keys.Add(1)
+		p.grewIDs(idBytes(set))
+	}
+	return set
+}
+
+// idBytes is the memory of a set and its place in the map.
+func idBytes(set *distinct.Set) int { return set.Size() + 48 }
+
+func (p *partition) grewIDs(bytes int) {
+	p.shared.idFigures.bytes.Add(int64(bytes))
+	p.grew(int64(bytes))
+}
+
+// change changes a set. The caller holds mu.
+func (p *partition) change(set *distinct.Set, f func(set *distinct.Set)) {
+	before := set.Size()
+	if limit := p.shared.clock.Limit(); set.Newest() > limit { // the clock has run back
+		set.SetBack(limit)
+	}
+	f(set)
+	p.grewIDs(set.Size() - before)
+}
+
+// mergeIDs merges ids of a key. Those of a node whose clock is ahead were seen by now. The caller holds mu.
+func (p *partition) mergeIDs(key string, more *distinct.Set, limit int64) {
+	if more.Newest() > limit {
+		more.SetBack(limit)
+	}
+	p.change(p.setOf(key), func(set *distinct.Set) { set.Merge(more) })
+}
+
+// gatherIDs notes ids for the next cut. The caller holds mu.
+func (p *partition) gatherIDs(key string, bytes int, add func(set *distinct.Set)) {
+	if !p.shared.gather {
+		return
+	}
+	set := p.fresh[key]
+	if set == nil {
+		if p.fresh == nil {
+			p.fresh = map[string]*distinct.Set{}
+		}
+		set = distinct.New(p.shared.clock.Retention)
+		p.fresh[strings.Clone(key)] = set
+		p.bytes += waitingBytes(key)
+	}
+	add(set)
+	p.bytes += bytes
+	p.tellWaiting()
+}
+
+// cutIDs takes what was gathered, by key. The caller holds mu.
+func (p *partition) cutIDs() (list []replication.KeyDistinct) {
+	for _, key := range slices.Sorted(maps.Keys(p.fresh)) {
+		list = append(list, replication.KeyDistinct{Key: key, Set: p.fresh[key]})
+	}
+	p.fresh = nil
+	return list
+}
+
+// forgetIDs forgets the ids of a key that leaves the table. The caller holds mu.
+func (p *partition) forgetIDs(key string) {
+	if set := p.sets[key]; set != nil {
+		delete(p.sets, key)
+		p.shared.idFigures.keys.Add(-1)
+		p.grewIDs(-idBytes(set))
+	}
+}
+
+// forgetAllIDs is forgetIDs of all keys.
+func (p *partition) forgetAllIDs() {
+	for key := range p.sets {
+		p.forgetIDs(key)
+	}
+	p.sets = nil
+}
+
+// restoreIDs adds what no cut has of a key again, after a removal of an other node. The caller holds mu.
+func (p *partition) restoreIDs(key string, limit int64) {
+	if set := p.fresh[key]; set != nil {
+		p.mergeIDs(strings.Clone(key), set.Clone(), limit)
+	}
+}
+
+// MergeDistinct adds ids that come from a journal: see engine.Engine.MergeDistinct.
+func (k *Keyspace) MergeDistinct(number int, list []replication.KeyDistinct) {
+	p := &k.partitions[number]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k.mergeDistinct(p, list, p.look())
+}
+
+// mergeDistinct is MergeDistinct. The caller holds mu.
+func (k *Keyspace) mergeDistinct(p *partition, list []replication.KeyDistinct, limit int64) {
+	for _, d := range list {
+		if p.gone[d.Key] == 0 { // else it was before a removal of ours
+			p.mergeIDs(d.Key, d.Set, limit)
+		}
+	}
+	if !p.away.Load() { // else Hold frees memory once the partition is held
+		k.makeRoom(p)
+	}
+}
+
+// IDs returns a copy of the ids of a key; nil: it has none. An evicted key of that name may have had gone hits after a
+// second, and so as many ids more.
+func (k *Keyspace) IDs(key string, from int64) (set *distinct.Set, gone uint64) {
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if set = p.sets[key]; set != nil {
+		p.change(set, func(*distinct.Set) {}) // as the clock says now
+		set = set.Clone()
+	}
+	return set, p.evicted.Since(key, from)
+}
