@@ -25,6 +25,9 @@ type CountQuery struct {
 
 	// ByRegion asks for the part of each region in addition to the sum. It needs ScopeGlobal.
 	ByRegion bool
+
+	// Distinct asks for CountAnswer.Distinct: how many different ids the hits carried, in windows that end now.
+	Distinct bool
 }
 
 func (q CountQuery) values() url.Values {
@@ -32,6 +35,9 @@ func (q CountQuery) values() url.Values {
 	v["key"] = q.Keys
 	if q.ByRegion {
 		v.Set("by", "region")
+	}
+	if q.Distinct {
+		v.Set("distinct", "true")
 	}
 	for _, w := range q.Windows {
 		v.Add("window", seconds(w))

@@ -25,6 +25,10 @@ type Hit struct {
 	Key string
 	N   uint64    // 0 stands for 1
 	At  time.Time // zero: when the server takes it
+
+	// Distinct is an id that the hit carries, such as a visitor's, of at most 512 bytes; "": none. CountQuery.Distinct asks
+	// how many different ones there were. The server keeps no ids, but hashes.
+	Distinct string
 }
 
 // maxBody is the size of a body after which a batch is cut: a quarter of what a server takes by default.
@@ -170,6 +174,10 @@ func appendHit(b []byte, h Hit) []byte {
 	if !h.At.IsZero() {
 		b = append(b, `,"at":`...)
 		b = units.AppendUnix(b, h.At)
+	}
+	if h.Distinct != "" {
+		b = append(b, `,"distinct":`...)
+		b = appendText(b, h.Distinct)
 	}
 	return append(b, '}', '\n')
 }

@@ -31,7 +31,7 @@ func newBatch(epoch uint64, lines []sumLine) *batch {
 func (b *batch) body(to []byte) []byte {
 	for i := range b.lines {
 		l := &b.lines[i]
-		to = appendHit(to, Hit{l.Key, l.N, time.Unix(l.Second, 0)})
+		to = appendHit(to, Hit{Key: l.Key, N: l.N, At: time.Unix(l.Second, 0)})
 	}
 	return to
 }

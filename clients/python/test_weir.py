@@ -38,6 +38,18 @@ def until(done, what):
 
 
 class Counting(unittest.TestCase):
+    def test_distinct(self):
+        key = unique("visitors")
+        with weir.Client(A) as w:
+            for i in range(20):
+                self.assertTrue(w.hit(key, distinct=f"ann {i % 3} \""))
+            self.assertTrue(w.hit(key, 2))
+            for bad in ("", "x" * 513):
+                self.assertRaises(ValueError, w.hit, key, distinct=bad)
+            self.assertTrue(w.flush(10))
+            count = w.count(key, distinct=True)
+            self.assertEqual((count.estimate, count.raw["distinct"]), (22, {"estimate": 3, "error": 0, "lower": 3, "upper": 3}))
+
     def test_hits_are_summed_and_asked_for(self):
         key = unique("é \"\\\n")
         with weir.Client(A) as w:

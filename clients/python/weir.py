@@ -284,10 +284,11 @@ class Client:
 
     # Counting
 
-    def hit(self, key: str, n: int = 1, at: Optional[float] = None) -> bool:
+    def hit(self, key: str, n: int = 1, at: Optional[float] = None, distinct: Optional[str] = None) -> bool:
         """Counts n hits of a key, now or at Unix second at. It makes no request. False: the bound of what waits is
-        reached, and the hits are not taken. What no server would count is a ValueError."""
-        return self._hits.add(key, n, int(time.time() if at is None else at))
+        reached, and the hits are not taken. What no server would count is a ValueError. distinct is an id that the hits
+        carry, such as a visitor's: count(key, distinct=True) says how many different ones there were."""
+        return self._hits.add(key, n, int(time.time() if at is None else at), distinct)
 
     def flush(self, timeout: Optional[float] = 10) -> bool:
         """Sends what was hit before, and waits until it is known what became of it: True. False: not within timeout seconds
@@ -311,9 +312,10 @@ class Client:
 
     # Asking
 
-    def count(self, key: str, window: Window = "5m", *, at: Optional[float] = None, fresh: Optional[str] = None) -> Count:
-        """Hits of a key in a window. fresh="2s" waits so long for all hits that any node took before."""
-        a = self._ask("/v1/count", {"key": key, "window": window, "at": at, "fresh": fresh})
+    def count(self, key: str, window: Window = "5m", *, at: Optional[float] = None, fresh: Optional[str] = None, distinct: bool = False) -> Count:
+        """Hits of a key in a window. fresh="2s" waits so long for all hits that any node took before. With distinct,
+        raw["distinct"] is how many different ids they carried, if any did; then the window must end now."""
+        a = self._ask("/v1/count", {"key": key, "window": window, "at": at, "fresh": fresh, "distinct": "true" if distinct else None})
         return Count(a["key"], a["window_s"], a["at"], a["lower"], a["estimate"], a["upper"], a["exact"], a)
 
     def rate(self, key: str, window: Window = "5m", *, at: Optional[float] = None, fresh: Optional[str] = None) -> PerSecond:
@@ -614,15 +616,26 @@ class _Breaker:
         self._until = time.monotonic() + 1
 
 
+_Place = Tuple[str, int, Optional[str]]  # key, second and id of hits that are one line
+
+
+def _line(place: _Place, n: int) -> Dict[str, Any]:
+    key, second, distinct = place
+    line: Dict[str, Any] = {"key": key, "n": n, "at": second}
+    if distinct is not None:
+        line["distinct"] = distinct
+    return line
+
+
 class _Batch:
     """Lines that are sent together. Its body and its key are the same in every attempt."""
 
-    def __init__(self, lines: List[Tuple[Tuple[str, int], int]], generation: int):
+    def __init__(self, lines: List[Tuple[_Place, int]], generation: int):
         self.lines, self.generation, self.key = lines, generation, uuid.uuid4().hex
         self.doubtful = 0.0  # monotonic time of the first attempt that got no answer
 
     def body(self) -> bytes:
-        return "".join(json.dumps({"key": key, "n": n, "at": second}, ensure_ascii=False) + "\n" for (key, second), n in self.lines).encode()
+        return "".join(json.dumps(_line(place, n), ensure_ascii=False) + "\n" for place, n in self.lines).encode()
 
     def hits(self) -> int:
         return sum(n for _, n in self.lines)
@@ -643,7 +656,7 @@ class _Sender:
         """Begins empty: after a fork the parent sends what was there."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # something was settled, or there is something to do
-        self._sums: Dict[Tuple[str, int], int] = {}
+        self._sums: Dict[_Place, int] = {}
         self._queue: List[_Batch] = []  # to be sent, in this order
         self._sending: Optional[_Batch] = None
         self._doubts: Dict[int, _Batch] = {}  # by node: repeated there, and no other batch is sent there
@@ -656,12 +669,12 @@ class _Sender:
         for node in self._nodes:
             node.forget()
 
-    def add(self, key: str, n: int, second: int) -> bool:
+    def add(self, key: str, n: int, second: int, distinct: Optional[str] = None) -> bool:
         if not isinstance(n, int):
             raise TypeError(f"n is {n!r}: hit(key, n, at) takes a whole number of hits, 1 to {MAX_HITS}")
         if not 1 <= n <= MAX_HITS:
             raise ValueError(f"{n} hits: n must be 1 to {MAX_HITS}")
-        place = (key, second)
+        place = (key, second, distinct)
         with self._lock:
             if self._closed:
                 raise RuntimeError("the client is closed: this hit was not taken")
@@ -670,7 +683,7 @@ class _Sender:
                 self._sums[place] = held + n
                 self._taken += n
                 return True
-            size = LINE_BYTES + _check(key, second)
+            size = LINE_BYTES + _check(key, second) + _check_id(distinct)
             if held is not None or self._lines >= self._max_lines or self._bytes + size > self._max_bytes:
                 self._refused += n
                 return False
@@ -879,8 +892,20 @@ class _Sender:
 
     def _release(self, lines: List[Tuple[Tuple[str, int], int]]) -> None:
         self._lines -= len(lines)
-        self._bytes -= sum(LINE_BYTES + len(key.encode()) for (key, _), _ in lines)
+        self._bytes -= sum(LINE_BYTES + len(key.encode()) + _check_id(distinct) for (key, _, distinct), _ in lines)
         self._changed.notify_all()
+
+
+def _check_id(distinct: Optional[str]) -> int:
+    """The bytes of an id that a server would take."""
+    if distinct is None:
+        return 0
+    if not isinstance(distinct, str):
+        raise TypeError(f"distinct is {distinct!r}: it must be a str")
+    size = len(distinct.encode())
+    if not 1 <= size <= MAX_KEY_BYTES:
+        raise ValueError(f"distinct of {size} bytes: it must have 1 to {MAX_KEY_BYTES}")
+    return size
 
 
 def _check(key: str, second: int) -> int:

@@ -32,6 +32,7 @@ type countFlags struct {
 	fresh   time.Duration
 	scope   client.Scope
 	by      string // region, or nothing
+	ids     bool   // how many different ids too
 	said    bool   // what the answer lacks
 }
 
@@ -100,7 +101,7 @@ func (f *countFlags) query(keys []string) client.CountQuery {
 	if len(keys) == 0 {
 		keys = []string{weir.AllKeys}
 	}
-	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh, Scope: f.scope, ByRegion: f.by != ""}
+	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh, Scope: f.scope, ByRegion: f.by != "", Distinct: f.ids}
 }
 
 // sourced are the cells of a row, and what its answer is of, where that is history.
@@ -113,7 +114,7 @@ func sourced(source string, cells ...string) []string {
 
 func newCount(w *cli.World) *cobra.Command {
 	var f countFlags
-	return f.command(w, &cobra.Command{
+	cmd := f.command(w, &cobra.Command{
 		Use:   "count [KEY...]",
 		Short: "Show how many hits keys had in windows",
 		Long: `Show how many hits keys had in windows. Without a key, all hits are counted.
@@ -123,10 +124,18 @@ func newCount(w *cli.World) *cobra.Command {
 		RunE: cli.Ask(w, &f.Remote, func(ctx context.Context, c *client.Client, keys []string) ([]api.CountAnswer, error) {
 			return c.Count(ctx, f.query(keys))
 		}, func(t *cli.Table, counts []api.CountAnswer) {
-			t.Row("KEY", "WINDOW", "HITS")
+			row := []string{"KEY", "WINDOW", "HITS"}
+			if f.ids {
+				row = append(row, "DISTINCT")
+			}
+			t.Row(row...)
 			for _, n := range counts {
 				f.once(w, n.Freshness)
-				t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.Bounds.String())...)
+				row = []string{n.Key, cli.WindowText(n.WindowSeconds), n.Bounds.String()}
+				if n.Distinct != nil {
+					row = append(row, n.Distinct.String())
+				}
+				t.Row(sourced(n.Source, row...)...)
 				if n.Estimate == 0 && n.Key != counts[0].Key && hasUnit(n.Key) {
 					fmt.Fprintf(w.Stderr, "%s is counted as a key: for a window write --window %s\n", n.Key, n.Key)
 				}
@@ -136,6 +145,8 @@ func newCount(w *cli.World) *cobra.Command {
 			}
 		}),
 	})
+	cmd.Flags().BoolVar(&f.ids, "distinct", false, "show how many different ids the hits carried, such as visitors; of windows that end now")
+	return cmd
 }
 
 func newRate(w *cli.World) *cobra.Command {

@@ -17,6 +17,7 @@ func newHit(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	var at time.Time
 	var durable bool
+	var id string
 	cmd := &cobra.Command{
 		Use:   "hit KEY [N]",
 		Short: "Count a hit of a key, or N of them",
@@ -28,7 +29,7 @@ can lose at most one flush interval.`,
 		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
 		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			hit := client.Hit{Key: args[0], N: 1, At: at}
+			hit := client.Hit{Key: args[0], N: 1, At: at, Distinct: id}
 			if len(args) == 2 {
 				n, err := strconv.ParseUint(args[1], 10, 64)
 				if err != nil || n == 0 {
@@ -58,6 +59,7 @@ can lose at most one flush interval.`,
 	}
 	r.DefineWithin(cmd, cli.DurableTimeout)
 	cmd.Flags().BoolVar(&durable, "durable", false, cli.DurableHelp)
+	cmd.Flags().StringVar(&id, "distinct", "", "id that the hit carries, such as a visitor's: 'weir count --distinct' counts the different ones")
 	cmd.Flags().Var(cli.Moment(&at), "at", "time of the hit: RFC 3339 or Unix seconds (default now)")
 	return cmd
 }

@@ -37,6 +37,7 @@ interface Line {
   second: number;
   n: number;
   bytes: number;
+  distinct?: string;
 }
 
 /** Lines that are sent together. Its body and its key are the same in every attempt. */
@@ -97,23 +98,24 @@ export class Sender {
     this.#notUntil = nodes.list.map(() => 0);
   }
 
-  add(key: string, n: number, second: number): boolean {
+  add(key: string, n: number, second: number, distinct?: string): boolean {
     if (!(Number.isInteger(n) && n >= 1 && n <= maxHits)) throw new RangeError(`${n} hits: n must be a whole number, 1 to ${maxHits}`);
     if (this.#closed) throw new Error("the client is closed: this hit was not taken");
     let sums = this.#sums.get(second);
-    const held = sums?.get(key);
+    const place = distinct === undefined ? key : "\ud800" + JSON.stringify([key, distinct]); // no key has half a surrogate pair
+    const held = sums?.get(place);
     if (held && held.n + n <= maxHits) {
       held.n += n;
       this.#s.taken += n;
       return true;
     }
-    const bytes = lineBytes + check(key, second);
+    const bytes = lineBytes + check(key, second) + checkID(distinct);
     if (held || this.#s.lines >= this.#o.maxLines || this.#s.bytes + bytes > this.#o.maxBytes) {
       this.#s.refused += n;
       return false;
     }
     if (!sums) this.#sums.set(second, (sums = new Map()));
-    sums.set(key, { key, second, n, bytes });
+    sums.set(place, { key, second, n, bytes, distinct });
     this.#s.taken += n;
     this.#s.lines++;
     this.#s.bytes += bytes;
@@ -241,7 +243,7 @@ export class Sender {
 
   /** One attempt. */
   async #post(at: number, b: Batch): Promise<Outcome> {
-    const body = b.lines.map((l) => JSON.stringify({ key: l.key, n: l.n, at: l.second }) + "\n").join("");
+    const body = b.lines.map((l) => JSON.stringify({ key: l.key, n: l.n, at: l.second, distinct: l.distinct }) + "\n").join("");
     try {
       const target = this.#o.durable ? "/v1/hits?durable=true" : "/v1/hits";
       const answer = (await this.#nodes.attempt(at, target, { body, type: "application/x-ndjson", idempotencyKey: b.key }, this.#o.timeout)) as Answer;
@@ -355,6 +357,13 @@ function check(key: string, second: number): number {
   if (/\p{Surrogate}/u.test(key)) throw new RangeError("the key has half a surrogate pair: it must be Unicode");
   if (key === "*" || key.startsWith("limit:")) throw new RangeError(`key "${key}": the server counts it by itself, and takes no hits of it`);
   if (!(second >= 0)) throw new RangeError(`a hit at second ${second}: it must be 0 or more`);
+  return bytes;
+}
+
+function checkID(distinct: string | undefined): number {
+  if (distinct === undefined) return 0;
+  const bytes = text.encode(distinct).length;
+  if (bytes < 1 || bytes > maxKeyBytes) throw new RangeError(`distinct of ${bytes} bytes: it must have 1 to ${maxKeyBytes}`);
   return bytes;
 }
 

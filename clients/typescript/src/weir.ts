@@ -66,6 +66,20 @@ export interface Count {
   late?: { node: string; since: number }[];
   /** Regions that do not tell others such keys. */
   untold?: string[];
+  /** Asked for with distinct: how many different ids the hits carried, if any did. */
+  distinct?: Distinct;
+}
+
+/** How many different ids; with an error other than 0 all are estimates. */
+export interface Distinct {
+  estimate: number;
+  /** The relative standard error; 0: lower and upper are bounds. */
+  error: number;
+  lower: number;
+  /** null: not known. */
+  upper: number | null;
+  /** Of which region alone. */
+  region?: string;
 }
 
 /** A count with its mean rate. */
@@ -211,10 +225,11 @@ export class Client {
 
   /**
    * Counts n hits of a key, now or at a Unix second. It makes no request. false: the bound of what waits is reached, and the
-   * hits are not taken. What no server would count throws a RangeError.
+   * hits are not taken. What no server would count throws a RangeError. distinct is an id that the hits carry, such as a
+   * visitor's: count() with distinct says how many different ones there were.
    */
-  hit(key: string, n = 1, at: number = Date.now() / 1000): boolean {
-    return this.#hits.add(key, n, Math.floor(at));
+  hit(key: string, n = 1, at: number = Date.now() / 1000, distinct?: string): boolean {
+    return this.#hits.add(key, n, Math.floor(at), distinct);
   }
 
   /** Sends what was hit before, and waits until it is known what became of it: true. false: not within timeout ms; notify is told why, and stats().waiting is how many hits wait. */
@@ -236,7 +251,7 @@ export class Client {
   }
 
   /** Hits of a key in a window. */
-  count(key: string, window: Duration = "5m", o: Asking = {}): Promise<Count> {
+  count(key: string, window: Duration = "5m", o: Asking & { distinct?: boolean } = {}): Promise<Count> {
     return this.#ask<Count>("/v1/count", { key, window, ...o });
   }
 

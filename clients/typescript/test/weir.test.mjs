@@ -36,6 +36,18 @@ test("hits are summed and asked for", async () => {
   assert.throws(() => w.hit(key), /closed/);
 });
 
+test("distinct", async () => {
+  const key = unique("visitors");
+  const w = new Client(A);
+  for (let i = 0; i < 20; i++) assert.ok(w.hit(key, 1, undefined, `ann ${i % 3} "`));
+  assert.ok(w.hit(key, 2));
+  for (const bad of ["", "x".repeat(513)]) assert.throws(() => w.hit(key, 1, undefined, bad), RangeError);
+  assert.ok(await w.flush(10_000));
+  const c = await w.count(key, "5m", { distinct: true });
+  assert.deepEqual([c.estimate, c.distinct], [22, { estimate: 3, error: 0, lower: 3, upper: 3 }]);
+  await w.close();
+});
+
 test("sent by itself", async () => {
   const w = new Client(A);
   w.hit(unique("by itself"));

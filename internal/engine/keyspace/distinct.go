@@ -119,7 +119,7 @@ func (p *partition) change(set *distinct.Set, f func(set *distinct.Set)) {
 	p.grewIDs(set.Size() - before)
 }
 
-// mergeIDs merges ids of a key. Those of a node whose clock is ahead were seen by now. The caller holds mu.
+// mergeIDs merges ids of a key. Ids that a node saw whose clock is ahead were seen by now. The caller holds mu.
 func (p *partition) mergeIDs(key string, more *distinct.Set, limit int64) {
 	if more.Newest() > limit {
 		more.SetBack(limit)

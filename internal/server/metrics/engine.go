@@ -26,6 +26,8 @@ var engineMetrics = []struct{ name, field, help string }{
 	{"weir_limit_clock_behind_seconds", "LimitClockBehind", "Seconds by which the time of day has run ahead of the clock that limits are kept by since the start: it was set, or the machine was stopped. Limits are not wrong by it."},
 	{"weir_keys", "Keys", "Keys held."},
 	{"weir_hot_keys", "HotKeys", "Keys held that keep slots instead of single hits."},
+	{"weir_distinct_keys", "DistinctKeys", "Keys held whose hits carried ids."},
+	{"weir_distinct_bytes", "DistinctBytes", "Part of weir_memory_bytes for these ids; from half of the budget on, further keys get none."},
 	{"weir_evicted_keys_total", "EvictedKeys", "Keys dropped to keep the memory budget."},
 	{"weir_evicted_hits_total", "EvictedHits", "Hits that left with evicted keys."},
 	{"weir_expired_keys_total", "ExpiredKeys", "Keys dropped because all their hits were older than the retention."},
