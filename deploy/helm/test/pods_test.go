@@ -203,34 +203,9 @@ func (k *kubernetes) settled(l *ledger, nodes int) {
 // The rendered pods run as processes of this machine: one becomes three and one again by nothing but replicas, and hits that the
 // service takes meanwhile count once, on every node.
 func TestPods(t *testing.T) {
-	if *binary == "" {
-		t.Skip("make pods runs it")
-	}
-	if os.Getuid() != 0 {
-		testprogram.Missing(t, "root")
-	}
-	authority, files := issue(t)
-	k := newKubernetes(t, *binary, &tls.Config{RootCAs: authority, ServerName: "weir"})
-	k.setSecret("weir-tls", files)
-	k.setSecret("weir-cluster", map[string]string{"secret": "a secret that is used by tests only"})
-	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	token := func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command(*binary, append([]string{"token", "create", "--tokens", tokens}, args...)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(tokens)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k.setSecret("weir-tokens", map[string]string{"tokens.yaml": string(text)})
-		return strings.TrimSpace(string(out))
-	}
-	l := &ledger{k: k, token: token("ops", "--role", "read,ingest,decide,admin")}
-	const values = `{replicas: %d, memory: 64MiB, limitMemory: 16MiB, idempotencyMemory: 16MiB, storage: {maxDisk: 2GiB}, tls: {source: secret, secretName: weir-tls}, tokens: {secretName: weir-tokens},
-  policies: {limits: [{name: login, keys: "login:*", limit: %d, per: 1h}]}, settings: {snapshot-every: 64KiB}, podAnnotations: {round: "%d"}}`
-	apply := func(replicas, limit, round int) { k.apply(fmt.Sprintf(values, replicas, limit, round)) }
+	l, token := newPods(t)
+	k := l.k
+	apply := k.applyPods
 
 	apply(1, 5, 1)
 	k.settled(l, 1)
@@ -278,6 +253,63 @@ func TestPods(t *testing.T) {
 			must(t, os.RemoveAll(k.claim(fmt.Sprint("weir-", i)))) // kubectl delete pvc
 		}
 	}
+}
+
+// A cluster begins with three nodes, becomes four, and three again.
+func TestPodsOfCluster(t *testing.T) {
+	l, _ := newPods(t)
+	k := l.k
+	k.applyPods(3, 5, 1)
+	k.settled(l, 3)
+	l.during(func() { k.applyPods(4, 5, 1); k.settled(l, 4) })
+	l.check("four nodes", 4)
+	l.during(func() {
+		k.applyPods(3, 5, 1)
+		eventually(t, "weir cluster remove weir-3", func() bool {
+			status, _, _ := l.do(k.pod("weir-0"), http.MethodDelete, "/v1/cluster/nodes/weir-3", "", "")
+			return status == http.StatusOK // 409 while it runs
+		})
+		k.settled(l, 3)
+	})
+	l.check("three nodes again", 3)
+}
+
+// newPods is a cluster of Kubernetes with the secrets of the chart. token creates tokens.
+func newPods(t *testing.T) (l *ledger, token func(args ...string) string) {
+	t.Helper()
+	if *binary == "" {
+		t.Skip("make pods runs it")
+	}
+	if os.Getuid() != 0 {
+		testprogram.Missing(t, "root")
+	}
+	authority, files := issue(t)
+	k := newKubernetes(t, *binary, &tls.Config{RootCAs: authority, ServerName: "weir"})
+	k.setSecret("weir-tls", files)
+	k.setSecret("weir-cluster", map[string]string{"secret": "a secret that is used by tests only"})
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	token = func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(*binary, append([]string{"token", "create", "--tokens", tokens}, args...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.setSecret("weir-tokens", map[string]string{"tokens.yaml": string(text)})
+		return strings.TrimSpace(string(out))
+	}
+	return &ledger{k: k, token: token("ops", "--role", "read,ingest,decide,admin")}, token
+}
+
+// applyPods is helm upgrade with so many replicas, a limit in the policies, and another annotation for a rolling update.
+func (k *kubernetes) applyPods(replicas, limit, round int) {
+	k.t.Helper()
+	const values = `{replicas: %d, memory: 64MiB, limitMemory: 16MiB, idempotencyMemory: 16MiB, storage: {maxDisk: 2GiB}, tls: {source: secret, secretName: weir-tls}, tokens: {secretName: weir-tokens},
+  policies: {limits: [{name: login, keys: "login:*", limit: %d, per: 1h}]}, settings: {snapshot-every: 64KiB}, podAnnotations: {round: "%d"}}`
+	k.apply(fmt.Sprintf(values, replicas, limit, round))
 }
 
 // lostWith forgets plain hits: those of the last flush interval of a node that is lost are lost.
