@@ -16,7 +16,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"github.com/weir-counter/weir/api"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -24,6 +23,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // Compression of the batches that are sent.

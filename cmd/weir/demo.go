@@ -1,14 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
 	"fmt"
+	"io"
 	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/policy"
 )
 
 // checkDemo has a demonstration in memory, and refuses what it has not: its hits are not to be found
@@ -39,3 +49,238 @@ func (f *serveFlags) makeDemo(ctx context.Context, n *node.Node, log *slog.Logge
 	running.Go(func() { traffic.Run(ctx) })
 	return running.Wait, nil
 }
+
+// This part generates the traffic of a shop that does not exist, for people who try Weir: a day's rhythm, bursts of single
+// pages, and clients of which one asks too much.
+//
+// Its invariant: what it makes for the past and what it makes now follow the same rates. It hits the engine as a
+// program would that embeds Weir, and asks for decisions over HTTP, as others do.
+
+//go:embed policies.yaml
+var policies []byte
+
+// demoPolicies are those that the traffic is limited by.
+func demoPolicies() *policy.Set {
+	set, err := policy.Parse("demo", policies)
+	if err != nil {
+		panic(err) // it is embedded, and a test reads it
+	}
+	return set
+}
+
+// demoTraffic is the traffic of one server.
+type demoTraffic struct {
+	engine   *weir.Engine
+	listener http.Handler // of the server, for hits and decisions of now
+	random   *rand.Rand
+	lines    bytes.Buffer // hits of now, a line each
+}
+
+// newTraffic returns the Traffic of a server, the same for each seed.
+func newTraffic(engine *weir.Engine, listener http.Handler, seed uint64) *demoTraffic {
+	return &demoTraffic{engine: engine, listener: listener, random: rand.New(rand.NewPCG(seed, seed))}
+}
+
+// ages are how finely the past is made: what is older than one is made in steps of so many seconds.
+var ages = []struct{ older, step int64 }{{7200, 1}, {2 * 86400, 16}, {14 * 86400, 128}}
+
+// Past makes the two weeks that end at now, with the decisions that there would have been, in about a second.
+func (t *demoTraffic) Past(now time.Time) error {
+	end := now.Unix()
+	for i := len(ages) - 1; i >= 0; i-- {
+		newest := int64(0)
+		if i > 0 {
+			newest = ages[i-1].older
+		}
+		for back := ages[i].older; back > newest; back -= ages[i].step {
+			if err := t.moment(end-back, float64(ages[i].step)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// moment makes the hits of so many seconds at once, with decisions as limits would have made them, about.
+func (t *demoTraffic) moment(second int64, seconds float64) error {
+	for _, sources := range [][]source{pages, countries, clients, logins} {
+		for i := range sources {
+			if err := t.hit(second, sources[i].key, t.count(sources[i].at(second)*seconds)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.decided(second, "client", clients, 10, seconds); err != nil {
+		return err
+	}
+	if err := t.decided(second, "login", logins, 5./60, seconds); err != nil {
+		return err
+	}
+	return t.decidedAs(second, "client-trial", clients, 5, seconds, "allowed", "shadow_denied")
+}
+
+func (t *demoTraffic) decided(second int64, name string, of []source, most, seconds float64) error {
+	return t.decidedAs(second, name, of, most, seconds, "allowed", "denied")
+}
+
+func (t *demoTraffic) decidedAs(second int64, name string, of []source, most, seconds float64, passed, stopped string) error {
+	var let, over float64
+	for i := range of {
+		rate := of[i].at(second)
+		let += min(rate, most)
+		over += max(rate-most, 0)
+	}
+	if err := t.hit(second, admit.HitPrefix+name+":"+passed, t.count(let*seconds)); err != nil {
+		return err
+	}
+	return t.hit(second, admit.HitPrefix+name+":"+stopped, t.count(over*seconds))
+}
+
+func (t *demoTraffic) hit(second int64, key string, n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := t.engine.HitAt(time.Unix(second, 0), key, n)
+	return err
+}
+
+// count is how many come where mean are expected: of a Poisson distribution, or near it where the mean is large.
+func (t *demoTraffic) count(mean float64) uint64 {
+	if mean > 30 {
+		return uint64(max(0, math.Round(mean+math.Sqrt(mean)*t.random.NormFloat64())))
+	}
+	n := uint64(0)
+	for left := math.Exp(-mean); ; n++ {
+		if left = left / max(t.random.Float64(), 1e-300); left > 1 {
+			return n
+		}
+	}
+}
+
+// tick is how often traffic is made.
+const tick = 100 * time.Millisecond
+
+// Run makes traffic until ctx ends.
+func (t *demoTraffic) Run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			if t.now(ctx, now.Unix()) != nil {
+				return
+			}
+		}
+	}
+}
+
+// now makes the traffic of one tick.
+func (t *demoTraffic) now(ctx context.Context, second int64) error {
+	part := tick.Seconds()
+	for i := range pages {
+		for range t.count(pages[i].at(second) * part) {
+			// A few visitors come often: the numbers of others follow Zipf's law, about.
+			visitor := int(math.Pow(visitors, t.random.Float64()))
+			fmt.Fprintf(&t.lines, "visitor:10.0.%d.%d\n%s\n", visitor/250, visitor%250, pages[i].key)
+		}
+	}
+	for i := range countries {
+		for range t.count(countries[i].at(second) * part) {
+			fmt.Fprintln(&t.lines, countries[i].key)
+		}
+	}
+	for _, sources := range [][]source{clients, logins} {
+		for i := range sources {
+			for range t.count(sources[i].at(second) * part) {
+				fmt.Fprintln(&t.lines, sources[i].key) // who asks is counted too: what another limit would deny is worked out from hits
+				if err := t.ask(ctx, sources[i].key); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	defer t.lines.Reset()
+	return t.send(ctx, "/v1/hits", "text/plain", &t.lines)
+}
+
+// ask asks the limits of a key.
+func (t *demoTraffic) ask(ctx context.Context, key string) error {
+	return t.send(ctx, "/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+}
+
+// send sends a request to the server.
+func (t *demoTraffic) send(ctx context.Context, path, contentType string, body io.Reader) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, body)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", contentType)
+	t.listener.ServeHTTP(&nobody{header: http.Header{}}, r)
+	return nil
+}
+
+// nobody takes an answer.
+type nobody struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (n *nobody) Header() http.Header         { return n.header }
+func (n *nobody) WriteHeader(status int)      { n.status = status }
+func (n *nobody) Write(p []byte) (int, error) { return n.body.Write(p) }
+
+// source is something that is hit, or asked for, again and again.
+type source struct {
+	key  string
+	rate float64 // a second, on the average of a day
+	// bursts are when there is more: for the first `of` seconds of every `every`, `times` as much, beginning `after` seconds later.
+	every, of, after int64
+	times            float64
+}
+
+// pages and countries are hit, clients and logins are asked for.
+var (
+	pages = []source{
+		{key: "url:/", rate: 38, every: 1500, of: 90, after: 200, times: 2.2}, {key: "url:/products", rate: 24}, {key: "url:/search", rate: 13, every: 900, of: 60, after: 500, times: 3},
+		{key: "url:/api/items", rate: 9}, {key: "url:/cart", rate: 6}, {key: "url:/products/umbrella", rate: 2.5, every: 1800, of: 240, after: 1300, times: 9},
+		{key: "url:/checkout", rate: 2.2}, {key: "url:/login", rate: 1.6}, {key: "url:/help", rate: .9}, {key: "url:/about", rate: .4}, {key: "url:/jobs", rate: .08},
+	}
+	countries = []source{
+		{key: "country:de", rate: 31}, {key: "country:us", rate: 24}, {key: "country:fr", rate: 14}, {key: "country:jp", rate: 11}, {key: "country:br", rate: 8}, {key: "country:in", rate: 7},
+	}
+	clients = []source{
+		{key: "api:web", rate: 5.5}, {key: "api:mobile", rate: 3.5}, {key: "api:partner", rate: 1.5, every: 600, of: 30, after: 90, times: 3},
+		{key: "api:scraper", rate: 1.2, every: 240, of: 80, after: 20, times: 22}, // the abuser
+	}
+	logins = []source{
+		{key: "login:ada:10.0.0.7", rate: .05}, {key: "login:grace:10.0.0.9", rate: .04}, {key: "login:linus:10.0.1.3", rate: .03},
+		{key: "login:admin:203.0.113.66", rate: .06, every: 420, of: 120, after: 60, times: 14}, // guesses passwords
+	}
+)
+
+const visitors = 4000
+
+// at is the rate at a second of the Unix epoch.
+func (s *source) at(second int64) float64 {
+	rate := s.rate * demoDay(second)
+	if s.every > 0 && mod(second-s.after, s.every) < s.of {
+		rate *= s.times
+	}
+	return rate
+}
+
+// demoDay is the rhythm of a day, in UTC: least at four in the morning, most in the afternoon, and less on the days that end
+// a week. Its mean is about 1.
+func demoDay(second int64) float64 {
+	hour := float64(mod(second, 86400)) / 3600
+	rhythm := 1 - .72*math.Cos(2*math.Pi*(hour-4)/24) + .14*math.Sin(4*math.Pi*(hour-1)/24)
+	if weekday := time.Unix(second, 0).UTC().Weekday(); weekday == time.Saturday || weekday == time.Sunday {
+		rhythm *= .75
+	}
+	return rhythm
+}
+
+func mod(a, b int64) int64 { return (a%b + b) % b }

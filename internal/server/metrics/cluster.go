@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service/queries"
 )
 
@@ -68,6 +69,76 @@ func newAlarmCollector(alarms func() []api.Alarm) *collector {
 			if !said[a.Code] { // there may be one for each of several nodes
 				said[a.Code] = true
 				emit("weir_alarm", 1, a.Code)
+			}
+		}
+	})
+}
+
+// newRegionCollector says of each region how much of it is counted here. There are as many series as regions and links.
+func newRegionCollector(of queries.Regions) *collector {
+	return newCollector([]metric{
+		{"weir_region_late", "1 for a region of which newer hits may be missing.", "region"},
+		{"weir_region_age_seconds", "Seconds since when hits of a region may be missing here, by its clock.", "region"},
+		{"weir_region_lag_seconds", "Seconds from the time up to which the last digest of a region has its hits until that came.", "region"},
+		{"weir_region_digest_bytes_total", "Bytes of a region's digests and bases in the log.", "region"},
+		{"weir_region_audit_wrong_total", "Batches of a region whose running total was not the next one: 0, unless something is lost.", "region"},
+		{"weir_region_digest", "Number of the last digest of a region in its epoch.", "region"},
+		{"weir_region_link_up", "1 for a link that is up. Only the owner has links.", "region"},
+		{"weir_region_link_received_bytes_total", "Bytes that came over a link.", "region"},
+		{"weir_region_link_retries_total", "Attempts to connect a link that failed.", "region"},
+		{"weir_region_owner", "1 on the node that writes the region's digests and has its links.", ""},
+		{"weir_region_feeds", "Other regions that pull from this node now.", ""},
+		{"weir_region_feed_bytes_total", "Bytes sent to another region.", "region"},
+		{"weir_region_feed_behind", "Messages of the log that another region, which pulls now, is still to be sent.", "region"},
+		{"weir_region_log_damaged_total", "Messages of the log of digests that could not be read.", ""},
+		{"weir_region_journal_unread_total", "Parts of flushes that the journal lost, and no digest has.", ""},
+		{"weir_region_log_uncounted_total", "Messages that the windows of other regions could not take.", ""},
+	}, func(emit emit) {
+		all := of.Status()
+		for _, r := range all.Regions {
+			if r.Gone {
+				continue
+			}
+			emit("weir_region_late", oneIf(r.Late), r.Region)
+			if r.Epoch == 0 {
+				continue
+			}
+			emit("weir_region_age_seconds", time.Since(r.AsOf.Time).Seconds(), r.Region)
+			emit("weir_region_lag_seconds", r.LagS, r.Region)
+			emit("weir_region_digest_bytes_total", float64(r.Bytes), r.Region)
+			emit("weir_region_audit_wrong_total", float64(r.Wrong), r.Region)
+			emit("weir_region_digest", float64(r.Digest), r.Region)
+		}
+		if all.Owner {
+			for _, l := range all.Links {
+				emit("weir_region_link_up", oneIf(l.Up), l.Region)
+				emit("weir_region_link_received_bytes_total", float64(l.Bytes), l.Region)
+				emit("weir_region_link_retries_total", float64(l.Retries), l.Region)
+			}
+		}
+		emit("weir_region_owner", oneIf(all.Owner))
+		emit("weir_region_feeds", float64(all.Feeds))
+		for _, p := range all.Pulls {
+			emit("weir_region_feed_bytes_total", float64(p.Bytes), p.Region)
+			emit("weir_region_feed_behind", float64(p.Behind), p.Region)
+		}
+		emit("weir_region_log_damaged_total", float64(all.Damaged))
+		emit("weir_region_journal_unread_total", float64(all.Unread))
+		emit("weir_region_log_uncounted_total", float64(all.Missing))
+	})
+}
+
+// newGlobalCollector tells of limits that regions share without parts: two series for each policy.
+func newGlobalCollector(policies *admit.Live) *collector {
+	return newCollector([]metric{
+		{"weir_limit_regions_over", "Of a limit that regions share without parts: the most admissions of all regions of one key that were more than its burst, as this node found at a denial since its start. Take the largest of all nodes.", "limit"},
+		{"weir_limit_regions_late_total", "Decisions of such a limit while newer admissions of another region may have been missing.", "limit"},
+	}, func(emit emit) {
+		for _, p := range policies.Set().Policies() {
+			if p.Global {
+				now := policies.Global(p.Name)
+				emit("weir_limit_regions_over", float64(now.Over), p.Name)
+				emit("weir_limit_regions_late_total", float64(now.Late), p.Name)
 			}
 		}
 	})

@@ -1,6 +1,11 @@
 package access
 
 import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
 )
@@ -89,4 +94,199 @@ func (l *ListenerList) Limits() (list []ListenerLimit) {
 		}
 	}
 	return list
+}
+
+// Pools bound what may be under way at once at all listeners together: requests of each kind, and bytes of large
+// bodies.
+//
+// Invariants: a pool never has more in use than its bound. Of a pool that lasts as long as a client likes one caller
+// has no more than its share, so that a client that fills one leaves others their answers. A request that does not fit
+// is refused at once and counted, never queued.
+//
+// A listener takes a place before the work and gives it back when the client has its answer.
+
+// Pool bounds what may be under way at once at one listener: places, or bytes. Listeners have
+// pools of their own, so that whoever fills one leaves the others their answers. One
+// that lasts as long as a client likes has a share besides, the most that one client,
+// an identity or an address, may have of it: three quarters. The last quarter is for the others; and clients
+// behind one proxy, which have one address, lose no more than that.
+type Pool struct {
+	name  string
+	what  string   // that is full, for messages; of a bound of 1 what is under way
+	fixed bool     // --max-in-flight does not make it larger
+	code  api.Code // of a caller that is refused
+	bound int64
+	share int64 // of one client address; 0: no share
+
+	inUse   atomic.Int64
+	refused atomic.Uint64
+	last    atomic.Int64 // when it last refused, ns of the Unix epoch; 0: never
+
+	mu sync.Mutex
+	by CallerCounts // of those with something in use; only with a share
+}
+
+// shared gives a pool its share of one client, at least least.
+func (p *Pool) shared(least int64) *Pool {
+	p.share, p.by = max(p.bound-p.bound/4, least), CallerCounts{}
+	return p
+}
+
+// Enter takes n of the pool for a client, or fails when the pool is full. Leave must
+// follow if it did not fail.
+func (p *Pool) Enter(client Caller, n int64) error {
+	if p.inUse.Add(n) > p.bound || !p.enterShare(client, n) {
+		p.inUse.Add(-n)
+		p.refused.Add(1)
+		p.last.Store(time.Now().UnixNano())
+		return p.full()
+	}
+	return nil
+}
+
+func (p *Pool) enterShare(client Caller, n int64) bool {
+	if p.share == 0 {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by.Of(client)+n > p.share {
+		return false
+	}
+	p.by.Add(client, n)
+	return true
+}
+
+// Leave gives n back.
+func (p *Pool) Leave(client Caller, n int64) {
+	p.inUse.Add(-n)
+	if p.share == 0 || n == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.by.Add(client, -n)
+}
+
+// full is the error of a caller that is refused.
+func (p *Pool) full() error {
+	if p.bound == 1 && p.fixed {
+		return &api.Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
+	}
+	detail := "too many " + p.what + " at once: try again later"
+	if !p.fixed {
+		detail += ", or start the server with a larger --max-in-flight"
+	}
+	return &api.Error{Code: p.code, Message: detail}
+}
+
+// PoolFigures are figures of a pool, for metrics.
+type PoolFigures struct {
+	Name         string
+	InUse, Bound int64  // places, or bytes
+	Share        int64  // the most of one client; 0: all
+	Refused      uint64 // since the start
+}
+
+// Stats are its figures now.
+func (p *Pool) Stats() PoolFigures {
+	return PoolFigures{p.name, p.inUse.Load(), p.bound, p.share, p.refused.Load()}
+}
+
+// Within does what takes one place of a pool.
+func (p *Pool) Within(client Caller, do func() error) error {
+	if err := p.Enter(client, 1); err != nil {
+		return err
+	}
+	defer p.Leave(client, 1)
+	return do()
+}
+
+// Pools are for all listeners. Health and metrics have none: they always answer.
+type Pools struct {
+	Hits      *Pool // bodies of hits that are there, while they are counted
+	Uploads   *Pool // large bodies while they arrive
+	Buffered  *Pool // bytes of large bodies while they arrive
+	Durable   *Pool // hits that wait for the disk
+	Decisions *Pool
+	Waiting   *Pool // decisions that wait for their turn
+	Questions *Pool // until their answers are taken
+	Fresh     *Pool // questions that wait for other nodes
+	Views     *Pool // pages that are open
+	Admin     *Pool // stats, cluster and deletes
+	Backup    *Pool
+	Restore   *Pool
+	Export    *Pool
+}
+
+// PoolBounds are of what they are made.
+type PoolBounds struct {
+	InFlight      int   // requests of each kind at the same time
+	Durable       int   // requests that wait for the disk
+	BufferedBytes int64 // of large bodies that arrive
+	BodyBytes     int64 // of one body
+}
+
+// NewPools makes all pools.
+func NewPools(b PoolBounds) *Pools {
+	p := &Pools{
+		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", bound: int64(b.InFlight)},
+		Uploads:   &Pool{name: "uploads", code: api.CodeOverloaded, what: "large bodies, or bodies of no declared length, arrive", bound: int64(b.InFlight)},
+		Buffered:  &Pool{name: "buffered_bytes", code: api.CodeOverloaded, what: "large bodies arrive", bound: b.BufferedBytes},
+		Durable:   &Pool{name: "durable", code: api.CodeDurableFull, what: "requests wait for the disk, so nothing of this one was counted", bound: int64(b.Durable)},
+		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", bound: int64(b.InFlight)},
+		Waiting:   &Pool{name: "waiting", code: api.CodeOverloaded, what: "decisions wait for their turn", bound: int64(b.InFlight)},
+		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", bound: int64(b.InFlight)},
+		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", bound: int64(max(1, b.InFlight/maxFresh))},
+		Views:     &Pool{name: "views", code: api.CodeOverloaded, what: "pages are open", bound: int64(b.InFlight)},
+		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", fixed: true, bound: maxAdmin},
+		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", fixed: true, bound: 1},
+		Export:    &Pool{name: "export", code: api.CodeOverloaded, what: "exports of history are made", fixed: true, bound: maxExports},
+		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", fixed: true, bound: 1},
+	}
+	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Waiting, p.Questions, p.Views, p.Admin} {
+		slow.shared(1)
+	}
+	p.Buffered.shared(2 * b.BodyBytes)
+	return p
+}
+
+// maxFresh is the part of the questions that may wait for other nodes: while one of these
+// is away, those that ask for what is known go on.
+const maxFresh = 4
+
+// maxAdmin bounds requests that people and their scripts send.
+const maxAdmin = 32
+
+// maxExports bounds exports of history, each of which reads much of it.
+const maxExports = 2
+
+// All lists them.
+func (p *Pools) All() []*Pool {
+	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Waiting, p.Questions, p.Fresh, p.Views, p.Admin, p.Backup, p.Restore, p.Export}
+}
+
+// crowdedFor is how long after its last refusal a pool is called crowded.
+const crowdedFor = 15 * time.Second
+
+// Alarms are raised by pools that refused a moment ago.
+func (p *Pools) Alarms() (list []api.Alarm) {
+	for _, pool := range p.All() {
+		if pool == p.Backup || pool == p.Restore {
+			continue // a second one is no fault of the server
+		}
+		if last := pool.last.Load(); last > 0 && time.Since(time.Unix(0, last)) < crowdedFor {
+			list = append(list, api.Alarm{Code: "crowded_" + pool.name, Message: fmt.Sprintf("requests were refused because too many %s at once: %d of at most %d are in use; others go on. weir_pool_refused_total counts them, --max-in-flight is the bound",
+				pool.what, pool.inUse.Load(), pool.bound)})
+		}
+	}
+	return list
+}
+
+// Refusals is how many requests all pools have refused.
+func (p *Pools) Refusals() (n uint64) {
+	for _, pool := range p.All() {
+		n += pool.refused.Load()
+	}
+	return n
 }

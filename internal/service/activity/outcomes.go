@@ -1,11 +1,19 @@
 package activity
 
 import (
+	"cmp"
 	"maps"
+	"math"
+	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -102,4 +110,195 @@ func (d *OutcomeCounts) List() (list []OutcomeFigures, unmatched uint64) {
 		list = append(list, inline)
 	}
 	return list, d.unmatched.Load()
+}
+
+const (
+	// MostLimited is how many keys are known as limited at once, counted for each limit.
+	MostLimited = Sets * limitedPerSet
+
+	// Pause ends a row of denials: a key that is denied after so long without one is counted from
+	// one again.
+	Pause = 5 * time.Minute
+
+	limitedPerSet = 32
+
+	pauseSeconds = int64(Pause / time.Second)
+
+	noRecord = math.MaxUint64 // for a number of one
+)
+
+// who is the keys of a set that are limited. What is looked at of all of them, for each denial, lies side by side.
+type who struct {
+	n      int
+	tags   [limitedPerSet]uint32 // of the hashes of their keys
+	last   [limitedPerSet]int64  // ns since 1970
+	denied [limitedPerSet]uint64 // in the row that since begins
+	newest [limitedPerSet]uint32 // in the second of last
+	record [limitedPerSet]uint64 // the number of the newest record of each
+	about  [limitedPerSet]limited
+}
+
+// limited is the rest of what is known of one.
+type limited struct {
+	name         string
+	key          []byte // memory that is used again
+	inline       bool
+	since, until int64 // ns since 1970
+	// seconds has the denials of each of the last pauseSeconds, by second modulo pauseSeconds. The second of last has 0
+	// there; newest has its denials. The next key uses the array again.
+	seconds *[pauseSeconds]uint32
+}
+
+// limited counts a denial of a key at a time in ns since 1970, and returns its place. The caller holds the lock.
+func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
+	if s.who == nil {
+		s.who = new(who)
+	}
+	w := s.who
+	i, known := w.find(uint32(hash>>32), said)
+	if !known {
+		i = s.freePlace(now)
+		w.tags[i], w.denied[i], w.record[i] = uint32(hash>>32), 0, noRecord
+		w.about[i].name, w.about[i].key = said.Name, append(w.about[i].key[:0], said.Key...)
+	}
+	of := &w.about[i]
+	if apart := now - w.last[i]; w.denied[i] == 0 || apart > int64(Pause) || apart < -int64(Pause) {
+		of.since, w.denied[i], w.newest[i] = now, 0, 0
+		if of.seconds == nil {
+			of.seconds = new([pauseSeconds]uint32)
+		}
+		clear(of.seconds[:])
+	} else if now = max(now, w.last[i]); second(now) != second(w.last[i]) { // a clock may be set back a little
+		last := second(w.last[i])
+		of.seconds[last%pauseSeconds] = w.newest[i]
+		for last++; last <= second(now); last++ {
+			of.seconds[last%pauseSeconds] = 0
+		}
+		w.newest[i] = 0
+	}
+	w.newest[i]++
+	w.denied[i]++
+	w.last[i] = now
+	of.inline, of.until = said.Inline, now+int64(said.RetryAfter)
+	return i
+}
+
+func second(ns int64) int64 { return ns / int64(time.Second) }
+
+// within counts the denials of a place in a window of 1 to pauseSeconds seconds. The window ends with the second of
+// now, or with the second of the last denial if the clock was set back.
+func (w *who) within(i int, now, seconds int64) (n uint64) {
+	last := second(w.last[i])
+	first := max(second(now), last) - seconds + 1
+	if first <= last {
+		n = uint64(w.newest[i])
+	}
+	for s := first; s < last; s++ {
+		n += uint64(w.about[i].seconds[s%pauseSeconds])
+	}
+	return n
+}
+
+func (w *who) find(tag uint32, said *admit.Result) (place int, known bool) {
+	for i, other := range w.tags[:w.n] {
+		if other == tag {
+			if of := &w.about[i]; string(of.key) == said.Key && of.name == said.Name {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// freePlace returns a place for another key: a free one, else the place of the key with the fewest denials. Keys that
+// have not been denied for Pause lose their places first.
+func (s *set) freePlace(now int64) (place int) {
+	w := s.who
+	if w.n < limitedPerSet {
+		w.n++
+		return w.n - 1
+	}
+	const lately = 1 << 63
+	least, long := uint64(math.MaxUint64), now-int64(Pause)
+	for i, last := range w.last {
+		rank := w.denied[i]
+		if last >= long {
+			rank |= lately
+		}
+		if rank < least {
+			place, least = i, rank
+		}
+	}
+	if least&lately != 0 {
+		s.over++
+	}
+	return place
+}
+
+func (w *who) limited(i int, denied uint64, now time.Time) api.LimitedKey {
+	of := &w.about[i]
+	return api.LimitedKey{
+		Limit: of.name, Key: string(of.key), Inline: of.inline, Denied: denied, Since: api.Millis(time.Unix(0, of.since)), Last: api.Millis(time.Unix(0, w.last[i])),
+		RetryAfterSeconds: request.Milliseconds(max(0, time.Unix(0, of.until).Sub(now))).Seconds(),
+	}
+}
+
+// Who lists the keys that were denied within a window of 1 s to Pause that ends now, most denials first. It lists at
+// most most keys, and only the ones for which keep returns true. The result over is how many keys left the list since
+// the start although they had been denied lately.
+func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*api.LimitedKey) bool) (list []api.LimitedKey, over uint64) {
+	for i := range r.sets {
+		s := &r.sets[i]
+		s.mu.Lock()
+		for j := 0; s.who != nil && j < s.who.n; j++ {
+			denied := s.who.within(j, now.UnixNano(), int64(window/time.Second))
+			if denied == 0 {
+				continue
+			}
+			if of := s.who.limited(j, denied, now); keep(&of) {
+				list = append(list, of)
+			}
+		}
+		over += s.over
+		s.mu.Unlock()
+	}
+	slices.SortFunc(list, func(a, b api.LimitedKey) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), b.Last.Compare(a.Last.Time), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Key, b.Key))
+	})
+	return list[:min(most, len(list))], over
+}
+
+// Enough returns the smallest limit that would have let the request pass, with the admissions before it. It has a
+// larger burst in the same interval; a token bucket keeps its rate. It is at most what package limit accepts.
+func (r *Rule) Enough() limit.Limit {
+	l := r.Limit
+	used := l.Burst - min(r.Remaining, l.Burst)
+	known := uint64(0)
+	for _, a := range r.Known {
+		known += a.N
+	}
+	if l.Algorithm != limit.GCRA { // whose bucket may have more in it than it lets use
+		used = max(used, known)
+	}
+	burst := min(used+min(r.N, limit.MaxBurst), limit.MaxBurst)
+	switch {
+	case l.Algorithm == limit.GCRA:
+		return limit.Limit{N: l.N, Per: l.Per, Burst: burst, Algorithm: l.Algorithm}
+	case l.Burst == l.N:
+		return limit.Limit{N: burst, Per: l.Per, Burst: burst, Algorithm: l.Algorithm}
+	}
+	// The rate goes up as the burst does, rounded up: the interval is no longer.
+	n := uint64(math.MaxUint64)
+	if hi, lo := bits.Mul64(l.N, burst); hi < l.Burst {
+		rest := uint64(0)
+		if n, rest = bits.Div64(hi, lo, l.Burst); rest > 0 {
+			n++
+		}
+	}
+	return limit.Limit{N: min(n, mostPer(l.Per)), Per: l.Per, Burst: burst, Algorithm: l.Algorithm}
+}
+
+// mostPer is the most that package limit takes in a period.
+func mostPer(per time.Duration) uint64 {
+	return uint64(math.Ceil(per.Seconds() * limit.MaxRate))
 }

@@ -1,14 +1,59 @@
+// Package request reads what requests say as text, the same at every listener, and maps what they fail with to one type of
+// error, with one of the codes of package api. Each listener maps the code to its protocol once.
+//
+// Invariant: a message says what went wrong and what to do, and names nothing that the caller may not know.
 package request
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/units"
 )
+
+// As is err as an *api.Error, with what callers have added to its message. An error of the engine or of a context is
+// turned into one.
+func As(err error) *api.Error {
+	var own *api.Error
+	if errors.As(err, &own) {
+		if same, is := err.(*api.Error); is && same == own { //nolint:errorlint // what was added to it is told apart
+			return own
+		}
+		whole := *own
+		whole.Message = err.Error()
+		return &whole
+	}
+	var e *engine.Error
+	if errors.As(err, &e) {
+		return &api.Error{Code: e.Code, Field: e.Field, Message: e.Message}
+	}
+	if errors.Is(err, context.Canceled) {
+		return &api.Error{Code: api.CodeClientGone, Message: "the client did not wait for the answer"}
+	}
+	return &api.Error{Code: api.CodeInternal, Message: "the server failed to answer; its log says why"}
+}
+
+// Explain returns err if it is nil or says itself what a client is to know. Any other is logged as what happened, and answered
+// by instead.
+func Explain(ctx context.Context, log *slog.Logger, err error, instead *api.Error, what string, args ...any) error {
+	if _, is := errors.AsType[*api.Error](err); is || err == nil {
+		return err
+	}
+	log.ErrorContext(ctx, what, append(args, "error", err)...)
+	return instead
+}
+
+// Clip keeps an echo of a caller's own words short.
+func Clip(s string) string { return units.Clip(s, 100) }
 
 // Reading text is pure. Of a hit it returns a *Rejection, which allocates nothing; of a question an *api.Error that
 // names the field.
@@ -124,4 +169,86 @@ func ParseByRegion(text string) (bool, error) {
 // Milliseconds rounds up, so that a client that waits for so long has waited long enough.
 func Milliseconds(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+}
+
+// Rejection is why a hit of a request was not counted.
+type Rejection struct {
+	Code    api.Code
+	Message string
+}
+
+// Reject is a Rejection of a code with a message.
+func Reject(code api.Code, message string) *Rejection { return &Rejection{code, message} }
+
+var (
+	rejectEmptyKey = Reject(api.CodeInvalidKey, "the key is empty")
+	rejectLongKey  = Reject(api.CodeInvalidKey, "the key is longer than 512 bytes")
+	rejectKeyUTF8  = Reject(api.CodeInvalidKey, "the key is not UTF-8")
+	rejectLimitKey = Reject(api.CodeReservedKey, "keys limit:... are counted by limits alone, so that their counts are true: write another key")
+	rejectCount    = Reject(api.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits")
+)
+
+// ParseKey is what is wrong with a key, which has 1 to 512 bytes of UTF-8: answers are
+// JSON, which could not name another. nil: nothing.
+func ParseKey(key string) *Rejection {
+	switch {
+	case len(key) == 0:
+		return rejectEmptyKey
+	case len(key) > engine.MaxKeyBytes:
+		return rejectLongKey
+	case !utf8.ValidString(key):
+		return rejectKeyUTF8
+	}
+	return nil
+}
+
+// ParseHitKey is Key, and that the key is not one that limits count their decisions
+// under, which no hit may name.
+func ParseHitKey(key string) *Rejection {
+	if strings.HasPrefix(key, admit.HitPrefix) {
+		return rejectLimitKey
+	}
+	return ParseKey(key)
+}
+
+// ParseCount reads how many hits: digits only, 1 to engine.MaxHits.
+func ParseCount(text string) (uint64, *Rejection) {
+	var n uint64
+	for i := range len(text) {
+		digit := uint64(text[i] - '0') // anything below '0' wraps to a large number
+		if digit > 9 {
+			return 0, rejectCount
+		}
+		if n = n*10 + digit; n > engine.MaxHits {
+			return 0, rejectCount
+		}
+	}
+	if n == 0 {
+		return 0, rejectCount
+	}
+	return n, nil
+}
+
+// ParseAt reads the time of a hit: RFC 3339, or Unix seconds with a fraction if need be. It
+// keeps no part of text.
+func ParseAt(text string) (time.Time, *Rejection) {
+	// The common form, whole Unix seconds, without the general reader.
+	if len(text) > 0 && len(text) <= 10 {
+		var seconds int64
+		for i := range len(text) {
+			c := text[i]
+			if c < '0' || c > '9' {
+				break
+			}
+			seconds = seconds*10 + int64(c-'0')
+			if i == len(text)-1 {
+				return time.Unix(seconds, 0), nil
+			}
+		}
+	}
+	t, err := units.ParseTime(text)
+	if err != nil {
+		return time.Time{}, Reject(api.CodeInvalidTime, "at: "+err.Error())
+	}
+	return t, nil
 }
