@@ -43,7 +43,7 @@ build: need-go ## Build bin/weir: one static file that needs nothing else
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir
 
 image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; needs no Docker (docs/deploy.md)
-	$(GO) run ./deploy/image -weir $(BIN)/weir -version $(VERSION) -out $(BIN)/weir-image.tar
+	deploy/image.sh $(BIN)/weir $(VERSION) $(BIN)/weir-image.tar
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled. Those that take longest begin first.

@@ -58,7 +58,7 @@ var layers = []layer{
 	{"statsd", []string{"internal/server/statsd"}, "engine settings api service listener", ""},
 	{"node", []string{"node/..."}, "base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
 	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
-	{"image", []string{"deploy/image"}, "", ""},
+	{"deploy", []string{"deploy"}, "", ""},
 }
 
 func (l *layer) has(folder string) bool {

@@ -158,8 +158,7 @@ type AtOnceLimit struct {
 	HeldKeys   int     `json:"held_keys" doc:"Keys of which permits are held now."`
 }
 
-// HitsAnswer is what became of a body of hits: the answer of POST /v1/hits,
-// and part of its problem documents.
+// HitsAnswer is what became of a body of hits: the answer of POST /v1/hits, and part of its problem documents.
 type HitsAnswer struct {
 	Counted       uint64         `json:"counted" doc:"Hits counted (the sum of n), late ones included."`
 	Late          uint64         `json:"late" doc:"How many of counted were older than the newest hit of their key."`

@@ -58,8 +58,7 @@ type ClusterRoute struct {
 	PendingBytes int     `json:"pending_bytes" doc:"Bytes that wait to be sent."`
 }
 
-// ClusterJournal is the journal that the nodes share; what was found is since the
-// start of the one that answered.
+// ClusterJournal is the journal that the nodes share; what was found is since the start of the one that answered.
 type ClusterJournal struct {
 	First         uint64 `json:"first" doc:"The oldest message that is kept."`
 	Last          uint64 `json:"last" doc:"The newest one."`

@@ -67,8 +67,7 @@ func (p LimitPolicy) Wait() time.Duration { return fromSeconds(p.WaitSeconds) }
 // DenyFor is DenyForSeconds as a duration.
 func (p LimitPolicy) DenyFor() time.Duration { return fromSeconds(p.DenyForSeconds) }
 
-// LimitKeysAnswer is the keys that have used most of a limit, by the share of their
-// burst.
+// LimitKeysAnswer is the keys that have used most of a limit, by the share of their burst.
 type LimitKeysAnswer struct {
 	Name string     `json:"name"`
 	Keys []LimitKey `json:"keys" nullable:"false" doc:"Keys by the share of their burst that is used, the highest first. For a limit that regions share without parts: the keys with most usage in the region that was asked."`

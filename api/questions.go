@@ -64,16 +64,14 @@ type DeletedAnswer struct {
 	Next    string `json:"next,omitempty" doc:"There may be more: delete again with after set to this."`
 }
 
-// KeysAnswer lists keys, sorted by their bytes. Next is the After of the following
-// page, empty on the last one.
+// KeysAnswer lists keys, sorted by their bytes. Next is the After of the following page, empty on the last one.
 type KeysAnswer struct {
 	Keys []string `json:"keys" nullable:"false" doc:"Sorted by their bytes."`
 	Next string   `json:"next,omitempty" doc:"There are more: ask again with after set to this."`
 	Freshness
 }
 
-// Bounds is a count: Lower <= the true number <= *Upper, of all hits that any node
-// took until the AsOf of the answer.
+// Bounds is a count: Lower <= the true number <= *Upper, of all hits that any node took until the AsOf of the answer.
 type Bounds struct {
 	Lower    uint64  `json:"lower" doc:"The true number is not below this."`
 	Estimate uint64  `json:"estimate" doc:"The best guess between lower and upper."`
@@ -81,8 +79,7 @@ type Bounds struct {
 	Exact    bool    `json:"exact" doc:"lower = upper: the true number of the hits that were taken until as_of."`
 }
 
-// HasUpper tells whether an upper bound is known. Without one the true number may
-// be any from Lower up.
+// HasUpper tells whether an upper bound is known. Without one the true number may be any from Lower up.
 func (b Bounds) HasUpper() bool { return b.Upper != nil }
 
 // String is the number, with what is known of it: "12", "12 (10 to 15)", or without
@@ -174,8 +171,7 @@ type RateAnswer struct {
 	PerSecond PerSecond `json:"per_second" doc:"The mean rate: lower, estimate and upper by window_s."`
 }
 
-// OneOrCounts is one answer as an object of its own, or several as
-// {"counts":[...]}.
+// OneOrCounts is one answer as an object of its own, or several as {"counts":[...]}.
 type OneOrCounts[T any] []T
 
 type several[T any] struct {
@@ -201,8 +197,7 @@ func (a *OneOrCounts[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &(*a)[0])
 }
 
-// Freshness says how much of the newest hits is in an answer. Like Bounds it is
-// embedded in answers.
+// Freshness says how much of the newest hits is in an answer. Like Bounds it is embedded in answers.
 type Freshness struct {
 	AsOf   Time     `json:"as_of" doc:"All hits that any node took until then are counted in this answer. A server alone has all: it says now."`
 	Untold []string `json:"untold,omitempty" doc:"Regions that do not tell others such keys (their --region-keys): their hits are missing, so the answer is a lower bound, and has no upper one. Absent when there are none."`

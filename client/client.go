@@ -37,8 +37,7 @@ const (
 	Zstd Compression = "zstd"
 )
 
-// Options change how a Client works. The zero value of every field stands for
-// its default.
+// Options change how a Client works. The zero value of every field stands for its default.
 type Options struct {
 	// HTTPClient makes the requests. Default: one of its own, which uses the proxy variables of the environment.
 	HTTPClient *http.Client
@@ -179,6 +178,52 @@ func (c *Client) Regions(ctx context.Context) (api.RegionsAnswer, error) {
 func (c *Client) ForgetRegion(ctx context.Context, region string) error {
 	_, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/regions/" + segment(region)})
 	return err
+}
+
+// Backup returns all counts as one file, as a node is sending it. The caller closes it. Only ctx bounds the time. The file ends
+// with its own checksum: it may break off, and is whole only if it verifies.
+func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
+	answer, err := c.download(ctx, "/v1/backup", nil)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
+// ExportQuery asks for the history of keys as a file.
+type ExportQuery struct {
+	Unit     string // of a row: day or hour; "" is day
+	Format   string // csv or parquet; "" is csv
+	Prefix   string // only keys that begin with it
+	From, To string // as the API takes them: RFC 3339, Unix seconds, or a duration before now such as -365d; "": all
+}
+
+// Export returns history as a file, as a node is sending it. The caller closes it. Only ctx bounds the time. missing has the
+// times of which hits may be missing, for people; "": none.
+func (c *Client) Export(ctx context.Context, q ExportQuery) (file io.ReadCloser, missing string, err error) {
+	v := values("unit", q.Unit, "format", q.Format, "prefix", q.Prefix, "from", q.From, "to", q.To)
+	answer, err := c.download(ctx, "/v1/export", v)
+	if err != nil {
+		return nil, "", err
+	}
+	return answer.Body, answer.Header.Get("Weir-Missing"), nil
+}
+
+// download asks for a file of any size, of the node that answered last.
+func (c *Client) download(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	req, err := c.newRequest(ctx, c.nodes.first(), request{method: http.MethodGet, path: path, query: query}, "*/*", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.opts.HTTPClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		_, err = read(req.URL, answer)
+		return nil, err
+	}
+	return answer, nil
 }
 
 // Restore sends a backup. It reads backup once and makes one attempt. With api.Merge a call that failed may be repeated with

@@ -83,8 +83,7 @@ type nodeState struct {
 	denied   bool      // the failure is 401 or 403: this Sender may not send
 }
 
-// SenderStats are what became of hits so far:
-// Taken = Counted + TooLate + Rejected + InDoubt + Waiting.
+// SenderStats are what became of hits so far: Taken = Counted + TooLate + Rejected + InDoubt + Waiting.
 type SenderStats struct {
 	Taken    uint64 // hits that Hit took
 	Refused  uint64 // hits that it did not take, with ErrFull

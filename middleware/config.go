@@ -47,24 +47,20 @@ type Config struct {
 
 // Rule is one limit of the requests.
 type Rule struct {
-	// Limit is its name at the Decider. A Decider with policies takes "" for all
-	// policies that the key fits.
+	// Limit is its name at the Decider. A Decider with policies takes "" for all policies that the key fits.
 	Limit string
 
 	// Key says what of a request is counted.
 	Key Key
 
-	// Prefix goes before each key, up to 128 bytes, for example to choose a policy
-	// by it. Default none.
+	// Prefix goes before each key, up to 128 bytes, for example to choose a policy by it. Default none.
 	Prefix string
 
-	// Optional lets a request without such a key through under the other rules: a
-	// client that leaves out a header leaves out the rule. Without it such a request
-	// is refused, with 400.
+	// Optional lets a request without such a key through under the other rules: a client that leaves out a header
+	// leaves out the rule. Without it such a request is refused, with 400.
 	Optional bool
 
-	// Cost is how many admissions the request takes; of 0 the limit is not asked.
-	// Nil: 1.
+	// Cost is how many admissions the request takes; of 0 the limit is not asked. Nil: 1.
 	Cost func(r *http.Request) uint64
 }
 

@@ -11,9 +11,8 @@
 // answer has the fields RateLimit-Policy and RateLimit. If it is denied, the answer is 429 with Retry-After and a problem
 // document (RFC 9457). For routes with other limits, use another Middleware, which may have the same Decider.
 //
-// The package compiles the engine and the standard library. Limits decides in this
-// process; package middleware/policies by a file of policies in this process, and
-// package middleware/remote by a Weir server.
+// The package compiles the engine and the standard library. Limits decides in this process; package middleware/policies
+// by a file of policies in this process, and package middleware/remote by a Weir server.
 package middleware
 
 import (
@@ -33,8 +32,7 @@ import (
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 )
 
-// Middleware decides requests before their handlers see them. It is safe for many
-// goroutines, and has none of its own.
+// Middleware decides requests before their handlers see them. It is safe for many goroutines, and has none of its own.
 type Middleware struct {
 	cfg    Config
 	counts counts
@@ -110,7 +108,6 @@ func (m *Middleware) enter(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// gather makes the checks of the request.
 func (m *Middleware) gather(k *work, r *http.Request) error {
 	for i := range m.cfg.Rules {
 		rule := &m.cfg.Rules[i]
@@ -223,8 +220,7 @@ func (p problem) write(w http.ResponseWriter) {
 	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer
 }
 
-// writeFields adds the limits to the lists of the header: another Middleware around
-// this one has its own in there.
+// writeFields adds the limits to the lists of the header: another Middleware around this one has its own in there.
 func (k *work) writeFields(h http.Header) {
 	d := &k.decision
 	k.fields.Reset()
@@ -298,8 +294,7 @@ func (w *warner) warn(r *http.Request, err error) {
 // Decider decides requests. Limits is the one in this process; packages
 // middleware/policies and middleware/remote have others.
 type Decider interface {
-	// Decide takes all checks or none. d is empty, and the checks are only the
-	// caller's again when Decide returns.
+	// Decide takes all checks or none. d is empty, and the checks are only the caller's again when Decide returns.
 	//
 	// An error is a request that was not decided. If it wraps ErrUnavailable, Config.Fail applies. No request may cause that
 	// by what it asks for. With any other error the request is refused.
@@ -330,8 +325,7 @@ type Decision struct {
 	Never   bool     // denied, and will always be: more was asked for than a burst
 	Results []Result // of each limit that was asked; none: no limit is for the request
 
-	// RetryAfter is how long to wait until all that denied would allow it, if nothing
-	// else happens; 0 if Allowed.
+	// RetryAfter is how long to wait until all that denied would allow it, if nothing else happens; 0 if Allowed.
 	RetryAfter time.Duration
 }
 

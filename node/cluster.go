@@ -176,8 +176,7 @@ type auditFile struct {
 	file *os.File
 }
 
-// openAudit opens the file that the configuration names, if any, and has the service write its
-// audit log there.
+// openAudit opens the file that the configuration names, if any, and has the service write its audit log there.
 func (n *Node) openAudit() error {
 	if n.cfg.AuditLog == "" {
 		return nil

@@ -37,12 +37,10 @@ type Config struct {
 	// Journal.MaxBytes. Gather is set by Start.
 	Engine weir.Config
 
-	// Ephemeral keeps hits in memory only: they are gone when the node ends. Journal is not
-	// used then.
+	// Ephemeral keeps hits in memory only: they are gone when the node ends. Journal is not used then.
 	Ephemeral bool
 
-	// Journal keeps hits on disk. Its Join makes the node one of a cluster. Logger and
-	// Join.Waiting are set by Start.
+	// Journal keeps hits on disk. Its Join makes the node one of a cluster. Logger and Join.Waiting are set by Start.
 	Journal internaldurable.Config
 
 	// Regions make the node count for one of several regions, if its Region is given.

@@ -30,8 +30,7 @@ func (m *durable) failed() <-chan struct{} { return m.journal.Failed() }
 
 func (m *durable) err() error { return m.journal.Err() }
 
-// open listens before it opens the data directory, which may take long: until then the
-// address says so.
+// open listens before it opens the data directory, which may take long: until then the address says so.
 func (m *durable) open(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	if err := sockets.listeners.listen(m.phase.now, parts); err != nil {
 		return err
@@ -68,11 +67,11 @@ func (m *durable) openJournal(ctx context.Context, e *engine.Engine) (err error)
 	}
 	m.log.Info("opening the data directory", "data", cfg.Dir)
 	began := time.Now()
-	told := began
+	reported := began
 	m.journal, err = internaldurable.Open(ctx, e, cfg, func(done, all uint64) {
 		m.phase.replaying(done, all)
-		if time.Since(told) >= progressEvery {
-			told = time.Now()
+		if time.Since(reported) >= progressEvery {
+			reported = time.Now()
 			m.log.Info("replaying the journal", "percent", done*100/max(all, 1), "messages", done, "of", all)
 		}
 	})

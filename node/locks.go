@@ -16,8 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/settings"
 )
 
-// TLS is the certificates of all listeners, in files of PEM that are read again when they are
-// renewed.
+// TLS is the certificates of all listeners, in files of PEM that are read again when they are renewed.
 type TLS struct {
 	Cert string // the server's; "": listeners speak without TLS
 	Key  string

@@ -37,6 +37,7 @@ type Node struct {
 	locks      locks
 	auditFile  *auditFile // nil: the audit log goes to log
 	listeners  listeners
+	service    *service.Service
 	parts      parts
 
 	run     context.Context // ends when the node does, with the cause
@@ -117,11 +118,10 @@ func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err e
 	if err := n.openWarnings(secret, sockets); err != nil {
 		return err
 	}
-	s, err := service.New(sockets.Backend, n.cfg.Service)
-	if err != nil {
+	if n.service, err = service.New(sockets.Backend, n.cfg.Service); err != nil {
 		return err
 	}
-	return n.listeners.open(s, &n.parts)
+	return n.listeners.open(n.service, &n.parts)
 }
 
 // undo closes what was opened before a start failed.
@@ -173,6 +173,12 @@ func (n *Node) RESPAddr() string { return n.listeners.addr("resp") }
 // slow clients do not apply to it.
 func (n *Node) Handler() http.Handler { return n.listeners.http.Handler() }
 
+// Ready reports whether requests are to be sent here, as /readyz does.
+func (n *Node) Ready() bool {
+	_, refusing := n.service.Ready()
+	return refusing == nil
+}
+
 // Engine returns what counts: a program that embeds the node hits it directly. In a cluster it has the hits of other nodes a
 // moment later. Keys that only other nodes hold (Journal.Replicas) are not in it: ask over HTTP.
 func (n *Node) Engine() *weir.Engine { return (*weir.Engine)(n.engine) }
@@ -216,7 +222,6 @@ func (n *Node) Close(ctx context.Context) error {
 // parts are the functions that close what a node has opened, in order.
 type parts []func(ctx context.Context) error
 
-// opened adds a part.
 func (p *parts) opened(closing func(ctx context.Context) error) { *p = append(*p, closing) }
 
 // close closes the newest part first, all of them whatever becomes of one.

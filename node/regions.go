@@ -138,7 +138,6 @@ func (r *Regions) transport() (http.RoundTripper, error) {
 	return t, nil
 }
 
-// openRegion makes the journal one of a region.
 func (m *durable) openRegion(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	if m.cfg.Regions.Region == "" {
 		return nil

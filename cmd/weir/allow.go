@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/cli"
 )
 
-// allowFlags are the flags of weir allow.
 type allowFlags struct {
 	cli.Remote
 	limit     string

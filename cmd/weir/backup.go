@@ -2,20 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/durable"
@@ -40,7 +35,11 @@ directory from it.`,
 			if err := checkNew(args[0], force); err != nil {
 				return err
 			}
-			body, _, err := openStream(cmd.Context(), &l, server, "/v1/backup", nil)
+			c, err := l.Client(server, from)
+			if err != nil {
+				return err
+			}
+			body, err := c.Backup(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -64,40 +63,6 @@ directory from it.`,
 	l.Define(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	return cmd
-}
-
-// openStream asks a server for something that may be large, of several nodes the first: each has all counts. It has no time limit: the
-// user has one.
-func openStream(ctx context.Context, l *cli.Login, server, path string, query url.Values) (body io.ReadCloser, header http.Header, err error) {
-	server, _, _ = strings.Cut(server, ",")
-	if !strings.Contains(server, "://") {
-		server = "http://" + server
-	}
-	address, err := url.JoinPath(server, path)
-	if err != nil {
-		return nil, nil, cli.Usage(fmt.Errorf("--server: %w", err))
-	}
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, nil, cli.Usage(fmt.Errorf("--server: %w", err))
-	}
-	resp, err := l.Do(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what there is of it
-		var problem client.Error                                // whose fields have the names of a problem document
-		if json.Unmarshal(text, &problem) == nil && problem.Code != "" {
-			return nil, nil, &problem
-		}
-		return nil, nil, fmt.Errorf("the server answered %s: %s", resp.Status, text)
-	}
-	return resp.Body, resp.Header, nil
 }
 
 func newRestore(w *cli.World) *cobra.Command {
@@ -132,7 +97,7 @@ repeated: the same backup counts once.`,
 				from = io.Reader(file)
 			}
 			if into {
-				return restoreInto(cmd.Context(), w, &l, from, args[0], server, api.RestoreMode(mode))
+				return restoreInto(cmd.Context(), w, &l, given, from, args[0], server, api.RestoreMode(mode))
 			}
 			info, err := durable.Restore(cmd.Context(), from, dir)
 			if err != nil {
@@ -166,14 +131,10 @@ func intoServer(given cli.Sources) (bool, error) {
 }
 
 // restoreInto restores a backup into a server that runs.
-func restoreInto(ctx context.Context, w *cli.World, l *cli.Login, from io.Reader, name, server string, mode api.RestoreMode) error {
-	o, err := l.Options(client.Options{})
+func restoreInto(ctx context.Context, w *cli.World, l *cli.Login, given cli.Sources, from io.Reader, name, server string, mode api.RestoreMode) error {
+	c, err := l.Client(server, given)
 	if err != nil {
 		return err
-	}
-	c, err := client.New(server, o)
-	if err != nil {
-		return cli.Usage(fmt.Errorf("--server: %w", err))
 	}
 	done, err := c.Restore(ctx, from, mode)
 	switch {

@@ -83,8 +83,7 @@ var unitWords = map[string]string{
 	"d": "d", "day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w",
 }
 
-// args refuses --window 5 min, which would count a key named min in 5 seconds. Keys after
-// -- are keys.
+// args refuses --window 5 min, which would count a key named min in 5 seconds. Keys after -- are keys.
 func (f *countFlags) args(cmd *cobra.Command, keys []string) error {
 	if f.bare == "" || cmd.ArgsLenAtDash() >= 0 {
 		return nil

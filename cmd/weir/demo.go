@@ -68,7 +68,6 @@ func demoPolicies() *policy.Set {
 	return set
 }
 
-// demoTraffic is the traffic of one server.
 type demoTraffic struct {
 	engine   *weir.Engine
 	listener http.Handler // of the server, for hits and decisions of now

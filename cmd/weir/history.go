@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones of days in history, wherever this binary runs
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/internal/history/store"
@@ -68,7 +68,7 @@ func parseKeep(text string) (k store.Keep, err error) {
 func newExport(w *cli.World) *cobra.Command {
 	server, force := "http://127.0.0.1:8080", false
 	var l cli.Login
-	q := map[string]*string{"unit": new(string), "format": new(string), "prefix": new(string), "from": new(string), "to": new(string)}
+	var q client.ExportQuery
 	cmd := &cobra.Command{
 		Use:   "export FILE|-",
 		Short: "Write history to a file: the hits of keys per day or hour",
@@ -82,24 +82,22 @@ Summed days come first, by key; then days that are not summed yet. An existing f
 not overwritten without --force.`,
 		Example: "  weir export --from -30d --format parquet days.parquet\n  weir export --unit hour --prefix url: --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z -",
 		Args:    cli.Args("FILE|-"),
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, _ cli.Sources) error {
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			if err := checkNew(args[0], force); err != nil {
 				return err
 			}
-			if *q["format"] == "" && strings.HasSuffix(args[0], ".parquet") {
-				*q["format"] = "parquet"
+			if q.Format == "" && strings.HasSuffix(args[0], ".parquet") {
+				q.Format = "parquet"
 			}
-			values := url.Values{}
-			for name, value := range q {
-				if *value != "" {
-					values.Set(name, *value)
-				}
-			}
-			body, header, err := openStream(cmd.Context(), &l, server, "/v1/export", values)
+			c, err := l.Client(server, from)
 			if err != nil {
 				return err
 			}
-			warnMissing(w, header.Get("Weir-Missing"))
+			body, missing, err := c.Export(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			warnMissing(w, missing)
 			defer body.Close()
 			copied := func(to io.Writer) error {
 				_, err := io.Copy(to, body)
@@ -114,11 +112,11 @@ not overwritten without --force.`,
 	flags := cmd.Flags()
 	flags.StringVar(&server, "server", server, "address of the server")
 	l.Define(cmd)
-	cli.Choice(cmd, q["unit"], "unit", "how long each span is (default day)", "day", "hour")
-	cli.Choice(cmd, q["format"], "format", "of the file (default parquet of a FILE that ends in .parquet, else csv)", "csv", "parquet")
-	flags.StringVar(q["prefix"], "prefix", "", "only keys with this prefix")
-	flags.StringVar(q["from"], "from", "", "a time in the first day: RFC 3339, Unix seconds, or a duration before now such as -365d (default the beginning)")
-	flags.StringVar(q["to"], "to", "", "a time in the last day (default now)")
+	cli.Choice(cmd, &q.Unit, "unit", "how long each span is (default day)", "day", "hour")
+	cli.Choice(cmd, &q.Format, "format", "of the file (default parquet of a FILE that ends in .parquet, else csv)", "csv", "parquet")
+	flags.StringVar(&q.Prefix, "prefix", "", "only keys with this prefix")
+	flags.StringVar(&q.From, "from", "", "a time in the first day: RFC 3339, Unix seconds, or a duration before now such as -365d (default the beginning)")
+	flags.StringVar(&q.To, "to", "", "a time in the last day (default now)")
 	flags.BoolVar(&force, "force", false, "overwrite an existing file")
 	return cmd
 }

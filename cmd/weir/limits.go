@@ -19,7 +19,6 @@ import (
 //
 // Package cli has what it shares with all commands; package policy reads the files.
 
-// newLimits is the command weir limits.
 func newLimits(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	var files rlsFiles
@@ -106,7 +105,6 @@ func globalText(global bool) string {
 	return ""
 }
 
-// partsText is what regions have of a limit.
 func partsText(parts []api.RegionPart) string {
 	text := ""
 	for _, p := range parts {

@@ -84,7 +84,6 @@ func loadPolicies(w *cli.World, file string) (*policy.Set, error) {
 	return policy.Parse(file, data)
 }
 
-// printChecked prints for people.
 func printChecked(r *cli.Remote, w *cli.World, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) error {
 	for _, f := range faults {
 		fmt.Fprintln(w.Stderr, cli.LinesText(f.String()))
@@ -177,7 +176,6 @@ type checkedPolicy struct {
 	Line      int              `json:"line"`
 }
 
-// checkedKey is a key and the policies that are for it.
 type checkedKey struct {
 	Key      string         `json:"key"`
 	Policies []checkedMatch `json:"policies"`

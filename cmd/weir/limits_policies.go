@@ -16,7 +16,6 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// newPolicies is the command weir policies.
 func newPolicies(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
@@ -90,7 +89,6 @@ With --version or --new, nothing is replaced that somebody else has changed mean
 	return cmd
 }
 
-// readPolicy reads the text of a policy.
 func readPolicy(w *cli.World, file string) ([]byte, error) {
 	from := w.Stdin
 	if file != "-" {
@@ -177,7 +175,6 @@ func (f *rlsFiles) load(w *cli.World) (*envoy.LimitConfig, error) {
 	return c, err
 }
 
-// listedLimit is a limit in JSON.
 type listedLimit struct {
 	Name         string   `json:"name"`
 	Keys         string   `json:"keys"`

@@ -171,7 +171,6 @@ match it, or from --limit only. KEY is the request's key, as for 'weir allow'.`,
 	return cmd
 }
 
-// newWhy is weir why.
 func newWhy(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	return r.Define(&cobra.Command{

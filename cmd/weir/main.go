@@ -101,8 +101,7 @@ Exit codes: 0 success, 1 failure, 2 invalid command line or setting,
 // version is set by the linker in a release.
 var version = ""
 
-// buildVersion is the version of a release, or else of the module that go
-// install built, or else "dev".
+// buildVersion is the version of a release, or else of the module that go install built, or else "dev".
 func buildVersion() string {
 	if version != "" {
 		return version

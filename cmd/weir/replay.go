@@ -55,7 +55,6 @@ const replayExamples = `  weir replay access.log
   weir replay access.log --at 2026-01-31T12:00:00Z --window 1m --window 5m --count-key url:/home
   weir replay --to http://127.0.0.1:8080 --follow --from-end access.log`
 
-// replayFlags are the flags of weir replay.
 type replayFlags struct {
 	cli.Login
 	options  replay.Options
@@ -151,7 +150,7 @@ func writeReport[R interface {
 	}
 	var page *os.File
 	if f.html != "" { // the work is long: what is wrong with the file is reported before
-		if page, err = cli.CreateApart("--html", f.html, w.Stdin, slices.Concat(others, o.Files)); err != nil {
+		if page, err = cli.CreateOutput("--html", f.html, w.Stdin, slices.Concat(others, o.Files)); err != nil {
 			return err
 		}
 	}
@@ -207,7 +206,6 @@ const limitsReplayExamples = `  weir limits replay --policy policies.yaml access
   weir limits replay --policy policies.yaml access.log --key 'page:{path}:{host}' --key 'ip:{host}'
   weir limits replay --policy policies.yaml access.log --json --denied denied.tsv`
 
-// limitsReplayFlags are the flags of weir limits replay.
 type limitsReplayFlags struct {
 	options shadow.Options
 	denied  string
@@ -257,7 +255,7 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *cli.World) (err error)
 	}
 	return writeReport(cmd, w, &f.out, "limits", &o.Log, []string{o.PolicyFile, f.denied}, func() (_ *shadow.Report, err error) {
 		if f.denied != "" {
-			file, problem := cli.CreateApart("--denied", f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
+			file, problem := cli.CreateOutput("--denied", f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
 			if problem != nil {
 				return nil, problem
 			}

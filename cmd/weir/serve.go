@@ -159,7 +159,7 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 		w.Serving(n.Addr())
 	}
 	socket, _ := w.Env("NOTIFY_SOCKET")
-	defer Notify(running, socket, n.Handler(), log)()
+	defer Notify(running, socket, n.Ready, log)()
 	grown := make(chan error, 1)
 	if f.growsAt != "" {
 		go func() { grown <- f.awaitGrowth(running, log) }()
@@ -201,8 +201,7 @@ func (f *serveFlags) logger(w *cli.World) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.Stderr, options))
 }
 
-// durationsAsText writes durations as text logs do, 1.5s: JSON would have a number
-// of nanoseconds.
+// durationsAsText writes durations as text logs do, 1.5s: JSON would have a number of nanoseconds.
 func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

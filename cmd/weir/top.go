@@ -77,7 +77,6 @@ func printTop(t *cli.Table, q client.TopQuery, list api.TopAnswer) {
 	}
 }
 
-// timeText names the time of a list.
 func timeText(q client.TopQuery, list api.TopAnswer) string {
 	if list.Start == nil {
 		return lastText(q.Window, q.At)

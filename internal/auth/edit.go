@@ -23,10 +23,9 @@ type New struct {
 	Forever     bool         // it never expires, whatever the newest token does
 }
 
-// Create adds a token to the file at path, and makes the file, with mode 0600, if it is not there.
-// Tokens of the identity that have expired go. Nothing else has the text. The
-// file is replaced as a whole: who reads it sees the old or the new one.
-// expires is when the token does; zero: never.
+// Create adds a token to the file at path, and makes the file, with mode 0600, if it is not there. Tokens of the
+// identity that have expired go. Nothing else has the text. The file is replaced as a whole: who reads it sees the old
+// or the new one. expires is when the token does; zero: never.
 func Create(path string, n New) (text string, expires time.Time, err error) {
 	err = edit(path, func(doc *yaml.Node, set *Set) error {
 		now := time.Now()
@@ -201,9 +200,8 @@ func dropTokens(tokens *yaml.Node, drop func(id string) bool) {
 	})
 }
 
-// lock keeps other edits of the file at path away until unlock. The lock is on a second file,
-// since the file itself is replaced. unlock removes the second file. An edit that waited for it may hold one
-// that is gone, and takes another.
+// lock keeps other edits of the file at path away until unlock. The lock is on a second file, since the file itself is
+// replaced. unlock removes the second file. An edit that waited for it may hold one that is gone, and takes another.
 func lock(path string) (unlock func(), err error) {
 	for {
 		file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)

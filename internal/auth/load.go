@@ -1,5 +1,4 @@
-// Package auth says who may do what: identities with roles, tokens and certificates, from a
-// YAML file:
+// Package auth says who may do what: identities with roles, tokens and certificates, from a YAML file:
 //
 //	identities:
 //	  - name: shop
@@ -16,15 +15,13 @@
 //	        sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 //	        expires: 2027-01-01T00:00:00Z
 //
-// A token is weir_<id>_<secret>, and the file has its SHA-256 alone. Parse and Load read a
-// file into a Set. A Live has the Set in use, which Watch keeps up to date. Create and
-// Revoke edit the file.
+// A token is weir_<id>_<secret>, and the file has its SHA-256 alone. Parse and Load read a file into a Set. A Live has
+// the Set in use, which Watch keeps up to date. Create and Revoke edit the file.
 //
-// Invariants. A Set does not change. Who has no identity may do nothing. Secrets are compared
-// in constant time. A Login says which token or certificate proved an identity, and Live.Check
-// tells at any later time whether it still does. So a token that was revoked, and a certificate
-// that expired, are refused on open connections too. The file has bounds: MaxFileBytes, MaxIdentities,
-// MaxTokens, MaxPrefixes, MaxLimits, MaxCertificates.
+// Invariants. A Set does not change. Who has no identity may do nothing. Secrets are compared in constant time. A Login
+// says which token or certificate proved an identity, and Live.Check tells at any later time whether it still does. So
+// a token that was revoked, and a certificate that expired, are refused on open connections too. The file has bounds:
+// MaxFileBytes, MaxIdentities, MaxTokens, MaxPrefixes, MaxLimits, MaxCertificates.
 package auth
 
 import (
@@ -89,8 +86,7 @@ const (
 	maxNameBytes    = 64
 )
 
-// Parse reads a file; path is its name for the messages. An error says all that is wrong, a line
-// for each identity.
+// Parse reads a file; path is its name for the messages. An error says all that is wrong, a line for each identity.
 func Parse(path string, data []byte) (*Set, error) {
 	if len(data) > MaxFileBytes {
 		return nil, tooLarge(path)
@@ -112,7 +108,6 @@ func Parse(path string, data []byte) (*Set, error) {
 	return s, errors.Join(faults...)
 }
 
-// add adds one identity.
 func (s *Set) add(from *fileIdentity) error {
 	if !IsName(from.Name) {
 		return fmt.Errorf("name: write 1 to %d letters, digits or any of ._/-", maxNameBytes)
@@ -276,8 +271,7 @@ func IsName(s string) bool {
 // clip keeps an echo of the file short.
 func clip(s string) string { return units.Clip(s, 60) }
 
-// file is the file as YAML has it. Lists whose absence means "all" are nodes, so that an empty
-// one is not taken for it.
+// file is the file as YAML has it. Lists whose absence means "all" are nodes, so that an empty one is not taken for it.
 type file struct {
 	Identities []fileIdentity `yaml:"identities"`
 }

@@ -110,8 +110,7 @@ func (s *Set) same(login *Login) (*Login, error) {
 	return now, nil
 }
 
-// Identities lists all, in the order of the file. The list and what is in it are not to be
-// changed.
+// Identities lists all, in the order of the file. The list and what is in it are not to be changed.
 func (s *Set) Identities() []*Identity { return s.identities }
 
 // Tokens lists the tokens of an identity, in the order of the file.
@@ -272,7 +271,6 @@ const (
 // sum is the SHA-256 of a token.
 type sum = [sha256.Size]byte
 
-// Token is what the file has of a token.
 type Token struct {
 	ID      string
 	Created time.Time // zero: not said
@@ -309,10 +307,9 @@ func isID(id string) bool {
 	return id != "" && len(id) <= 32
 }
 
-// Watch keeps in use what the file at path has until ctx ends, as filewatch.File does. It looks once a
-// second, and at once for each value from reload, which may be nil. It calls report
-// with nil when the file's identities are in use after a change or a reload. Else report gets what is wrong
-// with the file, while the earlier identities stay in use.
+// Watch keeps in use what the file at path has until ctx ends, as filewatch.File does. It looks once a second, and at
+// once for each value from reload, which may be nil. It calls report with nil when the file's identities are in use
+// after a change or a reload. Else report gets what is wrong with the file, while the earlier identities stay in use.
 func (l *Live) Watch(ctx context.Context, path string, reload <-chan struct{}, report func(error)) {
 	file := filewatch.File{
 		Path: path, What: "tokens", Gone: "put it back, and revoke tokens with 'weir token revoke'",
@@ -345,8 +342,7 @@ func (l *Live) Use(s *Set) { l.set.Store(s) }
 // Set is the one in use, never nil.
 func (l *Live) Set() *Set { return l.set.Load() }
 
-// Token says whose a token is, or fails with ErrUnknown or ErrExpired. It costs a SHA-256, and
-// allocates nothing.
+// Token says whose a token is, or fails with ErrUnknown or ErrExpired. It costs a SHA-256, and allocates nothing.
 func (l *Live) Token(text string) (*Login, error) { return l.Set().byToken(text, time.Now()) }
 
 // Password is Token for protocols with a user and a password, which is the token. The user is the
@@ -369,8 +365,7 @@ func (l *Live) Certificate(c Certificate) (*Login, error) {
 	return &Login{Identity: is, set: set, certificate: c}, nil
 }
 
-// Named is the login of an identity that proves nothing: for those whose word is taken. Or it fails with
-// ErrNoName.
+// Named is the login of an identity that proves nothing: for those whose word is taken. Or it fails with ErrNoName.
 func (l *Live) Named(name string) (*Login, error) { return l.Set().byName(name) }
 
 // Check returns the identity that a login proves now: by the file in use, at this time. It fails with ErrUnknown or

@@ -50,9 +50,8 @@ func NoArgs(cmd *cobra.Command, given []string) error {
 	return nil
 }
 
-// warnUnknown tells of variables that look like Weir's and are not: a misspelt
-// one would leave a setting at its default in silence. A variable may stand for
-// a flag of any command, for a shell has one environment.
+// warnUnknown tells of variables that look like Weir's and are not: a misspelt one would leave a setting at its default
+// in silence. A variable may stand for a flag of any command, for a shell has one environment.
 func warnUnknown(w *World, root *cobra.Command) {
 	known := variables(nil, root)
 	flags := make([]string, len(known))
@@ -141,9 +140,9 @@ func variables(known []string, cmd *cobra.Command) []string {
 	return known
 }
 
-// CreateApart makes the file that a flag names, or empties the one that is there, unless it is one of those
+// CreateOutput makes the file that a flag names, or empties the one that is there, unless it is one of those
 // that are read: a slip of the shell's history must not cost a log.
-func CreateApart(flag, path string, stdin io.Reader, read []string) (*os.File, error) {
+func CreateOutput(flag, path string, stdin io.Reader, read []string) (*os.File, error) {
 	if path == "-" {
 		return nil, Usage(fmt.Errorf("%s -: standard output has the report already: name a file", flag))
 	}

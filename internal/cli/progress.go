@@ -16,8 +16,7 @@ import (
 // never stands among a command's output.
 
 const (
-	// drawAfter is when the first line is drawn: what takes less needs none, and a
-	// rate over less is not worth reading.
+	// drawAfter is when the first line is drawn: what takes less needs none, and a rate over less is not worth reading.
 	drawAfter   = time.Second
 	redrawEvery = 100 * time.Millisecond
 )

@@ -256,9 +256,8 @@ func (f failure) Unwrap() error { return f.error }
 // IsFailure tells whether an error of a command is one of its work.
 func IsFailure(err error) bool { return errors.As(err, &failure{}) }
 
-// Work makes RunE of a command: it settles the flags that the command line
-// left open, and then calls do, whose errors are failures unless they say
-// which setting was wrong.
+// Work makes RunE of a command: it settles the flags that the command line left open, and then calls do, whose errors
+// are failures unless they say which setting was wrong.
 func Work(w *World, do func(cmd *cobra.Command, args []string, from Sources) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		warnUnknown(w, cmd.Root())
@@ -326,7 +325,6 @@ func (l *Login) Define(cmd *cobra.Command) {
 // userAgent names the program to a server.
 func (l *Login) userAgent() string { return "weir/" + l.cmd.Root().Version }
 
-// Options adds the login to the options of a client.
 func (l *Login) Options(o client.Options) (client.Options, error) {
 	o.Token, o.UserAgent = l.token, l.userAgent()
 	if l.ca == "" && l.cert == "" && l.key == "" {
@@ -346,6 +344,19 @@ func (l *Login) Options(o client.Options) (client.Options, error) {
 	certificates, err := l.certificates()
 	o.TLS.Certificates = certificates
 	return o, err
+}
+
+// Client is a client of the server that the flag --server names, for files of any size.
+func (l *Login) Client(server string, from Sources) (*client.Client, error) {
+	o, err := l.Options(client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(server, o)
+	if err != nil {
+		return nil, Usage(from.Blame("Server", err))
+	}
+	return c, nil
 }
 
 // certificates are what the command shows a server that asks for one.
@@ -371,21 +382,6 @@ func (l *Login) certificates() ([]tls.Certificate, error) {
 		return nil, Usage(fmt.Errorf("--cert %s does not match its key (--cert-key): %w", l.cert, err))
 	}
 	return []tls.Certificate{pair}, nil
-}
-
-// Do sends a request of the command's own.
-func (l *Login) Do(req *http.Request) (*http.Response, error) {
-	o, err := l.Options(client.Options{})
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("User-Agent", o.UserAgent)
-	if o.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+o.Token)
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = o.TLS
-	return (&http.Client{Transport: transport}).Do(req)
 }
 
 // loginHint says what to do about a TLS handshake that failed, in the words of the command line.

@@ -16,12 +16,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// This part finds the value of each flag: the command line's, or else the environment's, or else the
-// settings file's.
+// This part finds the value of each flag: the command line's, or else the environment's, or else the settings file's.
 //
-// Invariants: all values go through the flag's own parser, so that a value is right or wrong wherever it
-// stands. An error names the place that the value came from. An unknown name is refused, with a
-// suggestion.
+// Invariants: all values go through the flag's own parser, so that a value is right or wrong wherever it stands. An
+// error names the place that the value came from. An unknown name is refused, with a suggestion.
 
 // ConfigFlag names the flag that names the settings file.
 const ConfigFlag = "config"
@@ -36,9 +34,8 @@ const VariablePrefix = "WEIR_"
 // (FieldOf). A flag that is not in it has its default.
 type SettingSources map[string]string
 
-// ResolveSettings gives the flags that the command line left open the values that the
-// environment, or else the settings file has for them. All go through the
-// flag's own parser, so that one value is right or wrong wherever it stands.
+// ResolveSettings gives the flags that the command line left open the values that the environment, or else the settings
+// file has for them. All go through the flag's own parser, so that one value is right or wrong wherever it stands.
 func ResolveSettings(flags *pflag.FlagSet, env func(string) (string, bool)) (SettingSources, error) {
 	from := SettingSources{}
 	var err error
@@ -169,16 +166,14 @@ func kebab(field string) string {
 // MaxSettingsBytes bounds the settings file: far more than there are settings.
 const MaxSettingsBytes = 1 << 20
 
-// A setting is one `name: value` of the settings file. A list has several
-// values.
+// A setting is one `name: value` of the settings file. A list has several values.
 type setting struct {
 	name   string
 	line   int
 	values []string
 }
 
-// readSettings reads a YAML file of flags without their dashes. Several documents
-// count as one.
+// readSettings reads a YAML file of flags without their dashes. Several documents count as one.
 func readSettings(path string) ([]setting, error) {
 	text, err := ReadAtMost(path, MaxSettingsBytes)
 	if err != nil {
@@ -255,8 +250,7 @@ func newSetting(key, value *yaml.Node) (setting, error) {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
 			return s, errors.New("it needs a value, or a list of values")
 		}
-		// The text as it was written: 5m, 1_000 and 0777 mean what the flag
-		// takes them for, not what YAML does.
+		// The text as it was written: 5m, 1_000 and 0777 mean what the flag takes them for, not what YAML does.
 		s.values = append(s.values, n.Value)
 	}
 	return s, nil

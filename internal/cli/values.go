@@ -36,7 +36,6 @@ func (v Value[T]) Set(s string) (err error) {
 	return err
 }
 
-// NewValue is a flag of the kind that read reads.
 func NewValue[T any](to *T, kind string, read func(string) (T, error), write func(T) string) Value[T] {
 	return Value[T]{to, read, write, kind}
 }
@@ -65,8 +64,7 @@ func NewValues[T any](to *[]T, kind string, read func(string) (T, error), write 
 // WholeNumber is what the N of a command must be.
 const WholeNumber = "it must be a whole number, 1 or more"
 
-// positive refuses zero: in a configuration it would stand for the default,
-// and who writes 0 means something else.
+// positive refuses zero: in a configuration it would stand for the default, and who writes 0 means something else.
 func positive[T ~int | ~int64](read func(string) (T, error)) func(string) (T, error) {
 	return func(s string) (T, error) {
 		x, err := read(s)

@@ -139,11 +139,9 @@ func (s *Service) Listeners() []access.ListenerFigures { return s.listeners.Figu
 // Now is the second that questions without a time are asked at: queries.Sources.Now.
 func (s *Service) Now() time.Time { return s.sources.Now() }
 
-// Freshness returns the freshness of this node.
 func (s *Service) Freshness() api.Freshness { return s.sources.Freshness() }
 
-// Backend is what a Service answers from. Whoever puts a node together fills it; Engine
-// must be given.
+// Backend is what a Service answers from. Whoever puts a node together fills it; Engine must be given.
 type Backend struct {
 	Engine  *engine.Engine
 	Journal ingest.Journal  // nil: hits are kept in memory only
@@ -170,14 +168,11 @@ type Backend struct {
 // Config is the ceilings and times of a Service, which hold for all its listeners together.
 // The zero value of each field stands for its default.
 type Config struct {
-	// MaxBodyBytes bounds one body of hits, before and after it is
-	// decompressed. Default 16 MiB, 1 KiB to 1 GiB.
+	// MaxBodyBytes bounds one body of hits, before and after it is decompressed. Default 16 MiB, 1 KiB to 1 GiB.
 	MaxBodyBytes int64
-	// MaxBatch bounds the lines of one body; of one with more, none is counted.
-	// Default 100,000, 1 to 10,000,000.
+	// MaxBatch bounds the lines of one body; of one with more, none is counted. Default 100,000, 1 to 10,000,000.
 	MaxBatch int
-	// MaxAnswers bounds keys times windows of one question. Default 1000,
-	// 1 to 100,000.
+	// MaxAnswers bounds keys times windows of one question. Default 1000, 1 to 100,000.
 	MaxAnswers int
 	// MaxInFlight bounds the requests handled at the same time. It applies to each kind separately: bodies of hits
 	// being counted, large bodies that arrive, decisions, and questions. More requests are refused at once as
@@ -186,17 +181,15 @@ type Config struct {
 	// MaxDurable bounds the requests that wait for the disk at the same time. Those beyond
 	// it are refused, and not counted. Default four times MaxInFlight, 1 to 100,000.
 	MaxDurable int
-	// MaxBufferedBytes bounds the memory of all large bodies of hits that are being
-	// read: they are counted once they are whole. Bodies beyond
-	// it are refused. Default 512 KiB x MaxInFlight, or twice MaxBodyBytes if that is
-	// more; twice MaxBodyBytes to 1 TiB.
+	// MaxBufferedBytes bounds the memory of all large bodies of hits that are being read: they are counted once they
+	// are whole. Bodies beyond it are refused. Default 512 KiB x MaxInFlight, or twice MaxBodyBytes if that is more;
+	// twice MaxBodyBytes to 1 TiB.
 	MaxBufferedBytes int64
 
 	// MaxInlinePer is the longest period of a limit that a request brings along, and the
 	// longest per * burst / n. Default 24 h, 1 ms to limit.MaxPer.
 	MaxInlinePer time.Duration
-	// DurableTimeout bounds the time that the answer to a durable hit waits for
-	// the disk. Default 10 s, 1 ms to 24 h.
+	// DurableTimeout bounds the time that the answer to a durable hit waits for the disk. Default 10 s, 1 ms to 24 h.
 	DurableTimeout time.Duration
 
 	// Logger gets the structured log. Default slog.Default().
@@ -223,9 +216,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns a *engine.Error of CodeInvalidConfig that names the first field
-// outside what it may be. New does the same: this is for code that opens other things
-// before it.
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what it may be. New does the
+// same: this is for code that opens other things before it.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if err := settings.CheckNumbers(

@@ -1,5 +1,4 @@
-// Package policies decides the requests of a middleware.Middleware by a file of policies,
-// in this process.
+// Package policies decides the requests of a middleware.Middleware by a file of policies, in this process.
 //
 //	set, err := policy.Parse(name, text)
 //	decider, err := policies.New(engine, set)
@@ -37,8 +36,7 @@ type Decider struct {
 	pool sync.Pool // of *work
 }
 
-// New returns a Decider by the policies of set. What keys have used of them is kept by e, which counts
-// decisions too.
+// New returns a Decider by the policies of set. What keys have used of them is kept by e, which counts decisions too.
 func New(e *weir.Engine, set *policy.Set) (*Decider, error) {
 	live, err := admit.NewLive((*engine.Engine)(e), set)
 	if err != nil {

@@ -115,8 +115,7 @@ func judge(err error, d *middleware.Decision) (outcome, error) {
 	case err == nil:
 		return answered, nil
 	case errors.As(err, &refused) && refused.Code == "overloaded" && refused.Field == "limit":
-		// The memory of limits, or the journal, is full. As in one process, a flood must not be
-		// what lifts the limits.
+		// The memory of limits, or the journal, is full. As in one process, a flood must not be what lifts the limits.
 		return answered, err
 	case isNone:
 		return failed, fmt.Errorf("%w: %w", middleware.ErrUnavailable, err)
@@ -147,8 +146,7 @@ func fill(d *middleware.Decision, answer *api.AllowAnswer) {
 	}
 }
 
-// failuresToPause is how many failures in a row begin a pause. One may be a packet that
-// was lost.
+// failuresToPause is how many failures in a row begin a pause. One may be a packet that was lost.
 const failuresToPause = 3
 
 // breaker keeps requests from waiting for a Weir that does not answer. After failuresToPause it fails them at once for a

@@ -232,8 +232,7 @@ type feed struct {
 	r   int // buf[r:] is not yet taken
 }
 
-// splitter takes the next record from a feed. tooLong stands for one that was skipped. err is
-// what ended the body.
+// splitter takes the next record from a feed. tooLong stands for one that was skipped. err is what ended the body.
 type splitter interface {
 	next() (record []byte, tooLong bool, err error)
 }
@@ -265,8 +264,7 @@ func reject(code api.Code, message string) *request.Rejection {
 	return &request.Rejection{Code: code, Message: message}
 }
 
-// ReadKey reads an idempotency key: a quoted string as the IETF's draft has it,
-// or the same letters without quotes.
+// ReadKey reads an idempotency key: a quoted string as the IETF's draft has it, or the same letters without quotes.
 func ReadKey(values []string) (string, *api.Error) {
 	if len(values) == 0 {
 		return "", nil

@@ -50,8 +50,7 @@ const (
 	peekMember
 )
 
-// Parse reads a body into Requests and Peek, or fails with an *api.Error. What it made of the
-// body before is gone.
+// Parse reads a body into Requests and Peek, or fails with an *api.Error. What it made of the body before is gone.
 func (p *AllowParser) Parse(body []byte) error {
 	if failure := p.parse(body); failure != nil {
 		return failure
@@ -208,8 +207,7 @@ func (p *AllowParser) readLimit(r *admit.Request) *api.Error {
 	return p.wrong(api.CodeInvalidLimit, "limit", `it must be the name of a policy, or a limit like {"n":100,"per":"1m"}`)
 }
 
-// readName reads the name of a policy or of an inline limit; package policy says which
-// letters it may have.
+// readName reads the name of a policy or of an inline limit; package policy says which letters it may have.
 func (p *AllowParser) readName(r *admit.Request, member string) *api.Error {
 	if p.scanner.peek() != '"' {
 		return p.wrong(api.CodeInvalidLimit, member, "it must be a string")
@@ -374,8 +372,7 @@ func (p *AllowParser) readAlgorithm(l *engine.Limit) *api.Error {
 	return p.wrong(api.CodeInvalidLimit, "algorithm", quoteField(word)+": it must be window, fixed or gcra")
 }
 
-// Check refuses a whole body of more lines than the service takes at once, before any of
-// them counts.
+// Check refuses a whole body of more lines than the service takes at once, before any of them counts.
 func (h *BodyHits) Check(f BodyFormat, whole []byte) error {
 	if len(whole) <= h.maxBatch { // a line has a byte at least, with its end
 		return nil

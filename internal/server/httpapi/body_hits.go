@@ -28,8 +28,7 @@ type BodyHits struct {
 	readers  sync.Pool // of *reader
 }
 
-// NewBodyHits returns one that counts with of and takes lines, or elements of an array, of up to
-// maxLine bytes.
+// NewBodyHits returns one that counts with of and takes lines, or elements of an array, of up to maxLine bytes.
 func NewBodyHits(of *service.Service, maxLine int) *BodyHits {
 	h := &BodyHits{service: of, maxBatch: of.Config().MaxBatch, maxLine: maxLine}
 	h.tooLong = reject(api.CodeLineTooLong, fmt.Sprintf("a line has at most %d bytes", maxLine))
@@ -37,8 +36,7 @@ func NewBodyHits(of *service.Service, maxLine int) *BodyHits {
 	return h
 }
 
-// reader is the state of one body while it is counted. It is pooled: it is all that a body
-// would otherwise allocate.
+// reader is the state of one body while it is counted. It is pooled: it is all that a body would otherwise allocate.
 type reader struct {
 	of      *BodyHits
 	feed    feed
@@ -173,8 +171,7 @@ func (in *reader) countBlock(records []record) error {
 
 var rejectBroken = reject(api.CodeInvalidJSON, "not valid JSON here; the rest of the body was not read")
 
-// hit is one record of a body. key is a view of the body, or of a copy where it was written
-// with escapes.
+// hit is one record of a body. key is a view of the body, or of a copy where it was written with escapes.
 type hit struct {
 	key   string
 	n     uint64
@@ -184,8 +181,7 @@ type hit struct {
 	id    uint64 // the hash of an id that the hit carries
 }
 
-// view returns b as a string without a copy. The string must be gone before b
-// is written to again.
+// view returns b as a string without a copy. The string must be gone before b is written to again.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // quoteField echoes a piece of a record in a message; it copies.

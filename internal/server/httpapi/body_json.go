@@ -55,8 +55,7 @@ func (s *jsonScanner) word(w string) bool {
 	return true
 }
 
-// number takes a number as it is written. What may follow a number is for the
-// caller to check.
+// number takes a number as it is written. What may follow a number is for the caller to check.
 func (s *jsonScanner) number() (text []byte, ok bool) {
 	s.space()
 	start := s.i
@@ -161,9 +160,8 @@ func (s *jsonScanner) escaped(text []byte, scratch *[]byte) ([]byte, bool) {
 	return nil, false
 }
 
-// codePoint takes the four digits after \u, and the second half of a surrogate
-// pair. Half a pair alone names no letter: replacing it, as some readers do,
-// would count two keys as one.
+// codePoint takes the four digits after \u, and the second half of a surrogate pair. Half a pair alone names no letter:
+// replacing it, as some readers do, would count two keys as one.
 func (s *jsonScanner) codePoint() (rune, bool) {
 	r, ok := s.hex4()
 	if !ok || !utf16.IsSurrogate(r) {
@@ -271,7 +269,6 @@ func (p *jsonParser) object() (h hit, rej *request.Rejection) {
 	return h, nil
 }
 
-// hitMembers are the members of a hit.
 var hitMembers = []string{hitKey: "key", hitN: "n", hitAt: "at", hitDistinct: "distinct"}
 
 const (
@@ -345,8 +342,7 @@ func (p *jsonParser) readAt(h *hit) (rej *request.Rejection) {
 	return rej
 }
 
-// errBrokenJSON says that the text between elements is not JSON, so that no
-// further element can be found.
+// errBrokenJSON says that the text between elements is not JSON, so that no further element can be found.
 var errBrokenJSON = errors.New("broken JSON")
 
 // elements splits a feed that holds one JSON object, or one array, into the object or the elements. It looks at
@@ -371,8 +367,7 @@ const (
 	atEnd           // after the document
 )
 
-// next fails with errBrokenJSON, or with errCutJSON inside a document; io.EOF is the end of a
-// whole document.
+// next fails with errBrokenJSON, or with errCutJSON inside a document; io.EOF is the end of a whole document.
 func (e *elements) next() (element []byte, tooLong bool, err error) {
 	for {
 		c, more := e.peek()
@@ -406,8 +401,7 @@ func (e *elements) next() (element []byte, tooLong bool, err error) {
 	}
 }
 
-// peek skips white space and returns the byte after it without taking it, if
-// there is more.
+// peek skips white space and returns the byte after it without taking it, if there is more.
 func (e *elements) peek() (c byte, more bool) {
 	for ; e.r < len(e.buf); e.r++ {
 		if c := e.buf[e.r]; !isJSONSpace(c) {
@@ -454,8 +448,7 @@ func (e *elements) value() (value []byte, tooLong bool, err error) {
 	return nil, false, errCutJSON
 }
 
-// take returns the next n bytes as a value. None at all is a comma or bracket
-// where a value should be.
+// take returns the next n bytes as a value. None at all is a comma or bracket where a value should be.
 func (e *elements) take(n int) (value []byte, tooLong bool, err error) {
 	value = e.buf[e.r : e.r+n]
 	e.r += n

@@ -187,8 +187,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 // scrapesAtOnce bounds what metrics cost; more wait for a moment.
 const scrapesAtOnce = 4
 
-// scrape has metrics made before any of them are sent: a client that does not take them
-// keeps no other one waiting.
+// scrape has metrics made before any of them are sent: a client that does not take them keeps no other one waiting.
 func (s *Server) scrape(metrics http.Handler) http.HandlerFunc {
 	places := make(chan struct{}, scrapesAtOnce)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +210,6 @@ func (s *Server) scrape(metrics http.Handler) http.HandlerFunc {
 	}
 }
 
-// madeAnswer is an answer in memory.
 type madeAnswer struct {
 	header http.Header
 	status int
@@ -222,9 +220,8 @@ func (m *madeAnswer) Header() http.Header         { return m.header }
 func (m *madeAnswer) WriteHeader(status int)      { m.status = status }
 func (m *madeAnswer) Write(p []byte) (int, error) { return m.body.Write(p) }
 
-// registerDashboard serves the dashboard to browsers. Its page and files are the same for
-// everybody, so that they need no token: the page asks its user for one. Others are sent from / to the
-// description of the API.
+// registerDashboard serves the dashboard to browsers. Its page and files are the same for everybody, so that they need
+// no token: the page asks its user for one. Others are sent from / to the description of the API.
 func (s *Server) registerDashboard(to *router) {
 	docs := s.identified("GET /docs", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
 	to.handle("GET /{$}", need{open: true}, nil, func(w http.ResponseWriter, r *http.Request) {

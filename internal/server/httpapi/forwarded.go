@@ -154,7 +154,7 @@ func ParseForwarded(text string) (ForwardedTemplate, error) {
 	case variables > maxParts:
 		return t, wrong(text, "it has %d variables: at most %d", variables, maxParts)
 	case t.literal > maxLiteral:
-		return t, wrong(text, "it has %d bytes of text beside its variables: at most %d", t.literal, maxLiteral)
+		return t, wrong(text, "it has %d bytes of text without its variables: at most %d", t.literal, maxLiteral)
 	}
 	return t, nil
 }
@@ -172,8 +172,7 @@ func wrong(text, why string, args ...any) error {
 	return &api.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + request.Clip(text) + ": " + fmt.Sprintf(why, args...) + "; write for example ip:(client)"}
 }
 
-// Key makes the key of a request. It fails with an *api.Error if the proxy does not send what the
-// template needs.
+// Key makes the key of a request. It fails with an *api.Error if the proxy does not send what the template needs.
 func (t ForwardedTemplate) Key(of *ForwardedRequest) (string, error) {
 	var key strings.Builder
 	key.Grow(t.literal + 48)

@@ -113,9 +113,8 @@ func (s *Server) timed(w http.ResponseWriter) *TimedWriter { return NewTimedWrit
 
 type callerKey struct{}
 
-// identified wraps a handler: the request is answered for the identity that sends it, or refused
-// when it has none, before any of its body is read. The hot paths of a server that is not
-// locked pay nothing.
+// identified wraps a handler: the request is answered for the identity that sends it, or refused when it has none,
+// before any of its body is read. The hot paths of a server that is not locked pay nothing.
 func (s *Server) identified(pattern string, handler http.HandlerFunc) http.HandlerFunc {
 	of := s.needs[pattern]
 	if of.open || of.hot && !s.service.Locked() {
@@ -164,8 +163,7 @@ func (s *Server) known(c access.Caller, how string) error {
 	return err
 }
 
-// identify reads who sends a request: by its token, else by the certificate of its
-// connection.
+// identify reads who sends a request: by its token, else by the certificate of its connection.
 func (s *Server) identify(r *http.Request) (access.Caller, error) {
 	c := access.CallerAt(r.RemoteAddr)
 	if given := r.Header["Authorization"]; len(given) > 0 { // the literal form: no look-up of another one

@@ -101,8 +101,7 @@ func refuseHits(w http.ResponseWriter, err error, o hitsParams) {
 	p.Write(w)
 }
 
-// advertise names what is accepted when something else was sent, and when to
-// come again.
+// advertise names what is accepted when something else was sent, and when to come again.
 func advertise(h http.Header, p *Problem, o hitsParams) {
 	switch p.Code {
 	case api.CodeUnsupportedType:

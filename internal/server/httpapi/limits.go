@@ -84,7 +84,7 @@ type grantQuestion struct {
 
 const grantDescription = `A request that the limit would deny uses what is left of the limit, and the rest of the grant: at most n admissions in addition to the limit in all. A grant stands
 in place of an earlier one of the key, so that a request may be sent again. At most 10,000 are in use. In a cluster all nodes know of a grant when they follow the next flush;
-nodes that decide beside each other may use it at the same time, as they may the limit itself.`
+nodes that decide each for itself may use it at the same time, as they may the limit itself.`
 
 type banQuestion struct {
 	LimitedKeyParams

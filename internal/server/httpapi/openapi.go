@@ -100,12 +100,10 @@ func (to *router) responses(codes ...api.Code) map[string]*huma.Response {
 	return responses
 }
 
-// schemaOf returns a reference to the schema of T.
 func schemaOf[T any](to *router) *huma.Schema {
 	return to.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 }
 
-// fileContent is a file as the document has it.
 func fileContent(types ...string) map[string]*huma.MediaType {
 	content := map[string]*huma.MediaType{}
 	for _, of := range types {
@@ -114,8 +112,7 @@ func fileContent(types ...string) map[string]*huma.MediaType {
 	return content
 }
 
-// docsFiles is a page of our own, because the usual ones load their scripts
-// from the internet.
+// docsFiles is a page of our own, because the usual ones load their scripts from the internet.
 //
 //go:embed docs/index.html docs/page.js docs/page.css
 var docsFiles embed.FS
@@ -156,13 +153,11 @@ func serveBytes(contentType string, content []byte) http.HandlerFunc {
 	}
 }
 
-// mayBeEmpty are the parameters that mean something when they are empty: every
-// key begins with an empty prefix.
+// mayBeEmpty are the parameters that mean something when they are empty: every key begins with an empty prefix.
 var mayBeEmpty = []string{"prefix", "after"}
 
-// checkParams refuses what huma ignores: a second value of a parameter that has
-// one, and a value that is empty. An unset variable of a script must not pass
-// for a default.
+// checkParams refuses what huma ignores: a second value of a parameter that has one, and a value that is empty. An
+// unset variable of a script must not pass for a default.
 func checkParams(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -195,8 +190,7 @@ func emptyKey() *Problem {
 	return NewProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", engine.MaxKeyBytes))
 }
 
-// The types of package api know no OpenAPI: these say in its document what their own
-// spelling of JSON is.
+// The types of package api know no OpenAPI: these say in its document what their own spelling of JSON is.
 var schemas = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[api.Time]():                         reflect.TypeFor[timeSchema](),
 	reflect.TypeFor[api.Period]():                       reflect.TypeFor[periodSchema](),

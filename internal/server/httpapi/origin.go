@@ -264,8 +264,7 @@ func NewTimedWriter(w http.ResponseWriter, rate MinRate) *TimedWriter {
 	return &TimedWriter{w, http.NewResponseController(w), rate}
 }
 
-// NoDeadline lets go of the deadline that there is until the next Write, after work of the server's
-// own.
+// NoDeadline lets go of the deadline that there is until the next Write, after work of the server's own.
 func (w *TimedWriter) NoDeadline() { _ = w.control.SetWriteDeadline(time.Time{}) } // as in Body
 
 // Write implements io.Writer.

@@ -42,8 +42,7 @@ func (p *Problem) Error() string             { return p.Detail }
 func (p *Problem) GetStatus() int            { return p.Status }
 func (p *Problem) ContentType(string) string { return api.ProblemType }
 
-// GetHeaders are the fields of a problem's answer: when to ask again, where that is known, and how
-// to say who asks.
+// GetHeaders are the fields of a problem's answer: when to ask again, where that is known, and how to say who asks.
 func (p *Problem) GetHeaders() http.Header {
 	switch {
 	case passing[p.Code]:
@@ -93,7 +92,6 @@ func writeJSON(w http.ResponseWriter, made any) {
 // RetrySoon says that the same request may succeed in a second.
 func RetrySoon(h http.Header) { h.Set("Retry-After", "1") }
 
-// Write answers with p.
 func (p *Problem) Write(w http.ResponseWriter) {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -108,8 +106,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
 }
 
-// TransformSchema implements huma.SchemaTransformer: the members of hits are
-// not in every problem.
+// TransformSchema implements huma.SchemaTransformer: the members of hits are not in every problem.
 func (*Problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	s.Required = []string{"title", "status", "code", "detail"}
 	return s
@@ -220,8 +217,7 @@ func statusByCode(table map[int][]api.Code) map[api.Code]int {
 	return status
 }
 
-// passing are the codes of what is over soon, and of which nothing was counted: the same request
-// may come again.
+// passing are the codes of what is over soon, and of which nothing was counted: the same request may come again.
 var passing = map[api.Code]bool{
 	api.CodeOwnerUnreachable: true, api.CodeNotHeld: true, api.CodeNotFresh: true, api.CodeOverloaded: true, api.CodeOnceFull: true, api.CodeDurableFull: true, api.CodeStarting: true,
 }

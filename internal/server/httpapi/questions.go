@@ -85,7 +85,6 @@ type countQuestion struct {
 	By string `query:"by" enum:"region" doc:"In addition to the sum, the part of each region."`
 }
 
-// query reads a question.
 func (q *countQuestion) query() (queries.CountQuery, error) {
 	var p params
 	query := queries.CountQuery{Keys: q.Key, Scope: q.Scope, ByRegion: q.By != ""}

@@ -163,8 +163,7 @@ func (to *router) operation(r *route) huma.Operation {
 	}
 }
 
-// noRoute answers what no other pattern took: 405 when the path is known under
-// another method, else 404.
+// noRoute answers what no other pattern took: 405 when the path is known under another method, else 404.
 func noRoute(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
@@ -186,8 +185,7 @@ func noRoute(mux *http.ServeMux) http.HandlerFunc {
 
 const limitPrefix = "/v1/limits/"
 
-// namesInPath are the routes whose one path parameter may have slashes: everything
-// between prefix and suffix.
+// namesInPath are the routes whose one path parameter may have slashes: everything between prefix and suffix.
 var namesInPath = []struct{ prefix, suffix string }{
 	{"/v1/keys/", ""},
 	{limitPrefix, "/keys"},

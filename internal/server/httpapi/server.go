@@ -94,9 +94,8 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // nil is none. It comes before Listen, Serve and Run.
 func (s *Server) TakeOver(o *Opening) { s.opening = o }
 
-// Listen opens Config.Addr, so that an address in use shows before Run. Run
-// calls it when the caller has not; a second call does nothing, nor does one after
-// TakeOver.
+// Listen opens Config.Addr, so that an address in use shows before Run. Run calls it when the caller has not; a second
+// call does nothing, nor does one after TakeOver.
 func (s *Server) Listen() error {
 	if s.opening != nil {
 		return nil
@@ -112,8 +111,7 @@ func (s *Server) conns() *listener.Listener {
 	return s.address.Listener()
 }
 
-// Addr returns the address listened on, host:port, once Listen succeeded; it
-// is "" before.
+// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
 func (s *Server) Addr() string {
 	if s.opening != nil {
 		return s.opening.Addr()
@@ -142,9 +140,8 @@ func (s *Server) Serve() error {
 	return nil
 }
 
-// Run serves until ctx is done and then stops: /readyz turns 503, DrainDelay
-// passes, the listener closes, and requests in flight get StopTimeout to
-// finish. It returns nil after a clean stop. A Server runs once.
+// Run serves until ctx is done and then stops: /readyz turns 503, DrainDelay passes, the listener closes, and requests
+// in flight get StopTimeout to finish. It returns nil after a clean stop. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Serve(); err != nil {
 		return err
@@ -265,8 +262,7 @@ func (l connectionLog) Write(line []byte) (int, error) {
 // Config is what a Server needs to know of HTTP; the service.Config holds for all listeners. The zero value of each
 // field stands for its default.
 type Config struct {
-	// Addr is the TCP address to listen on, host:port; port 0 picks a free one.
-	// Default 127.0.0.1:8080.
+	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default 127.0.0.1:8080.
 	Addr string
 	// TLS of connections; nil: none. It must not offer HTTP/2, for the bounds here are per connection.
 	TLS *tls.Config
@@ -287,13 +283,11 @@ type Config struct {
 	// MaxLineBytes bounds one line, or one element of a JSON array. A longer
 	// one is rejected alone. Default 8 KiB, 1 KiB to 1 MiB.
 	MaxLineBytes int
-	// MaxConns bounds open connections. One more takes the place of the one that
-	// waits longest for its client, of the client address with most. Default 4096,
-	// 1 to 1,000,000.
+	// MaxConns bounds open connections. One more takes the place of the one that waits longest for its client, of the
+	// client address with most. Default 4096, 1 to 1,000,000.
 	MaxConns int
 
-	// ReadHeaderTimeout bounds the time a client takes to send a request's
-	// header. Default 5 s.
+	// ReadHeaderTimeout bounds the time a client takes to send a request's header. Default 5 s.
 	ReadHeaderTimeout time.Duration
 	// ReadTimeout bounds the time a client takes to send a request, or to take an
 	// answer. There is a second more for each MinRate bytes of a large one. Default 10 s.
@@ -301,13 +295,10 @@ type Config struct {
 	// MinRate is how fast a client must send large bodies, and take large answers and
 	// backups, in bytes per second, after ReadTimeout. Default 64 KiB, 1 KiB to 1 GiB.
 	MinRate int64
-	// WriteTimeout bounds a request from its header to the end of its answer,
-	// so it must be longer than ReadTimeout and the service's DurableTimeout together. What MinRate adds
-	// for large bodies and answers comes on top.
-	// Default 60 s.
+	// WriteTimeout bounds a request from its header to the end of its answer, so it must be longer than ReadTimeout and
+	// the service's DurableTimeout together. What MinRate adds for large bodies and answers comes on top. Default 60 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a kept connection may wait for its next request.
-	// Default 2 min.
+	// IdleTimeout is how long a kept connection may wait for its next request. Default 2 min.
 	IdleTimeout time.Duration
 	// DrainDelay is how long /readyz says 503 before the listener closes, for
 	// load balancers that need to see it. Default 0: close at once.
@@ -339,9 +330,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns a *engine.Error of CodeInvalidConfig that names the first field
-// outside what it may be, for a Server of a service with DurableTimeout durable. New does the
-// same: this is for code that opens other things before it.
+// Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what it may be, for a Server
+// of a service with DurableTimeout durable. New does the same: this is for code that opens other things before it.
 func (c Config) Validate(durable time.Duration) error {
 	c = c.WithDefaults()
 	if err := settings.CheckAddr(c.Addr); err != nil {

@@ -100,8 +100,7 @@ func (cs *Listener) shedOne() bool {
 	return true
 }
 
-// victim is the connection to close. Cost: O(connections), only when they are as many as
-// may be. The caller holds mu.
+// victim is the connection to close. Cost: O(connections), only when they are as many as may be. The caller holds mu.
 func (cs *Listener) victim() (worst *Conn) {
 	for c := range cs.open {
 		if worst == nil || cs.before(c, worst) {

@@ -12,8 +12,7 @@ import (
 // scrapeTime bounds the questions of a scrape to other nodes.
 const scrapeTime = time.Second
 
-// newClusterCollector says of each node how much of it is counted here. There are as
-// many series as nodes.
+// newClusterCollector says of each node how much of it is counted here. There are as many series as nodes.
 func newClusterCollector(of queries.Cluster) *collector {
 	return newCollector([]metric{
 		{"weir_cluster_nodes", "Nodes that count together, by state: here, late (newer hits may be missing) or left (stopped, all its hits are counted).", "state"},

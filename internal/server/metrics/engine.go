@@ -14,7 +14,6 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
-// engineMetrics are the metrics of engine.Stats, by the names of its fields.
 var engineMetrics = []struct{ name, field, help string }{
 	{"weir_hits_total", "Hits", "Hits counted, late ones included, and decisions of limits not."},
 	{"weir_late_hits_total", "Late", "Hits counted that were older than the newest of their key."},

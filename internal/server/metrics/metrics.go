@@ -35,7 +35,6 @@ type HTTP struct {
 	Keys     []string                  // keys that begin with one of these have series of their own
 }
 
-// New returns the metrics of a service and of the HTTP server in front of it.
 func New(s *service.Service, server HTTP) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -152,7 +151,6 @@ func figures(read func() any) prometheus.Collector {
 	})
 }
 
-// number is the value of a metric.
 func number(v reflect.Value) float64 {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Duration]():

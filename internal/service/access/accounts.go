@@ -81,8 +81,7 @@ func (a *Accounts) Of(in *auth.Set, is *auth.Identity) *Account {
 	return have
 }
 
-// setCeilings sets the ceilings that the file has now. One that stays, lower or higher, grants no fresh
-// allowance.
+// setCeilings sets the ceilings that the file has now. One that stays, lower or higher, grants no fresh allowance.
 func (s *Account) setCeilings(is *auth.Identity) {
 	for i, l := range [ceilings]weir.Limit{
 		ofRequests: {N: is.Ceilings.Requests, Per: time.Second},
@@ -121,16 +120,13 @@ func (c *ceiling) take() (wait time.Duration, ok bool) {
 	return v.RetryAfter, v.Allowed
 }
 
-// Name is the name of the identity.
 func (s *Account) Name() string { return s.name }
 
-// Requested counts a request.
 func (s *Account) Requested() { s.requests.Add(1) }
 
 // Forbid counts a request, or a line of hits, that no role of the identity is for.
 func (s *Account) Forbid() { s.forbidden.Add(1) }
 
-// Counted counts a hit.
 func (s *Account) Counted() { s.hits.Add(1) }
 
 // TakeHit takes one of the ceiling of hits, or says when there is one again.
@@ -208,8 +204,7 @@ type AccountFigures struct {
 	OverRequests, OverHits, OverNewKeys uint64 // refused by a ceiling
 }
 
-// List are the figures of all accounts, by name, for metrics, with the requests that proved no
-// identity.
+// List are the figures of all accounts, by name, for metrics, with the requests that proved no identity.
 func (a *Accounts) List() (list []AccountFigures, unauthorized uint64) {
 	for name, of := range *a.byName.Load() {
 		list = append(list, AccountFigures{

@@ -37,7 +37,6 @@ type Need struct {
 	Action string
 }
 
-// Decides is the Need of a decision.
 var Decides = Need{Roles: []auth.Role{auth.Decide}}
 
 // Permit fails unless the caller has a role that a request needs, for the keys, or all keys that begin with them, that it names. A listener
@@ -102,10 +101,9 @@ func notForKey(a Rights, key string) string {
 	return "role " + a.Role.String() + " of this identity is not for the key " + request.Clip(key)
 }
 
-// Enter begins a request: it fails when the caller has not the role for any key, or has
-// reached its ceiling of requests. Whether it is for the key is asked before anything is
-// looked up, so that an answer, and the time it takes, says nothing of a key that it is not
-// for.
+// Enter begins a request: it fails when the caller has not the role for any key, or has reached its ceiling of
+// requests. Whether it is for the key is asked before anything is looked up, so that an answer, and the time it takes,
+// says nothing of a key that it is not for.
 func (g *Gate) Enter(c Caller, role auth.Role) (Rights, error) {
 	is, err := g.Identity(c)
 	switch {
@@ -305,8 +303,7 @@ func (a Rights) Owns(name, keys, by string) bool {
 	return a.Sees(name, keys) && (by == "" || a.Key(pattern.LiteralOf(by)))
 }
 
-// CheckDecision fails unless the role is for all that a decision asks. Who has some limits
-// only must say which it asks.
+// CheckDecision fails unless the role is for all that a decision asks. Who has some limits only must say which it asks.
 func (a Rights) CheckDecision(requests []admit.Request) error {
 	if a.All() {
 		return nil

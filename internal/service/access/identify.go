@@ -84,8 +84,7 @@ func (s *Service) Scope(c Caller) (string, error) {
 	return is.Scope(), nil
 }
 
-// Accounts are the figures of all identities, by name, for metrics, with the requests that proved no
-// identity.
+// Accounts are the figures of all identities, by name, for metrics, with the requests that proved no identity.
 func (s *Service) Accounts() (list []AccountFigures, unauthorized uint64) {
 	return s.gate.accounts.List()
 }
@@ -98,8 +97,7 @@ func (s *Service) Tokens() (st TokenStats, locked bool) {
 	return s.gate.tokens.Stats(), true
 }
 
-// Audit notes an action of role admin that was tried: who did what to what, and how it
-// ended. The time is the record's.
+// Audit notes an action of role admin that was tried: who did what to what, and how it ended. The time is the record's.
 func (g *Gate) Audit(ctx context.Context, c Caller, action, target string, err error) {
 	outcome := "done"
 	if err != nil {
@@ -117,10 +115,9 @@ func (g *Gate) Audit(ctx context.Context, c Caller, action, target string, err e
 
 // Invariant: a client that opens more connections, or has more addresses of one IPv6 network, is still one caller.
 
-// Caller is who a request comes from: an address, and who has proved to be there. The address is
-// an IPv4 one, or the /64 of an IPv6 one, which is one household. The zero Caller stands for
-// all others, such as clients of a socket without addresses. A listener makes one for each
-// connection, adds the identity, and hands it to every call.
+// Caller is who a request comes from: an address, and who has proved to be there. The address is an IPv4 one, or the
+// /64 of an IPv6 one, which is one household. The zero Caller stands for all others, such as clients of a socket
+// without addresses. A listener makes one for each connection, adds the identity, and hands it to every call.
 type Caller struct {
 	addr  netip.Addr
 	login *auth.Login // nil: nobody has proved anything
@@ -270,8 +267,7 @@ func (t *Tokens) Reload() {
 	}
 }
 
-// Watch follows the file on a goroutine of its own until ctx ends. ended returns when that
-// has.
+// Watch follows the file on a goroutine of its own until ctx ends. ended returns when that has.
 func (t *Tokens) Watch(ctx context.Context, log *slog.Logger) (ended func()) {
 	var watching sync.WaitGroup
 	if t != nil && t.path != "" {

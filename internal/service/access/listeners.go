@@ -56,10 +56,8 @@ type ListenerLimited interface {
 // ListenerList is the listeners that are attached. It does not change once they answer.
 type ListenerList struct{ all []Listener }
 
-// Attach adds a listener.
 func (l *ListenerList) Attach(d Listener) { l.all = append(l.all, d) }
 
-// Figures has the figures of each.
 func (l *ListenerList) Figures() (list []ListenerFigures) {
 	for _, d := range l.all {
 		list = append(list, d.Figures())
@@ -67,7 +65,6 @@ func (l *ListenerList) Figures() (list []ListenerFigures) {
 	return list
 }
 
-// Alarms has the alarms of all.
 func (l *ListenerList) Alarms() (list []api.Alarm) {
 	for _, d := range l.all {
 		list = append(list, d.Alarms()...)
@@ -75,7 +72,6 @@ func (l *ListenerList) Alarms() (list []api.Alarm) {
 	return list
 }
 
-// ListenerLimit is a limit of a listener.
 type ListenerLimit struct {
 	policy.Policy
 	Listener string // its name
@@ -105,11 +101,10 @@ func (l *ListenerList) Limits() (list []ListenerLimit) {
 //
 // A listener takes a place before the work and gives it back when the client has its answer.
 
-// Pool bounds what may be under way at once at one listener: places, or bytes. Listeners have
-// pools of their own, so that whoever fills one leaves the others their answers. One
-// that lasts as long as a client likes has a share besides, the most that one client,
-// an identity or an address, may have of it: three quarters. The last quarter is for the others; and clients
-// behind one proxy, which have one address, lose no more than that.
+// Pool bounds what may be under way at once at one listener: places, or bytes. Listeners have pools of their own, so
+// that whoever fills one leaves the others their answers. One that lasts as long as a client likes has a share besides,
+// the most that one client, an identity or an address, may have of it: three quarters. The last quarter is for the
+// others; and clients behind one proxy, which have one address, lose no more than that.
 type Pool struct {
 	name  string
 	what  string   // that is full, for messages; of a bound of 1 what is under way
@@ -132,8 +127,7 @@ func (p *Pool) shared(least int64) *Pool {
 	return p
 }
 
-// Enter takes n of the pool for a client, or fails when the pool is full. Leave must
-// follow if it did not fail.
+// Enter takes n of the pool for a client, or fails when the pool is full. Leave must follow if it did not fail.
 func (p *Pool) Enter(client Caller, n int64) error {
 	if p.inUse.Add(n) > p.bound || !p.enterShare(client, n) {
 		p.inUse.Add(-n)
@@ -180,7 +174,6 @@ func (p *Pool) full() error {
 	return &api.Error{Code: p.code, Message: detail}
 }
 
-// PoolFigures are figures of a pool, for metrics.
 type PoolFigures struct {
 	Name         string
 	InUse, Bound int64  // places, or bytes
@@ -188,7 +181,6 @@ type PoolFigures struct {
 	Refused      uint64 // since the start
 }
 
-// Stats are its figures now.
 func (p *Pool) Stats() PoolFigures {
 	return PoolFigures{p.name, p.inUse.Load(), p.bound, p.share, p.refused.Load()}
 }
@@ -227,7 +219,6 @@ type PoolBounds struct {
 	BodyBytes     int64 // of one body
 }
 
-// NewPools makes all pools.
 func NewPools(b PoolBounds) *Pools {
 	p := &Pools{
 		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", bound: int64(b.InFlight)},

@@ -79,8 +79,7 @@ func (f *PolicyFile) Watch(ctx context.Context, live *admit.Live, log *slog.Logg
 	return watching.Wait
 }
 
-// note notes that the file was read again; err says why its policies are not in use,
-// nil that they are.
+// note notes that the file was read again; err says why its policies are not in use, nil that they are.
 func (f *PolicyFile) note(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +175,6 @@ type KeptPolicies struct {
 	changes  uint64
 }
 
-// KeptPolicy is one of them.
 type KeptPolicy struct {
 	admit.StoredPolicy
 	Unused string // why it is not in use; "": it is

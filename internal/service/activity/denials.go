@@ -47,7 +47,6 @@ type Denials struct {
 	sets  [Sets]set
 }
 
-// set is one part.
 type set struct {
 	mu    sync.Mutex // guards all below
 	noted uint64     // denials so far
@@ -343,17 +342,6 @@ func (r *rule) copied() Rule {
 	return made
 }
 
-// Noted is how many IDs there were.
-func (r *Denials) Noted() (n uint64) {
-	for i := range r.sets {
-		s := &r.sets[i]
-		s.mu.Lock()
-		n += s.noted
-		s.mu.Unlock()
-	}
-	return n
-}
-
 // digits are the digits of IDs, without letters that look like digits (Crockford's base 32).
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -409,8 +397,7 @@ func (c *codec) place(number string) (place uint64, ok bool) {
 	return bits.RotateLeft64(n^c.with, -32) * c.undone, true
 }
 
-// Cut parts an ID into the name of the node that keeps the denial, "" of a server alone, and its
-// digits.
+// Cut parts an ID into the name of the node that keeps the denial, "" of a server alone, and its digits.
 func Cut(id string) (node, number string) {
 	at := strings.LastIndexByte(id, '-')
 	return id[:max(at, 0)], id[at+1:]

@@ -455,3 +455,14 @@ func TestDenialsWithoutAnID(t *testing.T) {
 		t.Errorf("%+v", who)
 	}
 }
+
+// Noted is how many IDs there were.
+func (r *Denials) Noted() (n uint64) {
+	for i := range r.sets {
+		s := &r.sets[i]
+		s.mu.Lock()
+		n += s.noted
+		s.mu.Unlock()
+	}
+	return n
+}

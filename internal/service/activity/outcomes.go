@@ -22,8 +22,7 @@ import (
 // Invariant: clients can't make it grow. Its names are the policies that this process has had, and one name for all
 // limits that requests define.
 
-// inlineName stands for all limits that requests bring along: their names are the
-// clients' and may be many.
+// inlineName stands for all limits that requests bring along: their names are the clients' and may be many.
 const inlineName = "(inline)"
 
 // OutcomeCounts counts decisions by policy and outcome. Its names are those that policies
@@ -116,8 +115,7 @@ const (
 	// MostLimited is how many keys are known as limited at once, counted for each limit.
 	MostLimited = Sets * limitedPerSet
 
-	// Pause ends a row of denials: a key that is denied after so long without one is counted from
-	// one again.
+	// Pause ends a row of denials: a key that is denied after so long without one is counted from one again.
 	Pause = 5 * time.Minute
 
 	limitedPerSet = 32

@@ -40,7 +40,6 @@ type Service struct {
 	started time.Time
 }
 
-// New is a Service of parts.
 func New(p Parts) *Service {
 	return &Service{parts: p, started: time.Now()}
 }
@@ -67,9 +66,8 @@ func (s *Service) Stats(c access.Caller) (api.StatsAnswer, error) {
 	return answer, nil
 }
 
-// Backup writes a backup with every hit that was counted before the call. There is one at
-// a time. A failure may come after a part was written: who reads that part must learn
-// that it is not whole.
+// Backup writes a backup with every hit that was counted before the call. There is one at a time. A failure may come
+// after a part was written: who reads that part must learn that it is not whole.
 func (s *Service) Backup(ctx context.Context, client access.Caller, w io.Writer) (err error) {
 	defer func() { s.parts.Gate.Audit(ctx, client, "backup", "all", err) }()
 	if _, err := s.parts.Gate.EnterAll(client, auth.Admin); err != nil {
@@ -121,8 +119,7 @@ func (c *counted) Write(piece []byte) (int, error) {
 	return n, err
 }
 
-// Nodes is the nodes that count together, as this one sees them. It takes up to a second
-// while one of them is away.
+// Nodes is the nodes that count together, as this one sees them. It takes up to a second while one of them is away.
 func (s *Service) Nodes(ctx context.Context, c access.Caller) (api.ClusterAnswer, error) {
 	if _, err := s.parts.Gate.EnterAll(c, auth.Read); err != nil {
 		return api.ClusterAnswer{}, err
@@ -254,10 +251,9 @@ const forgetTimeout = 30 * time.Second
 // deleteAtOnce is how many keys one DeletePrefix deletes at most.
 const deleteAtOnce = 1000
 
-// DeletePrefix deletes the first keys that begin with prefix, which is not empty, and sort after
-// another: those that are held, and those that history knows. Where there are more, next is what
-// to go on after. With ofLimits, the call after nothing also forgets what all keys that begin so have used
-// of limits (engine.Engine.ForgetKeys).
+// DeletePrefix deletes the first keys that begin with prefix, which is not empty, and sort after another: those that
+// are held, and those that history knows. Where there are more, next is what to go on after. With ofLimits, the call
+// after nothing also forgets what all keys that begin so have used of limits (engine.Engine.ForgetKeys).
 func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, after string, ofLimits bool) (answer api.DeletedAnswer, err error) {
 	action := "delete prefix"
 	if ofLimits {

@@ -33,7 +33,6 @@ type HealthParts struct {
 // Health says what is wrong.
 type Health struct{ parts HealthParts }
 
-// NewHealth is a Service of parts.
 func NewHealth(p HealthParts) *Health { return &Health{p} }
 
 // Alarms are all that is wrong now, never nil.
@@ -74,8 +73,7 @@ func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
 	return answer, nil
 }
 
-// MemoryAlarms tell of memory that is full, or will be soon, and of what is refused then.
-// They refuse no plain hits.
+// MemoryAlarms tell of memory that is full, or will be soon, and of what is refused then. They refuse no plain hits.
 func MemoryAlarms(st engine.Stats) (list []api.Alarm) {
 	for _, b := range []budget{
 		{

@@ -39,8 +39,7 @@ var (
 	ErrClosed = &api.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
 )
 
-// Board has the topics that somebody watches. The zero Board is ready; it is safe for many
-// goroutines.
+// Board has the topics that somebody watches. The zero Board is ready; it is safe for many goroutines.
 type Board struct {
 	mu      sync.Mutex
 	topics  map[string]*topic         // with at least one watcher each
@@ -55,13 +54,11 @@ type Asker struct {
 	Client string
 	// May says why the watcher may not look any more; nil: it may. It is called for each document.
 	May func() error
-	// Ask computes the document, for all that watch the topic. It is called on behalf of one of them,
-	// one that May.
+	// Ask computes the document, for all that watch the topic. It is called on behalf of one of them, one that May.
 	Ask func(context.Context) ([]byte, error)
 }
 
-// Watch begins to watch a topic. Askers of one topic must compute the same. Close must
-// follow if there was no error.
+// Watch begins to watch a topic. Askers of one topic must compute the same. Close must follow if there was no error.
 func (b *Board) Watch(name string, as Asker) (*Watch, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +87,7 @@ func (b *Board) Watch(name string, as Asker) (*Watch, error) {
 	return w, nil
 }
 
-// begin adds a topic that somebody watches, and its goroutine, which end when the last
-// watcher leaves.
+// begin adds a topic that somebody watches, and its goroutine, which end when the last watcher leaves.
 func (b *Board) begin(t *topic) {
 	var ctx context.Context
 	ctx, t.end = context.WithCancel(context.Background())

@@ -121,7 +121,6 @@ type TopsView struct {
 	one     sync.Mutex // held by the list that is being made
 }
 
-// topList is one list.
 type topList struct {
 	keys  []string
 	err   error         // in place of them
@@ -179,7 +178,6 @@ func (t *TopsView) keys(ctx context.Context, name string, ask func(context.Conte
 	return l.keys, l.known, l.err
 }
 
-// make makes a list anew.
 func (t *TopsView) make(l *topList, ask func(context.Context) ([]string, error)) {
 	t.one.Lock()
 	defer t.one.Unlock()

@@ -39,10 +39,9 @@ func (s *Service) Ingest(c access.Caller, t *Tally) error {
 	return err
 }
 
-// Hit counts n hits of a key that CheckHitKey finds nothing wrong with, at a time. What becomes of them is
-// noted in t: a hit that the engine does not take is no error. It fails when no further
-// hit can be counted: give that to Verdict. The engine keeps a copy of the key if it keeps
-// it: this is the path of millions a second, and allocates nothing.
+// Hit counts n hits of a key that CheckHitKey finds nothing wrong with, at a time. What becomes of them is noted in t:
+// a hit that the engine does not take is no error. It fails when no further hit can be counted: give that to Verdict.
+// The engine keeps a copy of the key if it keeps it: this is the path of millions a second, and allocates nothing.
 func (s *Service) Hit(t *Tally, at time.Time, key string, n uint64) error {
 	if !t.Admits(s.parts.Engine, key) {
 		return nil
@@ -57,7 +56,6 @@ func (s *Service) Expect(expected []engine.Expected, keys []string) []engine.Exp
 	return s.parts.Engine.Expect(expected, keys)
 }
 
-// HitExpected is Hit of a key that is expected.
 func (s *Service) HitExpected(t *Tally, at time.Time, key engine.Expected, n uint64) error {
 	if !t.Admits(s.parts.Engine, key.Key()) {
 		return nil
@@ -168,9 +166,8 @@ func (s *Service) Once(ctx context.Context, client access.Caller, key string, fi
 	return false, err
 }
 
-// Fingerprint tells requests under the same idempotency key apart, by their content and
-// the kind that it is written in. It is kept on disk: the same request must have the same
-// one in every build.
+// Fingerprint tells requests under the same idempotency key apart, by their content and the kind that it is written in.
+// It is kept on disk: the same request must have the same one in every build.
 func Fingerprint(kind byte, content []byte) uint64 {
 	d := xxhash.New()
 	_, _ = d.Write([]byte{kind}) // a hash takes everything
@@ -200,7 +197,6 @@ type Service struct {
 	waitedInVain atomic.Bool
 }
 
-// New is a Service of parts.
 func New(p Parts) *Service { return &Service{parts: p} }
 
 // Who waits for the disk looks for the first time after firstLook whether it fails, and
@@ -210,10 +206,9 @@ const (
 	nextLook  = 50 * time.Millisecond
 )
 
-// EnterDurable takes a place for a request that waits for the disk, before anything of it
-// is counted. It fails when the wait would be in vain: on an ephemeral server, while the
-// journal fails on a node that counts alone, or when too many wait. In a cluster a failure
-// may be an election, which a wait outlasts: there it is in vain once somebody has waited
+// EnterDurable takes a place for a request that waits for the disk, before anything of it is counted. It fails when the
+// wait would be in vain: on an ephemeral server, while the journal fails on a node that counts alone, or when too many
+// wait. In a cluster a failure may be an election, which a wait outlasts: there it is in vain once somebody has waited
 // for all of DurableTimeout. LeaveDurable must follow if it did not fail.
 func (s *Service) EnterDurable(client access.Caller) error {
 	if err := s.parts.Storage.RefuseDurable(); err != nil {
@@ -260,9 +255,8 @@ func (s *Service) look(ctx context.Context, give context.CancelCauseFunc) {
 	time.AfterFunc(nextLook, func() { s.look(ctx, give) })
 }
 
-// Sync waits until what t counted is on disk, and says so in it; or fails with
-// CodeNotDurable, after DurableTimeout or once the journal fails. Where t counted
-// nothing, it does nothing.
+// Sync waits until what t counted is on disk, and says so in it; or fails with CodeNotDurable, after DurableTimeout or
+// once the journal fails. Where t counted nothing, it does nothing.
 func (s *Service) Sync(ctx context.Context, t *Tally) error {
 	if t.Counted == 0 {
 		return nil

@@ -58,9 +58,8 @@ func (t *Tally) LastRejected() api.Code { return t.last }
 
 var rejectOverloaded = request.Reject(api.CodeOverloaded, "the journal is behind and its buffer is full: send this line and those after it again in a second")
 
-// Refuses tells whether the journal was behind, or the caller's ceiling reached, at a line before, and
-// notes Line as refused if so: there is one line to begin again from, whatever became free
-// meanwhile.
+// Refuses tells whether the journal was behind, or the caller's ceiling reached, at a line before, and notes Line as
+// refused if so: there is one line to begin again from, whatever became free meanwhile.
 func (t *Tally) Refuses() bool {
 	if t.RetryFrom == 0 {
 		return false
@@ -74,8 +73,7 @@ func (t *Tally) Refuses() bool {
 	return true
 }
 
-// Took notes what the engine did with the hit of Line. It returns an error when
-// no further hit can be counted.
+// Took notes what the engine did with the hit of Line. It returns an error when no further hit can be counted.
 func (t *Tally) Took(n uint64, outcome engine.Outcome, err error) error {
 	if err != nil {
 		var e *engine.Error

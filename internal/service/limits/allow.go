@@ -223,7 +223,6 @@ type Service struct {
 	begun     int64    // since when it answers, by the clock that limits are kept by, in ns
 }
 
-// New is a Service of parts.
 func New(p Parts) *Service {
 	s := &Service{
 		parts: p, decisions: activity.NewOutcomes(p.Policies), permits: NewPermits(), begun: p.Engine.LimitClock(),

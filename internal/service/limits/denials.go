@@ -26,7 +26,6 @@ func (s *Service) NoteDenial(requests []admit.Request, d *admit.Decision) {
 	s.parts.Live.Denial(requests, d)
 }
 
-// clockOfDenials is a activity.Clock.
 func (s *Service) clockOfDenials() (activity.Moment, api.DenialKnowledge) {
 	clock := s.parts.Engine
 	raw := clock.UncorrectedWall()

@@ -218,8 +218,7 @@ func noLimit(name string) *api.Error {
 	return &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: "there is no policy " + request.Clip(name) + " for this key"}
 }
 
-// ForgetInline forgets what keys have used of the limits of a name that requests brought
-// along, or with "" of all such.
+// ForgetInline forgets what keys have used of the limits of a name that requests brought along, or with "" of all such.
 func (s *Service) ForgetInline(ctx context.Context, c access.Caller, name string) (_ api.ForgetAnswer, err error) {
 	defer func() { s.parts.Gate.Audit(ctx, c, "forget inline limits", cmp.Or(name, "all"), err) }()
 	if _, err := s.parts.Gate.EnterAll(c, auth.Admin); err != nil {

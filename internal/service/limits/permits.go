@@ -340,7 +340,6 @@ func (t *PermitTable) release(now time.Duration, holder uint64, of []policy.AtOn
 	return had
 }
 
-// key finds or makes a key.
 func (t *PermitTable) key(l *policy.AtOnce) *admission.PermitKey {
 	at := id{l.Name, l.Key}
 	k := t.keys[at]

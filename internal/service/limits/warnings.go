@@ -126,7 +126,6 @@ func (t *Warnings) note(r *admit.Result) {
 	t.warned.add(w.counted, until)
 }
 
-// WarningFigures are for metrics.
 type WarningFigures struct {
 	Sent    uint64 `metric:"weir_warnings_sent_total" doc:"Warnings of limits that --warn-url took."`
 	Failed  uint64 `metric:"weir_warnings_failed_total" doc:"Warnings of limits that were given up: --warn-url refused them, or took none for ten minutes."`
@@ -192,7 +191,6 @@ func (t *warnedKeys) add(of counted, until time.Time) {
 // WarningPause is the shortest window: a limit per second would call each second.
 const WarningPause = time.Minute
 
-// counted is the key that a limit counts.
 type counted struct{ limit, key string }
 
 // warning is one key that came to its warning.

@@ -143,13 +143,11 @@ func notFresh(err error) error {
 // peers are the nodes that count together with this one: the nodes of a Cluster (clustered), or none (alone).
 // NewSources chooses once.
 type peers interface {
-	// fresh says how new the hits are that are counted here. It is asked for before what
-	// it is said of.
+	// fresh says how new the hits are that are counted here. It is asked for before what it is said of.
 	fresh() api.Freshness
 	// aboutDenial is fresh for a denial of just now: nothing is allocated where no node is late.
 	aboutDenial(now time.Time) api.DenialKnowledge
-	// await waits until all hits are here that any node took before, for at most within,
-	// which is above 0.
+	// await waits until all hits are here that any node took before, for at most within, which is above 0.
 	await(ctx context.Context, within time.Duration) (Asked, error)
 	addReady(*api.Ready)
 }

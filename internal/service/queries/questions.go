@@ -150,7 +150,6 @@ type Parts struct {
 // Service answers questions about keys.
 type Service struct{ parts Parts }
 
-// New is a Service of parts.
 func New(p Parts) *Service { return &Service{p} }
 
 // BusiestKeys is the n keys with most hits in a window among those that begin with one of prefixes, of which none is

@@ -1,12 +1,18 @@
 package queries
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -54,9 +60,8 @@ func (s *Service) Series(ctx context.Context, c access.Caller, q SeriesQuery) (a
 	return answer, nil
 }
 
-// alignToEnd moves from to where the first of the steps that end at to begins,
-// so that the newest hits are in the last point. A step or a span that Series
-// refuses stays as it is.
+// alignToEnd moves from to where the first of the steps that end at to begins, so that the newest hits are in the last
+// point. A step or a span that Series refuses stays as it is.
 func alignToEnd(from, to time.Time, step time.Duration) (first, last time.Time) {
 	seconds := int64(step / time.Second)
 	if seconds < 1 || to.Unix()-from.Unix() < seconds {
@@ -129,4 +134,265 @@ func closer(t engine.Count, a *api.CountAnswer) bool {
 		return true
 	}
 	return t.Lower <= *a.Upper && t.Upper-t.Lower < *a.Upper-a.Lower
+}
+
+// Spans are whole hours, days, weeks, months or years of a time zone.
+type Spans struct {
+	From, To time.Time // the spans that these moments are in are whole; zero: as the question says
+	Unit     calendar.Unit
+	Zone     *time.Location
+	Fresh    time.Duration // as of a CountQuery
+	Scope    request.Scope // none, or the scope of the region: history is of its journal
+}
+
+// ofRegion fails for a Scope that history has no hits of.
+func (q *Spans) ofRegion() error {
+	if q.Scope == "" || q.Scope == request.Region {
+		return nil
+	}
+	return &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: align answers for this server's region: leave scope out, or ask each region"}
+}
+
+// AlignedQuery asks for the hits of a key in each of some spans: without From in the last 24, and without To up to now.
+type AlignedQuery struct {
+	Key string
+	Spans
+}
+
+// defaultSpans is how many spans there are without From.
+const defaultSpans = 24
+
+// Aligned answers from history where there is one, else, and where history lacks hits, from the
+// windows, within their bounds: the answer says which.
+func (s *Service) Aligned(ctx context.Context, c access.Caller, q AlignedQuery) (none api.SeriesAnswer, err error) {
+	if _, err := s.parts.Gate.EnterKeys(c, auth.Read, q.Key); err != nil {
+		return none, err
+	}
+	if err := q.ofRegion(); err != nil {
+		return none, err
+	}
+	asked, err := s.parts.Sources.Await(ctx, q.Fresh)
+	if err != nil {
+		return none, err
+	}
+	now := asked.now()
+	bounds, err := q.bounds(now)
+	if err != nil {
+		return none, &api.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
+	}
+	answer := api.SeriesAnswer{
+		Key: q.Key, From: api.Time{Time: time.Unix(bounds[0]-1, 0)}, To: api.Time{Time: time.Unix(bounds[len(bounds)-1]-1, 0)},
+		Align: string(q.Unit), Zone: q.Zone.String(), Points: make([]api.Point, len(bounds)-1),
+	}
+	for i := range answer.Points {
+		answer.Points[i] = api.Point{At: api.Time{Time: time.Unix(bounds[i+1]-1, 0)}, Start: &api.Time{Time: time.Unix(bounds[i], 0)}}
+	}
+	totals, asOf, err := s.history(ctx, q, bounds)
+	if err != nil {
+		return none, err
+	}
+	answer.Freshness = api.Freshness{AsOf: api.Millis(asOf)}
+	open := fill(answer.Points, totals)
+	if answer.Source = "history"; len(open) == 0 {
+		return answer, nil
+	}
+	if answer.Source = "history+windows"; totals == nil {
+		answer.Source = "windows"
+	}
+	return answer, s.fillFromWindows(ctx, asked, q.Key, &answer, bounds, open, now)
+}
+
+// bounds are where the spans begin, and where the last one ends.
+func (q *AlignedQuery) bounds(now time.Time) ([]int64, error) {
+	to, from := q.To, q.From
+	if to.IsZero() {
+		to = now.Add(time.Second) // a second stands for all of it
+	}
+	if from.IsZero() {
+		from = q.Unit.Start(to.Add(-time.Second).In(q.Zone))
+		for range defaultSpans - 1 {
+			from = q.Unit.Start(from.Add(-time.Second))
+		}
+	}
+	return calendar.Bounds(q.Unit, from, to, q.Zone, engine.MaxPoints)
+}
+
+// history asks history; totals are nil where it can't answer.
+func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (totals []engine.Count, asOf time.Time, err error) {
+	h := s.parts.History
+	if h == nil {
+		return nil, asOf, nil
+	}
+	if err := s.awaitFresh(ctx, q.Fresh); err != nil {
+		return nil, asOf, err
+	}
+	asking, cancel := context.WithTimeout(ctx, HistoryTimeout)
+	defer cancel()
+	totals, asOf, err = h.Totals(asking, q.Key, bounds)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, asOf, err
+		}
+		s.parts.Log.WarnContext(ctx, "history could not answer; the windows do", "error", err)
+		return nil, time.Time{}, nil
+	}
+	if asOf.UnixMilli() <= 0 { // it has read nothing yet: 0 hits would be exact as of never
+		return nil, time.Time{}, nil
+	}
+	return totals, asOf, nil
+}
+
+// awaitFresh waits until history has all hits before the question, if that is asked for.
+func (s *Service) awaitFresh(ctx context.Context, fresh time.Duration) error {
+	if fresh <= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(fresh, request.LongestFresh))
+	defer cancel()
+	if err := s.parts.History.Await(ctx); err != nil {
+		return &api.Error{Code: api.CodeNotFresh, Field: "fresh", Message: fmt.Sprintf("history does not have all hits in time (%v): wait longer, or ask without fresh for what it has", err)}
+	}
+	return nil
+}
+
+// fill puts totals into points, and returns which of them have no upper bound.
+func fill(points []api.Point, totals []engine.Count) (open []int) {
+	for i := range points {
+		if totals == nil || !totals[i].HasUpper() {
+			open = append(open, i)
+		}
+		if totals != nil {
+			points[i].Bounds = SourceBounds(&totals[i], &api.Freshness{})
+		}
+	}
+	return open
+}
+
+// fillFromWindows completes points: where history has some, the windows bound them from above.
+func (s *Service) fillFromWindows(ctx context.Context, asked Asked, key string, answer *api.SeriesAnswer, bounds []int64, open []int, now time.Time) error {
+	questions := make([]api.CountQuestion, 0, len(open))
+	asking := make([]int, 0, len(open))
+	for _, i := range open {
+		last := min(bounds[i+1]-1, now.Unix())
+		if seconds := last + 1 - bounds[i]; seconds > 0 {
+			questions = append(questions, api.CountQuestion{Key: key, At: time.Unix(last, 0), Window: time.Duration(seconds) * time.Second})
+			asking = append(asking, i)
+		}
+	}
+	counts, fresh, err := asked.counts(ctx, questions, make([]engine.Count, 0, len(questions)))
+	if err != nil {
+		return err
+	}
+	fresh = asked.Fresh(fresh)
+	if answer.Source == "windows" {
+		answer.Freshness = fresh
+	}
+	for k, i := range asking {
+		p, c := &answer.Points[i], &counts[k]
+		if answer.Source != "windows" {
+			if c.Lower = max(c.Lower, p.Lower); bounds[i+1] > answer.AsOf.Unix() { // hits that came after what history has don't count here
+				c.Lower = p.Lower
+			}
+			c.Upper = max(c.Upper, c.Lower)
+			c.Estimate = min(max(c.Estimate, c.Lower), c.Upper)
+		}
+		if c.Upper == math.MaxUint64 {
+			c.Estimate = max(c.Estimate, c.Lower)
+		}
+		p.Bounds = SourceBounds(c, &fresh)
+	}
+	return nil
+}
+
+// AlignedTopQuery asks for the keys with the most hits in some spans together. Without From and To it asks for the
+// current span.
+type AlignedTopQuery struct {
+	Prefix string // only keys that begin with it
+	N      int    // MaxAlignedTop at most
+	Spans
+}
+
+// MaxAlignedTop is how many keys an answer of history lists at most.
+const MaxAlignedTop = 1000
+
+var errNotRead = errors.New("history has read nothing of the journal yet")
+
+// AlignedTop lists the keys of history with the most hits in a time, by their lower bounds: those that the caller may read.
+func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQuery) (none api.TopAnswer, err error) {
+	_, prefixes, err := s.parts.Gate.EnterPrefix(c, auth.Read, q.Prefix)
+	if err != nil {
+		return none, err
+	}
+	if err := q.ofRegion(); err != nil {
+		return none, err
+	}
+	switch {
+	case q.N > MaxAlignedTop:
+		return none, &api.Error{Code: api.CodeInvalidParameter, Field: "n", Message: fmt.Sprintf("n: at most %d keys with align", MaxAlignedTop)}
+	case s.parts.History == nil:
+		return none, &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral, or ask without align for a window"}
+	}
+	asked, err := s.parts.Sources.Await(ctx, q.Fresh)
+	if err != nil {
+		return none, err
+	}
+	from, to, err := q.bounds(asked.now())
+	if err != nil {
+		return none, &api.Error{Code: api.CodeInvalidRange, Field: "from", Message: err.Error()}
+	}
+	if err := s.awaitFresh(ctx, q.Fresh); err != nil {
+		return none, err
+	}
+	answer := api.TopAnswer{
+		WindowSeconds: to - from, At: api.Time{Time: time.Unix(to-1, 0)}, Start: &api.Time{Time: time.Unix(from, 0)},
+		Align: string(q.Unit), Zone: q.Zone.String(), Source: "history", Prefix: q.Prefix, Keys: []api.TopKey{},
+	}
+	asking, cancel := context.WithTimeout(ctx, HistoryTimeout)
+	defer cancel()
+	for i, prefix := range prefixes { // of which none is within another
+		keys, asOf, err := s.parts.History.Top(asking, prefix, from, to, q.N)
+		if err == nil && asOf.UnixMilli() <= 0 {
+			err = errNotRead
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return none, err
+		case asking.Err() != nil:
+			return none, &api.Error{Code: api.CodeNoHistory, Message: fmt.Sprintf("history did not find the keys with the most hits of this time within %v: ask for whole months or years of UTC, which take least, or for fewer keys", HistoryTimeout)}
+		default:
+			s.parts.Log.WarnContext(ctx, "history could not answer", "error", err)
+			return none, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read now: the server's log says why; ask again, or without align for a window"}
+		}
+		if i == 0 || asOf.Before(answer.AsOf.Time) {
+			answer.Freshness = api.Freshness{AsOf: api.Millis(asOf)}
+		}
+		for k := range keys {
+			answer.Keys = append(answer.Keys, api.TopKey{Key: keys[k].Key, Bounds: SourceBounds(&keys[k].Count, &api.Freshness{})})
+		}
+	}
+	if answer.Missing, err = s.parts.History.Missing(asking, time.Unix(from, 0), time.Unix(to, 0)); err != nil {
+		return none, request.As(err)
+	}
+	slices.SortFunc(answer.Keys, func(a, b api.TopKey) int { return cmp.Or(cmp.Compare(b.Lower, a.Lower), cmp.Compare(a.Key, b.Key)) })
+	answer.Keys = answer.Keys[:min(q.N, len(answer.Keys))]
+	return answer, nil
+}
+
+// bounds are where the time begins and ends.
+func (q *AlignedTopQuery) bounds(now time.Time) (from, to int64, err error) {
+	first, last := q.From, q.To
+	if first.IsZero() {
+		first = now
+	}
+	if last.IsZero() {
+		last = now.Add(time.Second) // a second stands for all of it
+		if !first.Before(last) {
+			last = first.Add(time.Second)
+		}
+	}
+	if !first.Before(last) {
+		return 0, 0, errors.New("from must be before to")
+	}
+	return q.Unit.Start(first.In(q.Zone)).Unix(), q.Unit.Next(q.Unit.Start(last.Add(-time.Nanosecond).In(q.Zone))).Unix(), nil
 }

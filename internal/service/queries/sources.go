@@ -20,8 +20,7 @@ import (
 
 // Cluster is the nodes that count together: a durable.Journal of many. No method waits longer than its context.
 type Cluster interface {
-	// Freshness says until when the hits of all nodes are counted here, and of
-	// which nodes newer hits may be missing.
+	// Freshness says until when the hits of all nodes are counted here, and of which nodes newer hits may be missing.
 	Freshness() api.Freshness
 	// Fresh returns when all hits are counted here that any node took before the call. The result upTo is the message
 	// of the journal with the last of them; now is the latest of the nodes' clocks. If ctx ends before, the error is an
@@ -109,10 +108,9 @@ func (s *Sources) Own() Answers { return s.own }
 // Held answers from this node's engine alone.
 func (s *Sources) Held() Answers { return held{s} }
 
-// Now is the second that questions without a time are asked at. It is the
-// engine's second as a whole, hits of its remaining fraction included: a
-// window that ended within a second could not be exact. An engine on event
-// time that has seen no hit has no time yet; any answers zero then.
+// Now is the second that questions without a time are asked at. It is the engine's second as a whole, hits of its
+// remaining fraction included: a window that ended within a second could not be exact. An engine on event time that has
+// seen no hit has no time yet; any answers zero then.
 func (s *Sources) Now() time.Time {
 	now := s.engine.Now()
 	if now.IsZero() {
@@ -124,7 +122,6 @@ func (s *Sources) Now() time.Time {
 // Wall is the engine's time of day, also where it counts by event time.
 func (s *Sources) Wall() time.Time { return s.engine.Wall() }
 
-// Freshness returns the freshness of this node.
 func (s *Sources) Freshness() api.Freshness { return s.peers.fresh() }
 
 // AboutDenial is what a denial of just now knew of other nodes.
@@ -144,7 +141,6 @@ func (s *Sources) Batch(ctx context.Context, questions []api.CountQuestion) ([]a
 	return s.BoundsOf(ctx, questions)
 }
 
-// BoundsOf counts for this region.
 func (s *Sources) BoundsOf(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	counts, fresh, err := s.own.Counts(ctx, 0, questions, make([]engine.Count, 0, len(questions)))
 	if err != nil {

@@ -24,7 +24,6 @@ type Worldwide struct {
 	choosy []string // of the last answer: those that do not tell all keys
 }
 
-// regionPart is the part of one region in a count.
 type regionPart struct {
 	region string
 	count  engine.Count

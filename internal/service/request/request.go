@@ -58,8 +58,7 @@ func Clip(s string) string { return units.Clip(s, 100) }
 // Reading text is pure. Of a hit it returns a *Rejection, which allocates nothing; of a question an *api.Error that
 // names the field.
 
-// ParseWindow reads the window of a question, which field names; the engine checks its
-// range.
+// ParseWindow reads the window of a question, which field names; the engine checks its range.
 func ParseWindow(field, text string) (time.Duration, error) {
 	w, err := units.ParseDuration(text)
 	if err != nil {
@@ -68,8 +67,7 @@ func ParseWindow(field, text string) (time.Duration, error) {
 	return w, nil
 }
 
-// ParseTime reads the time of a question, which field names; "" is the zero time, which stands
-// for now.
+// ParseTime reads the time of a question, which field names; "" is the zero time, which stands for now.
 func ParseTime(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -177,7 +175,6 @@ type Rejection struct {
 	Message string
 }
 
-// Reject is a Rejection of a code with a message.
 func Reject(code api.Code, message string) *Rejection { return &Rejection{code, message} }
 
 var (
@@ -202,8 +199,7 @@ func ParseKey(key string) *Rejection {
 	return nil
 }
 
-// ParseHitKey is Key, and that the key is not one that limits count their decisions
-// under, which no hit may name.
+// ParseHitKey is Key, and that the key is not one that limits count their decisions under, which no hit may name.
 func ParseHitKey(key string) *Rejection {
 	if strings.HasPrefix(key, admit.HitPrefix) {
 		return rejectLimitKey
@@ -229,8 +225,7 @@ func ParseCount(text string) (uint64, *Rejection) {
 	return n, nil
 }
 
-// ParseAt reads the time of a hit: RFC 3339, or Unix seconds with a fraction if need be. It
-// keeps no part of text.
+// ParseAt reads the time of a hit: RFC 3339, or Unix seconds with a fraction if need be. It keeps no part of text.
 func ParseAt(text string) (time.Time, *Rejection) {
 	// The common form, whole Unix seconds, without the general reader.
 	if len(text) > 0 && len(text) <= 10 {

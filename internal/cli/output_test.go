@@ -8,7 +8,7 @@ import (
 )
 
 // A log that is redirected to the input is a file, too.
-func TestCreateApart(t *testing.T) {
+func TestCreateOutput(t *testing.T) {
 	t.Parallel()
 	const text = "10.0.0.1 - - [31/Jan/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n"
 	log := filepath.Join(t.TempDir(), "access.log")
@@ -20,7 +20,7 @@ func TestCreateApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
-	if _, err := CreateApart("--denied", log, stdin, []string{"-"}); err == nil || !strings.Contains(err.Error(), "is a file that is read") {
+	if _, err := CreateOutput("--denied", log, stdin, []string{"-"}); err == nil || !strings.Contains(err.Error(), "is a file that is read") {
 		t.Errorf("error %v", err)
 	}
 	if left, err := os.ReadFile(log); err != nil || string(left) != text {
