@@ -44,25 +44,23 @@ func (a AllowAnswer) Waited() time.Duration { return fromSeconds(a.WaitedSeconds
 
 // LimitState is what one limit says of a request.
 type LimitState struct {
-	Name              string   `json:"name" doc:"Of the policy, or of the limit that the request brought along." example:"login"`
-	Key               string   `json:"key" doc:"The key that is counted: by of the policy may make another one of the request's." example:"login:bob"`
-	Mode              string   `json:"mode" enum:"enforce,shadow" doc:"shadow denies nothing: it says what it would have denied."`
-	Allowed           bool     `json:"allowed" doc:"What this limit says by itself. When another one denies the request, nothing is taken of this one either."`
-	Never             bool     `json:"never,omitempty" doc:"More was asked than the burst of a shadow limit; one that is enforced answers that with the problem invalid_count."`
-	Banned            bool     `json:"banned,omitempty" doc:"The key is banned for retry_after_s, whatever it has used: by hand, or as deny_for of the policy says."`
-	Warning           bool     `json:"warning,omitempty" doc:"As much of the burst is used as warn of the policy says; the header field Weir-Warning names such limits."`
-	Away              string   `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides this limit did not answer, and it was decided without it: a strict one as its policy says, denied, admitted, or by this node's share; a shared one by what this node itself has admitted (own)."`
-	NoPart            bool     `json:"no_part,omitempty" doc:"A limit over regions (where: global) of which the region that was asked has no part: it denies there, until the policy names the region."`
-	Others            uint64   `json:"others,omitempty" doc:"Of a limit that regions share without parts: how many admissions of other regions were known, and counted."`
-	Late              []string `json:"late,omitempty" doc:"Of such a limit: regions, or nodes of them, of which newer admissions may have been missing."`
-	N                 uint64   `json:"n" doc:"How many were asked for."`
-	Limit             uint64   `json:"limit" doc:"How many per per_s. Of a limit over regions it is the part of the region that was asked, per the interval in which the burst comes back."`
-	PerSeconds        float64  `json:"per_s" doc:"The period in seconds."`
-	Burst             uint64   `json:"burst" doc:"How many at once: at most burst in any per_s * burst / limit seconds."`
-	Calendar          string   `json:"calendar,omitempty" doc:"For a calendar quota: its periods. reset_s is the time until the quota is full again." example:"month from day 15, Europe/Berlin"`
-	Remaining         uint64   `json:"remaining" doc:"How many would be allowed now."`
-	RetryAfterSeconds float64  `json:"retry_after_s,omitempty" doc:"Until this limit would allow it; absent when it did."`
-	ResetSeconds      float64  `json:"reset_s" doc:"Until the whole burst is there again."`
+	Name              string  `json:"name" doc:"Of the policy, or of the limit that the request brought along." example:"login"`
+	Key               string  `json:"key" doc:"The key that is counted: by of the policy may make another one of the request's." example:"login:bob"`
+	Mode              string  `json:"mode" enum:"enforce,shadow" doc:"shadow denies nothing: it says what it would have denied."`
+	Allowed           bool    `json:"allowed" doc:"What this limit says by itself. When another one denies the request, nothing is taken of this one either."`
+	Never             bool    `json:"never,omitempty" doc:"More was asked than the burst of a shadow limit; one that is enforced answers that with the problem invalid_count."`
+	Banned            bool    `json:"banned,omitempty" doc:"The key is banned for retry_after_s, whatever it has used: by hand, or as deny_for of the policy says."`
+	Warning           bool    `json:"warning,omitempty" doc:"As much of the burst is used as warn of the policy says; the header field Weir-Warning names such limits."`
+	Away              string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides this limit did not answer, and it was decided without it: a strict one as its policy says, denied, admitted, or by this node's share; a shared one by what this node itself has admitted (own)."`
+	NoPart            bool    `json:"no_part,omitempty" doc:"A limit over regions (where: global) of which the region that was asked has no part: it denies there, until the policy names the region."`
+	N                 uint64  `json:"n" doc:"How many were asked for."`
+	Limit             uint64  `json:"limit" doc:"How many per per_s. Of a limit over regions it is the part of the region that was asked, per the interval in which the burst comes back."`
+	PerSeconds        float64 `json:"per_s" doc:"The period in seconds."`
+	Burst             uint64  `json:"burst" doc:"How many at once: at most burst in any per_s * burst / limit seconds."`
+	Calendar          string  `json:"calendar,omitempty" doc:"For a calendar quota: its periods. reset_s is the time until the quota is full again." example:"month from day 15, Europe/Berlin"`
+	Remaining         uint64  `json:"remaining" doc:"How many would be allowed now."`
+	RetryAfterSeconds float64 `json:"retry_after_s,omitempty" doc:"Until this limit would allow it; absent when it did."`
+	ResetSeconds      float64 `json:"reset_s" doc:"Until the whole burst is there again."`
 }
 
 // Per is PerSeconds as a duration.
@@ -213,8 +211,6 @@ type DenialLimit struct {
 	Away       string       `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
 	Banned     bool         `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used and remaining did not matter."`
 	NoPart     bool         `json:"no_part,omitempty" doc:"A limit over regions of which the region that was asked has no part."`
-	Others     uint64       `json:"others,omitempty" doc:"For a limit that regions share without parts: how many admissions of other regions were known and counted. admissions lists the admissions of the region that was asked."`
-	Late       []string     `json:"late,omitempty" doc:"Of such a limit: regions, or nodes of them, of which newer admissions may have been missing."`
 	Region     string       `json:"region,omitempty" doc:"Of a limit over regions (where: global): the region that was asked. limit and burst are of its part."`
 	Regions    []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst, as the policy is now."`
 	Whole      *EnoughLimit `json:"whole,omitempty" doc:"Of a limit over regions: the limit of all of them together, as the policy is now."`
@@ -232,7 +228,7 @@ type DenialLimit struct {
 
 	Admissions []Admission  `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
 	Doubt      float64      `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 256 and at most 32 admissions, else at most the interval."`
-	Enough     *EnoughLimit `json:"enough,omitempty" doc:"The smallest limit that would have let it pass, with the same admissions before it; absent where none would have (banned, no_part), and where admissions of other regions counted (others)."`
+	Enough     *EnoughLimit `json:"enough,omitempty" doc:"The smallest limit that would have let it pass, with the same admissions before it; absent where none would have (banned, no_part)."`
 }
 
 // Per is PerSeconds as a duration.

@@ -38,7 +38,6 @@ type LimitPolicy struct {
 	Mode           string       `json:"mode" enum:"enforce,shadow"`
 	Where          string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together. shared: all; each holder of the key decides by what it knows. node: each node alone. strict: all; the owner decides. leased: all; the owner grants quota leases to the other nodes."`
 	Regions        []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst. where says how the nodes of one region keep theirs."`
-	Global         bool         `json:"global,omitempty" doc:"A limit over regions without parts: each region decides by what it knows of the others, and all together may be over."`
 	Away           string       `json:"away,omitempty" enum:"closed,open,share" doc:"What happens to requests under a strict or leased limit while the owner is unreachable."`
 	DenyForSeconds float64      `json:"deny_for_s,omitempty" doc:"For how many seconds a key that was over is banned."`
 	WaitSeconds    float64      `json:"wait_s,omitempty" doc:"For how many seconds at most a request waits for its turn in place of being denied; absent: it does not."`
@@ -70,15 +69,13 @@ func (p LimitPolicy) DenyFor() time.Duration { return fromSeconds(p.DenyForSecon
 // LimitKeysAnswer is the keys that have used most of a limit, by the share of their burst.
 type LimitKeysAnswer struct {
 	Name string     `json:"name"`
-	Keys []LimitKey `json:"keys" nullable:"false" doc:"Keys by the share of their burst that is used, the highest first. For a limit that regions share without parts: the keys with most usage in the region that was asked."`
-	Late []string   `json:"late,omitempty" doc:"Of such a limit: regions, or nodes of them, of which newer admissions may be missing."`
+	Keys []LimitKey `json:"keys" nullable:"false" doc:"Keys by the share of their burst that is used, the highest first."`
 }
 
 // LimitKey is what one key has used of a limit.
 type LimitKey struct {
 	Key           string  `json:"key" doc:"As it is counted." example:"login:bob"`
 	Used          uint64  `json:"used"`
-	Others        uint64  `json:"others,omitempty" doc:"Of used: how many admissions of other regions are known, and count, of a limit that regions share without parts."`
 	Burst         uint64  `json:"burst" doc:"Of this key: overrides may give it another one."`
 	Remaining     uint64  `json:"remaining"`
 	Share         float64 `json:"share" doc:"used / burst: a key at 1 is denied now."`

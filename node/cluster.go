@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +13,8 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/query"
-	"github.com/weir-counter/weir/internal/concurrency"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/region"
 )
 
 // handOver bounds how long a node that stops tries to hand over the keys that it decides. Otherwise other nodes wait until
@@ -114,57 +111,6 @@ func nodesOf(j *internaldurable.Journal) func() int {
 		}
 		return nodes
 	}
-}
-
-// lateFor is how long the list of late regions is reused, because it costs more than a decision.
-const lateFor = 100 * time.Millisecond
-
-// others implements admit.Others: the other regions for limits that regions share.
-type others struct {
-	of   *region.Region
-	late concurrency.Value[[]string]
-	ask  func() []string // lateNow
-}
-
-func newOthers(of *region.Region) *others {
-	o := &others{of: of}
-	o.ask = o.lateNow
-	return o
-}
-
-// Counted allocates nothing, unless a region keeps hits for less than w: it is late then.
-func (o *others) Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error) {
-	late = o.late.Get(lateFor, o.ask)
-	err = o.of.Read(func(region string, e *engine.Engine) error {
-		c, err := e.CountAt(at, key, w)
-		lower += c.Lower
-		if c.HasUpper() {
-			upper += c.Upper
-			return err
-		}
-		upper += c.Lower
-		if !slices.Contains(late, region) {
-			late = append(slices.Clip(late), region)
-		}
-		return err
-	})
-	return lower, upper, late, err
-}
-
-// lateNow returns the other regions, and nodes of them, whose newer hits may be missing.
-func (o *others) lateNow() (names []string) {
-	for _, s := range o.of.Regions() {
-		if s.Self || s.Gone {
-			continue
-		}
-		if s.Late {
-			names = append(names, s.Region)
-		}
-		for _, l := range s.Nodes {
-			names = append(names, s.Region+"/"+l.Node)
-		}
-	}
-	return names
 }
 
 // auditFile is the file of the audit log. It may be moved: reopen then creates a new one. Each record is one write.

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/region"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/settings"
@@ -18,10 +17,6 @@ import (
 // are closed.
 func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *sockets) error {
 	sockets.policy.Region = n.cfg.Regions.Region
-	sockets.policy.Divided = n.cfg.Journal.Replicas > 0
-	if r, ok := sockets.Regions.(*region.Region); ok {
-		sockets.policy.Others = newOthers(r)
-	}
 	live, err := admit.NewClusterLive(n.engine, set, sockets.policy)
 	if err != nil {
 		return err

@@ -186,9 +186,7 @@ func (o *overrides) override(n *yaml.Node) {
 		return
 	}
 	if rateOK, burstOK := o.limitFields(&made.Limit, fields, "overrides."); rateOK && o.limitOK {
-		if o.checkLimit(&made.Limit, burstOK, fields, "overrides.", n.Line) && o.policy.Global {
-			o.checkGlobalInterval(made.Limit, "overrides.burst", n.Line)
-		}
+		o.checkLimit(&made.Limit, burstOK, fields, "overrides.", n.Line)
 	}
 	o.policy.Overrides = append(o.policy.Overrides, made)
 }

@@ -121,16 +121,13 @@ func (p *parser) policy(n *yaml.Node) {
 		limitOK = false
 	}
 	limitOK = p.calendar(&made, fields, where) && limitOK
-	made.Away = p.away(fields["away"], made.ByOne(), where)
+	made.Away = p.away(fields["away"], made.Where.ByOne(), where)
 	written := made.Limit // overrides inherit what is written
 	if limitOK {
 		limitOK = p.checkLimit(&made.Limit, burstOK, fields, "", n.Line)
 	}
 	if limitOK && made.Parts != nil {
 		p.checkParts(&made, fields)
-	}
-	if limitOK && made.Global {
-		p.checkGlobal(&made, fields, n.Line)
 	}
 	if list := fields["overrides"]; list != nil {
 		o := overrides{parser: p, policy: &made, written: written, limitOK: limitOK, keysOK: patternOK && templateOK}

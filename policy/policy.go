@@ -85,7 +85,6 @@ type Policy struct {
 	Mode      Mode
 	Where     limit.Where   // which nodes of a cluster count together
 	Parts     []Part        // of a limit over regions, which each keeps by Where; nil: it has none
-	Global    bool          // a limit over regions without Parts: each counts what it knows of the others
 	WasShared bool          // the file says where: shared, which is read as leased
 	Away      Away          // if Where is strict or leased
 	DenyFor   time.Duration // for how long a key that was denied is banned; 0: it is not
@@ -98,18 +97,6 @@ type Policy struct {
 	Line      int    // of the file
 	Version   uint64 // of a policy that was put by API (package kept); 0: it is of the file
 }
-
-// WhereText is the word for which nodes count together, and who decides: of Where, or "shared" of a Global limit, which every node
-// decides by what it knows.
-func (p *Policy) WhereText() string {
-	if p.Global {
-		return wordShared
-	}
-	return p.Where.String()
-}
-
-// ByOne reports whether one node, the owner, decides for each key, and so may be unreachable: Away is for these.
-func (p *Policy) ByOne() bool { return p.Where.ByOne() && !p.Global }
 
 // Override is another limit for one counted key.
 type Override struct {

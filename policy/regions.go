@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
@@ -24,12 +23,11 @@ type Part struct {
 // of these.
 const whereGlobal = "global"
 
-// wordShared is, as within, the word of the file for a limit over regions without parts. As where, it is a word of earlier
-// builds, and read as leased.
+// wordShared is a word of earlier builds. As where, it is read as leased. As within, it is refused.
 const wordShared = "shared"
 
 // withins are the words of the file for how a region keeps its part.
-var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String(), wordShared}
+var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String()}
 
 // PartsOf divides a burst by the percents of parts: each has its percentage, rounded down. What all percents together have
 // beyond that goes one by one to those that were rounded down most, the first by name where that is equal. So the parts never come
@@ -77,13 +75,8 @@ func (p *parser) where(made *parsedPolicy, fields map[string]*yaml.Node) (field 
 		return "where"
 	}
 	if within := fields["within"]; within != nil && within.Value == wordShared {
-		made.Global = true
-		if n := fields["regions"]; n != nil {
-			p.Fault(n.Line, "regions", "with `within: shared` regions have no parts, and each counts what it knows of the others: remove it, or write another within")
-		}
-		return "within"
-	}
-	if within := fields["within"]; within != nil && p.choice(within, "within", withins) > 0 {
+		p.Fault(within.Line, "within", "regions no longer share a limit without parts: remove it, and give each region its part, for example `%s`", partsExample)
+	} else if within != nil && p.choice(within, "within", withins) > 0 {
 		made.Where = limit.WhereStrict
 	}
 	made.Parts = p.parts(fields["regions"], n.Line)
@@ -96,7 +89,7 @@ const partsExample = "regions: {eu: 60%, us: 40%}"
 func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 	switch {
 	case n == nil:
-		p.Fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`; or write `within: shared`, which may be over", partsExample)
+		p.Fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`", partsExample)
 		return nil
 	case n.Kind != yaml.MappingNode || len(n.Content) == 0:
 		p.Fault(n.Line, "regions", "%s: write the part of each region, for example `%s`", yamlfile.KindText(n), partsExample)
@@ -145,29 +138,4 @@ func PartOf(of limit.Limit, burst uint64) limit.Limit {
 		return limit.Limit{N: burst, Calendar: of.Calendar}
 	}
 	return limit.Limit{N: burst, Burst: burst, Per: max(time.Millisecond, of.Interval()), Algorithm: of.Algorithm}
-}
-
-// MinGlobalInterval is the shortest interval of a limit that regions share without parts: what others admitted is known
-// some seconds later, and a shorter limit would be in effect one for each region.
-const MinGlobalInterval = 10 * time.Second
-
-// checkGlobal tells whether regions can share a policy without parts.
-func (p *parser) checkGlobal(made *parsedPolicy, fields map[string]*yaml.Node, line int) {
-	switch {
-	case made.Limit.Calendar.Unit != limit.NoUnit:
-		p.Fault(fields["per"].Line, "per", "regions share no quota by the calendar without parts: write a period as 1h, or `regions` in place of `within: shared`")
-	case made.Limit.Algorithm != limit.Window:
-		p.Fault(fields["algorithm"].Line, "algorithm", "regions share limits of `algorithm: window` alone without parts: remove it, or write `regions` in place of `within: shared`")
-	case made.Wait > 0:
-		p.Fault(fields["wait"].Line, "wait", "nobody waits for what other regions have used: remove it, or write `regions` in place of `within: shared`")
-	default:
-		p.checkGlobalInterval(made.Limit, "burst", line)
-	}
-}
-
-// checkGlobalInterval tells whether the interval of a limit is long enough for regions to share it without parts.
-func (p *parser) checkGlobalInterval(of limit.Limit, field string, line int) {
-	if of.Interval() < MinGlobalInterval {
-		p.Fault(line, field, "the burst is back after %s: regions know of each other some seconds later, so a limit that they share without parts needs %s or more; write a longer per with as much more of limit and burst, or `regions` in place of `within: shared`", units.FormatDuration(of.Interval()), units.FormatDuration(MinGlobalInterval))
-	}
 }

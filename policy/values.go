@@ -254,7 +254,7 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 			c.Anchor = 0
 		}
 	}
-	if fields[where] != nil && made.Where == limit.WhereLeased && !made.Global && !made.WasShared {
+	if fields[where] != nil && made.Where == limit.WhereLeased && !made.WasShared {
 		fault(where, "a calendar quota can't be leased in parts: remove it for strict%s", map[bool]string{true: ", or write node"}[where == "where"])
 	}
 	if fields[where] == nil || made.WasShared {

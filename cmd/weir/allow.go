@@ -152,12 +152,6 @@ func limitVerdicts(l api.LimitState) (texts []string) {
 	if text := limitVerdict(l); text != "" {
 		texts = append(texts, text)
 	}
-	if l.Others > 0 {
-		texts = append(texts, fmt.Sprintf("%d used by other regions", l.Others))
-	}
-	if len(l.Late) > 0 {
-		texts = append(texts, "newer data may be missing of "+strings.Join(l.Late, ", "))
-	}
 	return texts
 }
 

@@ -71,7 +71,7 @@ func printLimits(t *cli.Table, limits api.LimitsAnswer) {
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+globalText(p.Global)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor())+sourceText(p.Version), p.Allowed.String(), denied)
+		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor())+sourceText(p.Version), p.Allowed.String(), denied)
 	}
 	for _, l := range limits.AtOnce {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits"+sourceText(l.Version), fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
@@ -95,14 +95,6 @@ func keysText(keys, by string) string {
 		return keys
 	}
 	return keys + " by " + by
-}
-
-// globalText is that regions share a limit without parts.
-func globalText(global bool) string {
-	if global {
-		return " over regions"
-	}
-	return ""
 }
 
 func partsText(parts []api.RegionPart) string {
@@ -178,20 +170,10 @@ Keys at 100 % and banned keys are denied. Keys without usage are not listed;
 			t.Row("USED", "OF", "SHARE", "RESET", "KEY")
 			for _, k := range keys.Keys {
 				row := []string{fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), k.Key}
-				var notes []string
 				if k.BannedSeconds > 0 {
-					notes = append(notes, "banned for "+cli.WaitText(k.BannedSeconds)+" more")
-				}
-				if k.Others > 0 {
-					notes = append(notes, fmt.Sprintf("%d by other regions", k.Others))
-				}
-				if len(notes) > 0 {
-					row = append(row, strings.Join(notes, "; "))
+					row = append(row, "banned for "+cli.WaitText(k.BannedSeconds)+" more")
 				}
 				t.Row(row...)
-			}
-			if len(keys.Late) > 0 {
-				t.Row("newer data may be missing of " + strings.Join(keys.Late, ", "))
 			}
 		}),
 	}

@@ -111,7 +111,7 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		if p.Last {
 			note += "last"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+globalText(p.Global)+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
+		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
 	}
 	for _, l := range set.Concurrencies() {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, l.TTL), "permits")
@@ -165,7 +165,6 @@ type checkedPolicy struct {
 	Where     string  `json:"where"`
 	Away      string  `json:"away,omitempty"` // of a strict one
 
-	Global    bool             `json:"global,omitempty"`  // over regions, without parts
 	Regions   []api.RegionPart `json:"regions,omitempty"` // of one over regions
 	WaitS     float64          `json:"wait_s,omitempty"`
 	Cost      string           `json:"cost,omitempty"`
@@ -196,12 +195,12 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 	}
 	for _, p := range set.Policies() {
 		away := ""
-		if p.ByOne() {
+		if p.Where.ByOne() {
 			away = p.Away.String()
 		}
 		c.Policies = append(c.Policies, checkedPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.WhereText(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Global: p.Global, Regions: partsOf(p),
+			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Regions: partsOf(p),
 			WaitS: p.Wait.Seconds(), Cost: p.Cost, DenyForS: p.DenyFor.Seconds(),
 		})
 	}

@@ -236,12 +236,6 @@ func printDenialLimit(t *cli.Table, d api.DenialAnswer, l api.DenialLimit) {
 		t.Row("  another node decided; this one knew of these admissions")
 	}
 	t.Row(fmt.Sprintf("  asked for %d when %d of %d were used", l.N, l.Used, l.Burst))
-	if l.Others > 0 {
-		t.Row(fmt.Sprintf("    %d by other regions, as far as was known", l.Others))
-	}
-	if len(l.Late) > 0 {
-		t.Row("    unknown at that time, so their admissions may be missing: " + strings.Join(l.Late, ", "))
-	}
 	for _, a := range l.Admissions {
 		t.Row(fmt.Sprintf("    %s  %d  %s before", exactTime(a.At), a.N, cli.WaitText(d.At.Sub(a.At.Time).Seconds())))
 	}

@@ -31,7 +31,6 @@ type apart struct {
 	take bool
 
 	here    []engine.Check // the limits that are decided here
-	beside  []uint64       // of here, what other regions have used; nil: none
 	verdict []engine.Verdict
 	whose   []int // of here: the place in d.checks
 
@@ -46,7 +45,7 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 		}
 	}
 	// What is known here of the limits of others stands for them if some deny.
-	if _, _, err = l.engine.DecideAll(d.checks, d.beside, d.verdicts, false); err != nil {
+	if _, _, err = l.engine.DecideAll(d.checks, nil, d.verdicts, false); err != nil {
 		return false, err
 	}
 	for i, e := range d.elsewhere {
@@ -195,9 +194,6 @@ func (a *apart) without(place int, last bool) (passes bool, err error) {
 // atHome notes a check that is decided here, for the check at a place.
 func (a *apart) atHome(place int, c engine.Check) {
 	a.here = append(a.here, c)
-	if a.d.beside != nil {
-		a.beside = append(a.beside, a.d.beside[place])
-	}
 	a.whose = append(a.whose, place)
 }
 
@@ -210,7 +206,7 @@ func (a *apart) home() (allowed bool, err error) {
 		return false, policy.Failure(api.CodeInvalidCount, "checks", "more than %d limits to pass at once while the node that decides is away: ask for fewer keys in a request", engine.MaxChecks)
 	}
 	a.verdict = slices.Grow(a.verdict, len(a.here))[:len(a.here)]
-	allowed, _, err = a.engine.DecideAll(a.here, a.beside, a.verdict, a.take)
+	allowed, _, err = a.engine.DecideAll(a.here, nil, a.verdict, a.take)
 	if err != nil {
 		return false, a.lost(err)
 	}

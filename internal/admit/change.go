@@ -35,18 +35,13 @@ type Changed struct {
 }
 
 // Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes its grant back.
-// If regions share the limit without parts, it forgets what this region admitted, and the other regions forget that
-// too. If no limit has the name, ok is false.
+// If no limit has the name, ok is false.
 //
 // The error is a *engine.Error. CodeInvalidLimit means that no policy, Prepared or inline limit has the name.
 // CodeNotHeld means that the nodes that decide for the key do not answer. Other errors are as of
 // engine.KeyedLimit.Reset.
 func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
-	made, ok, err = l.changeNamed(engine.Change{Kind: engine.ChangeReset}, name, key, 0)
-	if of, known := l.named(name, key); err == nil && known && of.global != nil {
-		_, err = l.engine.Delete(of.global.prefix + key) // and so the other regions forget it
-	}
-	return made, ok, err
+	return l.changeNamed(engine.Change{Kind: engine.ChangeReset}, name, key, 0)
 }
 
 // resetsAtOnce is how many limits of a key ResetInline resets at the same time: in a cluster each waits for the journal.

@@ -2,7 +2,6 @@ package admit
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
@@ -23,18 +22,12 @@ type Cluster struct {
 	Region string
 	Whole  bool
 
-	// Others know what other regions have counted. nil: there are none.
-	Others Others
-
 	// Nodes is how many nodes there are, up or not. Each has its share of a strict limit while the node that decides is
 	// unreachable. nil: one.
 	Nodes func() int
 
 	// Owners decide strict and leased limits. nil: they are decided here.
 	Owners Owners
-
-	// Divided says that each node holds the hits of some keys only: then limits that regions share without parts are refused.
-	Divided bool
 }
 
 // Owners decide the limits that nodes keep together: each key has one, the node that decides for it. The keys are divided into
@@ -56,14 +49,6 @@ type Owners interface {
 	// Change makes a change to the check's key, with its N, at the key's owner. Where it
 	// is not answered, it may have been made, or not.
 	Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error)
-}
-
-// Others know what other regions have counted, as far as word of it has come. They wait for nobody.
-type Others interface {
-	// Counted returns how many hits of a key all other regions have counted in (at-w, at], at least and at most, as far
-	// as is known. Some hits may be missing from the regions, or their nodes (us/n2), in late. The times at and w are
-	// whole seconds. Nobody changes key and late.
-	Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error)
 }
 
 // limit is the engine's limit of a policy.

@@ -84,13 +84,6 @@ type Result struct {
 	// NoPart tells that it is a limit over regions of which this node's region has no part: it denies.
 	NoPart bool
 
-	// Others is, of a limit that regions share without parts, how many admissions of other regions counted: those that were known. Late
-	// are the regions, or their nodes (us/n2), of which newer ones may have been missing.
-	Others uint64
-	Late   []string
-
-	global  *global       // of a limit that regions share without parts; nil: it is none
-	counted string        // under which other regions count what is admitted, where global is not nil
 	values  string        // of the request
 	warn    uint8         // Policy.Warn
 	denyFor time.Duration // Policy.DenyFor
@@ -150,10 +143,6 @@ type Decision struct {
 	lastInline lastInline
 
 	leased    bool         // all limits are leased, so far
-	global    bool         // there are limits that regions share without parts:
-	asked     time.Time    // when it was looked what other regions have used
-	beside    []uint64     // by check, that; nil: none of the limits is such
-	besides   []uint64     // its memory
 	apart     bool         // there are limits that another node decides:
 	elsewhere []*elsewhere // by check, nil for one that is decided here
 	away      []string     // by check
@@ -164,7 +153,6 @@ func (d *Decision) reset() {
 	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter, d.Denial, d.at = false, false, false, nil, 0, d.Denial[:0], 0
 	d.Waited, d.behind, d.wait = 0, -1, 0
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
-	d.global, d.beside = false, nil
 	d.leased, d.apart, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]
 }
 
@@ -176,11 +164,10 @@ func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hi
 		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits
 	}
 	d.apart = d.apart || elsewhere != nil
-	d.global = d.global || of.global != nil
 	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
 	d.checks = append(d.checks, engine.Check{Limit: limit, Key: key, N: n, Shadow: mode == policy.Shadow})
 	d.hits = append(d.hits, hits)
-	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking, global: of.global})
+	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking})
 }
 
 // Undecided returns the result of a limit whose owner could not be reached, if nothing else denies the requests.

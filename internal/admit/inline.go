@@ -234,9 +234,6 @@ func (l *Live) countHits(d *Decision) {
 			continue
 		}
 		l.countHit(key)
-		if r.global != nil && d.Allowed && r.Allowed {
-			l.countHitsOf(r.counted, r.N)
-		}
 		if r.Warning && d.Allowed {
 			l.countHit(d.hits[i].warned)
 		}
@@ -246,10 +243,8 @@ func (l *Live) countHits(d *Decision) {
 	}
 }
 
-func (l *Live) countHit(key string) { l.countHitsOf(key, 1) }
-
-func (l *Live) countHitsOf(key string, n uint64) {
-	if err := l.engine.HitN(key, n); err != nil {
+func (l *Live) countHit(key string) {
+	if err := l.engine.Hit(key); err != nil {
 		l.hitsFailed.Add(1)
 	}
 }

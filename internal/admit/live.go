@@ -3,15 +3,15 @@
 // changes of the file. What else changes how much a key has used is here too: refunds, grants, resets, reservations,
 // permits, bans.
 //
-// If other nodes decide a limit, or other regions share it, a Cluster reaches them. Requests are asked there after the
-// limits that are decided here (apart.go). If regions share a limit without parts, what the others admitted counts as
-// used too (regions.go).
+// If other nodes decide a limit, a Cluster reaches them. Requests are asked there after the limits that are decided here
+// (apart.go).
 package admit
 
 import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
@@ -37,14 +37,12 @@ type Live struct {
 
 	counting sync.Mutex
 	away     map[string]*awayCounts // by policy
-	globals  map[string]*global     // by policy
 }
 
 // bound is a Set with the engine's limits for it.
 type bound struct {
 	set      *policy.Set
 	policies []boundPolicy // of set.policies, by place
-	global   bool          // there are policies that regions share without parts
 }
 
 type boundPolicy struct {
@@ -56,7 +54,6 @@ type boundPolicy struct {
 type boundLimit struct {
 	limit     *engine.KeyedLimit
 	elsewhere *elsewhere // nil: it is decided here, whatever the key
-	global    *global    // nil: it is no limit that regions share without parts
 }
 
 // NewLive puts s to work on e. A nil Set has no policies: then only requests that bring
@@ -105,7 +102,6 @@ func (l *Live) use(s *policy.Set) error {
 		if err := l.bind(&made.policies[i], s.At(i)); err != nil {
 			return err
 		}
-		made.global = made.global || made.policies[i].global != nil
 	}
 	l.noteDropped(l.bound.Swap(made), s)
 	return nil
@@ -136,10 +132,6 @@ func (l *Live) bindLimit(p *policy.Policy, of engine.Limit) (b boundLimit, err e
 	if b.limit, err = l.limit(p.Where, p.Name, of); err != nil {
 		return b, err
 	}
-	if p.Global && !l.cluster.Whole {
-		b.global = l.globalOf(p.Name)
-		return b, nil
-	}
 	if !ok {
 		b.elsewhere = noPart
 		return b, nil
@@ -167,3 +159,26 @@ func (l *Live) Limit(name string) (kl *engine.KeyedLimit, ok bool) {
 // HitsFailed is how many hits of limit:NAME:... the engine refused, as it does while its
 // journal is behind. The decisions stood, those counts are too low by as much.
 func (l *Live) HitsFailed() uint64 { return l.hitsFailed.Load() }
+
+// Here returns the limit by which this node decides for a policy's limit, its own or an override's. If regions have
+// parts of it, this is the part of this node's region. ok is false if the region has none.
+func (l *Live) Here(p *policy.Policy, of engine.Limit) (here engine.Limit, ok bool, err error) {
+	if p.Parts == nil || l.cluster.Whole {
+		return of, true, nil
+	}
+	if l.cluster.Region == "" {
+		return of, false, policy.Failure(api.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
+	}
+	for _, part := range policy.PartsOf(of.Burst, p.Parts) {
+		if part.Region == l.cluster.Region && part.Burst > 0 {
+			return policy.PartOf(of, part.Burst), true, nil
+		}
+	}
+	return of, false, nil
+}
+
+// Region is the region that this node counts for; "": none.
+func (l *Live) Region() string { return l.cluster.Region }
+
+// noPart stands for the node that decides where this region has no part of a limit.
+var noPart = &elsewhere{}

@@ -138,15 +138,16 @@ func TestFaultsOfParts(t *testing.T) {
 	t.Parallel()
 	const remove = "it is for limits over regions: remove it, or write `where: global`"
 	for more, want := range map[string]string{
-		"where: global":                                   "regions: it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `regions: {eu: 60%, us: 40%}`; or write `within: shared`, which may be over",
-		"where: global, regions: []":                      "regions: a list: write the part of each region, for example `regions: {eu: 60%, us: 40%}`",
-		"where: global, regions: {eu: 60}":                "regions.eu: \"60\": write its part of the limit, 1% to 100%, for example `regions: {eu: 60%, us: 40%}`",
-		"where: global, regions: {eu: 60%, us: 50%}":      "regions: together they have 110% of the limit: at most 100%",
-		"where: global, regions: {eu: 60%, eu: 30%}":      "regions: eu stands twice: remove one",
-		"where: global, regions: {a/b: 60%}":              `regions: "a/b": a region's name is 1 to 64 letters, digits, '-', '_' and '.'`,
-		"regions: {eu: 60%}":                              "regions: " + remove,
-		"where: strict, within: strict":                   "within: " + remove,
-		"where: global, regions: {eu: 60%}, within: node": `within: "node"; there are leased, strict, shared`,
+		"where: global":                                     "regions: it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `regions: {eu: 60%, us: 40%}`",
+		"where: global, regions: []":                        "regions: a list: write the part of each region, for example `regions: {eu: 60%, us: 40%}`",
+		"where: global, regions: {eu: 60}":                  "regions.eu: \"60\": write its part of the limit, 1% to 100%, for example `regions: {eu: 60%, us: 40%}`",
+		"where: global, regions: {eu: 60%, us: 50%}":        "regions: together they have 110% of the limit: at most 100%",
+		"where: global, regions: {eu: 60%, eu: 30%}":        "regions: eu stands twice: remove one",
+		"where: global, regions: {a/b: 60%}":                `regions: "a/b": a region's name is 1 to 64 letters, digits, '-', '_' and '.'`,
+		"regions: {eu: 60%}":                                "regions: " + remove,
+		"where: strict, within: strict":                     "within: " + remove,
+		"where: global, regions: {eu: 60%}, within: shared": "within: regions no longer share a limit without parts: remove it, and give each region its part, for example `regions: {eu: 60%, us: 40%}`",
+		"where: global, regions: {eu: 60%}, within: node":   `within: "node"; there are leased, strict`,
 	} {
 		_, err := policy.Parse("p.yaml", []byte("limits:\n- {name: a, keys: k, per: 1m, limit: 10, "+more+"}\n"))
 		if err == nil || err.Error() != "p.yaml:2: "+want {

@@ -23,9 +23,6 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 	if err := l.engine.RefusesReservation(r.ID); err != nil {
 		return err
 	}
-	if err := l.refusesReserving(reqs, d); err != nil {
-		return err
-	}
 	began := time.Now()
 	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
 		return err

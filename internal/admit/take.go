@@ -77,12 +77,6 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 			return nil
 		}
 	}
-	if d.global {
-		if err := l.askRegions(d, take); err != nil {
-			d.reset()
-			return err
-		}
-	}
 	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
 	var allowed bool
 	var err error
@@ -95,10 +89,7 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	case d.apart:
 		allowed, err = l.decideApart(d, take)
 	default:
-		allowed, d.at, err = l.engine.DecideAll(d.checks, d.beside, d.verdicts, take)
-	}
-	if err == nil && d.global {
-		err = l.settleRegions(d, take)
+		allowed, d.at, err = l.engine.DecideAll(d.checks, nil, d.verdicts, take)
 	}
 	if err != nil {
 		d.reset()
@@ -151,9 +142,6 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	p, of := &b.policies[at], b.set.At(at)
 	if len(key) > engine.MaxKeyBytes {
 		return false, policy.Failure(api.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), engine.MaxKeyBytes)
-	}
-	if err := p.global.fits(key); err != nil {
-		return false, err
 	}
 	limit := p.boundLimit
 	if other, overridden := p.overrides[key]; overridden {

@@ -117,10 +117,6 @@ export interface LimitState {
   remaining: number;
   retry_after_s?: number;
   reset_s: number;
-  /** Of a limit that regions share: admissions of other regions that count. */
-  others?: number;
-  /** Of such a limit: regions, or nodes of them, of which newer admissions may be missing. */
-  late?: string[];
 }
 
 /** Whether a request may pass. */

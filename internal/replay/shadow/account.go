@@ -35,7 +35,7 @@ func newAccount(e *engine.Engine, p policy.Policy, asWritten bool) (*account, er
 		policy: p, shadow: asWritten && p.Mode == policy.Shadow,
 		rules: map[engine.Limit]*rule{}, records: map[string]*record{},
 		Limit: Limit{
-			Name: p.Name, Keys: p.Keys, By: p.By, Algorithm: p.Limit.Algorithm.String(), Mode: p.Mode.String(), Where: p.WhereText(),
+			Name: p.Name, Keys: p.Keys, By: p.By, Algorithm: p.Limit.Algorithm.String(), Mode: p.Mode.String(), Where: p.Where.String(),
 			Needs: []Need{}, Timeline: Timeline{Requests: []uint64{}, Denied: []uint64{}}, Top: []Key{},
 		},
 	}

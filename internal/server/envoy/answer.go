@@ -328,30 +328,7 @@ func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
 	if len(passed.Fields) > 0 {
 		fields["metadata"] = structpb.NewStructValue(passed)
 	}
-	if regions := a.regions(); len(regions) > 0 {
-		fields["limits"] = structpb.NewListValue(&structpb.ListValue{Values: regions})
-	}
 	return &structpb.Struct{Fields: fields}
-}
-
-// regions returns an entry for each shared limit that counted admissions of other regions or has late regions. Its
-// fields have the same meaning as in /v1/allow.
-func (a *ask) regions() (limits []*structpb.Value) {
-	for i := range a.decision.Results {
-		r := &a.decision.Results[i]
-		if r.Others == 0 && len(r.Late) == 0 {
-			continue
-		}
-		late := make([]*structpb.Value, len(r.Late))
-		for i, name := range r.Late {
-			late[i] = structpb.NewStringValue(name)
-		}
-		limits = append(limits, structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"name": structpb.NewStringValue(r.Name), "key": structpb.NewStringValue(r.Key),
-			"others": structpb.NewNumberValue(float64(r.Others)), "late": structpb.NewListValue(&structpb.ListValue{Values: late}),
-		}}))
-	}
-	return limits
 }
 
 func fieldsOf(d *ratelimit.RateLimitDescriptor) *structpb.Struct {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service/access"
 	"google.golang.org/protobuf/encoding/protojson"
 )
@@ -70,48 +69,6 @@ func TestMetadataOfAnswers(t *testing.T) {
 	}
 	if answer, err := newTestServer(t, options{limits: valuesLimits}).should(t.Context(), newRequest(t, "edge", 1, "ip=1")); err != nil || answer.DynamicMetadata != nil {
 		t.Errorf("without Config.Metadata: %v, %v", answer, err)
-	}
-}
-
-// knownOthers are admissions of other regions, and who is late.
-type knownOthers struct {
-	used uint64
-	late []string
-}
-
-func (o *knownOthers) Counted(string, time.Time, time.Duration) (lower, upper uint64, late []string, err error) {
-	return o.used, o.used, o.late, nil
-}
-
-// Of limits that regions share, the metadata of an answer has what is known of others, of each that was asked.
-func TestMetadataSharedByRegions(t *testing.T) {
-	t.Parallel()
-	var others knownOthers
-	s := newTestServer(t, options{cfg: Config{Metadata: true}, among: admit.Cluster{Region: "eu", Others: &others}, policies: `limits:
-- {name: api, keys: "d:user=*", limit: 5, per: 1m, where: global, within: shared}
-- {name: day, keys: "d:user=*", limit: 9, per: 1d, where: global, within: shared}
-- {name: own, keys: "d:own=*", limit: 5, per: 1m}
-`})
-	for _, c := range []struct {
-		knownOthers
-
-		descriptors, says, want string
-	}{
-		{knownOthers{}, "user=a", "OK, ok 4/5", `null`},
-		{knownOthers{used: 2}, "user=a; own=a", "OK, ok 1/5, ok 4/5", `[{"key":"d:user=a","late":[],"name":"api","others":2},{"key":"d:user=a","late":[],"name":"day","others":2}]`},
-		{knownOthers{late: []string{"ap", "us/n2"}}, "user=b", "OK, ok 4/5", `[{"key":"d:user=b","late":["ap","us/n2"],"name":"api","others":0},{"key":"d:user=b","late":["ap","us/n2"],"name":"day","others":0}]`},
-		{knownOthers{used: 5}, "user=c", "OVER, over 0/5", `[{"key":"d:user=c","late":[],"name":"api","others":5},{"key":"d:user=c","late":[],"name":"day","others":5}]`},
-		{knownOthers{used: 5}, "own=a", "OK, ok 3/5", `null`},
-	} {
-		others = c.knownOthers
-		answer, err := s.should(t.Context(), newRequest(t, "d", 0, c.descriptors))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := json.Marshal(answer.DynamicMetadata.AsMap()["limits"])
-		if err != nil || short(answer) != c.says || string(got) != c.want {
-			t.Errorf("%s: %s, %s, %v", c.descriptors, short(answer), got, err)
-		}
 	}
 }
 

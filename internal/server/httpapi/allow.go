@@ -76,11 +76,6 @@ func appendState(b []byte, r *admit.Result) []byte {
 	if r.NoPart {
 		b = append(b, `,"no_part":true`...)
 	}
-	if r.Others > 0 {
-		b = append(b, `,"others":`...)
-		b = strconv.AppendUint(b, r.Others, 10)
-	}
-	b = appendLate(b, r.Late)
 	b = append(b, `,"n":`...)
 	b = strconv.AppendUint(b, r.N, 10)
 	b = append(b, `,"limit":`...)
@@ -99,22 +94,6 @@ func appendState(b []byte, r *admit.Result) []byte {
 	b = append(b, `,"reset_s":`...)
 	b = appendSeconds(b, r.Reset)
 	return append(b, '}')
-}
-
-// appendLate writes the names of regions and their nodes, if there are any.
-func appendLate(b []byte, late []string) []byte {
-	for i, name := range late {
-		if i == 0 {
-			b = append(b, `,"late":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		b = appendJSONString(b, name)
-	}
-	if len(late) > 0 {
-		b = append(b, ']')
-	}
-	return b
 }
 
 func appendRetryAfter(b []byte, d time.Duration) []byte {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service/queries"
 )
 
@@ -124,21 +123,5 @@ func newRegionCollector(of queries.Regions) *collector {
 		emit("weir_region_log_damaged_total", float64(all.Damaged))
 		emit("weir_region_journal_unread_total", float64(all.Unread))
 		emit("weir_region_log_uncounted_total", float64(all.Missing))
-	})
-}
-
-// newGlobalCollector tells of limits that regions share without parts: two series for each policy.
-func newGlobalCollector(policies *admit.Live) *collector {
-	return newCollector([]metric{
-		{"weir_limit_regions_over", "Of a limit that regions share without parts: the most admissions of all regions of one key that were more than its burst, as this node found at a denial since its start. Take the largest of all nodes.", "limit"},
-		{"weir_limit_regions_late_total", "Decisions of such a limit while newer admissions of another region may have been missing.", "limit"},
-	}, func(emit emit) {
-		for _, p := range policies.Set().Policies() {
-			if p.Global {
-				now := policies.Global(p.Name)
-				emit("weir_limit_regions_over", float64(now.Over), p.Name)
-				emit("weir_limit_regions_late_total", float64(now.Late), p.Name)
-			}
-		}
 	})
 }

@@ -28,7 +28,7 @@ func described(t *testing.T) map[string][]string {
 	t.Helper()
 	all := []prometheus.Collector{
 		newConnCollector(nil), newPoolCollector(nil), newAccountCollector(nil), newEngineCollector(nil),
-		newAlarmCollector(nil), newListenerCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil), newRegionCollector(nil), newGlobalCollector(nil),
+		newAlarmCollector(nil), newListenerCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil), newRegionCollector(nil),
 		newLimitCollector(nil), newPolicyFileCollector(nil), newKeptCollector(nil), newKeyCollector(nil, nil),
 	}
 	for _, stats := range []any{durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, servicelimits.WarningFigures{}} {

@@ -23,7 +23,7 @@ func newLimitCollector(live *admit.Live) *collector {
 			emit(away, float64(n.Share), name, "share")
 		}
 		for _, p := range live.Set().Policies() {
-			if p.ByOne() {
+			if p.Where.ByOne() {
 				of(p.Name)
 			}
 		}

@@ -67,7 +67,7 @@ func New(s *service.Service, server HTTP) *Metrics {
 		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies))
 	}
 	if b.Regions != nil {
-		m.registry.MustRegister(newRegionCollector(b.Regions), newGlobalCollector(b.Policies))
+		m.registry.MustRegister(newRegionCollector(b.Regions))
 	}
 	if b.PolicyFile != nil {
 		m.registry.MustRegister(newPolicyFileCollector(b.PolicyFile))

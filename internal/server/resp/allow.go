@@ -120,21 +120,18 @@ func readAlgorithm(word []byte) (admit.Algorithm, error) {
 // writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit. A denial adds its ID, and a request that
 // waited for its turn adds waited_ms. Of several limits, the reply shows the one that denied, else the one with the
 // least left. If no policy applies to the keys, remaining and limit are null.
-//
-// A shared limit that counted admissions of other regions, or has late regions, adds others and late at the end. In an
-// array they are the last two of eight or more elements: denial is null if there is neither an ID nor waited_ms.
 func (s *session) writeDecision(d *admit.Decision) {
 	tightest := d.Denied
 	if tightest == nil {
 		tightest = leastOf(d)
 	}
 	denied, waited := len(d.Denial) > 0, d.Waited > 0
-	regions := tightest != nil && (tightest.Others > 0 || len(tightest.Late) > 0)
 	fields := 5
-	for _, more := range []bool{denied || regions && !waited, waited, regions, regions} {
-		if more {
-			fields++
-		}
+	if denied {
+		fields++
+	}
+	if waited {
+		fields++
 	}
 	if s.out.V3() {
 		s.out.Map(fields)
@@ -163,26 +160,13 @@ func (s *session) writeDecision(d *admit.Decision) {
 	} else {
 		s.out.Bulk(tightest.Name)
 	}
-	switch {
-	case denied:
+	if denied {
 		s.field("denial")
 		s.out.Bulk(ArgumentView(d.Denial))
-	case regions && !waited:
-		s.field("denial")
-		s.out.Null()
 	}
 	if waited {
 		s.field("waited_ms")
 		s.out.Int(wholeUnits(d.Waited, time.Millisecond))
-	}
-	if regions {
-		s.field("others")
-		s.out.Uint(tightest.Others)
-		s.field("late")
-		s.out.Array(len(tightest.Late))
-		for _, name := range tightest.Late {
-			s.out.Bulk(name)
-		}
 	}
 }
 

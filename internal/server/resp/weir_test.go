@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/admit"
 )
 
 // What keys have used of limits that requests brought along is given back: by name, of all, and by DEL, as clients of
@@ -176,44 +175,6 @@ func TestDecisions(t *testing.T) {
 		ALLOW x LIMIT 10 PER 1s ALGORITHM leaky -> -ERR invalid_limit: ALGORITHM leaky: must be window, fixed or gcra
 		COUNT limit:login:denied 1m -> [2 2 2 1 1769860800000]
 	`)
-}
-
-// knownOthers are admissions of other regions, and who is late.
-type knownOthers struct {
-	used uint64
-	late []string
-}
-
-func (o *knownOthers) Counted(string, time.Time, time.Duration) (lower, upper uint64, late []string, err error) {
-	return o.used, o.used, o.late, nil
-}
-
-// Of a limit that regions share, replies end with what is known of others, each in its place whatever else there is.
-func TestDecisionsSharedByRegions(t *testing.T) {
-	t.Parallel()
-	var others knownOthers
-	s := newServerAmong(t, Config{}, `limits:
-- {name: api, keys: "api:*", limit: 5, per: 1m, where: global, within: shared}
-- {name: own, keys: "own:*", limit: 5, per: 1m}
-`, nil, admit.Cluster{Region: "eu", Others: &others})
-	c := s.dial()
-	c.says(`ALLOW api:a -> [1 4 0 60000 "api"]`)
-	others = knownOthers{used: 2}
-	c.says(`
-		PEEK api:a -> [1 2 0 65000 "api" nil 2 []]
-		ALLOW api:a own:a -> [1 1 0 65000 "api" nil 2 []]
-		ALLOW own:a COST 4 -> [1 0 0 60000 "own"]
-		RESERVE own:b TTL 30s ID r1 -> ["r1" [1 4 0 60000 "own"]]`)
-	others = knownOthers{used: 5, late: []string{"ap", "us/n2"}}
-	c.says(`
-		ALLOW api:a -> [0 0 65000 65000 "api" "ID" 5 ["ap" "us/n2"]]
-		ALLOW own:a api:b -> [0 0 65000 60000 "own" "ID"]`)
-	others.used = 0
-	c.says(`
-		HELLO 3 -> {server: "weir" version: "7.2.0" proto: 3 id: 1 mode: "standalone" role: "master" modules: []}
-		ALLOW api:c -> {allowed: t remaining: 4 retry_after_ms: 0 reset_ms: 60000 limit: "api" denial: null others: 0 late: ["ap" "us/n2"]}
-		ALLOW api:c COST 4 -> {allowed: t remaining: 0 retry_after_ms: 0 reset_ms: 60000 limit: "api" denial: null others: 0 late: ["ap" "us/n2"]}
-		ALLOW api:c -> {allowed: f remaining: 0 retry_after_ms: 60000 reset_ms: 60000 limit: "api" denial: "ID" others: 0 late: ["ap" "us/n2"]}`)
 }
 
 func TestThrottle(t *testing.T) {

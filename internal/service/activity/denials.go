@@ -118,13 +118,11 @@ type Rule struct {
 	Asked, Key string // the key of the request, and the one that is counted
 	Limit      limit.Limit
 	Where      limit.Where
-	Away       string   // as admit.Result has it
-	Inline     bool     // the request brought it along
-	NoPart     bool     // as admit.Result has it
-	Banned     bool     // as admit.Result has it
-	Elsewhere  bool     // another node decided: Known is what this one knew
-	Others     uint64   // as admit.Result has it
-	Late       []string // as admit.Result has it
+	Away       string // as admit.Result has it
+	Inline     bool   // the request brought it along
+	NoPart     bool   // as admit.Result has it
+	Banned     bool   // as admit.Result has it
+	Elsewhere  bool   // another node decided: Known is what this one knew
 	N          uint64
 	Remaining  uint64
 	RetryAfter time.Duration
@@ -290,7 +288,6 @@ func (r *rule) note(raw time.Time, asked *admit.Request, d *admit.Decision, plac
 		r.asked = append(r.asked, asked.Key...)
 	}
 	r.Name, r.Limit, r.Where, r.Away, r.NoPart, r.Banned, r.Inline = said.Name, said.Limit, d.Where(place), said.Away, said.NoPart, said.Banned, said.Inline
-	r.Others, r.Late = said.Others, said.Late
 	r.N, r.Remaining, r.RetryAfter, r.Reset = said.N, said.Remaining, said.RetryAfter, said.Reset
 	r.known, r.Doubt, r.Elsewhere = d.Known(place, raw, r.known[:0])
 }

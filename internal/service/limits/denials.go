@@ -100,12 +100,10 @@ func (s *Service) denialAnswer(id string, d *activity.Denial) api.DenialAnswer {
 	return answer
 }
 
-// denialLimit is what a rule said. A server alone decides every limit alike, and regions share one as if it were
-// leased: then the answer has the word of the policy.
+// denialLimit is what a rule said. A server alone decides every limit alike: then the answer has the word of the policy.
 func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.Set) api.DenialLimit {
 	l := api.DenialLimit{
 		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, NoPart: r.NoPart, Banned: r.Banned, Elsewhere: r.Elsewhere,
-		Others: r.Others, Late: r.Late,
 		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
 		N: r.N, Used: r.Limit.Burst - min(r.Remaining, r.Limit.Burst), Remaining: r.Remaining,
 		ResetAt: api.Millis(d.At.Add(request.Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),
@@ -114,7 +112,7 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 		at := api.Millis(d.At.Add(request.Milliseconds(r.RetryAfter)))
 		l.RetryAt = &at
 	}
-	if !r.Banned && !r.NoPart && r.Others == 0 {
+	if !r.Banned && !r.NoPart {
 		enough := r.Enough()
 		l.Enough = &api.EnoughLimit{Limit: enough.N, PerSeconds: enough.Per.Seconds(), Burst: enough.Burst}
 	}
@@ -127,8 +125,8 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 			continue
 		}
 		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
-		if s.denials.Node() == "" || m.Policy.Global {
-			l.Where = m.Policy.WhereText()
+		if s.denials.Node() == "" {
+			l.Where = m.Policy.Where.String()
 		}
 		l.Override = m.Limit != m.Policy.Limit
 		if parts := m.Parts(); parts != nil {

@@ -40,12 +40,12 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 		made := api.LimitPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Listener: p.listener, Version: p.Version,
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
-			Mode: p.Mode.String(), Where: p.WhereText(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
+			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
 		}
-		if p.ByOne() {
+		if p.Where.ByOne() {
 			made.Away = p.Away.String()
 		}
-		made.Regions, made.Global = regionParts(p.Parts), p.Global
+		made.Regions = regionParts(p.Parts)
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
 			questions = append(questions, api.CountQuestion{Key: admit.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
 		}
@@ -114,9 +114,6 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 			Share: u.Share(), ResetSeconds: request.Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
 		}
 	}
-	if err := s.addOthers(&answer); err != nil {
-		return api.LimitKeysAnswer{}, err
-	}
 	return answer, nil
 }
 
@@ -137,24 +134,6 @@ func (s *Service) overrides(name string) (map[string]engine.Limit, error) {
 		limits[o.Key] = here
 	}
 	return limits, nil
-}
-
-// addOthers adds what other regions have used of a limit that they share without parts.
-func (s *Service) addOthers(answer *api.LimitKeysAnswer) error {
-	for i := range answer.Keys {
-		k := &answer.Keys[i]
-		used, late, err := s.parts.Policies.Others(answer.Name, k.Key)
-		if err != nil {
-			return err
-		}
-		answer.Late = late
-		if used > 0 {
-			k.Used, k.Others, k.Remaining = k.Used+used, used, k.Remaining-min(used, k.Remaining)
-			k.Share = float64(k.Used) / float64(k.Burst)
-		}
-	}
-	slices.SortStableFunc(answer.Keys, func(a, b api.LimitKey) int { return cmp.Compare(b.Share, a.Share) })
-	return nil
 }
 
 // KeysOf returns which keys a policy applies to. They begin with prefix; counted reports whether the policy applies to
