@@ -102,23 +102,22 @@ type RegionsAnswer struct {
 
 // Region is one of those that count together.
 type Region struct {
-	Region string   `json:"region"`
-	Self   bool     `json:"self,omitempty" doc:"It is the one that was asked."`
-	Linked bool     `json:"linked,omitempty" doc:"There is a link to it; digests of others come by way of others."`
-	Known  bool     `json:"known" doc:"Its hits are counted here."`
-	Gone   bool     `json:"gone,omitempty" doc:"It was forgotten."`
-	Base   bool     `json:"base,omitempty" doc:"Its whole state is on its way here."`
-	Epoch  uint64   `json:"epoch" doc:"Of its digests: a new one began with its whole state. 0: none came."`
-	Digest uint64   `json:"digest" doc:"The last one."`
-	AsOf   Time     `json:"as_of" doc:"All hits that the region accepted until then, by its clock, are counted here, except hits of its late nodes."`
-	EveryS float64  `json:"every_s" doc:"Seconds between its digests."`
-	HeardS float64  `json:"heard_s" doc:"Seconds since the last one came."`
-	LagS   float64  `json:"lag_s" doc:"Seconds from the as_of of the last one until it came, by this node's clock."`
-	Late   bool     `json:"late,omitempty" doc:"Newer hits of this node may be missing here."`
-	Nodes  []Late   `json:"late_nodes,omitempty" doc:"Nodes of the region that are late."`
-	Bytes  uint64   `json:"bytes" doc:"Of its digests, since the start."`
-	Keys   []string `json:"keys,omitempty" doc:"How keys begin that it tells other regions. Absent: it tells all."`
-	Wrong  uint64   `json:"audit_wrong" doc:"Batches whose running total was not the next one, since the start: 0, unless something is lost."`
+	Region string  `json:"region"`
+	Self   bool    `json:"self,omitempty" doc:"It is the one that was asked."`
+	Linked bool    `json:"linked,omitempty" doc:"There is a link to it; digests of others come by way of others."`
+	Known  bool    `json:"known" doc:"Its hits are counted here."`
+	Gone   bool    `json:"gone,omitempty" doc:"It was forgotten."`
+	Base   bool    `json:"base,omitempty" doc:"Its whole state is on its way here."`
+	Epoch  uint64  `json:"epoch" doc:"Of its digests: a new one began with its whole state. 0: none came."`
+	Digest uint64  `json:"digest" doc:"The last one."`
+	AsOf   Time    `json:"as_of" doc:"All hits that the region accepted until then, by its clock, are counted here, except hits of its late nodes."`
+	EveryS float64 `json:"every_s" doc:"Seconds between its digests."`
+	HeardS float64 `json:"heard_s" doc:"Seconds since the last one came."`
+	LagS   float64 `json:"lag_s" doc:"Seconds from the as_of of the last one until it came, by this node's clock."`
+	Late   bool    `json:"late,omitempty" doc:"Newer hits of this node may be missing here."`
+	Nodes  []Late  `json:"late_nodes,omitempty" doc:"Nodes of the region that are late."`
+	Bytes  uint64  `json:"bytes" doc:"Of its digests, since the start."`
+	Wrong  uint64  `json:"audit_wrong" doc:"Batches whose running total was not the next one, since the start: 0, unless something is lost."`
 }
 
 // RegionLink is a link by which a region pulls digests.

@@ -199,9 +199,8 @@ func (a *OneOrCounts[T]) UnmarshalJSON(b []byte) error {
 
 // Freshness says how much of the newest hits is in an answer. Like Bounds it is embedded in answers.
 type Freshness struct {
-	AsOf   Time     `json:"as_of" doc:"All hits that any node took until then are counted in this answer. A server alone has all: it says now."`
-	Untold []string `json:"untold,omitempty" doc:"Regions that do not tell others such keys (their --region-keys): their hits are missing, so the answer is a lower bound, and has no upper one. Absent when there are none."`
-	Late   []Late   `json:"late,omitempty" doc:"Nodes whose newer hits may be missing: the answer is a lower bound and has no upper bound. Absent if there are none."`
+	AsOf Time   `json:"as_of" doc:"All hits that any node took until then are counted in this answer. A server alone has all: it says now."`
+	Late []Late `json:"late,omitempty" doc:"Nodes whose newer hits may be missing: the answer is a lower bound and has no upper bound. Absent if there are none."`
 }
 
 // Late is a node of which hits may be missing: it is silent, or lags.

@@ -286,7 +286,6 @@ func (n *Node) openSettings(sockets *sockets) error {
 // settings returns the settings that all nodes of a cluster need alike, as they are now. Otherwise limits and regions would
 // depend on which node is asked.
 func (n *Node) settings(policies *admit.Live) []membership.Setting {
-	keys := slices.Sorted(slices.Values(n.cfg.Regions.Keys))
 	file := policies.Set().Content()
 	list := []membership.Setting{
 		setting("--policy", string(file[:])),
@@ -294,7 +293,6 @@ func (n *Node) settings(policies *admit.Live) []membership.Setting {
 		setting("--max-inline-per", n.cfg.Service.MaxInlinePer.String()),
 		setting("--replicas", strconv.Itoa(n.cfg.Journal.Replicas)),
 		setting("--region", n.cfg.Regions.Region),
-		setting("--region-keys", strings.Join(keys, "\x00")),
 	}
 	if h := n.cfg.History; h.On {
 		keep := slices.SortedFunc(slices.Values(h.WithDefaults("").Keep), func(a, b store.Keep) int { return strings.Compare(a.Prefix, b.Prefix) })

@@ -24,8 +24,6 @@ type Regions struct {
 	Region string
 	// Links are the regions to pull from, NAME=URL each.
 	Links []string
-	// Keys are prefixes of the keys that it shares with the other regions. None: all keys.
-	Keys []string
 	// Every is the time between digests. 0: 1 s.
 	Every time.Duration
 	// Memory is the budget of the windows of each other region, in bytes. 0: 256 MiB.
@@ -46,7 +44,7 @@ type Regions struct {
 // regionConfig returns what package region needs of it.
 func (cfg *Config) regionConfig() (region.Config, error) {
 	from := &cfg.Regions
-	to := region.Config{Name: from.Region, Keys: from.Keys, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Alone: !cfg.clustered(), Logger: cfg.Logger}
+	to := region.Config{Name: from.Region, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Alone: !cfg.clustered(), Logger: cfg.Logger}
 	for _, one := range from.Links {
 		name, at, _ := strings.Cut(one, "=")
 		u, err := url.Parse(at)

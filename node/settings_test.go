@@ -30,7 +30,7 @@ func TestSettingsOfACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &Node{cfg: Config{Regions: Regions{Keys: []string{"a", "b"}}, History: History{On: true}}}
+		n := &Node{cfg: Config{History: History{On: true}}}
 		if change != nil {
 			change(&n.cfg)
 		}
@@ -38,7 +38,7 @@ func TestSettingsOfACluster(t *testing.T) {
 	}
 	const file = "limits: [{name: a, keys: 'a:*', limit: 5, per: 1m}]"
 	all := of(file, nil)
-	if again := of(file, func(c *Config) { c.Regions.Keys, c.History.Keep = []string{"b", "a"}, history.DefaultKeep() }); !slices.Equal(again, all) {
+	if again := of(file, func(c *Config) { c.History.Keep = history.DefaultKeep() }); !slices.Equal(again, all) {
 		t.Errorf("%v, want %v", again, all)
 	}
 	others := map[string][]membership.Setting{
@@ -47,7 +47,6 @@ func TestSettingsOfACluster(t *testing.T) {
 		"--max-inline-per": of(file, func(c *Config) { c.Service.MaxInlinePer++ }),
 		"--replicas":       of(file, func(c *Config) { c.Journal.Replicas = 2 }),
 		"--region":         of(file, func(c *Config) { c.Regions.Region = "eu" }),
-		"--region-keys":    of(file, func(c *Config) { c.Regions.Keys = []string{"ab"} }),
 		"--history-keep":   of(file, func(c *Config) { c.History.Keep = []store.Keep{{Slots: 48 * time.Hour, Days: 96 * time.Hour}} }),
 	}
 	for i, one := range all {

@@ -271,8 +271,6 @@ func regionState(r api.Region) string {
 		return fmt.Sprintf("%d of its nodes LATE", len(r.Nodes))
 	case r.Base:
 		return "its state is coming"
-	case len(r.Keys) > 0:
-		return "here, keys " + strings.Join(r.Keys, "* ") + "* alone"
 	case r.Linked:
 		return "here"
 	}

@@ -123,7 +123,6 @@ func (f *serveFlags) groups() []group {
 			{name: "link", to: (*repeated)(&regions.Links), common: true, help: "`NAME=URL` of another region to pull counts from; may be repeated"},
 			{name: "link-token-file", to: &regions.TokenFile, help: "`file` with the token for all links, or lines of region name and token"},
 			{name: "link-tls", to: &tlsFiles{&regions.CA, &regions.Cert, &regions.Key}, unset: "the system's authorities", help: "`directory` with ca.crt for the other regions, and optionally tls.crt and tls.key"},
-			{name: "region-keys", to: (*repeated)(&regions.Keys), unset: "all keys", help: "key `prefix` to share with the other regions; may be repeated"},
 		}},
 		{"History", []setting{
 			{name: "history", to: &hist.On, help: "keep exact totals per hour and day for years (docs/history.md); not with --ephemeral"},

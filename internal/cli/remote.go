@@ -168,9 +168,6 @@ func (r *Remote) Incomplete(w *World, fresh api.Freshness) {
 	for _, late := range fresh.Late {
 		fmt.Fprintf(w.Stderr, "incomplete: hits of %s since %s may be missing\n", KeyText(late.Node), TimeText(late.Since))
 	}
-	for _, region := range fresh.Untold {
-		fmt.Fprintf(w.Stderr, "incomplete: hits of region %s are missing, which does not share such keys (see its --region-keys)\n", KeyText(region))
-	}
 }
 
 // Table is an answer for people: rows whose cells stand below each other.

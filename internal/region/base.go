@@ -238,9 +238,7 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 				if at := has[b.Partition][p.Origin]; p.Epoch < at.Epoch || p.Epoch == at.Epoch && b.Seq <= at.Seq {
 					continue
 				}
-				if b = r.shared(b); len(b.Entries) > 0 {
-					then[b.Partition] = append(then[b.Partition], b)
-				}
+				then[b.Partition] = append(then[b.Partition], b)
 			}
 		}
 		return nil
@@ -272,7 +270,7 @@ func (r *Region) writeStates(ctx context.Context, b *bases, t *replica.TailFlush
 			if err != nil {
 				return fmt.Errorf("%w: %w", errRound, err)
 			}
-			if err := r.loadShared(e, partition, snap.State); err != nil {
+			if err := e.LoadHits(partition, snap.State); err != nil {
 				return fmt.Errorf("snapshot of partition %d: %w", partition, err)
 			}
 		}
@@ -293,16 +291,3 @@ func (r *Region) writeStates(ctx context.Context, b *bases, t *replica.TailFlush
 
 // errRound is why a base is begun again.
 var errRound = errors.New("a snapshot could not be read again, maybe because newer ones replaced it; will retry")
-
-// loadShared loads what the region shares of a state.
-func (r *Region) loadShared(e *engine.Engine, partition int, state []byte) error {
-	if len(r.cfg.Keys) == 0 {
-		return e.LoadHits(partition, state)
-	}
-	of, err := replication.ReadContent(state)
-	if err != nil {
-		return err
-	}
-	e.MergeEvicted(partition, of.Evicted)
-	return e.MergeWindows(partition, record.OnlyWindows(of.Keys, r.cfg.Keys.Tells))
-}

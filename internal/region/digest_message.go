@@ -4,11 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -199,22 +196,4 @@ func NextHash(hash uint64, piece []byte) uint64 {
 	h.Write(binary.LittleEndian.AppendUint64(nil, hash)) // a hash takes everything
 	h.Write(piece)
 	return h.Sum64()
-}
-
-// Keys are prefixes of the keys that a region shares with others; none: it shares all. It always shares what limits count of
-// themselves (engine.SeparatePrefix).
-type Keys []string
-
-// Tells reports whether a key is shared. The hits of all keys together (*) are only if all keys are. What sampling added to
-// a key it tells with the key.
-func (k Keys) Tells(key string) bool {
-	if of, is := strings.CutPrefix(key, engine.SampledPrefix); is && of != "" {
-		key = of
-	}
-	return len(k) == 0 || strings.HasPrefix(key, engine.SeparatePrefix) || key != engine.AllKeys && k.TellsAll(key)
-}
-
-// TellsAll reports whether all keys with a prefix are shared.
-func (k Keys) TellsAll(prefix string) bool {
-	return len(k) == 0 || slices.ContainsFunc(k, func(told string) bool { return strings.HasPrefix(prefix, told) })
 }

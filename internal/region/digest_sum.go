@@ -125,13 +125,12 @@ func (s *Sum) Cut(e *record.Encoder) {
 // Note is what a digest has in addition to hits. Its bytes, numbers as unsigned varints:
 //
 //	byte 0     'N'
-//	byte 1     version, 2; 1, which has no prefixes of keys, is read
+//	byte 1     version, 1; 2, which has prefixes of the keys that the region shared at the end, is read
 //	8 bytes    identity of the region's journal, little endian
 //	           partitions; retention in seconds; ms between digests
 //	           position in the journal (package flushes)
 //	           nodes of the region that are late: how many, then each: length of the name, name; ms of
 //	           Unix time up to which its hits are in
-//	           prefixes of the keys that the region shares: how many, then each as its length, its bytes
 //	last 4     CRC-32C of all bytes before, little endian
 type Note struct {
 	Journal    uint64
@@ -140,17 +139,15 @@ type Note struct {
 	Every      time.Duration // between digests
 	At         replica.FlushPosition
 	Late       []api.Late
-	Keys       Keys // that the region shares
+	Partial    bool // an earlier build shared some keys only
 }
 
 const (
 	noteMagic   = 'N'
-	noteVersion = 2
-	noteBefore  = 1 // the logs of regions have it from earlier builds
+	noteVersion = 1
+	noteBefore  = 2 // the logs of regions have it from earlier builds
+	maxPrefixes = 16
 	maxLate     = 1000
-
-	// MaxKeys bounds the prefixes of a region's Keys.
-	MaxKeys = 16
 )
 
 // Encode returns the bytes of the note. Of more than a thousand late nodes it has the first.
@@ -166,10 +163,6 @@ func (n Note) Encode() []byte {
 	for _, l := range late {
 		b = wire.AppendText(b, l.Node)
 		b = binary.AppendUvarint(b, uint64(max(0, l.Since.UnixMilli())))
-	}
-	b = binary.AppendUvarint(b, uint64(len(n.Keys)))
-	for _, prefix := range n.Keys {
-		b = wire.AppendText(b, prefix)
 	}
 	return wire.Seal(b, 0)
 }
@@ -191,9 +184,9 @@ func DecodeNote(data []byte) (n Note, err error) {
 	for range r.AtMost(maxLate) {
 		n.Late = append(n.Late, api.Late{Node: r.Text(record.MaxNodeBytes), Since: api.Time{Time: time.UnixMilli(int64(r.AtMost(1 << 60)))}})
 	}
-	if version == noteVersion {
-		for range r.AtMost(MaxKeys) {
-			n.Keys = append(n.Keys, r.Text(engine.MaxKeyBytes))
+	if version == noteBefore {
+		for range r.AtMost(maxPrefixes) {
+			n.Partial = r.Text(engine.MaxKeyBytes) != ""
 		}
 	}
 	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {

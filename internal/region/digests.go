@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -67,18 +66,10 @@ func (r *Region) digestTo(ctx context.Context, upTo uint64, asOf time.Time, late
 func (r *Region) addFlush(flush []record.Part) error {
 	for _, p := range flush {
 		for _, b := range p.Batches {
-			r.sum.Add(r.shared(b))
+			r.sum.Add(b)
 		}
 	}
 	return nil
-}
-
-// shared returns what the region shares of a batch with others.
-func (r *Region) shared(b record.Batch) record.Batch {
-	if len(r.cfg.Keys) == 0 {
-		return b
-	}
-	return b.Only(r.cfg.Keys.Tells)
 }
 
 // resume continues after the log's last digest of this region, and reports whether that is possible.
@@ -87,7 +78,7 @@ func (r *Region) resume() bool {
 	if own == nil || own.Gone || own.Note == nil || own.ID.Before(r.foreign) {
 		return false
 	}
-	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention || !slices.Equal(n.Keys, r.cfg.Keys) {
+	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention || n.Partial {
 		return false
 	}
 	r.tail, r.sum, r.after = replica.NewTailFlushes(own.Note.At), NewSum(r.engine.Partitions), own.ID
@@ -115,7 +106,7 @@ func (r *Region) cut(asOf time.Time, late []replica.OriginStatus) [][]byte {
 // note returns the note of a digest or base that reaches to the position of the tail.
 func (r *Region) note(late []replica.OriginStatus) Note {
 	n := Note{
-		Journal: r.journal.ID(), Partitions: r.engine.Partitions, Retention: r.engine.Retention, Every: r.cfg.Every, At: r.tail.Position(), Keys: r.cfg.Keys,
+		Journal: r.journal.ID(), Partitions: r.engine.Partitions, Retention: r.engine.Retention, Every: r.cfg.Every, At: r.tail.Position(),
 	}
 	for _, l := range late {
 		n.Late = append(n.Late, api.Late{Node: l.Node, Since: api.Millis(l.AsOf)})

@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -220,11 +219,6 @@ type Config struct {
 	// Alone says that no other node shares the journal.
 	Alone bool
 
-	// Keys are prefixes of the keys that this region shares with the others, 1 to 512 bytes each, at most 16. None: all
-	// keys. What limits count of themselves is always shared. The same on all nodes of a region. A change begins a new epoch
-	// of its digests.
-	Keys Keys
-
 	// Every is the time between digests, 100 ms to 1 min, whole ms. 0: 1 s.
 	Every time.Duration
 
@@ -290,14 +284,6 @@ func (cfg Config) Validate(e engine.Config) error {
 			return settings.Invalid("Links", fmt.Sprintf("two links to region %s: give one, to an address that reaches any of its nodes", l.Region))
 		}
 		names[l.Region] = true
-	}
-	if len(cfg.Keys) > MaxKeys {
-		return settings.Invalid("Keys", fmt.Sprintf("%d prefixes of keys: at most %d", len(cfg.Keys), MaxKeys))
-	}
-	for _, prefix := range cfg.Keys {
-		if prefix == "" || len(prefix) > engine.MaxKeyBytes || strings.Contains(prefix, engine.AllKeys) {
-			return settings.Invalid("Keys", fmt.Sprintf("%q: write how keys begin that other regions are to know, 1 to %d bytes without %s, for example api:", prefix, engine.MaxKeyBytes, engine.AllKeys))
-		}
 	}
 	if err := settings.CheckDurations(settings.Duration{Field: "Every", Value: cfg.Every, Low: 100 * time.Millisecond, High: time.Minute}); err != nil {
 		return err

@@ -66,7 +66,7 @@ func simEngine() engine.Config {
 }
 
 func simulate(t *testing.T, seed uint64, tally *simTally) bool {
-	w := &simWorld{t: t, rng: rand.New(rand.NewPCG(seed, 3)), harm: true, tally: tally, clock: simNow, pieces: []int{50, PieceBytes, PieceBytes, PieceBytes}[seed%4], choosy: seed%5 == 0}
+	w := &simWorld{t: t, rng: rand.New(rand.NewPCG(seed, 3)), harm: true, tally: tally, clock: simNow, pieces: []int{50, PieceBytes, PieceBytes, PieceBytes}[seed%4]}
 	w.nameKeys()
 	w.build(2+w.rng.IntN(3), w.rng.IntN(simMesh+1))
 	for range 150 + w.rng.IntN(150) {

@@ -18,7 +18,6 @@ type simRegion struct {
 	log     *simStore
 	nodes   [2]*Region
 	links   []*simLink
-	keys    Keys // that it tells
 }
 
 // simLink is what one region pulls from another.
@@ -38,8 +37,7 @@ type simWorld struct {
 	regions []*simRegion
 	keys    [simPartitions][]string
 	clock   time.Time
-	pieces  int  // bytes of a base's piece
-	choosy  bool // the first region tells some keys alone
+	pieces  int // bytes of a base's piece
 }
 
 // nameKeys finds keys of each partition.
@@ -66,9 +64,6 @@ const (
 func (w *simWorld) build(n, shape int) {
 	for i := range n {
 		r := &simRegion{name: string(rune('a' + i)), journal: newSimJournal(w)}
-		if w.choosy && i == 0 {
-			r.keys = Keys{"k1", "k2"}
-		}
 		r.log = &simStore{w: w, region: i, first: 1}
 		for j := range n {
 			ring, star, mesh := j == (i+1)%n, i == 0 || j == 0, true
@@ -87,7 +82,7 @@ func (w *simWorld) build(n, shape int) {
 // restart begins the life of a node.
 func (w *simWorld) restart(region, node int) {
 	r := w.regions[region]
-	cfg := Config{Name: r.name, Keys: r.keys, Memory: simPartitions * 64 << 10, LogBytes: 1}.WithDefaults()
+	cfg := Config{Name: r.name, Memory: simPartitions * 64 << 10, LogBytes: 1}.WithDefaults()
 	for _, l := range r.links {
 		cfg.Links = append(cfg.Links, Link{Region: string(rune('a' + l.from))})
 	}

@@ -62,7 +62,7 @@ func (r *Region) Regions() []api.Region {
 			asOf, heard = time.UnixMilli(is.at), now.Sub(is.heard)
 		}
 		if is.note != nil {
-			every, s.Nodes, s.Keys = is.note.Every, is.note.Late, is.note.Keys
+			every, s.Nodes = is.note.Every, is.note.Late
 		}
 		if asOf.After(now) {
 			asOf = now
@@ -77,14 +77,6 @@ func (r *Region) Regions() []api.Region {
 	}
 	slices.SortFunc(list, func(a, b api.Region) int { return strings.Compare(a.Region, b.Region) })
 	return list
-}
-
-// Tells reports whether another region shares a key with this one, or with all, all keys that begin so.
-func (r *Region) Tells(region, key string, all bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	note := r.shown[region].note
-	return note == nil || all && note.Keys.TellsAll(key) || !all && note.Keys.Tells(key)
 }
 
 // linkStatus returns the state of the links. Only the owner knows it.

@@ -15,7 +15,7 @@ export class RegionParts {
       element: h("tr", {}, h("th", { scope: "row", class: "key" }, name(of.region)), ...counts.map((c) => h("td", { class: "n" }, c.element)), asOf),
       update(r) {
         r.counts.forEach((b, i) => counts[i]?.set(b));
-        text(asOf, r.as_of > 0 ? clock(r.as_of) + (r.late?.length ? ", late" : "") + (r.untold?.length ? ", does not send this key" : "") : "no data yet");
+        text(asOf, r.as_of > 0 ? clock(r.as_of) + (r.late?.length ? ", late" : "") : "no data yet");
       },
     };
   });

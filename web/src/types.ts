@@ -4,7 +4,7 @@
 export interface Known { lower: number; estimate: number; upper: number | null }
 export interface Bounds extends Known { exact: boolean }
 export interface Late { node: string; since: number }
-export interface Freshness { as_of: number; late?: Late[]; /** regions that do not tell such keys */ untold?: string[] }
+export interface Freshness { as_of: number; late?: Late[] }
 export interface Alarm { code: string; message: string; refusing?: boolean }
 export interface Line { from: number; step_s: number; to: number; estimate: number[]; lower?: number[]; upper?: (number | null)[] }
 

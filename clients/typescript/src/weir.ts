@@ -64,8 +64,6 @@ export interface Count {
   exact: boolean;
   as_of?: number;
   late?: { node: string; since: number }[];
-  /** Regions that do not tell others such keys. */
-  untold?: string[];
   /** Asked for with distinct: how many different ids the hits carried, if any did. */
   distinct?: Distinct;
 }

@@ -15,7 +15,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -249,30 +248,6 @@ func NewJournalID() uint64 { return rand.Uint64()>>1 + 1 }
 // JournalText is an identity as everybody writes it: 16 hexadecimal digits.
 func JournalText(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// Only returns the batch with only the entries whose keys keep accepts. In a batch of windows, the window of all hits
-// becomes the sum of the windows that remain. Batches of other kinds stay as they are.
-func (b Batch) Only(keep func(key string) bool) Batch {
-	switch b.Kind {
-	case KindHits:
-		last := ""
-		b.rewrite(b.Deltas(), func(d *replication.Delta) bool {
-			kept := d.Key == last || keep(d.Key)
-			if kept {
-				last = d.Key
-			}
-			return kept
-		})
-	case KindWindows:
-		list, _ := b.Windows() // it was checked
-		b.Entries, b.N = nil, 0
-		for _, one := range OnlyWindows(list, keep) {
-			b.Entries = AppendWindowEntry(b.Entries, one.Key, &one.Window)
-			b.N++
-		}
-	}
-	return b
-}
-
 // rewrite replaces the entries of a batch of hits by the entries of list that keep accepts. keep may change an entry.
 func (b *Batch) rewrite(list []replication.Delta, keep func(d *replication.Delta) bool) {
 	b.Entries, b.N, b.Removes, b.count = nil, 0, false, 0
@@ -288,17 +263,4 @@ func (b *Batch) rewrite(list []replication.Delta, keep func(d *replication.Delta
 		}
 		b.N, b.Removes, b.count = b.N+min(d.N, math.MaxUint64-b.N), b.Removes || d.N == 0, b.count+1
 	}
-}
-
-// OnlyWindows are the windows of those keys, each once more for all hits if it is among these.
-func OnlyWindows(list []replication.KeyWindow, keep func(key string) bool) (only []replication.KeyWindow) {
-	for _, one := range list {
-		if one.Key != "" && keep(one.Key) {
-			only = append(only, one)
-			if !strings.HasPrefix(one.Key, engine.SeparatePrefix) {
-				only = append(only, replication.KeyWindow{Window: one.Window})
-			}
-		}
-	}
-	return only
 }

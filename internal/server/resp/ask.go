@@ -226,12 +226,9 @@ func (s *session) writeRate(a *api.RateAnswer) {
 	s.endCount(&a.CountAnswer)
 }
 
-// fields begins an answer of n fields, and counts in late and untold if there are any.
+// fields begins an answer of n fields, and counts in late if there are any.
 func (s *session) fields(n int, of *api.Freshness) {
 	if len(of.Late) > 0 {
-		n++
-	}
-	if len(of.Untold) > 0 {
 		n++
 	}
 	if s.out.V3() {
@@ -248,8 +245,7 @@ func (s *session) field(name string) {
 	}
 }
 
-// writeFreshness writes as_of, in milliseconds of the Unix epoch, the late nodes, and the regions of which nothing is
-// known.
+// writeFreshness writes as_of, in milliseconds of the Unix epoch, and the late nodes.
 func (s *session) writeFreshness(f *api.Freshness) {
 	s.field("as_of")
 	s.out.Int(f.AsOf.UnixMilli())
@@ -258,13 +254,6 @@ func (s *session) writeFreshness(f *api.Freshness) {
 		s.out.Array(len(f.Late))
 		for _, l := range f.Late {
 			s.out.Bulk(l.Node)
-		}
-	}
-	if len(f.Untold) > 0 {
-		s.field("untold")
-		s.out.Array(len(f.Untold))
-		for _, region := range f.Untold {
-			s.out.Bulk(region)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
 )
 
 // What keys have used of limits that requests brought along is given back: by name, of all, and by DEL, as clients of

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -100,36 +99,6 @@ func (a Asked) Fresh(of api.Freshness) api.Freshness {
 		return of
 	}
 	return api.Freshness{AsOf: api.Millis(a.asOf)}
-}
-
-// AboutKey is Fresh for an answer about a key: with the regions that do not tell it.
-func (a Asked) AboutKey(of api.Freshness, key string) api.Freshness {
-	of = a.Fresh(of)
-	of.Untold = a.untold(func(region string) bool { return a.of.regions.Tells(region, key, false) })
-	return of
-}
-
-// AboutPrefixes is Fresh for an answer about all keys that begin so.
-func (a Asked) AboutPrefixes(of api.Freshness, prefixes []string) api.Freshness {
-	of = a.Fresh(of)
-	of.Untold = a.untold(func(region string) bool {
-		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return !a.of.regions.Tells(region, prefix, true) })
-	})
-	return of
-}
-
-// untold are the regions that do not tell all keys, by name, of which tells is false.
-func (a Asked) untold(tells func(region string) bool) (names []string) {
-	w, is := a.Answers.(*Worldwide)
-	if !is {
-		return nil
-	}
-	for _, region := range w.choosy {
-		if !tells(region) {
-			names = append(names, region)
-		}
-	}
-	return names
 }
 
 func notFresh(err error) error {

@@ -96,15 +96,12 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 	if into.counts, of, err = asked.counts(ctx, into.questions, into.counts[:0]); err != nil {
 		return err
 	}
-	var fresh api.Freshness
+	fresh := asked.Fresh(of)
 	for i := range into.counts {
 		question := &into.questions[i]
-		if of = asked.AboutKey(of, question.Key); i == 0 || of.Untold != nil || fresh.Untold != nil {
-			fresh = of
-		}
 		into.Answers = append(into.Answers, api.CountAnswer{
 			Key: question.Key, WindowSeconds: int64(question.Window / time.Second), At: api.Time{Time: at},
-			Bounds: SourceBounds(&into.counts[i], &of), Freshness: fresh,
+			Bounds: SourceBounds(&into.counts[i], &fresh), Freshness: fresh,
 		})
 		if all != nil {
 			into.Answers[i].Regions = all.RegionCounts(i)
@@ -224,7 +221,7 @@ func (s *Service) Keys(ctx context.Context, c access.Caller, q KeysQuery) (api.K
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}
-	answer := api.KeysAnswer{Keys: keys, Freshness: asked.AboutPrefixes(fresh, parts)}
+	answer := api.KeysAnswer{Keys: keys, Freshness: asked.Fresh(fresh)}
 	if len(keys) > q.Limit {
 		answer.Keys = keys[:q.Limit]
 		answer.Next = keys[q.Limit-1]
@@ -283,7 +280,7 @@ func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.Top
 	if err != nil {
 		return api.TopAnswer{}, err
 	}
-	fresh = asked.AboutPrefixes(fresh, parts)
+	fresh = asked.Fresh(fresh)
 	answer := api.TopAnswer{
 		WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: at}, Prefix: q.Prefix,
 		Keys: make([]api.TopKey, len(keys)), Freshness: fresh,

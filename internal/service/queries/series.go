@@ -49,7 +49,7 @@ func (s *Service) Series(ctx context.Context, c access.Caller, q SeriesQuery) (a
 	if err != nil {
 		return api.SeriesAnswer{}, err
 	}
-	fresh = asked.AboutKey(fresh, q.Key)
+	fresh = asked.Fresh(fresh)
 	answer := api.SeriesAnswer{
 		Key: q.Key, From: api.Time{Time: from}, To: api.Time{Time: to}, StepSeconds: int64(q.Step / time.Second),
 		Points: make([]api.Point, len(points)), Freshness: fresh,

@@ -44,8 +44,6 @@ type Regions interface {
 	// this node's part. Both wait for nobody.
 	Regions() []api.Region
 	Status() api.RegionsAnswer
-	// Tells reports whether another region tells this one a key, or if all is set, all keys that begin so.
-	Tells(region, key string, all bool) bool
 	// Feed sends the region named as everything that it lacks, and then what is new, until ctx is done. It sends frames
 	// of package internal/region. The region has the digests in have; begun is the bases of which it has the first
 	// pieces.
@@ -213,7 +211,7 @@ func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.e
 // The upper bound points into c, which must not change.
 func SourceBounds(c *engine.Count, fresh *api.Freshness) api.Bounds {
 	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
-	if len(fresh.Late) == 0 && len(fresh.Untold) == 0 && c.HasUpper() {
+	if len(fresh.Late) == 0 && c.HasUpper() {
 		b.Upper, b.Exact = &c.Upper, c.Exact()
 	}
 	return b

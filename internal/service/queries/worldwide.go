@@ -20,8 +20,6 @@ type Worldwide struct {
 	// Keep has the part of each region kept of the next counts, for RegionCounts.
 	Keep  bool
 	parts [][]regionPart // of each count, if Keep
-
-	choosy []string // of the last answer: those that do not tell all keys
 }
 
 type regionPart struct {
@@ -33,15 +31,11 @@ type regionPart struct {
 // others are the regions but this one, as they are before they are read.
 func (w *Worldwide) others() map[string]api.Region {
 	others := map[string]api.Region{}
-	w.choosy = w.choosy[:0]
 	for _, r := range w.s.regions.Regions() {
 		if r.Self || r.Gone {
 			continue
 		}
 		others[r.Region] = r
-		if len(r.Keys) > 0 {
-			w.choosy = append(w.choosy, r.Region)
-		}
 	}
 	return others
 }
@@ -105,11 +99,7 @@ func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.Cou
 			}
 			counts[first+i] = counts[first+i].Plus(c)
 			if w.Keep {
-				fresh := FreshOf(of)
-				if len(of.Keys) > 0 && !w.s.regions.Tells(region, q.Key, false) {
-					fresh.Untold = []string{region}
-				}
-				w.parts[i] = append(w.parts[i], regionPart{region, c, fresh})
+				w.parts[i] = append(w.parts[i], regionPart{region, c, FreshOf(of)})
 			}
 		}
 		return nil
