@@ -3,8 +3,6 @@ package limit
 import (
 	"encoding/binary"
 	"errors"
-	"math/bits"
-	"slices"
 )
 
 // The bytes of a state, all numbers as unsigned varints:
@@ -19,12 +17,6 @@ import (
 // count. No state begins with 2^63 itself.
 //
 // Times, steps and reaches are in ns.
-//
-// Before, a Window had two forms, which DecodeStateBefore reads:
-//
-//	burst up to 16   admissions, then if not 0: the oldest time, and for each later one the step to it
-//	larger bursts    newest sub-slot, which sub-slots count (bit k: the one k before the newest),
-//	                 then the count of each, the newest first; a sub-slot is T/16 wide
 
 // pastMark begins a past.
 const pastMark = 1 << 63
@@ -56,25 +48,12 @@ func (p *Plan) AppendState(b []byte, s *State) []byte {
 // then the zero State. It allocates at most what Size tells. The times may be ahead
 // of the caller's clock: p.Adopt(s, p, now) repairs that.
 func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
-	return p.decodeState(s, b, s.logDecode)
-}
-
-// DecodeStateBefore is DecodeState of what was written before a Window had one form. What
-// counted in a sub-slot counts as of its end, and so is at most T/16 late.
-func (p *Plan) DecodeStateBefore(s *State, b []byte) (rest []byte, err error) {
-	if p.limit.Burst <= 16 {
-		return p.decodeState(s, b, s.timesDecode)
-	}
-	return p.decodeState(s, b, s.slotsDecode)
-}
-
-func (p *Plan) decodeState(s *State, b []byte, window func(*Plan, *decoder)) (rest []byte, err error) {
 	*s = State{}
 	d := decoder{b: b}
 	matters, past := d.past(p)
 	switch p.form {
 	case log:
-		window(p, &d)
+		s.logDecode(p, &d)
 	case fixed:
 		most := maxTime / p.interval
 		if p.calendar != nil {
@@ -193,35 +172,4 @@ func (s *State) logDecode(p *Plan, d *decoder) {
 		list = append(list, admissions{at, n})
 	}
 	s.logFill(p, list)
-}
-
-// timesDecode reads what a Window up to a burst of 16 was: the times of its admissions.
-func (s *State) timesDecode(p *Plan, d *decoder) {
-	var list []admissions
-	var at int64
-	for range d.number(p.limit.Burst) {
-		if at += int64(d.number(uint64(maxTime - at))); d.err != nil {
-			return
-		}
-		list = append(list, admissions{at, 1})
-	}
-	s.logFill(p, list)
-}
-
-// slotsDecode reads what a larger one was: counts of sub-slots.
-func (s *State) slotsDecode(p *Plan, d *decoder) {
-	const subSlots = 16
-	width := int64(mulDivUp(uint64(p.interval), 1, subSlots))
-	newest := int64(d.number(uint64(maxTime / width)))
-	var list []admissions
-	for which := d.number(1<<(min(newest, subSlots)+1) - 1); which > 0; which &= which - 1 {
-		slot := newest - int64(bits.TrailingZeros64(which))
-		list = append(list, admissions{min((slot+1)*width-1, maxTime), d.count(MaxBurst)})
-	}
-	if d.err != nil {
-		return
-	}
-	for _, a := range slices.Backward(list) {
-		p.Charge(s, a.at, a.n) // which may be more than the burst, after a wider limit
-	}
 }

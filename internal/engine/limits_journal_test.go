@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -115,47 +114,6 @@ func TestLimitStateFromTheFuture(t *testing.T) {
 		at.Add(int64(70 * time.Second))
 		if !kl.Allow("k") {
 			t.Errorf("%v: locked out after more than the interval", algorithm)
-		}
-	}
-}
-
-// A state that the build before version 7 wrote, which counted a larger window in sub-slots of T/16, says no less than
-// what was used, and lets each admission go within a sub-slot of its time.
-func TestLimitStateOfVersion6(t *testing.T) {
-	const saved = "50060100809a9e010b570100809a9e01eef9aab30000000000020d03666577000a80b09dc2df010a10046d616e7900a0018080f985d404a001" +
-		"0200016b32098094938ee79fe7cb1780d0acf30e80d0acf30e80d0acf30e80d0acf30e80d0acf30e80d0acf30e80d0acf30e80d0acf30e01016b0983fd" +
-		"87510f12301b21f8bf7649" // 1 and 10 to 18 admissions, 1 s after the start and then every 4 s
-	state, err := hex.DecodeString(saved)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, now := limitEngine(t, Config{Partitions: 1, Gather: true})
-	start := now.Load()
-	now.Add(int64(36 * time.Second))
-	if err := e.LoadState(0, state); err != nil {
-		t.Fatal(err)
-	}
-	few, many := mustLimit(t, e, "few", Limit{N: 10, Per: time.Minute}), mustLimit(t, e, "many", Limit{N: 160, Per: 160 * time.Second})
-	for at := 36; at < 220; at++ {
-		now.Store(start + int64(time.Duration(at)*time.Second))
-		fewUsed, manyUsed, manyLater := 0, 0, 0
-		for i := range 9 {
-			taken := 1 + 4*i
-			if at-taken < 60 {
-				fewUsed++
-			}
-			if at-taken < 160 {
-				manyUsed += 10 + i
-			}
-			if at-taken < 170 {
-				manyLater += 10 + i
-			}
-		}
-		if v, err := few.Peek("k", 1); err != nil || v.Remaining != uint64(10-fewUsed) {
-			t.Fatalf("after %d s: %+v, %v, want %d", at, v, err, 10-fewUsed)
-		}
-		if v, err := many.Peek("k", 1); err != nil || v.Remaining > uint64(160-manyUsed) || v.Remaining < uint64(160-manyLater) {
-			t.Fatalf("after %d s: %+v, %v, want %d to %d", at, v, err, 160-manyLater, 160-manyUsed)
 		}
 	}
 }

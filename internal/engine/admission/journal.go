@@ -334,11 +334,7 @@ func (ls *Table) decodeStates(list []replication.LimitState) (states []restored,
 		}
 		states[i] = restored{key: l.Key, keyState: keyState{plan: plan}}
 		state := &states[i].state
-		decode := plan.DecodeState
-		if l.Before {
-			decode = plan.DecodeStateBefore
-		}
-		if rest, err := decode(state, l.State); err != nil || len(rest) > 0 {
+		if rest, err := plan.DecodeState(state, l.State); err != nil || len(rest) > 0 {
 			return nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
 		}
 		if by := l.Ahead - ahead; by < -int64(time.Second) || by > int64(time.Millisecond) { // else the clock has drifted

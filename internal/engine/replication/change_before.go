@@ -109,9 +109,6 @@ func changesBefore(l LimitState) (made []Change, was bool, err error) {
 	state := wire.NewReader(l.State)
 	switch kind := r.Byte(); {
 	case bits&bitOutstanding != 0:
-		if l.Before {
-			return nil, true, nil // it counted for seconds
-		}
 		_, at, n := state.Uvarint(), state.Uvarint(), uint64(1)
 		if at&1 == 1 {
 			n = state.Uvarint()

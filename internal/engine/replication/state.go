@@ -38,7 +38,7 @@ import (
 //	           its record (Admission.Limit)
 //	           what keys have used of them: how many, then each as the number of
 //	           its limit from 0, length of the key, key, length of the state,
-//	           state (package limit); up to version 6 as DecodeStateBefore reads it
+//	           state (package limit)
 //	           grants, bans, permits, reservations and outstanding leases: how many, then
 //	           each as a change (change.go); before version 8 they are among the limits
 //	           in version 9, keys with distinct ids: how many, then each as its length, the key,
@@ -47,12 +47,7 @@ import (
 const (
 	stateMagic   = 'P'
 	stateVersion = 9
-	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
-	stateNoClock = 3 // and this one does not tell the clock of limits
-	stateNoTotal = 4 // nor this one what the count of all keys lacks
-	stateNoPast  = 5 // nor this one when hits were taken for history alone
-	stateSlots   = 6 // and this one has windows of limits that count in sub-slots
-	stateFlags   = 7 // and this one has changes among limits
+	stateFlags   = 7 // the first version that is read: it has changes among limits
 	stateHits    = 8 // and this one has no distinct ids
 )
 
@@ -117,7 +112,6 @@ type LimitState struct {
 	Record string // the limit, as in Admission
 	Key    string
 	State  []byte // as package limit writes it
-	Before bool   // State is as limit.DecodeStateBefore reads it
 	Ahead  int64  // ns by which the time of day was ahead of the clock that State is by
 }
 
@@ -142,12 +136,8 @@ func ReadState(state []byte) (s State, err error) {
 			return s, ErrStateContent
 		}
 	}
-	if r.version > stateBefore {
-		s.Quarantined = r.ahead()
-	}
-	if r.version > stateNoPast {
-		s.Past = int64(r.AtMost(math.MaxInt64))
-	}
+	s.Quarantined = r.ahead()
+	s.Past = int64(r.AtMost(math.MaxInt64))
 	if s.Limits, s.Changes, err = r.limits(); err != nil {
 		return s, err
 	}
@@ -168,8 +158,8 @@ func openState(state []byte) (r stateReader, err error) {
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", ErrDamagedState, err)
 	}
-	if version < stateBefore || version > stateVersion {
-		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d to %d", version, stateBefore, stateVersion)
+	if version < stateFlags || version > stateVersion {
+		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d to %d", version, stateFlags, stateVersion)
 	}
 	return stateReader{content, version}, nil
 }
@@ -201,7 +191,7 @@ func (r *stateReader) ahead() (list []KeyWindow) {
 func (r *stateReader) evicted() (list []Evicted) {
 	for range min(r.Uvarint(), EvictedOfAll+1) {
 		place, hits, newest := r.Uvarint(), r.Uvarint(), int64(r.Uvarint())
-		if place >= EvictedPlaces && (place > EvictedOfAll || r.version <= stateNoTotal) {
+		if place > EvictedOfAll {
 			r.Fail()
 			return nil
 		}
@@ -211,10 +201,7 @@ func (r *stateReader) evicted() (list []Evicted) {
 }
 
 func (r *stateReader) limits() (list []LimitState, changes []Change, err error) {
-	ahead := int64(0)
-	if r.version > stateNoClock {
-		ahead = r.Varint()
-	}
+	ahead := r.Varint()
 	var records []string
 	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
 		records = append(records, string(r.Block()))
@@ -225,8 +212,8 @@ func (r *stateReader) limits() (list []LimitState, changes []Change, err error) 
 			r.Fail()
 			return nil, nil, nil
 		}
-		one := LimitState{records[number], string(key), encoded, r.version <= stateSlots, ahead}
-		if r.version <= stateFlags {
+		one := LimitState{records[number], string(key), encoded, ahead}
+		if r.version == stateFlags {
 			made, was, err := changesBefore(one)
 			if changes = append(changes, made...); err != nil {
 				return nil, nil, err

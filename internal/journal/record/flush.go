@@ -14,7 +14,7 @@ import (
 // bytes of a part, numbers as unsigned varints:
 //
 //	byte 0     'F'
-//	byte 1     version, 6; 2 to 5 are read
+//	byte 1     version, 6; 4 and 5 are read
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
@@ -25,8 +25,7 @@ import (
 //	           at: Unix ms when the origin began to gather the flush: it and those
 //	           before have every hit that the origin took until then
 //	           batches: how many, then each:
-//	               partition << 1 | kind: 0 hits, 1 admissions; in version 3
-//	               partition << 3 | kind, which may be one of those in restored.go
+//	               partition << 5 | kind
 //	               seq, contiguous from 1 in a partition, over all epochs; with
 //	                    no entries, that of the last one, again
 //	               total: sum of N of this origin's batches of the partition,
@@ -35,7 +34,7 @@ import (
 //	               4 bytes CRC-32C of the batch, from its partition on, and of
 //	               origin and epoch
 //	           receipts: how many, then each: length, bytes
-//	           requests (requests.go), not up to version 4: how many, then each: length, bytes
+//	           requests (entries.go), not in version 4: how many, then each: length, bytes
 //	last 4     CRC-32C of all bytes before, little endian
 //
 // An entry is a key's hits in one second, or its removal:
@@ -62,8 +61,8 @@ const (
 	flushMagic   = 'F'
 	flushVersion = 6
 
-	// Earlier builds wrote hits and admissions, restored backups, parts with more kinds, and these with requests.
-	plainVersion, restoredVersion, kindsVersion, requestsVersion = 2, 3, 4, 5
+	// Earlier builds wrote parts without requests, and with them.
+	plainVersion, requestsVersion = 4, 5
 
 	FlushOriginAt = 2 // the place of the origin in a part
 
@@ -102,7 +101,7 @@ type Batch struct {
 // Part is one message.
 type Part struct {
 	Incarnation
-	Restored bool // it is of a backup (restored.go)
+	Restored bool // it is of a backup
 	Flush    uint64
 	Number   uint64
 	Last     bool
@@ -121,7 +120,7 @@ type Encoder struct {
 	Flush    uint64 // the current or last one
 	at       int64  // Unix ms of the current one
 	Leaving  bool   // it is the last
-	Restored bool   // it is of a backup (restored.go)
+	Restored bool   // it is of a backup
 
 	Seqs   []uint64 // by partition
 	Totals []uint64 // by partition
@@ -209,16 +208,8 @@ const (
 	kinds
 )
 
-// kindBits returns how many bits below the partition hold a batch's kind, in a version.
-func kindBits(version byte) uint {
-	switch version {
-	case plainVersion:
-		return 1
-	case restoredVersion:
-		return 3
-	}
-	return 5
-}
+// kindBits is how many bits below the partition hold a batch's kind.
+const kindBits = 5
 
 // AddAdmissions appends a partition's admissions as one batch, or several.
 func (e *Encoder) AddAdmissions(partition int, list []replication.Admission) {
@@ -307,7 +298,7 @@ func (e *Encoder) closeBatch(partition int, kind uint64) {
 
 func (e *Encoder) appendBatch(partition int, kind uint64) {
 	start := len(e.batches)
-	b := binary.AppendUvarint(e.batches, uint64(partition)<<kindBits(flushVersion)|kind)
+	b := binary.AppendUvarint(e.batches, uint64(partition)<<kindBits|kind)
 	b = binary.AppendUvarint(b, e.Seqs[partition])
 	b = binary.AppendUvarint(b, e.Totals[partition])
 	b = wire.AppendBlock(b, e.body)

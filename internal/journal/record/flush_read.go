@@ -37,16 +37,15 @@ func openSealed(data []byte, magic byte, what string, versions ...byte) (version
 // DecodePart reads and checks a part. Its batches refer to data. A part that is sound and of
 // a build with more kinds of batches than this one is refused, and is not ErrDamaged.
 func DecodePart(data []byte) (Part, error) {
-	version, r, err := openSealed(data, flushMagic, "flush", flushVersion, plainVersion, restoredVersion, kindsVersion, requestsVersion)
+	version, r, err := openSealed(data, flushMagic, "flush", flushVersion, plainVersion, requestsVersion)
 	if err != nil {
 		return Part{}, err
 	}
 	p := r.head()
-	p.Restored = p.Restored || version == restoredVersion
 	n, life := r.Count(), p.Incarnation.seed()
 	p.Batches = slices.Grow(p.Batches, min(n, r.Len()/minBatchBytes))
 	for ; n > 0 && !r.Failed(); n-- {
-		b := r.batch(life, kindBits(version))
+		b := r.batch(life)
 		if !r.Failed() && b.Kind >= kinds {
 			return Part{}, fmt.Errorf("a batch of kind %d: this build knows kinds 0 to %d; run the version of Weir that wrote it, or a newer one", b.Kind, kinds-1)
 		}
@@ -105,11 +104,11 @@ func (r *reader) receipts() (list [][]byte) {
 const minBatchBytes = 8
 
 // batch reads one; life is the seed of its checksum.
-func (r *reader) batch(life uint32, bits uint) Batch {
+func (r *reader) batch(life uint32) Batch {
 	start := r.Rest()
 	head := r.Uvarint()
-	partition := head >> bits
-	b := Batch{Partition: int(partition), Kind: head & (1<<bits - 1), Seq: r.Uvarint(), Total: r.Uvarint()}
+	partition := head >> kindBits
+	b := Batch{Partition: int(partition), Kind: head & (1<<kindBits - 1), Seq: r.Uvarint(), Total: r.Uvarint()}
 	b.Entries = r.Block()
 	if r.Failed() {
 		return b

@@ -10,11 +10,10 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// partOf is a part with one batch, as a build of a version writes it whose kinds have so
-// many bits.
-func partOf(version byte, bits uint, flags byte, partition, kind uint64, entries []byte) []byte {
+// partOf is a part with one batch, as a build of a version writes it.
+func partOf(version byte, flags byte, partition, kind uint64, entries []byte) []byte {
 	of := Incarnation{Origin: 7, Epoch: 1}
-	batch := binary.AppendUvarint(nil, partition<<bits|kind)
+	batch := binary.AppendUvarint(nil, partition<<kindBits|kind)
 	batch = append(batch, 1, 1) // seq, total
 	batch = wire.AppendBlock(batch, entries)
 	batch = binary.LittleEndian.AppendUint32(batch, of.sum(batch))
@@ -36,11 +35,9 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 		kind     uint64
 		restored bool
 	}{
-		{"version 2", partOf(2, 1, flagLast, 300, KindHits, hit), KindHits, false},
-		{"version 3", partOf(3, 3, flagLast, 300, KindClear, []byte{1}), KindClear, true},
-		{"version 4", partOf(4, 5, flagLast, 300, KindHits, hit), KindHits, false},
-		{"version 5", partOf(5, 5, flagLast, 300, KindHits, hit), KindHits, false},
-		{"version 4, restored", partOf(4, 5, flagLast|flagRestored, 300, KindClear, []byte{1}), KindClear, true},
+		{"version 4", partOf(4, flagLast, 300, KindHits, hit), KindHits, false},
+		{"version 5", partOf(5, flagLast, 300, KindHits, hit), KindHits, false},
+		{"version 4, restored", partOf(4, flagLast|flagRestored, 300, KindClear, []byte{1}), KindClear, true},
 	} {
 		p, err := DecodePart(c.data)
 		if err != nil || len(p.Batches) != 1 || p.Batches[0].Partition != 300 || p.Batches[0].Kind != c.kind || p.Restored != c.restored {
@@ -53,8 +50,8 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 // throw it away.
 func TestNewerKindIsRefusedByName(t *testing.T) {
 	for part, why := range map[string]string{
-		string(partOf(6, 5, flagLast, 3, kinds, []byte("anything"))): "kind 9: this build knows kinds 0 to 8",
-		string(partOf(7, 5, flagLast, 3, KindHits, nil)):             "version 7: this build reads version 6",
+		string(partOf(6, flagLast, 3, kinds, []byte("anything"))): "kind 9: this build knows kinds 0 to 8",
+		string(partOf(7, flagLast, 3, KindHits, nil)):             "version 7: this build reads version 6",
 	} {
 		_, err := DecodePart([]byte(part))
 		if err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), why) {
