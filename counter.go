@@ -11,8 +11,7 @@ import (
 // read of one window within a second; other reads take a lock for some nanoseconds.
 type Counter engine.Counter
 
-// NewCounter returns a Counter that keeps hits for at least retention: whole seconds from 1 s to
-// MaxWindow.
+// NewCounter returns a Counter that keeps hits for at least retention: whole seconds from 1 s to MaxWindow.
 func NewCounter(retention time.Duration) (*Counter, error) {
 	c, err := engine.NewCounter(retention)
 	return (*Counter)(c), err
@@ -20,16 +19,14 @@ func NewCounter(retention time.Duration) (*Counter, error) {
 
 func (c *Counter) inner() *engine.Counter { return (*engine.Counter)(c) }
 
-// Hit counts one hit now. The second is right unless the machine delays a timer by more than
-// 100 ms.
+// Hit counts one hit now. The second is right unless the machine delays a timer by more than 100 ms.
 func (c *Counter) Hit() { c.inner().HitN(1) }
 
 // HitN counts n hits now; n = 0 changes nothing.
 func (c *Counter) HitN(n uint64) { c.inner().HitN(n) }
 
-// HitAt counts n >= 1 hits at a time from 1970 to now, in any order of times. TooLate is an
-// outcome, not an error. A time more than 5 s in the future is an error, api.CodeTooFarAhead, and
-// changes nothing.
+// HitAt counts n >= 1 hits at a time from 1970 to now, in any order of times. TooLate is an outcome, not an error. A
+// time more than 5 s in the future is an error, api.CodeTooFarAhead, and changes nothing.
 func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) { return c.inner().HitAt(at, n) }
 
 // Count returns how many hits lie in the last w, up to now. A window that reaches back beyond the

@@ -31,8 +31,7 @@ func (e *Engine) Now() time.Time { return e.inner().Now() }
 // Stats returns the figures. Each is exact, but they are not taken at one instant.
 func (e *Engine) Stats() Stats { return e.inner().Stats().Figures }
 
-// Hit counts one hit of the key now. With EventClock, now is the newest hit, or the time of day
-// before the first.
+// Hit counts one hit of the key now. With EventClock, now is the newest hit, or the time of day before the first.
 func (e *Engine) Hit(key string) error { return e.inner().HitN(key, 1) }
 
 // HitN counts n >= 1 hits of the key now.

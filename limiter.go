@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -57,9 +58,8 @@ func (l *Limiter) SetLimit(to Limit) error {
 	return nil
 }
 
-// Reserve admits n requests at the earliest time that the limit permits, and returns how long to
-// wait. Later requests come after it, as in a queue. A reservation can't be given back. More than the
-// burst is an error.
+// Reserve admits n requests at the earliest time that the limit permits, and returns how long to wait. Later requests
+// come after it, as in a queue. A reservation can't be given back. More than the burst is an error.
 func (l *Limiter) Reserve(n uint64) (time.Duration, error) {
 	return l.reserve(n, -1)
 }
@@ -127,3 +127,78 @@ func (l *Limiter) decide(n uint64, ask func(*limit.Plan, *limit.State, int64, ui
 }
 
 func (l *Limiter) now() int64 { return int64(time.Since(l.start)) }
+
+// KeyedLimit is a limit of an Engine that each key has for itself, such as 10 per second for each
+// user. Engine.Limit makes it. It is safe for many goroutines.
+type KeyedLimit engine.KeyedLimit
+
+func (l *KeyedLimit) inner() *engine.KeyedLimit { return (*engine.KeyedLimit)(l) }
+
+// Name returns the name of the limit.
+func (l *KeyedLimit) Name() string { return l.inner().Name() }
+
+// Limit returns what each key may do, with the burst filled in.
+func (l *KeyedLimit) Limit() Limit { return l.inner().Limit() }
+
+// SetLimit changes the limit of all keys while it is in use. It grants no fresh allowance: earlier
+// admissions count under the new limit too.
+func (l *KeyedLimit) SetLimit(to Limit) error { return l.inner().SetLimit(to) }
+
+// Release says that the limit is no longer used. When no key uses it, another name may take its
+// place: an engine has at most 10,000 names.
+func (l *KeyedLimit) Release() { l.inner().Release() }
+
+// Allow admits one request of the key now, if its limit permits it. It is also false for a key that
+// no limit can be kept for: Take returns why.
+//
+// Cost: a look-up under the lock of the key's partition; O(1). It allocates only for a key whose limit was not in use.
+func (l *KeyedLimit) Allow(key string) bool { return l.inner().AllowN(key, 1) }
+
+// AllowN admits n requests of the key now, all or none.
+func (l *KeyedLimit) AllowN(key string, n uint64) bool { return l.inner().AllowN(key, n) }
+
+// Take admits n requests of the key now, all or none, and returns what is left and when to try
+// again. A denied request uses nothing. The error is an Error with api.CodeInvalidKey, or
+// api.CodeOverloaded if LimitMemory is full of limits in use.
+func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) { return l.inner().Take(key, n) }
+
+// Peek returns what Take would decide, and takes nothing. It needs no memory.
+func (l *KeyedLimit) Peek(key string, n uint64) (Verdict, error) { return l.inner().Peek(key, n) }
+
+// Wait returns when a request of the key is admitted. Calls of one key are not in order. Wait fails
+// at once if ctx would end before, and takes nothing if it fails.
+func (l *KeyedLimit) Wait(ctx context.Context, key string) error { return l.inner().WaitN(ctx, key, 1) }
+
+// WaitN is Wait for n requests at once. More than the burst is an Error with api.CodeInvalidCount.
+func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
+	return l.inner().WaitN(ctx, key, n)
+}
+
+// Refund gives back up to n admissions that the key took at one time of day, or with the zero Time the newest ones. It
+// returns how many more are free now: fewer than n if some have left the window, or the bucket has filled since.
+func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64, err error) {
+	return l.inner().Refund(key, n, taken)
+}
+
+// Reset forgets what the key has used of all limits of the name: it has its whole burst again. It
+// reports whether there was something.
+func (l *KeyedLimit) Reset(key string) (was bool, err error) { return l.inner().Reset(key) }
+
+// Reserve is Take of n admissions; Settle says later how many were used. The same ID again, for the
+// same key, takes nothing more; with another Content or n it fails with api.CodeKeyReused.
+func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, error) {
+	return l.inner().Reserve(key, n, r)
+}
+
+// Settle says how many of a reservation's admissions were used; the rest is given back, as by Refund.
+// With debt, use beyond the reservation always counts. Without, it counts only if the limit has all
+// of it left. Settle returns how many count as used, and a repetition returns the same. A reservation
+// that does not exist, or whose time is over, is not known.
+func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (counted uint64, known bool, err error) {
+	done, err := l.inner().Settle(key, id, used, debt)
+	return done.Used, done.Known, err
+}
+
+// Keys returns the keys that have used most of the limit, by their share of the burst; a key at 1 is
+// denied now. Cost: O(keys with limits in use), one partition at a time.
+func (l *KeyedLimit) Keys(most int) []KeyUse { return l.inner().Keys(most) }

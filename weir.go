@@ -3,14 +3,12 @@
 //   - A [Counter] counts one thing, an [Engine] many keys within a memory budget.
 //   - A [Limiter] keeps one limit, a [KeyedLimit] of an Engine one for each key.
 //
-// All are safe for use by many goroutines, and take no lock for a hit that happens in the
-// current second.
+// All are safe for use by many goroutines, and take no lock for a hit that happens in the current second.
 //
-// A window is the half-open interval (at-w, at], with w from one second to a billion
-// seconds. Times are cut to whole seconds: a hit at 12:00:00.9 lies in the second 12:00:00.
-// Every answer is a [Count] with bounds. Windows up to 300 s are exact. In longer ones at
-// most 1 % of the window is in doubt. A window that reaches back beyond the retention has no
-// upper bound.
+// A window is the half-open interval (at-w, at], with w from one second to a billion seconds. Times are cut to whole
+// seconds: a hit at 12:00:00.9 lies in the second 12:00:00. Every answer is a [Count] with bounds. Windows up to 300 s
+// are exact. In longer ones at most 1 % of the window is in doubt. A window that reaches back beyond the retention has
+// no upper bound.
 //
 // To keep counts through a crash, or to count on several nodes together, a program starts
 // a whole server, package node, instead of an Engine.

@@ -56,12 +56,10 @@ func (s *State) fixedIdle(p *Plan, now int64) bool {
 	return now >= p.periodStart(s.at+1)
 }
 
-// GCRA: State.at is the theoretical arrival time, at which the bucket would be
-// full again; each admission moves it on by the width of one. State.used is the
-// newest time seen, in ns. Invariant: used <= at <= used + Burst widths.
+// GCRA: State.at is the theoretical arrival time, at which the bucket would be full again; each admission moves it on
+// by the width of one. State.used is the newest time seen, in ns. Invariant: used <= at <= used + Burst widths.
 
-// gcraAhead is how far the bucket is from full at now, or at the newest time seen
-// if that is later, in ns.
+// gcraAhead is how far the bucket is from full at now, or at the newest time seen if that is later, in ns.
 func (s *State) gcraAhead(now int64) int64 {
 	return max(0, s.at-max(now, int64(s.used)))
 }

@@ -5,9 +5,8 @@
 // counts as the nearest inside, and a time before the newest seen counts as the newest. A Plan is a limit made ready; a
 // State is what one key has used of it.
 //
-// Three textbook designs are one algorithm here, Window: at most B admissions in
-// any interval of length Per*B/N. B = 1 is the minimum gap between two requests,
-// B = k looks back k requests, B = N is "never more than N in any period".
+// Three textbook designs are one algorithm here, Window: at most B admissions in any interval of length Per*B/N. B = 1
+// is the minimum gap between two requests, B = k looks back k requests, B = N is "never more than N in any period".
 package limit
 
 import (
@@ -32,9 +31,8 @@ const (
 	// have. Worst case: 2*B within T, one burst on either side of a multiple.
 	Fixed
 
-	// GCRA is the generic cell rate algorithm (ITU-T I.371), a token bucket of B
-	// tokens that fills by N per Per. Worst case: 2*B-1 within T, a burst and
-	// what is filled meanwhile.
+	// GCRA is the generic cell rate algorithm (ITU-T I.371), a token bucket of B tokens that fills by N per Per. Worst
+	// case: 2*B-1 within T, a burst and what is filled meanwhile.
 	GCRA
 )
 
@@ -62,8 +60,7 @@ type Limit struct {
 	Calendar Calendar
 }
 
-// Interval is T of a limit that New takes, with its burst filled in: Per*Burst/N,
-// rounded up so that it is never over.
+// Interval is T of a limit that New takes, with its burst filled in: Per*Burst/N, rounded up so that it is never over.
 func (l Limit) Interval() time.Duration {
 	return time.Duration(mulDivUp(uint64(l.Per), l.Burst, l.N))
 }
@@ -80,8 +77,7 @@ const (
 
 	maxInterval = 100 * MaxPer
 
-	// maxTime leaves space above it for the longest interval: no sum of a time and
-	// what a plan adds to it overflows.
+	// maxTime leaves space above it for the longest interval: no sum of a time and what a plan adds to it overflows.
 	maxTime = math.MaxInt64 - int64(maxInterval/8*9)
 )
 

@@ -5,12 +5,10 @@ import (
 	"unsafe"
 )
 
-// The form of Window: a log of the admissions of the last T, in entries of a time and a
-// count, the oldest first.
+// The form of Window: a log of the admissions of the last T, in entries of a time and a count, the oldest first.
 //
-// A request at the time t fits if the admissions after t-T, and it, are at most Burst. Any
-// interval (u-T, u] that has more than Burst admissions would end at one of them, which was
-// then not admitted.
+// A request at the time t fits if the admissions after t-T, and it, are at most Burst. Any interval (u-T, u] that has
+// more than Burst admissions would end at one of them, which was then not admitted.
 //
 // Admissions at one time are one entry. Neighbors are one entry too, at the later of their times, while they have at
 // most Plan.merge admissions together. Plan.merge is 1, which merges nothing, up to a burst of exactBurst; it is a
@@ -133,8 +131,7 @@ func (s *State) logDrop(p *Plan) {
 	}
 }
 
-// logAdmit adds n admissions at a time, or at the newest if that is later. What has left by
-// then has been dropped.
+// logAdmit adds n admissions at a time, or at the newest if that is later. What has left by then has been dropped.
 func (s *State) logAdmit(p *Plan, now int64, n uint64) {
 	s.logAdd(p, p.unitAfter(now), n)
 }

@@ -47,9 +47,8 @@ func (r reach) with(interval, at int64) reach {
 	return r
 }
 
-// lapsed is the reach at the time now under a limit with the interval present, the
-// zero one if nothing matters. When the next was last in use is not known: not later
-// than now.
+// lapsed is the reach at the time now under a limit with the interval present, the zero one if nothing matters. When
+// the next was last in use is not known: not later than now.
 func (r reach) lapsed(now, present int64) reach {
 	switch {
 	case now-r.used < r.interval:
@@ -66,8 +65,7 @@ func (r reach) lapsed(now, present int64) reach {
 // O(1).
 func (s *State) HasPast() bool { return s.past != nil }
 
-// pastBegin gives s a past of what is listed, the oldest first, in place of any that
-// it had.
+// pastBegin gives s a past of what is listed, the oldest first, in place of any that it had.
 func (s *State) pastBegin(r reach, list []admissions) {
 	s.past = &past{reach: r}
 	for _, a := range list {
@@ -75,8 +73,7 @@ func (s *State) pastBegin(r reach, list []admissions) {
 	}
 }
 
-// pastLapse forgets what no longer matters at the time now, with the whole past if
-// nothing of it does.
+// pastLapse forgets what no longer matters at the time now, with the whole past if nothing of it does.
 func (s *State) pastLapse(p *Plan, now int64) {
 	if s.past == nil {
 		return

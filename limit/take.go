@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// Allow is Take that says only whether: for callers who need no verdict, at a
-// fraction of its cost.
+// Allow is Take that says only whether: for callers who need no verdict, at a fraction of its cost.
 //
 // Cost: O(1), amortized for Window over the admissions that leave; a Window allocates
 // while the number of admissions that it remembers grows.
@@ -32,9 +31,8 @@ func (p *Plan) Allow(s *State, now int64, n uint64) bool {
 	return allowed
 }
 
-// Take admits n requests at the time now, all or none, and says so. A denied
-// request uses nothing; n = 0 asks for the state and is allowed. A time before
-// one seen earlier counts as that one.
+// Take admits n requests at the time now, all or none, and says so. A denied request uses nothing; n = 0 asks for the
+// state and is allowed. A time before one seen earlier counts as that one.
 //
 // Cost: as Allow; a denial by a Window reads the admissions that have to leave.
 func (p *Plan) Take(s *State, now int64, n uint64) Verdict {
@@ -49,8 +47,7 @@ func (p *Plan) Take(s *State, now int64, n uint64) Verdict {
 	return Verdict{Allowed: true, Remaining: free - n, Reset: p.reset(s, now)}
 }
 
-// Peek says what Take would decide, and takes nothing: Remaining is before the
-// request.
+// Peek says what Take would decide, and takes nothing: Remaining is before the request.
 func (p *Plan) Peek(s *State, now int64, n uint64) Verdict {
 	now = clamp(now)
 	free := p.free(s, now)
@@ -98,8 +95,7 @@ func (p *Plan) admit(s *State, now int64, n uint64) {
 	}
 }
 
-// wait is how long from now n admissions do not fit; free was asked before, and
-// n <= burst.
+// wait is how long from now n admissions do not fit; free was asked before, and n <= burst.
 func (p *Plan) wait(s *State, now int64, n uint64) time.Duration {
 	var wait int64
 	switch p.form {
@@ -175,9 +171,8 @@ func (p *Plan) charge(s *State, at int64, n uint64) {
 	}
 }
 
-// State is what one key has used of a limit. The zero State has used nothing. A
-// State belongs to the plan that it was first used with, until another adopts
-// it, and must not be copied.
+// State is what one key has used of a limit. The zero State has used nothing. A State belongs to the plan that it was
+// first used with, until another adopts it, and must not be copied.
 //
 // What the fields hold is said where each form is kept: log, fixed, gcra.
 type State struct {

@@ -122,8 +122,7 @@ func hasMax(n *yaml.Node) bool {
 	return false
 }
 
-// Away says what becomes of the requests of a strict limit while the node that decides
-// does not answer.
+// Away says what becomes of the requests of a strict limit while the node that decides does not answer.
 type Away uint8
 
 const (

@@ -24,8 +24,7 @@ var (
 	overrideFields = []string{"key", "limit", "per", "burst"}
 )
 
-// Parse reads a policy file; file is its name for the messages. The error is Faults: all
-// that is wrong.
+// Parse reads a policy file; file is its name for the messages. The error is Faults: all that is wrong.
 func Parse(file string, data []byte) (*Set, error) {
 	p := newParser(file)
 	if len(data) > MaxFileBytes {

@@ -10,9 +10,8 @@
 //	      - key: "login:admin"
 //	        limit: 100
 //
-// Parse and Load read a file into a Set, and say each thing that is wrong with it by
-// line and field. A Set does not change, and knows nothing of an engine: package admit puts it
-// to work on one.
+// Parse and Load read a file into a Set, and say each thing that is wrong with it by line and field. A Set does not
+// change, and knows nothing of an engine: package admit puts it to work on one.
 //
 // The fields of a policy:
 //
@@ -128,8 +127,7 @@ type Set struct {
 // MaxPolicies is how many policies a file may have.
 const MaxPolicies = 2000
 
-// Policies lists the policies in order of application. The list is the caller's, what
-// is in it is not to be changed.
+// Policies lists the policies in order of application. The list is the caller's, what is in it is not to be changed.
 func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 
 // set sorts what was parsed, and makes it ready.
@@ -231,9 +229,8 @@ func (s *Set) Match(key string) (matches []Match) {
 	return matches
 }
 
-// Near is the first policy that would be for a key, which it is not, if its `{name}`
-// took any text as `{name*}` does. Such a key has a : or / more than whoever wrote the
-// policy thought of, and no limit.
+// Near is the first policy that would be for a key, which it is not, if its `{name}` took any text as `{name*}` does.
+// Such a key has a : or / more than whoever wrote the policy thought of, and no limit.
 func (s *Set) Near(key string) (p Policy, ok bool) {
 	for _, at := range s.index.Candidates(key) {
 		loose := s.patterns[at].Loose()
@@ -263,8 +260,7 @@ func tooLarge() string {
 	return fmt.Sprintf("larger than %s: a policy file is smaller; users are told apart by their keys, not by policies", units.FormatSize(MaxFileBytes))
 }
 
-// Warnings is what is odd in a file and no fault of it, in order of application; file is
-// its name for the messages.
+// Warnings is what is odd in a file and no fault of it, in order of application; file is its name for the messages.
 func (s *Set) Warnings(file string) (all []Fault) {
 	warn := func(p *Policy, field, format string, args ...any) {
 		all = append(all, Fault{File: file, Line: p.Line, Field: field, Message: fmt.Sprintf(format, args...)})
@@ -317,9 +313,8 @@ func (s *Set) Unknown(name string) error {
 	return Failure(api.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", units.Excerpt(name), guess, strings.Join(names, ", "), more, own)
 }
 
-// NamedError is the error of a request that names a policy that there is not, or whose keys the
-// request's is none of. Its text tells names or keys of policies, which are not for everybody; it
-// wraps a *engine.Error.
+// NamedError is the error of a request that names a policy that there is not, or whose keys the request's is none of.
+// Its text tells names or keys of policies, which are not for everybody; it wraps a *engine.Error.
 type NamedError struct {
 	Name string // as the request has it
 	Err  error

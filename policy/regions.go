@@ -130,9 +130,8 @@ func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
 	}
 }
 
-// PartOf is a part of a limit, whose burst is filled in: so many of the burst, within the same interval. By rate
-// and burst apart, both rounded down, the interval could come out shorter, and the parts
-// together more than the whole.
+// PartOf is a part of a limit, whose burst is filled in: so many of the burst, within the same interval. By rate and
+// burst apart, both rounded down, the interval could come out shorter, and the parts together more than the whole.
 func PartOf(of limit.Limit, burst uint64) limit.Limit {
 	if of.Calendar.Unit != limit.NoUnit {
 		return limit.Limit{N: burst, Calendar: of.Calendar}

@@ -20,9 +20,8 @@ const (
 	mostLimit = limit.MaxRate * uint64(limit.MaxPer/time.Second)
 )
 
-// limitFields reads limit, per and burst over what l has, and reports whether limit and per,
-// and whether burst are good by themselves. It adds a fault for each that is not, so that one
-// fault hides no other.
+// limitFields reads limit, per and burst over what l has, and reports whether limit and per, and whether burst are good
+// by themselves. It adds a fault for each that is not, so that one fault hides no other.
 func (p *parser) limitFields(l *limit.Limit, fields map[string]*yaml.Node, within string) (rateOK, burstOK bool) {
 	rateOK, burstOK = true, true
 	if n := fields["limit"]; n != nil {
@@ -78,10 +77,9 @@ func (p *parser) percent(n *yaml.Node, field, what, example string) uint8 {
 	return uint8(percent)
 }
 
-// checkLimit asks package limit whether l, whose limit and per are good by themselves, is
-// possible, and fills the burst in. A fault is at the line of its field, or at the line of the
-// policy if the field is not written there. A burst that is not good by itself has its
-// fault already.
+// checkLimit asks package limit whether l, whose limit and per are good by themselves, is possible, and fills the burst
+// in. A fault is at the line of its field, or at the line of the policy if the field is not written there. A burst that
+// is not good by itself has its fault already.
 func (p *parser) checkLimit(l *limit.Limit, burstOK bool, fields map[string]*yaml.Node, within string, line int) bool {
 	at := func(field string) int {
 		if n := fields[field]; n != nil {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Count is the answer to "how many hits": Lower <= truth <= Upper, and
-// Estimate between them. All three saturate at math.MaxUint64. An Upper of
-// math.MaxUint64 says that no upper bound is known.
+// Count is the answer to "how many hits": Lower <= truth <= Upper, and Estimate between them. All three saturate at
+// math.MaxUint64. An Upper of math.MaxUint64 says that no upper bound is known.
 type Count struct {
 	Lower, Estimate, Upper uint64
 }
@@ -17,12 +16,10 @@ type Count struct {
 // Exact tells whether nothing is in doubt: Lower = Estimate = Upper.
 func (c Count) Exact() bool { return c.Lower == c.Upper && c.HasUpper() }
 
-// HasUpper tells whether Upper is a bound; if not, there may be any number of
-// hits from Lower up.
+// HasUpper tells whether Upper is a bound; if not, there may be any number of hits from Lower up.
 func (c Count) HasUpper() bool { return c.Upper != math.MaxUint64 }
 
-// AtLeast is the count where more hits may be missing than anybody knows: it has
-// no upper bound.
+// AtLeast is the count where more hits may be missing than anybody knows: it has no upper bound.
 func (c Count) AtLeast() Count {
 	c.Upper = math.MaxUint64
 	return c
@@ -50,14 +47,12 @@ func (c Count) Plus(o Count) Count {
 // Exactly is the count of n hits without doubt.
 func Exactly(n uint64) Count { return Count{n, n, n} }
 
-// Count answers how many hits lie in (at-seconds, at]. seconds below 1 is an
-// empty window; at may lie before the newest hit, then both ends of the window
-// may be in doubt.
+// Count answers how many hits lie in (at-seconds, at]. seconds below 1 is an empty window; at may lie before the newest
+// hit, then both ends of the window may be in doubt.
 //
-// Exact while the window is in its sparse form, and wherever both ends lie
-// within the newest 511 s. Beyond, one edge slot is in doubt, at most 1 % of
-// the window when at is not before the newest hit. Where the window reaches
-// back beyond the retention, hits that have left are in Upper only.
+// Exact while the window is in its sparse form, and wherever both ends lie within the newest 511 s. Beyond, one edge
+// slot is in doubt, at most 1 % of the window when at is not before the newest hit. Where the window reaches back
+// beyond the retention, hits that have left are in Upper only.
 //
 // Cost: O(1) dense; O(pairs in the window) sparse, at most maxPairBytes.
 func (w *Window) Count(at, seconds int64) Count {

@@ -10,8 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// The encoding of a window, version 1. Numbers are unsigned varints
-// (encoding/binary) unless said otherwise.
+// The encoding of a window, version 1. Numbers are unsigned varints (encoding/binary) unless said otherwise.
 //
 //	byte 0      'W'
 //	byte 1      version, 1
@@ -34,8 +33,7 @@ const (
 	formPyramid = 2
 )
 
-// AppendBinary appends the encoding to b. It implements
-// encoding.BinaryAppender and never returns an error.
+// AppendBinary appends the encoding to b. It implements encoding.BinaryAppender and never returns an error.
 func (w *Window) AppendBinary(b []byte) ([]byte, error) {
 	start := len(b)
 	b = append(b, encodingMagic, encodingVersion, w.form())
@@ -106,13 +104,11 @@ func (p *pyramid) each(newest int64, f func(level, place int) bool) {
 // of a version that this package does not know.
 var ErrForeign = errors.New("not an encoded window")
 
-// ErrDamaged is wrapped by the error for an encoded window that was changed or
-// cut.
+// ErrDamaged is wrapped by the error for an encoded window that was changed or cut.
 var ErrDamaged = errors.New("damaged window")
 
-// UnmarshalBinary replaces the window by the decoded one. On an error, which
-// wraps ErrForeign or ErrDamaged, the window stays as it was. It implements
-// encoding.BinaryUnmarshaler and keeps no reference to data.
+// UnmarshalBinary replaces the window by the decoded one. On an error, which wraps ErrForeign or ErrDamaged, the window
+// stays as it was. It implements encoding.BinaryUnmarshaler and keeps no reference to data.
 func (w *Window) UnmarshalBinary(data []byte) error {
 	version, content, err := wire.Open(data, encodingMagic)
 	switch {
@@ -180,8 +176,7 @@ func (d *decoder) window() Window {
 	return w
 }
 
-// pairs takes the whole rest, walks it with every step checked, and compares
-// it with its own canonical form.
+// pairs takes the whole rest, walks it with every step checked, and compares it with its own canonical form.
 func (d *decoder) pairs(newest int64) pairs {
 	p := pairs(d.Rest())
 	if len(p) == 0 || len(p) > maxPairBytes {

@@ -2,24 +2,20 @@ package window
 
 import "slices"
 
-// pairs is the sparse form: a stack of (second, n) pairs, newest on top,
-// packed into bytes that are read from the end. So a hit in order is a push,
-// and a short window reads only its own pairs.
+// pairs is the sparse form: a stack of (second, n) pairs, newest on top, packed into bytes that are read from the end.
+// So a hit in order is a push, and a short window reads only its own pairs.
 //
 //	bottom                                                          top
 //	[older] | [n-2] gap=0 | ... | [n-2] gap<<1|many | [n-2] gap<<1|many
 //	          oldest pair                               newest pair
 //
-// Each number is a varint whose last byte comes first when reading backwards
-// (see pushUvarint). A gap is the number of seconds to the next older pair, and
-// 0 for the oldest one. If many = 1, n is above 1, and n-2 lies beneath. Below
-// the oldest pair lies the number of hits that were trimmed away, if any. Ten
-// hits over a day take about 25 bytes.
+// Each number is a varint whose last byte comes first when reading backwards (see pushUvarint). A gap is the number of
+// seconds to the next older pair, and 0 for the oldest one. If many = 1, n is above 1, and n-2 lies beneath. Below the
+// oldest pair lies the number of hits that were trimmed away, if any. Ten hits over a day take about 25 bytes.
 type pairs []byte
 
-// maxPairBytes bounds the sparse form: some 200 pairs. A longer stack becomes
-// a pyramid. More would save memory for keys hit a few hundred times within
-// the retention, and make their long windows slower to read.
+// maxPairBytes bounds the sparse form: some 200 pairs. A longer stack becomes a pyramid. More would save memory for
+// keys hit a few hundred times within the retention, and make their long windows slower to read.
 const maxPairBytes = 512
 
 type pair struct {
@@ -74,8 +70,7 @@ func (p pairs) add(newest, at int64, n uint64) pairs {
 	return p.splice(it.start, it.end, appendItem(repl, second-at, it.n))
 }
 
-// count sums the pairs in (from, to], and returns the trimmed hits if the walk
-// came to the bottom.
+// count sums the pairs in (from, to], and returns the trimmed hits if the walk came to the bottom.
 func (p pairs) count(newest, from, to int64) (n, older uint64) {
 	for end, second := len(p), newest; ; {
 		it := p.below(end)
@@ -116,8 +111,7 @@ func (p pairs) list(newest int64) (list []pair, older uint64) {
 	}
 }
 
-// trim moves the pairs at or before the second limit to the hits that have
-// left. The newest pair stays.
+// trim moves the pairs at or before the second limit to the hits that have left. The newest pair stays.
 func (p pairs) trim(newest, limit int64) pairs {
 	list, older := p.list(newest)
 	keep := len(list)
@@ -182,9 +176,8 @@ func appendItem(b []byte, gap int64, n uint64) []byte {
 
 const maxVarint = 10 // bytes of the longest uint64
 
-// pushUvarint appends v in groups of seven bits, the highest group first. All
-// bytes but the first carry the continuation bit: popUvarint meets them last
-// to first.
+// pushUvarint appends v in groups of seven bits, the highest group first. All bytes but the first carry the
+// continuation bit: popUvarint meets them last to first.
 func pushUvarint(b []byte, v uint64) []byte {
 	if v < 0x80 {
 		return append(b, byte(v))

@@ -8,18 +8,15 @@ import (
 	"unsafe"
 )
 
-// pyramid is the dense form, the time pyramid: levels of slots that are twice
-// as wide from one level to the next, each covering what the finer one no
-// longer does. It does not store the slots but the running total at their
-// boundaries, as an odometer shows it: a slot is the difference of two
-// neighboring readings, and so is any window, whatever its length. That makes
-// a count two look-ups instead of a sum over slots, and folding two slots into
-// a wider one means dropping the reading between them.
+// pyramid is the dense form, the time pyramid: levels of slots that are twice as wide from one level to the next, each
+// covering what the finer one no longer does. It does not store the slots but the running total at their boundaries, as
+// an odometer shows it: a slot is the difference of two neighboring readings, and so is any window, whatever its
+// length. That makes a count two look-ups instead of a sum over slots, and folding two slots into a wider one means
+// dropping the reading between them.
 //
-// Let end = newest+1, the boundary after the newest second. Level 0 has the
-// boundaries end-511 .. end, 1 s apart. Level j >= 1 has those 128 multiples of
-// its width 2^(j+1) s that end at floor(end/width)-128, so their age is 128 to
-// 256 widths:
+// Let end = newest+1, the boundary after the newest second. Level 0 has the boundaries end-511 .. end, 1 s apart. Level
+// j >= 1 has those 128 multiples of its width 2^(j+1) s that end at floor(end/width)-128, so their age is 128 to 256
+// widths:
 //
 //	level   width   age of its boundaries
 //	0       1 s       0 ..  511 s
@@ -28,16 +25,13 @@ import (
 //	...
 //	21      2^22 s  17 .. 34 years
 //
-// (2 s slots are skipped: 512 s is old enough for slots of 4 s.) A window of w
-// seconds that ends at or after the newest hit starts in a slot no wider than
-// w/127: the doubt promised to be at most 1 %.
+// (2 s slots are skipped: 512 s is old enough for slots of 4 s.) A window of w seconds that ends at or after the newest
+// hit starts in a slot no wider than w/127: the doubt promised to be at most 1 %.
 //
-// Invariants: readings never fall from older to newer. Which boundaries exist
-// depends on newest and the retention alone, and each reading is the number of
-// hits before that boundary. So the same hits in any order give the same
-// readings, and two pyramids merge by adding them. A level is allocated
-// once its newest reading is above 0; levels beyond have readings of 0. Each
-// reading saturates at math.MaxUint64.
+// Invariants: readings never fall from older to newer. Which boundaries exist depends on newest and the retention
+// alone, and each reading is the number of hits before that boundary. So the same hits in any order give the same
+// readings, and two pyramids merge by adding them. A level is allocated once its newest reading is above 0; levels
+// beyond have readings of 0. Each reading saturates at math.MaxUint64.
 type pyramid struct {
 	retention int64    // how long hits are kept, seconds
 	top       int      // the highest level that the retention needs
@@ -158,10 +152,9 @@ func (p *pyramid) retract(newest, at int64, n uint64) uint64 {
 	return n
 }
 
-// advance moves newest on to the second to. Readings that fall off a level
-// pass to the next if they lie on one of its boundaries. O(1) amortised: a
-// level is touched only when end crosses one of its boundaries, and then so
-// were all finer ones.
+// advance moves newest on to the second to. Readings that fall off a level pass to the next if they lie on one of its
+// boundaries. O(1) amortised: a level is touched only when end crosses one of its boundaries, and then so were all
+// finer ones.
 func (p *pyramid) advance(newest, to int64) {
 	for p.levels() <= p.top {
 		_, high := span(p.levels(), to)
@@ -290,9 +283,8 @@ func (w *Window) Clone() Window {
 	return c
 }
 
-// Merge adds all hits of o, which stays as it is: the result is the window of
-// the hits of both. The two must keep hits for the same time, or Merge returns
-// an error and changes nothing. O(slots of both).
+// Merge adds all hits of o, which stays as it is: the result is the window of the hits of both. The two must keep hits
+// for the same time, or Merge returns an error and changes nothing. O(slots of both).
 func (w *Window) Merge(o *Window) error {
 	if w.Retention() != o.Retention() {
 		return fmt.Errorf("window: merge of a window kept for %d s into one kept for %d s: give both the same retention", o.Retention(), w.Retention())

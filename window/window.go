@@ -1,21 +1,16 @@
 // Package window keeps the hits of one key and answers how many of them lie in
 // any rolling window (at-w, at], for w from one second to a billion seconds.
 //
-// The package is pure: time is an argument, in Unix seconds. There is no
-// clock, no lock and no goroutine, so a Window must not be used by two
-// goroutines at once.
+// The package is pure: time is an argument, in Unix seconds. There is no clock, no lock and no goroutine, so a Window
+// must not be used by two goroutines at once.
 //
-// A Window has two forms. With few hits it keeps (second, n) pairs only
-// (pairs.go), and every answer is exact. With many it keeps a pyramid of
-// running totals (pyramid.go): exact to the second for the newest 511 s, and
-// with one slot of at most 1 % of the window in doubt beyond. Every answer
-// carries its bounds.
+// A Window has two forms. With few hits it keeps (second, n) pairs only (pairs.go), and every answer is exact. With
+// many it keeps a pyramid of running totals (pyramid.go): exact to the second for the newest 511 s, and with one slot
+// of at most 1 % of the window in doubt beyond. Every answer carries its bounds.
 //
-// What was rejected, and why: exponential histograms (Datar, Gionis, Indyk,
-// Motwani: "Maintaining Stream Statistics over Sliding Windows", 2002) bound
-// the relative error of a count, but take no late hits and lose precision when
-// merged. Fixed rings of 1 s, 30 min and 12 h slots have an edge slot of up to
-// half the window.
+// What was rejected, and why: exponential histograms (Datar, Gionis, Indyk, Motwani: "Maintaining Stream Statistics
+// over Sliding Windows", 2002) bound the relative error of a count, but take no late hits and lose precision when
+// merged. Fixed rings of 1 s, 30 min and 12 h slots have an edge slot of up to half the window.
 package window
 
 import (
@@ -26,13 +21,11 @@ import (
 )
 
 const (
-	// MaxSeconds is the longest window and the longest retention, in seconds
-	// (31.7 years).
+	// MaxSeconds is the longest window and the longest retention, in seconds (31.7 years).
 	MaxSeconds = 1_000_000_000
 
-	// MaxTime is the latest time a hit may have, in Unix seconds (the year
-	// 2514). The earliest is 0. It is one less than 34 bits hold, so that
-	// callers who pack times have a number that is none.
+	// MaxTime is the latest time a hit may have, in Unix seconds (the year 2514). The earliest is 0. It is one less
+	// than 34 bits hold, so that callers who pack times have a number that is none.
 	MaxTime = 1<<34 - 2
 
 	// DefaultRetention is used where none is given: 30 days, in seconds.
@@ -49,9 +42,8 @@ const (
 // Window holds the hits of one key. The zero Window is empty and keeps hits
 // for DefaultRetention. A Window must not be copied once it has hits.
 type Window struct {
-	// head is newest<<retentionBits | retention: the second of the newest hit
-	// (0 while empty) and the retention in seconds (0: DefaultRetention). Two
-	// numbers in one word, because ten million sparse keys feel every byte.
+	// head is newest<<retentionBits | retention: the second of the newest hit (0 while empty) and the retention in
+	// seconds (0: DefaultRetention). Two numbers in one word, because ten million sparse keys feel every byte.
 	head  uint64
 	dense *pyramid // the hits, once there are many
 	stack          // the hits, while there are few; empty once dense is set
@@ -126,9 +118,8 @@ func (w *Window) Size() int {
 	return size
 }
 
-// Add counts n hits at the Unix second at, in any order of times. A hit older
-// than the retention, measured from the newest hit, is refused as TooLate.
-// n = 0 changes nothing. Counts saturate at math.MaxUint64.
+// Add counts n hits at the Unix second at, in any order of times. A hit older than the retention, measured from the
+// newest hit, is refused as TooLate. n = 0 changes nothing. Counts saturate at math.MaxUint64.
 //
 // Cost: amortised O(1) in order; a late hit O(slots newer than it in its level): at most
 // 511 within the newest 511 s, 127 and one for each finer level beyond.
@@ -151,10 +142,9 @@ func (w *Window) Add(at int64, n uint64) Outcome {
 	return Counted
 }
 
-// Settle counts n hits that were accepted before, at a second from 0 to MaxTime:
-// it never refuses. Hits that are older than the retention by now count as hits
-// that have left, with all before them. No pair may be older than a hit that has
-// left, or a window between the two would be called exact.
+// Settle counts n hits that were accepted before, at a second from 0 to MaxTime: it never refuses. Hits that are older
+// than the retention by now count as hits that have left, with all before them. No pair may be older than a hit that
+// has left, or a window between the two would be called exact.
 func (w *Window) Settle(at int64, n uint64) {
 	switch newest := w.newest(); {
 	case n == 0:
@@ -296,11 +286,10 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%.6g (%.6g or more)", r.Estimate, r.Lower)
 }
 
-// WithRetention returns a copy that keeps hits for another time, in seconds as in New. Hits that
-// are older than a shorter one are among those that have left. For a longer one nothing
-// comes back: gone are the hits that had left, at least w's retention before its newest
-// hit. Windows that reach back that far may have had them, and k does not say so until
-// they reach beyond its own retention.
+// WithRetention returns a copy that keeps hits for another time, in seconds as in New. Hits that are older than a
+// shorter one are among those that have left. For a longer one nothing comes back: gone are the hits that had left, at
+// least w's retention before its newest hit. Windows that reach back that far may have had them, and k does not say so
+// until they reach beyond its own retention.
 func (w *Window) WithRetention(retention int64) (k Window, gone uint64, err error) {
 	if k, err = New(retention); err != nil || w.empty() {
 		return k, 0, err

@@ -12,8 +12,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// awayRetry is after how long a request that was denied because nobody decides may try
-// again.
+// awayRetry is after how long a request that was denied because nobody decides may try again.
 const awayRetry = time.Second
 
 // noPartRetry is the same for one whose region has no part of the limit: another policy file may give it one.
@@ -111,8 +110,7 @@ func (a *apart) askAll(groups [][]int) (passes bool, err error) {
 	return !slices.Contains(all, false), cmp.Or(errs...)
 }
 
-// ask asks the node that decides for the checks at the places of one group, and tells
-// whether the request may go on.
+// ask asks the node that decides for the checks at the places of one group, and tells whether the request may go on.
 func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 	checks := make([]engine.Check, len(places))
 	verdicts := make([]engine.Verdict, len(places))

@@ -322,9 +322,6 @@ func (l *Live) Full(name, key string) bool {
 	return err != nil || !answered || !allowed
 }
 
-// Bans lists the bans that are not over, at most n, those that end last first.
-func (l *Live) Bans(n int) []engine.KeyBan { return l.engine.Bans(n) }
-
 // BansFailed is how many bans of DenyFor failed: there were 100,000 bans, an identity had its Share, or the journal
 // could take no more.
 func (l *Live) BansFailed() uint64 { return l.bansFailed.Load() }

@@ -137,8 +137,7 @@ type awayCounts [policy.AwayShare + 1]atomic.Uint64
 // AwayCount is how many decisions of a policy were made without the node that decides, by its Away.
 type AwayCount struct{ Closed, Open, Share uint64 }
 
-// InlineAway is, for Live.Away, the name of all limits that requests bring along: theirs
-// may be any. No policy has it.
+// InlineAway is, for Live.Away, the name of all limits that requests bring along: theirs may be any. No policy has it.
 const InlineAway = policy.InlinePrefix + "*"
 
 // Away is the AwayCount of a policy by name, or of InlineAway, since the Live was made. It is zero if the limits were
@@ -174,9 +173,8 @@ type Dropped struct {
 	KeysInUse int // on this node
 }
 
-// Dropped returns what the last Replace took out while it was in use, in the order of the
-// earlier file. Keys that only such a policy was for have no limit any more. What they have
-// used stays for a while, for a policy that is put back.
+// Dropped returns what the last Replace took out while it was in use, in the order of the earlier file. Keys that only
+// such a policy was for have no limit any more. What they have used stays for a while, for a policy that is put back.
 func (l *Live) Dropped() []Dropped {
 	if d := l.dropped.Load(); d != nil {
 		return *d

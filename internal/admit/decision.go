@@ -19,9 +19,8 @@ type Request struct {
 	// policy that Key fits. With Inline it names that limit instead.
 	Limit string
 
-	// Inline is a limit that the request brings along, in place of policies. What a key
-	// has used of it is kept by its name; "" is named inline/ALGORITHM/PER, so that
-	// another N or burst grants no fresh allowance.
+	// Inline is a limit that the request brings along, in place of policies. What a key has used of it is kept by its
+	// name; "" is named inline/ALGORITHM/PER, so that another N or burst grants no fresh allowance.
 	Inline *engine.Limit
 
 	// Prepared is a limit of who asks, in place of policies. Limit is its name.
@@ -89,9 +88,8 @@ type Result struct {
 	denyFor time.Duration // Policy.DenyFor
 	wait    time.Duration // Policy.Wait
 
-	// Verdict is what the limit says by itself. If the decision is a denial nothing was
-	// taken of any, also of those that allowed it. Of a policy.Shadow policy it says what
-	// would have been; what it does not allow it has not taken.
+	// Verdict is what the limit says by itself. If the decision is a denial nothing was taken of any, also of those
+	// that allowed it. Of a policy.Shadow policy it says what would have been; what it does not allow it has not taken.
 	engine.Verdict
 }
 
@@ -127,8 +125,7 @@ type Decision struct {
 	// kept.
 	NoID bool
 
-	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package
-	// service does.
+	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package service does.
 	Denial []byte
 
 	behind int           // the place of the limit for whose key others wait; -1: none

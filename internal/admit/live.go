@@ -56,8 +56,7 @@ type boundLimit struct {
 	elsewhere *elsewhere // nil: it is decided here, whatever the key
 }
 
-// NewLive puts s to work on e. A nil Set has no policies: then only requests that bring
-// a limit along have one.
+// NewLive puts s to work on e. A nil Set has no policies: then only requests that bring a limit along have one.
 func NewLive(e *engine.Engine, s *policy.Set) (*Live, error) { return NewClusterLive(e, s, Cluster{}) }
 
 // NewClusterLive is NewLive on a node of a cluster.

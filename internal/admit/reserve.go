@@ -93,12 +93,6 @@ func (l *Live) unreserve(parts []reservedPart, id string) {
 	}
 }
 
-// OpenReservations calls f with the key of each part of a reservation that is not settled. f must not call l.
-func (l *Live) OpenReservations(f func(key string)) { l.engine.OpenReservations(f) }
-
-// Reserved lists the parts of a reservation that is known here, and not over.
-func (l *Live) Reserved(id string) []engine.ReservedPart { return l.engine.Reserved(id) }
-
 // Used is what a request really used: N of every limit, or with Costs the cost that a policy takes.
 type Used struct {
 	N     uint64
@@ -130,7 +124,7 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 // CodeNotHeld, CodeOverloaded, or CodeInvalidCount if used lacks a cost; then nothing was settled.
 func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
 	order := engine.Change{Kind: engine.ChangeSettle, ID: strings.Clone(id), Flag: debt}
-	parts := l.Reserved(id)
+	parts := l.engine.Reserved(id)
 	numbers := make([]uint64, len(parts))
 	set := l.Set()
 	for i, part := range parts {
@@ -243,9 +237,6 @@ func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (ma
 	}
 	return made, err
 }
-
-// Grants calls f with each grant that is in use. f must not call l.
-func (l *Live) Grants(f func(name, key string)) { l.engine.Grants(f) }
 
 // Permits calls f with each key of which permits are held.
 func (l *Live) Permits(f func(name, key string, held int)) { l.engine.Permits(f) }

@@ -84,8 +84,8 @@ func TestReserveThatFailsInPart(t *testing.T) {
 			}
 		}
 	}
-	if left(10, 20); len(live.Reserved("x")) != 0 {
-		t.Errorf("%+v", live.Reserved("x"))
+	if left(10, 20); len(live.engine.Reserved("x")) != 0 {
+		t.Errorf("%+v", live.engine.Reserved("x"))
 	}
 	if done, err := a.Settle("a:full", "0", 1, false); err != nil || !done.Known {
 		t.Fatal(done, err)
@@ -94,7 +94,7 @@ func TestReserveThatFailsInPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	left(5, 15)
-	if parts := live.Reserved("x"); len(parts) != 2 || parts[0].Parts != 2 || parts[0].N != 5 {
+	if parts := live.engine.Reserved("x"); len(parts) != 2 || parts[0].Parts != 2 || parts[0].N != 5 {
 		t.Errorf("%+v", parts)
 	}
 	made, err := live.Settle("x", Used{N: 2}, false, nil)

@@ -192,9 +192,6 @@ func (l *Live) Prepare(name string, of Limit, mode policy.Mode) (*Prepared, erro
 // Use has Live.Limit find the limit by its name, in place of an earlier one.
 func (p *Prepared) Use() { p.live.prepared.Store(p.name, p) }
 
-// Name is what it was prepared as.
-func (p *Prepared) Name() string { return p.name }
-
 // Release lets the limit go. Requests under way may still have it.
 func (p *Prepared) Release() {
 	p.live.prepared.CompareAndDelete(p.name, p)

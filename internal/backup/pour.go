@@ -174,5 +174,5 @@ func (s *Spool) PourInto(ctx context.Context, e *engine.Engine) error {
 			}
 		}
 		return Pour(c, e, func(b record.Batch) error { return to.Count(b, false, false) })
-	}, e.LoadReceipts)
+	}, func(receipts [][]byte) error { return e.LoadReceipts(receipts, 0) })
 }

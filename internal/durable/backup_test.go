@@ -69,7 +69,7 @@ func TestBackup(t *testing.T) {
 				run.e.Delete("key:3")
 			}
 		}
-		if _, _, err := run.e.Once(t.Context(), "once", 1, func() []byte { return []byte("answer") }); err != nil {
+		if _, _, err := run.e.OnceFrom(t.Context(), "", "once", 1, func() []byte { return []byte("answer") }); err != nil {
 			t.Fatal(err)
 		}
 		first := run.backup()
@@ -83,7 +83,7 @@ func TestBackup(t *testing.T) {
 				}
 			}
 		}
-		if answer, repeated, err := again.e.Once(t.Context(), "once", 1, nil); err != nil || !repeated || string(answer) != "answer" {
+		if answer, repeated, err := again.e.OnceFrom(t.Context(), "", "once", 1, nil); err != nil || !repeated || string(answer) != "answer" {
 			t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 		}
 		info, err := backup.Scan(bytes.NewReader(first))
@@ -109,12 +109,13 @@ func TestBackupWhileServing(t *testing.T) {
 	for range 2 {
 		writers.Go(func() {
 			for i := 0; i < requests && ctx.Err() == nil; i++ {
-				_, _, err := run.e.Once(ctx, fmt.Sprintf("%p/%d", &i, i), 1, func() []byte {
+				_, _, err := run.e.OnceFrom(ctx, "", fmt.Sprintf("%p/%d", &i, i), 1, func() []byte {
 					for k := range wide {
 						run.hitOnceTaken(ctx, fmt.Sprint("wide:", k), 1_000_000+int64(i/100))
 					}
 					return []byte("ok")
 				})
+
 				if err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}

@@ -36,7 +36,7 @@ func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 	if v, err := l.Take("user:1", 3); err != nil || !v.Allowed {
 		t.Fatal(v, err)
 	}
-	if _, _, err := r.e.Once(t.Context(), "order-1", 1, func() []byte { return []byte("answer") }); err != nil {
+	if _, _, err := r.e.OnceFrom(t.Context(), "", "order-1", 1, func() []byte { return []byte("answer") }); err != nil {
 		t.Fatal(err)
 	}
 	r.sync()
@@ -53,7 +53,7 @@ func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 // wantUsed wants the receipt and the used limit of filledAlone.
 func wantUsed(t *testing.T, r *running) {
 	t.Helper()
-	answer, repeated, err := r.e.Once(t.Context(), "order-1", 1, func() []byte { return []byte("counted again") })
+	answer, repeated, err := r.e.OnceFrom(t.Context(), "", "order-1", 1, func() []byte { return []byte("counted again") })
 	if err != nil || !repeated || string(answer) != "answer" {
 		t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 	}

@@ -43,7 +43,7 @@ func TestTheClockIsSetBeforeACrash(t *testing.T) {
 			applied := 0
 			once := func(r *running) {
 				t.Helper()
-				if _, _, err := r.e.Once(t.Context(), "order", 1, func() []byte { applied++; return []byte("answer") }); err != nil || applied != 1 {
+				if _, _, err := r.e.OnceFrom(t.Context(), "", "order", 1, func() []byte { applied++; return []byte("answer") }); err != nil || applied != 1 {
 					t.Errorf("the request was applied %d times, %v", applied, err)
 				}
 			}

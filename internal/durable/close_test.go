@@ -53,7 +53,7 @@ func TestManyReceipts(t *testing.T) {
 		for i := range 40 {
 			key := string(rune('a' + i))
 			go func() {
-				_, _, _ = run.e.Once(t.Context(), key, 1, func() []byte { return answer })
+				_, _, _ = run.e.OnceFrom(t.Context(), "", key, 1, func() []byte { return answer })
 			}()
 		}
 	})

@@ -46,7 +46,7 @@ func fillFixture(t *testing.T, nodes []*running) {
 	} else if v, err := l.Take("user:1", 2); err != nil || !v.Allowed {
 		t.Fatal(v, err)
 	}
-	if _, _, err := at(0).e.Once(t.Context(), "order-1", 1, func() []byte { return []byte("answer") }); err != nil {
+	if _, _, err := at(0).e.OnceFrom(t.Context(), "", "order-1", 1, func() []byte { return []byte("answer") }); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range nodes {

@@ -265,10 +265,11 @@ func TestReceiptsSurvive(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
 	once := func(key string) (string, bool) {
-		answer, repeated, err := r.e.Once(t.Context(), key, 7, func() []byte {
+		answer, repeated, err := r.e.OnceFrom(t.Context(), "", key, 7, func() []byte {
 			r.hit("a", 1000, 1)
 			return []byte("answer to " + key)
 		})
+
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,7 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 		within(again, "poured twice", engine.AllKeys, truth)
 		loaded := eng(partitions, 2*time.Hour)
 		for partition, state := range states(long) {
-			if err := loaded.LoadState(partition, state); err != nil {
+			if err := loaded.LoadState(partition, state, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,6 +1,5 @@
-// Package engine keeps keys, their windows and what they have used of limits in memory.
-// Package weir shows library users the part that a program needs; a server also journals,
-// replicates and shares what is here.
+// Package engine keeps keys, their windows and what they have used of limits in memory. Package weir shows library
+// users the part that a program needs; a server also journals, replicates and shares what is here.
 package engine
 
 import (
@@ -26,8 +25,7 @@ const (
 	// fill a counter for good: counts saturate at 2^64-1.
 	MaxHits = 1 << 40
 
-	// MaxWindow is the longest window and the longest retention: a billion
-	// seconds, 31.7 years.
+	// MaxWindow is the longest window and the longest retention: a billion seconds, 31.7 years.
 	MaxWindow = window.MaxSeconds * time.Second
 )
 
@@ -97,25 +95,22 @@ func hitError(second int64, n uint64) error {
 
 // Config sets up an Engine. The zero Config is valid: each field says what its zero means.
 type Config struct {
-	// Partitions is the number of shares of the key space, a power of two from
-	// 1 to 65536. 0: 256.
+	// Partitions is the number of shares of the key space, a power of two from 1 to 65536. 0: 256.
 	Partitions int
 
-	// Retention is how long hits are kept at least: whole seconds, 1 s to
-	// MaxWindow. Less than 511 s counts as 511 s, so that windows of 300 s are
-	// always exact. 0: 30 days.
+	// Retention is how long hits are kept at least: whole seconds, 1 s to MaxWindow. Less than 511 s counts as 511 s,
+	// so that windows of 300 s are always exact. 0: 30 days.
 	Retention time.Duration
 
 	// Memory is the budget for keys and their windows, in bytes, at least 64 KiB
 	// for each partition. When it is full, the coldest keys are evicted. 0: 1 GiB.
 	Memory int64
 
-	// LimitMemory is the budget for what keys have used of their limits, in bytes,
-	// at least 64 KiB. When it is full of limits in use, requests of further keys
-	// are refused. 0: 256 MiB.
+	// LimitMemory is the budget for what keys have used of their limits, in bytes, at least 64 KiB. When it is full of
+	// limits in use, requests of further keys are refused. 0: 256 MiB.
 	LimitMemory int64
 
-	// OnceMemory is the budget in bytes for the receipts of Once that this engine gives within OnceSeconds, at least 64
+	// OnceMemory is the budget in bytes for the receipts of Once that this engine gives within ten minutes, at least 64
 	// KiB. A receipt takes 160 bytes, its key and its answer. Receipts of other nodes may take twice as much. 0: 64
 	// MiB, some 400 requests a second.
 	OnceMemory int64
@@ -148,8 +143,7 @@ type Clock uint8
 const (
 	// WallClock: now is the time of day.
 	WallClock Clock = iota
-	// EventClock: now is the second of the newest hit, for replaying logs and
-	// for tests.
+	// EventClock: now is the second of the newest hit, for replaying logs and for tests.
 	EventClock
 )
 
@@ -223,15 +217,8 @@ func (cfg Config) validate() error {
 	return nil
 }
 
-// Error is the one error type of this package. Code says what went wrong. Field names the argument or setting, and may
-// be empty. Message says what to do about it.
-type Error struct {
-	Code    api.Code
-	Field   string
-	Message string
-}
-
-func (e *Error) Error() string { return e.Message }
+// Error is the one error type of this package: see keyspace.Error.
+type Error = keyspace.Error
 
 var errNotHeld = &Error{Code: api.CodeNotHeld, Field: "key", Message: "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
 

@@ -25,8 +25,7 @@ type Counter struct {
 	quarantine keyspace.Quarantine // hits of seconds that have not come
 }
 
-// NewCounter returns a Counter that keeps hits for at least retention, whole
-// seconds from 1 s to MaxWindow.
+// NewCounter returns a Counter that keeps hits for at least retention, whole seconds from 1 s to MaxWindow.
 func NewCounter(retention time.Duration) (*Counter, error) {
 	seconds, err := wholeSeconds("retention", retention)
 	if err != nil {
@@ -71,8 +70,7 @@ func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	return c.hitAt(second, n)
 }
 
-// hitAt is HitAt where the live cell does not stand at the second, or another
-// goroutine was quicker.
+// hitAt is HitAt where the live cell does not stand at the second, or another goroutine was quicker.
 func (c *Counter) hitAt(second int64, n uint64) (Outcome, error) {
 	if err := checkHit(second, n); err != nil {
 		return Refused, err
@@ -132,8 +130,7 @@ func (c *Counter) limit() int64 {
 	return c.wall.Second() + counterAhead
 }
 
-// quarantineWindow quarantines the window if it has seen seconds that have not come yet. The
-// caller holds mu.
+// quarantineWindow quarantines the window if it has seen seconds that have not come yet. The caller holds mu.
 func (c *Counter) quarantineWindow(s *keyspace.Stripes) bool {
 	limit := c.limit()
 	if second, _ := s.Newest(&c.window); second <= limit {
@@ -199,9 +196,8 @@ func (c *Counter) keep() {
 	c.come()
 }
 
-// Count answers how many hits lie in the last w, up to now. Where the window
-// reaches back beyond the retention, no upper bound is known: older hits are
-// refused, and those that were taken may have left.
+// Count answers how many hits lie in the last w, up to now. Where the window reaches back beyond the retention, no
+// upper bound is known: older hits are refused, and those that were taken may have left.
 func (c *Counter) Count(w time.Duration) (Count, error) {
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {
@@ -210,9 +206,8 @@ func (c *Counter) Count(w time.Duration) (Count, error) {
 	return c.count(c.wall.Second(), seconds), nil
 }
 
-// CountAt answers how many hits lie in (at-w, at]. If at has a fraction of a
-// second, the two seconds that the window cuts are in doubt, and the bounds
-// say so.
+// CountAt answers how many hits lie in (at-w, at]. If at has a fraction of a second, the two seconds that the window
+// cuts are in doubt, and the bounds say so.
 func (c *Counter) CountAt(at time.Time, w time.Duration) (Count, error) {
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// Engine counts hits per key, within a memory budget. It is safe for many
-// goroutines, and must be closed.
+// Engine counts hits per key, within a memory budget. It is safe for many goroutines, and must be closed.
 type Engine struct {
 	cfg      Config
 	clock    *keyspace.Clock

@@ -295,7 +295,7 @@ func TestCutOfOldCells(t *testing.T) {
 	e.HitAt(unix(10_002), "b", 1)
 	var c replication.Cut
 	e.Cut(0, &c, true)
-	if err := restarted.LoadState(0, c.State); err != nil {
+	if err := restarted.LoadState(0, c.State, 0); err != nil {
 		t.Fatal(err)
 	}
 	replayed.Apply(0, c.Deltas, nil)

@@ -104,7 +104,7 @@ func cutAll(t *testing.T, source *Engine, copies []*Engine, fresh *Engine) {
 			e.Apply(i, c.Deltas, nil)
 		}
 		if fresh != nil {
-			if err := fresh.LoadState(i, c.State); err != nil {
+			if err := fresh.LoadState(i, c.State, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -251,30 +251,30 @@ func TestLoadStateRefusesDamage(t *testing.T) {
 	for bit := range 8 * len(c.State) {
 		damaged := slices.Clone(c.State)
 		damaged[bit/8] ^= 1 << (bit % 8)
-		if err := target.LoadState(1, damaged); err == nil {
+		if err := target.LoadState(1, damaged, 0); err == nil {
 			t.Fatalf("took a state with bit %d flipped", bit)
 		}
 	}
 	for cut := range len(c.State) {
-		if err := target.LoadState(1, c.State[:cut]); err == nil {
+		if err := target.LoadState(1, c.State[:cut], 0); err == nil {
 			t.Fatalf("took a state cut to %d bytes", cut)
 		}
 	}
-	if err := target.LoadState(0, c.State); !errors.Is(err, replication.ErrDamagedState) {
+	if err := target.LoadState(0, c.State, 0); !errors.Is(err, replication.ErrDamagedState) {
 		t.Errorf("partition 1 as 0: %v", err)
 	}
 	if s := target.Stats(); s.Keys != 0 || s.Hits != 0 {
 		t.Errorf("the refused states changed something: %+v", s)
 	}
 	for _, other := range []Config{{Partitions: 4, Gather: true}, {Partitions: 2, Retention: MaxWindow, Gather: true}} {
-		if err := newTestEngine(t, other).LoadState(1, c.State); err == nil || errors.Is(err, replication.ErrDamagedState) {
+		if err := newTestEngine(t, other).LoadState(1, c.State, 0); err == nil || errors.Is(err, replication.ErrDamagedState) {
 			t.Errorf("%+v: %v", other, err)
 		}
 	}
-	if err := target.LoadState(1, c.State); err != nil {
+	if err := target.LoadState(1, c.State, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := target.LoadState(1, c.State); err == nil {
+	if err := target.LoadState(1, c.State, 0); err == nil {
 		t.Error("took a state twice")
 	}
 }

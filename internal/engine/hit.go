@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,8 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
-// Hit counts one hit of the key now. With EventClock now is the newest hit, or
-// the wall clock before the first.
+// Hit counts one hit of the key now. With EventClock now is the newest hit, or the wall clock before the first.
 func (e *Engine) Hit(key string) error { return e.HitN(key, 1) }
 
 // HitN counts n >= 1 hits of the key now.
@@ -35,10 +33,9 @@ func (e *Engine) HitN(key string, n uint64) error {
 	return nil
 }
 
-// HitAt counts n >= 1 hits of the key at any time, in any order of times.
-// TooLate and ForHistory are outcomes, not errors; a time more than MaxAhead after the wall
-// clock is an error, api.CodeTooFarAhead, and changes nothing. HitAt does not keep
-// the key's bytes.
+// HitAt counts n >= 1 hits of the key at any time, in any order of times. TooLate and ForHistory are outcomes, not
+// errors; a time more than MaxAhead after the wall clock is an error, api.CodeTooFarAhead, and changes nothing. HitAt
+// does not keep the key's bytes.
 //
 // Cost: a look-up and two atomic operations for a hit in the key's newest
 // second; else a lock on the key's partition and amortised O(1).
@@ -163,30 +160,19 @@ func (e *Engine) hit(second int64, key Expected, n uint64) Outcome {
 	return outcome
 }
 
-const (
-	// OnceSeconds is how long a receipt is kept: a repeat within that time
-	// counts nothing.
-	OnceSeconds = 600
+// MaxOnceKeyBytes is the longest idempotency key, in bytes.
+const MaxOnceKeyBytes = keyspace.MaxReceiptKey
 
-	// MaxOnceKeyBytes is the longest idempotency key, in bytes.
-	MaxOnceKeyBytes = 255
-)
-
-// Once applies a request that may be sent again under the same key, 1 to MaxOnceKeyBytes long, and returns its answer.
-// Within OnceSeconds a repeat with the same fingerprint of its content applies nothing and gets the first answer. With
-// a journal, this holds across a restart too. A repeat with another fingerprint is refused with api.CodeKeyReused. A
-// repeat that comes while the first is being applied waits for it.
+// OnceFrom applies a request that may be sent again under the same key, 1 to MaxOnceKeyBytes long, and returns its
+// answer. Within keyspace.ReceiptSeconds a repeat with the same fingerprint of its content applies nothing and gets the
+// first answer. With a journal, this holds across a restart too. A repeat with another fingerprint is refused with
+// api.CodeKeyReused. A repeat that comes while the first is being applied waits for it. client is one of many, of any
+// name: each may take three quarters of Config.OnceMemory at most.
 //
 // apply must not wait for another goroutine, because cuts wait for apply. A nil answer is not remembered: the request
 // counted nothing and may be sent again.
 //
 // If Config.OnceMemory is full, a new key is refused with api.CodeOnceFull, and nothing is applied.
-func (e *Engine) Once(ctx context.Context, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
-	return e.OnceFrom(ctx, "", key, fingerprint, apply)
-}
-
-// OnceFrom is Once for one of many clients, of any name: each may take three quarters of
-// Config.OnceMemory at most.
 func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
 	return e.RecordedOnce(ctx, client, key, fingerprint, func(*replication.RequestRecorder) []byte { return apply() })
 }
@@ -197,26 +183,11 @@ func (e *Engine) RecordedOnce(ctx context.Context, client, key string, fingerpri
 	if len(key) < 1 || len(key) > MaxOnceKeyBytes {
 		return nil, false, &Error{Code: api.CodeInvalidKey, Field: "idempotency key", Message: fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
 	}
-	answer, repeated, err = e.receipts.Once(ctx, client, key, fingerprint, apply)
-	return answer, repeated, onceError(err)
+	return e.receipts.Once(ctx, client, key, fingerprint, apply)
 }
 
 // Removals returns how many removals of a key the next cut has. A recorder notes with hits what it was before them.
 func (e *Engine) Removals(key string) uint64 { return e.keys.Removals(key) }
-
-func onceError(err error) error {
-	if errors.Is(err, keyspace.ErrReceiptReused) {
-		return &Error{Code: api.CodeKeyReused, Field: "idempotency key", Message: "this idempotency key came with another content before: use a new key for each request"}
-	}
-	if full, ok := errors.AsType[*keyspace.ReceiptsFullError](err); ok {
-		who := "all clients"
-		if full.OneClient {
-			who = "this client address"
-		}
-		return &Error{Code: api.CodeOnceFull, Field: "idempotency key", Message: fmt.Sprintf("the idempotency keys of %s in the last ten minutes take %d MiB here, and more are not remembered: nothing was counted; send larger batches, use other nodes too, or raise OnceMemory (weir serve --idempotency-memory)", who, full.Bytes>>20)}
-	}
-	return err
-}
 
 // CutReceipts runs cut, which calls Cut for the partitions, while no request of Once is being applied. It returns the
 // receipts since the call before. The hits of their requests are in these cuts or in earlier ones. It also returns the
@@ -232,13 +203,10 @@ func (e *Engine) RecordRequests() { e.receipts.Share() }
 // Receipts returns all receipts, for a snapshot.
 func (e *Engine) Receipts() (all [][]byte) { return e.receipts.All() }
 
-// LoadReceipts takes receipts back from a journal or a snapshot. It skips receipts that are too old or known. If they
-// take more than twice Config.OnceMemory, it drops the oldest. A receipt that can't be read is an error.
-func (e *Engine) LoadReceipts(encoded [][]byte) error { return e.LoadReceiptsSince(encoded, 0) }
-
-// LoadReceiptsSince is LoadReceipts of receipts since which the time of day was set forward,
-// by set.
-func (e *Engine) LoadReceiptsSince(encoded [][]byte, set time.Duration) error {
+// LoadReceipts takes receipts back from a journal or a snapshot, since which the time of day was set forward by set. It
+// skips receipts that are too old or known. If they take more than twice Config.OnceMemory, it drops the oldest. A
+// receipt that can't be read is an error.
+func (e *Engine) LoadReceipts(encoded [][]byte, set time.Duration) error {
 	return e.receipts.Load(encoded, false, set)
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -48,15 +47,14 @@ func (e *Engine) keyedLimit(name, shown string, l Limit, set func(made *KeyedLim
 	}
 	held, err := e.limits.Hold(name)
 	if err != nil {
-		return nil, limitError(err)
+		return nil, err
 	}
 	made := e.newKeyedLimit(held, shown)
 	set(made)
 	return made, made.SetLimit(l)
 }
 
-// InUse tells whether some key has used of the limit, or of another one of its
-// name.
+// InUse tells whether some key has used of the limit, or of another one of its name.
 func (l *KeyedLimit) InUse() bool { return l.name.InUse() }
 
 // Release says that the caller no longer uses the limit. The engine forgets the name once no key has it in use, and can
@@ -86,8 +84,7 @@ func (l *KeyedLimit) SetLimit(to Limit) error {
 // Allow admits one request of the key now, if its limit lets it. It is also false
 // for a key that no limit can be kept for: Take says why.
 //
-// Cost: a look-up under the lock of the key's partition; O(1). No allocation
-// but for a key whose limit was not in use.
+// Cost: a look-up under the lock of the key's partition; O(1). No allocation but for a key whose limit was not in use.
 func (l *KeyedLimit) Allow(key string) bool { return l.AllowN(key, 1) }
 
 // AllowN admits n requests of the key now, all or none.
@@ -108,8 +105,7 @@ func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
 	if err := checkKey(key); err != nil {
 		return Verdict{}, err
 	}
-	v, err := l.engine.limits.Take(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n)
-	return v, limitError(err)
+	return l.engine.limits.Take(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n)
 }
 
 // Peek says what Take would decide, and takes nothing. It needs no memory.
@@ -125,14 +121,6 @@ func checkLimitName(name string) error {
 		return &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("the name %.80q of a limit: must be 1 to %d letters, digits or any of ._/-", name, MaxLimitNameBytes)}
 	}
 	return nil
-}
-
-// limitError returns the error of a decision that found no memory, or that the journal could not take.
-func limitError(err error) error {
-	if full, ok := errors.AsType[*admission.OverloadedError](err); ok {
-		return &Error{Code: api.CodeOverloaded, Field: "limit", Message: full.Message}
-	}
-	return err
 }
 
 // Check is one limit that a request must pass.
@@ -187,8 +175,7 @@ func (e *Engine) DecideAll(checks []Check, beside []uint64, verdicts []Verdict, 
 			asked[i].Beside = beside[i]
 		}
 	}
-	allowed, at, err = e.limits.DecideAll(asked, verdicts, take)
-	return allowed, at, limitError(err)
+	return e.limits.DecideAll(asked, verdicts, take)
 }
 
 // Known appends what this engine knows of a key's admissions that still count, the oldest first. Each has the latest
@@ -242,8 +229,7 @@ func (l *KeyedLimit) Keys(most int) []KeyUse {
 	return uses
 }
 
-// KeysUnder is Keys where the keys in overrides have those limits. An invalid one is
-// api.CodeInvalidLimit.
+// KeysUnder is Keys where the keys in overrides have those limits. An invalid one is api.CodeInvalidLimit.
 func (l *KeyedLimit) KeysUnder(most int, overrides map[string]Limit) ([]KeyUse, error) {
 	plans := make(map[string]*admission.Plan, len(overrides))
 	for key, of := range overrides {
@@ -260,8 +246,7 @@ func (l *KeyedLimit) KeysUnder(most int, overrides map[string]Limit) ([]KeyUse, 
 	return list.sorted(), nil
 }
 
-// KeysInUse returns how many keys have used some of the limit and not got all of it back, as
-// far as this engine knows.
+// KeysInUse returns how many keys have used some of the limit and not got all of it back, as far as this engine knows.
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (l *KeyedLimit) KeysInUse() (keys int) { return l.engine.limits.KeysInUse(l.name) }

@@ -28,7 +28,7 @@ func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64,
 		at -= limits.Clock.Ahead()
 	}
 	free, err = limits.Refund(l.plan.Load(), l.engine.keys.PartitionOf(key), key, at, n)
-	return free, limitError(err)
+	return free, err
 }
 
 // Reset forgets what the key has used of all limits of the name, and its grant: it has its whole burst again. This
@@ -37,8 +37,7 @@ func (l *KeyedLimit) Reset(key string) (was bool, err error) {
 	if err := checkKey(key); err != nil {
 		return false, err
 	}
-	was, err = l.engine.limits.Reset(l.name, l.engine.keys.PartitionOf(key), key)
-	return was, limitError(err)
+	return l.engine.limits.Reset(l.name, l.engine.keys.PartitionOf(key), key)
 }
 
 // MaxGrants is how many grants an engine makes that are not over.
@@ -64,7 +63,7 @@ func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
 			return &Error{Code: api.CodeInvalidTime, Field: "until", Message: fmt.Sprintf("%s is over: it is %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 		}
 	}
-	return limitError(l.engine.limits.Grant(l.name, l.engine.keys.PartitionOf(key), key, n, at/int64(time.Millisecond)))
+	return l.engine.limits.Grant(l.name, l.engine.keys.PartitionOf(key), key, n, at/int64(time.Millisecond))
 }
 
 // unixNano is a time that an int64 has.
@@ -84,10 +83,7 @@ const (
 )
 
 // KeyBan is a ban: the key is denied under the limit of the name, until a time of day.
-type KeyBan struct {
-	Name, Key string
-	Until     time.Time
-}
+type KeyBan = admission.KeyBan
 
 // Ban bans a key of a limit for 1 ms to MaxBan from now, whatever it has used. It replaces an earlier ban; 0 lifts it.
 // With a journal, other nodes know the ban when they have followed the next flush, and a restart keeps it. The error is
@@ -104,7 +100,7 @@ func (e *Engine) Ban(name, key string, length time.Duration) error {
 		limits := e.limits
 		until = (limits.Clock.Now() + limits.Clock.Ahead() + int64(length)) / int64(time.Millisecond)
 	}
-	return limitError(e.limits.Ban(name, e.keys.PartitionOf(key), key, until))
+	return e.limits.Ban(name, e.keys.PartitionOf(key), key, until)
 }
 
 // Banned is for how long a key is banned under the limit of a name; 0: it is not.
@@ -119,12 +115,7 @@ func (e *Engine) Banned(name, key string) time.Duration {
 // Bans lists the bans that are not over, at most n, those that end last first.
 //
 // Cost: O(bans).
-func (e *Engine) Bans(n int) (list []KeyBan) {
-	for _, b := range e.limits.Bans(n) {
-		list = append(list, KeyBan{b.Name, b.Key, time.UnixMilli(b.Until)})
-	}
-	return list
-}
+func (e *Engine) Bans(n int) []KeyBan { return e.limits.Bans(n) }
 
 // newKeyedLimit makes one without a plan, by the name that its states are kept by and the one that it was given.
 func (e *Engine) newKeyedLimit(name *admission.Name, shown string) *KeyedLimit {
@@ -203,8 +194,7 @@ func (e *Engine) ForgetInline(name string) (states int, err error) {
 			return 0, err
 		}
 	}
-	states, err = e.limits.ForgetInline(name)
-	return states, limitError(err)
+	return e.limits.ForgetInline(name)
 }
 
 // ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans. It is
@@ -218,8 +208,7 @@ func (e *Engine) ForgetKeys(prefix string) (keys int, err error) {
 	if err := checkKey(prefix); err != nil {
 		return 0, err
 	}
-	keys, err = e.limits.ForgetKeys(prefix)
-	return keys, limitError(err)
+	return e.limits.ForgetKeys(prefix)
 }
 
 // InlineNames are the names of the inline limits of which a key has used something, as far as it is known here.
@@ -250,3 +239,155 @@ func (e *Engine) SetOut(l *KeyedLimit, holder, key string, held time.Duration, o
 func (e *Engine) Outs(of func(partition int) bool, f func(admission.Out)) {
 	e.limits.Outs(of, f)
 }
+
+// Reservation is admissions for what a request may need, to be settled once it is known what it did need.
+type Reservation = admission.Reservation
+
+const (
+	// MaxReservationID is the longest ID, in bytes.
+	MaxReservationID = admission.MaxReservationID
+
+	// MaxReservation is how long a reservation lasts at most.
+	MaxReservation = 24 * time.Hour
+
+	// MaxReservations is how many an engine knows that are neither over nor settled, counted for each limit.
+	MaxReservations = admission.MaxReservations
+)
+
+// Settled is how a reservation was settled.
+type Settled = admission.Settled
+
+// ReservedPart is what a reservation has of one limit, by the name that the limit was given.
+type ReservedPart = admission.Part
+
+// Reserve is Take of n admissions that Settle says later how many were used of; without it all stay
+// used, or none, as r says. It is journaled with them. The same ID again, for the same key, takes nothing more; with another
+// Content or n it is api.CodeKeyReused.
+func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, error) {
+	if err := l.checkReservation(key, r); err != nil {
+		return Verdict{}, err
+	}
+	for _, part := range l.engine.limits.Reserved(r.ID) {
+		if part.Name == l.name.Name && part.Key == key {
+			if part.N != n || part.Content != r.Content {
+				return Verdict{}, &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id is of a reservation of another n or content: use a new id for each reservation"}
+			}
+			return l.Peek(key, 0)
+		}
+	}
+	if err := l.engine.RefusesReservation(r.ID); err != nil {
+		return Verdict{}, err
+	}
+	began := time.Now()
+	v, err := l.Take(key, n)
+	if err != nil || !v.Allowed || n == 0 {
+		return v, err
+	}
+	if err = l.NoteReserved(key, n, r, time.Since(began), false); err != nil {
+		_, _ = l.Refund(key, n, time.Time{}) // what was just taken
+	}
+	return v, err
+}
+
+// Settle says how many of a reservation's admissions were used. It gives the rest back, as Refund does. With debt, what
+// was used beyond them counts whatever the limit says; else it counts only if all of it fits the limit. Settled again
+// within a minute, Settle returns the first result. Known is false if there is no such reservation, or its time is
+// over.
+func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (Settled, error) {
+	if err := checkKey(key); err != nil {
+		return Settled{}, err
+	}
+	return l.engine.limits.Settle(l.plan.Load(), l.engine.keys.PartitionOf(key), key, id, used, debt)
+}
+
+// Unreserve gives a part of a reservation back, and forgets it, as if it had not been made. It is false for one that is not known, or
+// settled.
+func (l *KeyedLimit) Unreserve(key, id string) (known bool, err error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	return l.engine.limits.Unreserve(l.plan.Load(), l.engine.keys.PartitionOf(key), key, id), nil
+}
+
+func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	now := l.engine.clock.Wall.Time()
+	switch left := r.Until.Sub(now); {
+	case len(r.ID) < 1 || len(r.ID) > MaxReservationID:
+		return &Error{Code: api.CodeInvalidKey, Field: "id", Message: fmt.Sprintf("the id of a reservation has %d bytes: must have 1 to %d", len(r.ID), MaxReservationID)}
+	case r.Until.IsZero():
+		return &Error{Code: api.CodeInvalidTime, Field: "ttl", Message: fmt.Sprintf("Until is not set: a reservation needs a time within %v from now", MaxReservation)}
+	case left <= 0 || left > MaxReservation:
+		return &Error{Code: api.CodeInvalidTime, Field: "ttl", Message: fmt.Sprintf("a reservation for %v: must be more than 0, and at most %v", left, MaxReservation)}
+	}
+	return l.engine.limits.RefusesReservations()
+}
+
+// NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. If known, another node decides
+// for the key, and this node only keeps a record of it.
+func (l *KeyedLimit) NoteReserved(key string, n uint64, r Reservation, ago time.Duration, known bool) error {
+	if err := l.checkReservation(key, r); err != nil {
+		return err
+	}
+	return l.engine.limits.Reserve(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n, r, ago, known)
+}
+
+// Reserved lists the parts of a reservation that is known here, and not over.
+func (e *Engine) Reserved(id string) (parts []ReservedPart) {
+	parts = e.limits.Reserved(id)
+	for i := range parts {
+		parts[i].Name = admission.BaseName(parts[i].Name)
+	}
+	return parts
+}
+
+// OpenReservations calls f with the key of each part of a reservation that is not settled. f must not call the engine.
+//
+// Cost: O(reservations).
+func (e *Engine) OpenReservations(f func(key string)) { e.limits.OpenReservations(f) }
+
+// RefusesReservation is api.CodeOverloaded while there is no memory for a reservation more, and api.CodeKeyReused if the
+// ID is of one that was over a moment ago.
+func (e *Engine) RefusesReservation(id string) error {
+	if e.limits.Ended(id) {
+		return &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id is of a reservation that is over: use a new id for each reservation"}
+	}
+	return e.limits.RefusesReservations()
+}
+
+// TakePermit gives a holder a permit of a key. Of the limit, N is how many hold a permit at most, and Per
+// for how long after a heartbeat.
+func (l *KeyedLimit) TakePermit(key string, holder uint64) (p admission.Permitted, err error) {
+	if err := checkKey(key); err != nil {
+		return p, err
+	}
+	of := l.Limit()
+	return l.engine.limits.TakePermit(l.name.Name, l.engine.keys.PartitionOf(key), key, holder, int(of.N), of.Per)
+}
+
+// RenewPermit is the heartbeat of a holder: its permit lasts for another Per from now.
+func (l *KeyedLimit) RenewPermit(key string, holder uint64) (p admission.Permitted, err error) {
+	if err := checkKey(key); err != nil {
+		return p, err
+	}
+	return l.engine.limits.RenewPermit(l.name.Name, l.engine.keys.PartitionOf(key), key, holder, l.Limit().Per)
+}
+
+// ReleasePermit gives a permit back. OK says whether the holder had one.
+func (l *KeyedLimit) ReleasePermit(key string, holder uint64) (p admission.Permitted, err error) {
+	if err := checkKey(key); err != nil {
+		return p, err
+	}
+	return l.engine.limits.ReleasePermit(l.name.Name, l.engine.keys.PartitionOf(key), key, holder)
+}
+
+// Grants calls f with each grant that is in use. f must not call the engine.
+func (e *Engine) Grants(f func(name, key string)) { e.limits.Grants(f) }
+
+// Permits calls f with each key that has permits held, as far as this engine knows, by the name of the limit. f must
+// not call the engine.
+//
+// Cost: O(permits).
+func (e *Engine) Permits(f func(name, key string, held int)) { e.limits.Permits(f) }

@@ -45,7 +45,7 @@ func TestLimitsWhenTheClockIsSet(t *testing.T) {
 				clocks.elapsed += time.Minute - time.Millisecond
 				state := stateOf(e)
 				next := clocks.engine(t)
-				if err := next.LoadState(0, state); err != nil {
+				if err := next.LoadState(0, state, 0); err != nil {
 					t.Fatal(err)
 				}
 				for life, e := range []*Engine{e, next} {
@@ -97,7 +97,7 @@ func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 					}
 					e.Cut(0, &c, false)
 					next := clocks.engine(t)
-					if err := next.LoadState(0, state); err != nil {
+					if err := next.LoadState(0, state, 0); err != nil {
 						t.Fatal(err)
 					}
 					if err := next.ApplyAdmissions(0, c.Admissions); err != nil {

@@ -58,7 +58,7 @@ func (j *journaled) restarted() *Engine {
 	j.t.Helper()
 	next := newTestEngine(j.t, j.cfg)
 	if j.state != nil {
-		if err := next.LoadState(0, j.state); err != nil {
+		if err := next.LoadState(0, j.state, 0); err != nil {
 			j.t.Fatal(err)
 		}
 	}

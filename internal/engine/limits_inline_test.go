@@ -64,7 +64,7 @@ func TestInlineMemory(t *testing.T) {
 	cutAll(e)
 	loaded, followed := newTestEngine(t, cfg), newTestEngine(t, cfg)
 	for i := range journal {
-		if err := loaded.LoadState(i, states[i]); err != nil {
+		if err := loaded.LoadState(i, states[i], 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := followed.ApplyChanges(i, journal[i]); err != nil {

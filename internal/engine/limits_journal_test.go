@@ -75,7 +75,7 @@ func TestLimitStatesAreLoadedAsTheyWere(t *testing.T) {
 	e.Cut(0, &c, true)
 	fresh, at := limitEngine(t, Config{Partitions: 1, Gather: true})
 	at.Store(now.Load())
-	if err := fresh.LoadState(0, c.State); err != nil {
+	if err := fresh.LoadState(0, c.State, 0); err != nil {
 		t.Fatal(err)
 	}
 	again := mustLimit(t, fresh, "per-hour", Limit{N: 40, Per: time.Hour})
@@ -104,7 +104,7 @@ func TestLimitStateFromTheFuture(t *testing.T) {
 		var c replication.Cut
 		e.Cut(0, &c, true)
 		fresh, at := limitEngine(t, Config{Partitions: 1, Gather: true})
-		if err := fresh.LoadState(0, c.State); err != nil {
+		if err := fresh.LoadState(0, c.State, 0); err != nil {
 			t.Fatal(err)
 		}
 		kl := mustLimit(t, fresh, "x", l)

@@ -18,7 +18,7 @@ func TestSnapshotHasWhatAShorterLimitLookedAt(t *testing.T) {
 	var c replication.Cut
 	e.Cut(0, &c, true)
 	next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := next.LoadState(0, c.State); err != nil {
+	if err := next.LoadState(0, c.State, 0); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := mustLimit(t, next, "x", Limit{N: 5, Per: time.Minute}).Take("k", 5); v.Allowed {
@@ -107,7 +107,7 @@ func TestSnapshotHasThePastOfALongerLimit(t *testing.T) {
 	var c replication.Cut
 	e.Cut(0, &c, true)
 	next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := next.LoadState(0, c.State); err != nil {
+	if err := next.LoadState(0, c.State, 0); err != nil {
 		t.Fatal(err)
 	}
 	if mustLimit(t, next, "x", Limit{N: 5, Per: time.Minute}).Allow("k") {

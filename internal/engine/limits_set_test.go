@@ -17,23 +17,23 @@ func TestAStateFromBeforeTheClockWasSet(t *testing.T) {
 	}
 	applied := 0
 	apply := func() []byte { applied++; return []byte("answer") }
-	if _, _, err := e.Once(t.Context(), "order", 1, apply); err != nil {
+	if _, _, err := e.OnceFrom(t.Context(), "", "order", 1, apply); err != nil {
 		t.Fatal(err)
 	}
 	state, receipts := stateOf(e), e.Receipts()
 	clocks.wrong += step
 	clocks.elapsed += time.Minute
 	next := clocks.engine(t)
-	if err := next.LoadStateSince(0, state, step); err != nil {
+	if err := next.LoadState(0, state, step); err != nil {
 		t.Fatal(err)
 	}
-	if err := next.LoadReceiptsSince(receipts, step); err != nil {
+	if err := next.LoadReceipts(receipts, step); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := mustLimit(t, next, "l", l).Peek("k", 1); err != nil || v.Allowed || v.RetryAfter > 59*time.Minute+time.Second || v.RetryAfter < 59*time.Minute {
 		t.Errorf("%+v, %v: want it in 59 minutes", v, err)
 	}
-	if _, repeated, err := next.Once(t.Context(), "order", 1, apply); err != nil || !repeated || applied != 1 {
+	if _, repeated, err := next.OnceFrom(t.Context(), "", "order", 1, apply); err != nil || !repeated || applied != 1 {
 		t.Errorf("the request was applied %d times, %v", applied, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 )
 
 // Receipts of a clock that was a year ahead, of another node or of this one before its
@@ -14,17 +16,17 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 	e := newTestEngine(t, Config{Now: func() time.Time { return now }})
 	once := func(key string) (repeated bool) {
 		t.Helper()
-		_, repeated, err := e.Once(context.Background(), key, 1, func() []byte { return []byte("x") })
+		_, repeated, err := e.OnceFrom(context.Background(), "", key, 1, func() []byte { return []byte("x") })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return repeated
 	}
 	ahead := newTestEngine(t, Config{Now: func() time.Time { return now.Add(year * time.Second) }})
-	if _, _, err := ahead.Once(context.Background(), "other", 1, func() []byte { return []byte("x") }); err != nil {
+	if _, _, err := ahead.OnceFrom(context.Background(), "", "other", 1, func() []byte { return []byte("x") }); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.LoadReceipts(ahead.Receipts()); err != nil {
+	if err := e.LoadReceipts(ahead.Receipts(), 0); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(year * time.Second)
@@ -36,7 +38,7 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 		t.Error("a repeat after the clock ran back was counted")
 	}
 	once("now")
-	now = now.Add((OnceSeconds + 1) * time.Second)
+	now = now.Add((keyspace.ReceiptSeconds + 1) * time.Second)
 	once("later")
 	if got := len(e.Receipts()); got != 1 {
 		t.Errorf("%d receipts are kept after ten minutes, want 1", got)
@@ -49,7 +51,7 @@ func TestStatsOfReceiptsWhenTheClockIsSet(t *testing.T) {
 	e := clocks.engine(t)
 	once := func() (repeated bool) {
 		t.Helper()
-		_, repeated, err := e.Once(t.Context(), "order", 1, func() []byte { return []byte("x") })
+		_, repeated, err := e.OnceFrom(t.Context(), "", "order", 1, func() []byte { return []byte("x") })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -17,10 +18,11 @@ func TestOnce(t *testing.T) {
 	e := newTestEngine(t, Config{Now: func() time.Time { return now }})
 	applied := 0
 	ask := func(key string, fingerprint uint64, answer []byte) (string, bool, error) {
-		got, repeated, err := e.Once(t.Context(), key, fingerprint, func() []byte {
+		got, repeated, err := e.OnceFrom(t.Context(), "", key, fingerprint, func() []byte {
 			applied++
 			return answer
 		})
+
 		return string(got), repeated, err
 	}
 	for i, s := range []struct {
@@ -64,11 +66,12 @@ func TestOnceConcurrent(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 500 {
-				answer, _, err := e.Once(context.Background(), fmt.Sprint(i), 0, func() []byte {
+				answer, _, err := e.OnceFrom(context.Background(), "", fmt.Sprint(i), 0, func() []byte {
 					applied.Add(1)
 					e.Hit("a")
 					return fmt.Append(nil, "answer ", i)
 				})
+
 				if err != nil || string(answer) != fmt.Sprint("answer ", i) {
 					t.Errorf("%d: %q, %v", g, answer, err)
 				}
@@ -102,23 +105,23 @@ func TestReceiptsLoad(t *testing.T) {
 	cfg := Config{Gather: true, Now: func() time.Time { return now }}
 	e := newTestEngine(t, cfg)
 	for i := range 10 {
-		e.Once(t.Context(), fmt.Sprint(i), uint64(i), func() []byte { return fmt.Append(nil, i) })
+		e.OnceFrom(t.Context(), "", fmt.Sprint(i), uint64(i), func() []byte { return fmt.Append(nil, i) })
 		now = now.Add(time.Minute)
 	}
 	restarted := newTestEngine(t, cfg)
-	if err := restarted.LoadReceipts(e.Receipts()); err != nil {
+	if err := restarted.LoadReceipts(e.Receipts(), 0); err != nil {
 		t.Fatal(err)
 	}
 	for i := 1; i < 10; i++ { // the first is ten minutes old
-		got, repeated, err := restarted.Once(t.Context(), fmt.Sprint(i), uint64(i), func() []byte { return nil })
+		got, repeated, err := restarted.OnceFrom(t.Context(), "", fmt.Sprint(i), uint64(i), func() []byte { return nil })
 		if err != nil || !repeated || string(got) != fmt.Sprint(i) {
 			t.Errorf("%d: %q, %v, %v", i, got, repeated, err)
 		}
 	}
-	if _, repeated, _ := restarted.Once(t.Context(), "0", 0, func() []byte { return nil }); repeated {
+	if _, repeated, _ := restarted.OnceFrom(t.Context(), "", "0", 0, func() []byte { return nil }); repeated {
 		t.Error("a receipt of ten minutes ago is still there")
 	}
-	if err := restarted.LoadReceipts([][]byte{{0xff}}); err == nil {
+	if err := restarted.LoadReceipts([][]byte{{0xff}}, 0); err == nil {
 		t.Error("took a receipt that is none")
 	}
 }
@@ -153,7 +156,7 @@ func TestOnceMemory(t *testing.T) {
 	for life := range 4 { // lives of another node
 		other := newTestEngine(t, cfg)
 		fill(other, fmt.Sprint("node", life))
-		if err := e.LoadReceipts(other.Receipts()); err != nil {
+		if err := e.LoadReceipts(other.Receipts(), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +164,7 @@ func TestOnceMemory(t *testing.T) {
 	if s.OnceBytes > s.OnceBudget+1<<10 || s.OnceOthersBytes > 2*s.OnceBudget || s.OnceDropped == 0 || !s.OnceDropping || s.OnceRefused != 2 {
 		t.Errorf("%+v", s)
 	}
-	if now = now.Add(OnceSeconds * time.Second); ask(e, "one", "again") != nil {
+	if now = now.Add(keyspace.ReceiptSeconds * time.Second); ask(e, "one", "again") != nil {
 		t.Error("after ten minutes it is still full")
 	}
 	if s := e.Stats(); s.OnceKeys != 1 || s.OnceBytes > each || s.OnceOthersBytes != 0 || s.OnceDropping {
@@ -170,7 +173,7 @@ func TestOnceMemory(t *testing.T) {
 	// What is taken back after a restart is not the new life's own.
 	restarted := newTestEngine(t, cfg)
 	fill(e, "before")
-	if err := restarted.LoadReceipts(e.Receipts()); err != nil {
+	if err := restarted.LoadReceipts(e.Receipts(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(restarted, "before", "new"); err != nil {

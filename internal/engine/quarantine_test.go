@@ -133,7 +133,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 	now = right
 	for life := range 3 { // the later ones load what the one before had in quarantine
 		e := newTestEngine(t, cfg)
-		if err := e.LoadState(0, state); err != nil {
+		if err := e.LoadState(0, state, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"a", "dense", "b"} {
@@ -157,7 +157,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 	}
 	now = right.Add(2 * time.Hour)
 	e := newTestEngine(t, cfg)
-	if err := e.LoadState(0, state); err != nil {
+	if err := e.LoadState(0, state, 0); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]uint64{"a": 2, "dense": 300, AllKeys: 302} {
@@ -199,7 +199,7 @@ func TestOrderAndClocksDoNotMatter(t *testing.T) {
 				if i%200 == 199 {
 					state := stateOf(e)
 					e = newTestEngine(t, cfg)
-					if err := e.LoadState(0, state); err != nil {
+					if err := e.LoadState(0, state, 0); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -277,7 +277,7 @@ func FuzzLoadState(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		if err := e.LoadState(0, wire.Seal(body, 0)); err != nil {
+		if err := e.LoadState(0, wire.Seal(body, 0), 0); err != nil {
 			return
 		}
 		if err := e.HitN("a", 1); err != nil {

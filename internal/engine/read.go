@@ -15,9 +15,8 @@ import (
 // Count answers how many hits the key has in the last w, up to Now. A key that was never hit has none. AllKeys counts
 // all hits, including hits of evicted and deleted keys.
 //
-// Where keys were evicted, Upper includes what a key may have had before. Where
-// the window reaches back beyond the retention, no upper bound is known: older
-// hits are refused, and those that were taken may have left.
+// Where keys were evicted, Upper includes what a key may have had before. Where the window reaches back beyond the
+// retention, no upper bound is known: older hits are refused, and those that were taken may have left.
 func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 	seconds, err := e.checkRead(key, w)
 	if err != nil {
@@ -32,18 +31,15 @@ func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 	return c, ifHeld(held)
 }
 
-// CountAt answers how many hits the key has in (at-w, at]; at may lie in the
-// past. If at has a fraction of a second, the two seconds that the window cuts
-// are in doubt, and the bounds say so.
+// CountAt answers how many hits the key has in (at-w, at]; at may lie in the past. If at has a fraction of a second,
+// the two seconds that the window cuts are in doubt, and the bounds say so.
 //
-// Cost: a look-up, the partition's lock, and O(1), or up to some 200 pairs for a
-// sparse key.
+// Cost: a look-up, the partition's lock, and O(1), or up to some 200 pairs for a sparse key.
 func (e *Engine) CountAt(at time.Time, key string, w time.Duration) (Count, error) {
 	return e.CountIn(nil, at, key, w)
 }
 
-// CountIn is Engine.CountAt; of AllKeys, it counts the hits of some partitions that
-// a cut has.
+// CountIn is Engine.CountAt; of AllKeys, it counts the hits of some partitions that a cut has.
 func (e *Engine) CountIn(in replication.PartitionSet, at time.Time, key string, w time.Duration) (Count, error) {
 	seconds, err := e.checkRead(key, w)
 	if err != nil {
@@ -60,12 +56,6 @@ func (e *Engine) CountIn(in replication.PartitionSet, at time.Time, key string, 
 // Rate is Count per second of w.
 func (e *Engine) Rate(key string, w time.Duration) (Rate, error) {
 	c, err := e.Count(key, w)
-	return c.Per(int64(w / time.Second)), err
-}
-
-// RateAt is CountAt per second of w.
-func (e *Engine) RateAt(at time.Time, key string, w time.Duration) (Rate, error) {
-	c, err := e.CountAt(at, key, w)
 	return c.Per(int64(w / time.Second)), err
 }
 
@@ -157,8 +147,7 @@ func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]P
 	return e.SeriesIn(nil, key, from, to, step)
 }
 
-// SeriesIn is Engine.Series; of AllKeys, it counts the hits of some partitions that
-// a cut has.
+// SeriesIn is Engine.Series; of AllKeys, it counts the hits of some partitions that a cut has.
 func (e *Engine) SeriesIn(in replication.PartitionSet, key string, from, to time.Time, step time.Duration) ([]Point, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -186,10 +175,9 @@ func (e *Engine) SeriesIn(in replication.PartitionSet, key string, from, to time
 	return points, nil
 }
 
-// Keys answers with the first limit keys, 1 to MaxList, that begin with prefix
-// and come after the key after, in byte order. To page, pass the last key of the
-// answer before. Keys of SeparatePrefix are listed only where prefix begins with it.
-// O(keys); takes no lock.
+// Keys answers with the first limit keys, 1 to MaxList, that begin with prefix and come after the key after, in byte
+// order. To page, pass the last key of the answer before. Keys of SeparatePrefix are listed only where prefix begins
+// with it. O(keys); takes no lock.
 func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
 	return e.KeysIn(nil, prefix, after, limit)
 }
@@ -199,38 +187,51 @@ func (e *Engine) KeysIn(in replication.PartitionSet, prefix, after string, limit
 	if err := checkList("limit", limit); err != nil {
 		return nil, err
 	}
-	first := keyHeap{}
-	listed := map[string]bool{} // a key that was deleted and hit meanwhile may be met twice
+	first := firstKeys{most: limit, before: func(a, b KeyCount) bool { return a.Key < b.Key }, listed: map[string]bool{}}
 	held := e.keys.Each(in, prefix, func(key string) {
-		full := len(first) == limit
-		if key <= after || full && key >= first[0] || listed[key] {
-			return
+		if key > after {
+			first.offer(KeyCount{Key: key})
 		}
-		if full {
-			delete(listed, heap.Pop(&first).(string))
-		}
-		listed[key] = true
-		heap.Push(&first, key)
 	})
 	if !held {
 		return nil, errNotHeld
 	}
-	slices.Sort(first)
-	return first, nil
+	keys := make([]string, len(first.list))
+	for i := range keys {
+		keys[i] = first.list[i].Key
+	}
+	slices.Sort(keys)
+	return keys, nil
 }
 
-// keyHeap keeps the least keys, the greatest of them at its root.
-type keyHeap []string
+// firstKeys keeps the keys that come first in an order. It is a heap with the last of them at its root.
+type firstKeys struct {
+	most   int
+	before func(a, b KeyCount) bool
+	list   []KeyCount
+	listed map[string]bool // a key that was deleted and hit meanwhile may be met twice
+}
 
-// Len is how many partitions are in the set; of nil it is 0.
-func (h keyHeap) Len() int           { return len(h) }
-func (h keyHeap) Less(i, j int) bool { return h[i] > h[j] }
-func (h keyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *keyHeap) Push(x any)        { *h = append(*h, x.(string)) }
-func (h *keyHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
+func (f *firstKeys) Len() int           { return len(f.list) }
+func (f *firstKeys) Less(i, j int) bool { return f.before(f.list[j], f.list[i]) }
+func (f *firstKeys) Swap(i, j int)      { f.list[i], f.list[j] = f.list[j], f.list[i] }
+func (f *firstKeys) Push(x any)         { f.list = append(f.list, x.(KeyCount)) }
+func (f *firstKeys) Pop() any {
+	last := f.list[len(f.list)-1]
+	f.list = f.list[:len(f.list)-1]
 	return last
+}
+
+func (f *firstKeys) offer(key KeyCount) {
+	full := len(f.list) == f.most
+	if full && !f.before(key, f.list[0]) || f.listed[key.Key] {
+		return
+	}
+	if full {
+		delete(f.listed, heap.Pop(f).(KeyCount).Key)
+	}
+	f.listed[key.Key] = true
+	heap.Push(f, key)
 }
 
 // Delete forgets the key and its hits, and tells whether it was there. AllKeys
@@ -249,9 +250,8 @@ func (e *Engine) Delete(key string) (bool, error) {
 	return had, ifHeld(held)
 }
 
-// Has tells whether a key is in memory: it was hit, and was neither evicted nor deleted, nor
-// is its retention over. Of a partition that another node's engine holds it is always true. O(1), takes no
-// lock.
+// Has tells whether a key is in memory: it was hit, and was neither evicted nor deleted, nor is its retention over. Of
+// a partition that another node's engine holds it is always true. O(1), takes no lock.
 func (e *Engine) Has(key string) bool { return e.keys.Has(key) }
 
 // MaxList is the longest answer of Top and Keys.
@@ -261,8 +261,7 @@ const MaxList = 10_000
 // of their names. With a prefix, only keys that begin with it count. Top omits AllKeys, keys without hits in the
 // window, and keys with SeparatePrefix unless the prefix asks for them. at is cut to a whole second.
 //
-// Cost: O(keys), one short lock for each key with the prefix, so that hits are
-// not held up.
+// Cost: O(keys), one short lock for each key with the prefix, so that hits are not held up.
 func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
 	return e.TopIn(nil, at, w, n, prefix)
 }
@@ -276,21 +275,21 @@ func (e *Engine) TopIn(in replication.PartitionSet, at time.Time, w time.Duratio
 	if err := checkList("n", n); err != nil {
 		return nil, err
 	}
-	best := topHeap{limit: n, listed: map[string]bool{}}
+	first := firstKeys{most: n, before: func(a, b KeyCount) bool { return compareCounts(a, b) > 0 }, listed: map[string]bool{}}
 	held := e.keys.EachCount(in, prefix, at.Unix(), seconds, func(key string, c Count) {
 		if c.Upper > 0 {
-			best.offer(KeyCount{Key: key, Count: c})
+			first.offer(KeyCount{Key: key, Count: c})
 		}
 	})
 	if !held {
 		return nil, errNotHeld
 	}
 	h := e.horizon()
-	for i, kc := range best.list {
-		best.list[i].Count = h.limits(e.keys.Bounds(kc.Count, kc.Key, at.Unix(), seconds), at.Unix(), seconds)
+	for i, kc := range first.list {
+		first.list[i].Count = h.limits(e.keys.Bounds(kc.Count, kc.Key, at.Unix(), seconds), at.Unix(), seconds)
 	}
-	slices.SortFunc(best.list, func(a, b KeyCount) int { return -compareCounts(a, b) })
-	return best.list, nil
+	slices.SortFunc(first.list, func(a, b KeyCount) int { return -compareCounts(a, b) })
+	return first.list, nil
 }
 
 func checkList(field string, n int) error {
@@ -303,34 +302,4 @@ func checkList(field string, n int) error {
 // compareCounts orders by estimate, and the later of two names as the lesser.
 func compareCounts(a, b KeyCount) int {
 	return cmp.Or(cmp.Compare(a.Estimate, b.Estimate), cmp.Compare(b.Key, a.Key))
-}
-
-// topHeap keeps the greatest, the least of them at its root.
-type topHeap struct {
-	limit  int
-	list   []KeyCount
-	listed map[string]bool // a key that was deleted and hit meanwhile may be met twice
-}
-
-// Len is how many partitions are in the set; of nil it is 0.
-func (h *topHeap) Len() int           { return len(h.list) }
-func (h *topHeap) Less(i, j int) bool { return compareCounts(h.list[i], h.list[j]) < 0 }
-func (h *topHeap) Swap(i, j int)      { h.list[i], h.list[j] = h.list[j], h.list[i] }
-func (h *topHeap) Push(x any)         { h.list = append(h.list, x.(KeyCount)) }
-func (h *topHeap) Pop() any {
-	last := h.list[len(h.list)-1]
-	h.list = h.list[:len(h.list)-1]
-	return last
-}
-
-func (h *topHeap) offer(kc KeyCount) {
-	full := len(h.list) == h.limit
-	if full && compareCounts(kc, h.list[0]) <= 0 || h.listed[kc.Key] {
-		return
-	}
-	if full {
-		delete(h.listed, heap.Pop(h).(KeyCount).Key)
-	}
-	h.listed[kc.Key] = true
-	heap.Push(h, kc)
 }

@@ -18,8 +18,7 @@ func (e *Engine) PartitionOf(key string) int { return e.keys.PartitionOf(key) }
 // Holds tells whether the engine holds a partition. A new engine holds all.
 func (e *Engine) Holds(partition int) bool { return e.keys.Holds(partition) }
 
-// HoldsKey tells whether the engine holds the key's partition. Cost: a load where it
-// never released one.
+// HoldsKey tells whether the engine holds the key's partition. Cost: a load where it never released one.
 func (e *Engine) HoldsKey(key string) bool { return e.keys.HoldsKey(key) }
 
 // HeldPartitions is the set of those that the engine holds now.
@@ -61,8 +60,7 @@ func (e *Engine) LimitClockBehind() time.Duration {
 // c.State is the partition after exactly the hits of all cuts so far and of all Apply calls. The partition must then be
 // held.
 //
-// It holds the partition's lock for O(deltas), with withState O(keys); nothing
-// else of the engine waits.
+// It holds the partition's lock for O(deltas), with withState O(keys); nothing else of the engine waits.
 func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
 	e.keys.Cut(partition, c, withState, func(w *replication.StateWriter) {
 		c.Changes, c.Admissions = nil, c.Admissions[:0]
@@ -94,28 +92,21 @@ func (e *Engine) PastUntil() int64 { return e.keys.PastUntil() }
 // Crowded tells whether hits are refused as too much waits for Cut.
 func (e *Engine) Crowded() bool { return e.keys.Crowded() }
 
-// RefuseTakes has takes that would be admitted under a limit that is journaled refused
-// with api.CodeOverloaded, and why; "" ends that. What is denied is denied all the same, and
-// Peek and limits that are not journaled decide as ever.
+// RefuseTakes has takes that would be admitted under a limit that is journaled refused with api.CodeOverloaded, and
+// why; "" ends that. What is denied is denied all the same, and Peek and limits that are not journaled decide as ever.
 //
-// It is for a journal that takes no admissions: what it does not have, a crash gives back
-// to be admitted once more.
+// It is for a journal that takes no admissions: what it does not have, a crash gives back to be admitted once more.
 func (e *Engine) RefuseTakes(why string) { e.limits.RefuseTakes(why) }
 
 // An engine may hold some of its partitions only, while others are held by the
 // engines of other nodes. What is kept of limits where one is not, internal/engine/admission says.
 
-// Release lets a partition go: its windows are forgotten, and of its hits only those
-// are kept that no cut has yet. Only for an engine with Config.Gather, whose journal
-// has the others. O(keys), under the partition's lock.
+// Release lets a partition go: its windows are forgotten, and of its hits only those are kept that no cut has yet. Only
+// for an engine with Config.Gather, whose journal has the others. O(keys), under the partition's lock.
 func (e *Engine) Release(partition int) {
 	if e.Holds(partition) {
-		e.release(partition)
+		e.keys.Release(partition)
 	}
-}
-
-func (e *Engine) release(partition int) {
-	e.keys.Release(partition)
 }
 
 // Hold takes a partition back that was released. state is a state that Cut made, or nil if there is none. then is what
@@ -136,7 +127,7 @@ func (e *Engine) Hold(partition int, state []byte, then []replication.Followed) 
 	}
 	err := e.keys.Hold(partition, s, then)
 	if err != nil {
-		e.release(partition)
+		e.keys.Release(partition)
 	}
 	return err
 }
@@ -161,13 +152,9 @@ func (e *Engine) ApplyChanges(partition int, list []replication.Change) error {
 // LoadState puts a state that Cut made into a partition that has had no hits. A partition that was released only takes
 // what keys have used of limits. A damaged state is refused, and so is a state of an engine with other partitions or
 // another retention. The partition then stays empty.
-func (e *Engine) LoadState(partition int, state []byte) error {
-	return e.LoadStateSince(partition, state, 0)
-}
-
-// LoadStateSince is LoadState of a state from before the time of day was set forward by set. What keys have used of
-// their limits was then used later by set.
-func (e *Engine) LoadStateSince(partition int, state []byte, set time.Duration) error {
+//
+// The time of day was set forward by set since: what keys have used of their limits was used later by as much.
+func (e *Engine) LoadState(partition int, state []byte, set time.Duration) error {
 	s, err := e.decodeState(partition, state)
 	if err != nil {
 		return err
@@ -287,8 +274,7 @@ func (e *Engine) Apply(partition int, deltas []replication.Delta, own func(key s
 	keyspace.EachSecond(deltas, e.total.settle)
 }
 
-// ApplyOwn is Apply of own hits that were cut while their partition was not held: they
-// are in Stats already.
+// ApplyOwn is Apply of own hits that were cut while their partition was not held: they are in Stats already.
 func (e *Engine) ApplyOwn(partition int, deltas []replication.Delta, own func(key string) []replication.Delta) {
 	e.keys.Apply(partition, deltas, own)
 }

@@ -34,7 +34,7 @@ func TestSampledHitsAreInDoubt(t *testing.T) {
 		var c replication.Cut
 		e.Cut(partition, &c, true)
 		other.Apply(partition, c.Deltas, nil)
-		if err := loaded.LoadState(partition, c.State); err != nil {
+		if err := loaded.LoadState(partition, c.State, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,10 +25,9 @@ const (
 // separators end what a `{name}` takes: they stand between the parts of a key.
 const separators = ":/"
 
-// A Pattern says which keys a policy is for. It has literal text, `*` for any text (also
-// none), `{name}` for one or more bytes that are not separators, and `{name*}` for any
-// text under a name. Literal text stands between two wildcards, so that it is clear which
-// takes what: each as little as it can, from the left.
+// A Pattern says which keys a policy is for. It has literal text, `*` for any text (also none), `{name}` for one or
+// more bytes that are not separators, and `{name*}` for any text under a name. Literal text stands between two
+// wildcards, so that it is clear which takes what: each as little as it can, from the left.
 //
 // Invariant: literals[0] wild[0] literals[1] ... wild[n-1] literals[n] is the
 // text; only the first and the last literal may be empty.
@@ -152,8 +151,7 @@ func (p *Pattern) nearest(name string) string {
 	return units.DidYouMean(name, names)
 }
 
-// Match tells whether key fits, and what the wildcards took of it. A key is at most
-// engine.MaxKeyBytes long.
+// Match tells whether key fits, and what the wildcards took of it. A key is at most engine.MaxKeyBytes long.
 //
 // Cost: O(wildcards * len(key)); no allocation.
 func (p *Pattern) Match(key string, took *Captures) bool {
@@ -171,13 +169,11 @@ func (p *Pattern) Match(key string, took *Captures) bool {
 
 // matcher is one walk over a key.
 //
-// It tries the places of each literal from the left, and goes back when the rest
-// does not fit: that alone could take exponential time. But what does not fit
-// behind a wildcard that begins at i does not fit behind one that begins later
-// either: the later one reaches only places that the earlier one tried. They end at
-// the end of the key for `*` and `{name*}`, at the next separator for `{name}`. So each
-// wildcard keeps the range of beginnings that failed, walks the key once,
-// and no regular expression engine is needed.
+// It tries the places of each literal from the left, and goes back when the rest does not fit: that alone could take
+// exponential time. But what does not fit behind a wildcard that begins at i does not fit behind one that begins later
+// either: the later one reaches only places that the earlier one tried. They end at the end of the key for `*` and
+// `{name*}`, at the next separator for `{name}`. So each wildcard keeps the range of beginnings that failed, walks the
+// key once, and no regular expression engine is needed.
 type matcher struct {
 	*Pattern
 	key    string // without the pattern's last literal
@@ -185,8 +181,7 @@ type matcher struct {
 	failed [MaxWildcards]struct{ from, to int } // beginnings, half open
 }
 
-// from tells whether the wildcards from place on, with the literals between, fit the
-// key from i to its end.
+// from tells whether the wildcards from place on, with the literals between, fit the key from i to its end.
 func (m *matcher) from(place, i int) bool {
 	if f := m.failed[place]; f.from <= i && i < f.to {
 		return false
@@ -208,8 +203,7 @@ func (m *matcher) from(place, i int) bool {
 	return false
 }
 
-// ending finds where the wildcard at place ends, from least to reach, so that what
-// comes after it fits.
+// ending finds where the wildcard at place ends, from least to reach, so that what comes after it fits.
 func (m *matcher) ending(place, least, reach int) (at int, ok bool) {
 	if place == len(m.wild)-1 {
 		return len(m.key), least <= len(m.key) && reach == len(m.key)
@@ -237,8 +231,7 @@ func (p *Pattern) Fits(key string) bool {
 // addressNames are what captures of addresses are called, and how keys with one begin.
 var addressNames = []string{"ip", "ipv6", "addr", "address", "host", "client_ip", "remote_addr", "remote_ip"}
 
-// CutsAddress is the name of a capture that seems to be of an address and can't hold one
-// of IPv6, or "".
+// CutsAddress is the name of a capture that seems to be of an address and can't hold one of IPv6, or "".
 func (p *Pattern) CutsAddress() string {
 	for i, w := range p.wild {
 		word, _ := strings.CutSuffix(p.literals[i], ":")

@@ -11,9 +11,8 @@ import (
 type Template struct {
 	parts []templatePart
 
-	// The made key may always be the beginning of the request's key, as with
-	// `by: "api:{user}"` for `keys: "api:{user}:*"`. Then it is cut and not built:
-	// place is the last capture in it and extra the bytes after that.
+	// The made key may always be the beginning of the request's key, as with `by: "api:{user}"` for `keys:
+	// "api:{user}:*"`. Then it is cut and not built: place is the last capture in it and extra the bytes after that.
 	cut   bool
 	place int
 	extra int
@@ -167,9 +166,8 @@ func (p templatePart) ends(key string, from []bool) []bool {
 	return to
 }
 
-// Index finds the policies that may be for a key by the literal text that their
-// patterns begin with. So a thousand policies with different beginnings cost a
-// request one binary search.
+// Index finds the policies that may be for a key by the literal text that their patterns begin with. So a thousand
+// policies with different beginnings cost a request one binary search.
 //
 // The prefixes are sorted. The prefixes of a key are a chain, each a prefix of the
 // next. The longest is the key's place in the order or an ancestor of that place,

@@ -193,8 +193,7 @@ const chunkBytes = 1 << 20
 // chunksPerWorker is the size of the pool: one chunk that is parsed, one that waits, and one that is read or collected.
 const chunksPerWorker = 3
 
-// sampleLines is how many malformed lines are shown, and sampleBytes how much
-// of each.
+// sampleLines is how many malformed lines are shown, and sampleBytes how much of each.
 const (
 	sampleLines = 5
 	sampleBytes = 160

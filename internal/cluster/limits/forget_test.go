@@ -32,7 +32,7 @@ func TestForgetKeys(t *testing.T) {
 		transporttest.Eventually(t, what, func() bool {
 			before()
 			for i := range clustertest.Size {
-				if len(c.At(i).Live.Bans(10)) != bans {
+				if len(c.At(i).Engine.Bans(10)) != bans {
 					return false
 				}
 				for _, name := range names {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
@@ -132,6 +133,16 @@ func New(partitions int, budget int64, gather bool, clock keyspace.ClockLimits) 
 	return ls
 }
 
+// eachShare calls f with each share, locked.
+func (ls *Table) eachShare(f func(partition int, s *share)) {
+	for i := range ls.shares {
+		s := &ls.shares[i]
+		s.mu.Lock()
+		f(i, s)
+		s.mu.Unlock()
+	}
+}
+
 // InUse tells whether keys have states of the name.
 func (n *Name) InUse() bool { return n.states.Load() > 0 }
 
@@ -160,7 +171,7 @@ func (ls *Table) Hold(name string) (*Name, error) {
 	have := ls.name(name)
 	if have.held == 0 {
 		if ls.held >= MaxNames {
-			return nil, &OverloadedError{"10,000 names of limits are in use: use fewer, the key tells users apart"}
+			return nil, overloaded("10,000 names of limits are in use: use fewer, the key tells users apart")
 		}
 		ls.held++
 	}
@@ -257,10 +268,10 @@ func (ls *Table) adopt(have *entry, plan *Plan, now int64) {
 	ls.grow(plan, bytesOf(have))
 }
 
-// OverloadedError is the error while memory is full, or the journal takes no more.
-type OverloadedError struct{ Message string }
-
-func (e *OverloadedError) Error() string { return e.Message }
+// overloaded is the error while memory is full, or the journal takes no more.
+func overloaded(message string) error {
+	return &keyspace.Error{Code: api.CodeOverloaded, Field: "limit", Message: message}
+}
 
 // entry is what a key has used of one limit, with the key. A key has one for each name of a limit, in
 // the table under a hash of both.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
@@ -30,7 +31,7 @@ func (ls *Table) Ban(name string, partition int, key string, until int64) error 
 	}
 	id := keyID{name, key}
 	if _, again := s.bans[id]; !again && until > 0 && ls.bans.Load() >= MaxBans {
-		return &OverloadedError{"100,000 bans are in use: wait until some are over, or lift some"}
+		return overloaded("100,000 bans are in use: wait until some are over, or lift some")
 	}
 	ls.ban(s, id, until)
 	ls.record(s, &replication.Ban{ChangeOf: ls.changeOf(name, key), Until: max(until, 0)})
@@ -76,27 +77,24 @@ func (ls *Table) Banned(name string, partition int, key string) (until, now int6
 // AnyBanned tells whether there are bans: without, that is all that a decision pays for them.
 func (ls *Table) AnyBanned() bool { return ls.bans.Load() > 0 }
 
-// KeyBan is a ban of a key.
+// KeyBan is a ban: the key is denied under the limit of the name, until a time of day.
 type KeyBan struct {
 	Name, Key string
-	Until     int64 // Unix ms
+	Until     time.Time
 }
 
 // Bans lists the bans that are not over, at most n, those that end last first.
 func (ls *Table) Bans(n int) (list []KeyBan) {
 	now := (ls.Clock.Now() + ls.Clock.Ahead()) / msOfNs
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
+	ls.eachShare(func(_ int, s *share) {
 		for id, until := range s.bans {
 			if until > now {
-				list = append(list, KeyBan{id.name, id.key, until})
+				list = append(list, KeyBan{id.name, id.key, time.UnixMilli(until)})
 			}
 		}
-		s.mu.Unlock()
-	}
+	})
 	slices.SortFunc(list, func(a, b KeyBan) int {
-		return cmp.Or(cmp.Compare(b.Until, a.Until), strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
+		return cmp.Or(b.Until.Compare(a.Until), strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
 	})
 	return list[:min(n, len(list))]
 }

@@ -218,11 +218,6 @@ func (ls *Table) forgetAll(forget func(s *share) int) (sum int, err error) {
 	if err := ls.refusesChange(); err != nil {
 		return 0, err
 	}
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
-		sum += forget(s)
-		s.mu.Unlock()
-	}
+	ls.eachShare(func(_ int, s *share) { sum += forget(s) })
 	return sum, nil
 }

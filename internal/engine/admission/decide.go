@@ -283,16 +283,13 @@ func (ls *Table) Uses(partition int, plan *Plan, overrides map[string]*Plan, f f
 // KeysInUse is how many keys have used some of the limit of a name and not got all of it back.
 func (ls *Table) KeysInUse(name *Name) (keys int) {
 	now := ls.Clock.Now()
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
+	ls.eachShare(func(_ int, s *share) {
 		s.table.Load().Each(func(st *entry) {
 			if st.Value.plan.Name == name && !st.Value.plan.Idle(&st.Value.state, now) {
 				keys++
 			}
 		})
-		s.mu.Unlock()
-	}
+	})
 	return keys
 }
 

@@ -28,7 +28,7 @@ func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until in
 	}
 	id := keyID{BaseName(name.Name), key}
 	if n > 0 && s.grants[id] == nil && ls.grants.Load() >= MaxGrants {
-		return &OverloadedError{"10,000 grants are in use: wait until some are over, or take some back (a grant of 0)"}
+		return overloaded("10,000 grants are in use: wait until some are over, or take some back (a grant of 0)")
 	}
 	n = min(n, limit.MaxBurst)
 	ls.grant(s, id, n, until)
@@ -62,14 +62,11 @@ func (ls *Table) ungrant(s *share, id keyID) (was bool) {
 
 // Grants calls f with each grant that is in use. f must not call the table.
 func (ls *Table) Grants(f func(name, key string)) {
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
+	ls.eachShare(func(_ int, s *share) {
 		for id := range s.grants {
 			f(id.name, id.key)
 		}
-		s.mu.Unlock()
-	}
+	})
 }
 
 // granted is the grant of a key that is in use, or nil. The caller holds s.mu.

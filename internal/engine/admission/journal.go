@@ -375,7 +375,7 @@ func (ls *Table) RefuseTakes(why string) {
 // refusesChange is why changes are refused; nil: they are not.
 func (ls *Table) refusesChange() error {
 	if why := ls.taken.Load(); why != nil {
-		return &OverloadedError{*why}
+		return overloaded(*why)
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ func (ls *Table) insert(s *share, hash uint64, plan *Plan, key string) (*entry, 
 	if ls.fullFor(plan.Inline) {
 		ls.refused.Add(1)
 		if !ls.full() {
-			return nil, &OverloadedError{"limits of the requests' own have used a quarter of the memory of limits, which is all that they may: forget them (weir limits forget), use shorter periods, raise LimitMemory (weir serve --limit-memory), or write policies"}
+			return nil, overloaded("limits of the requests' own have used a quarter of the memory of limits, which is all that they may: forget them (weir limits forget), use shorter periods, raise LimitMemory (weir serve --limit-memory), or write policies")
 		}
-		return nil, &OverloadedError{"the memory of limits is full of keys whose limits are in use: raise LimitMemory (weir serve --limit-memory), or use shorter periods"}
+		return nil, overloaded("the memory of limits is full of keys whose limits are in use: raise LimitMemory (weir serve --limit-memory), or use shorter periods")
 	}
 	return ls.put(s, hash, plan, key), nil
 }

@@ -101,19 +101,16 @@ type Out struct {
 // Outs calls f with all that is outstanding of keys in some partitions. f runs under a lock of limits.
 func (ls *Table) Outs(of func(partition int) bool, f func(Out)) {
 	now := ls.Clock.Now()
-	for i := range ls.shares {
-		if !of(i) {
-			continue
+	ls.eachShare(func(partition int, s *share) {
+		if !of(partition) {
+			return
 		}
-		s := &ls.shares[i]
-		s.mu.Lock()
 		for id, o := range s.outstanding {
 			if o.n > 0 && o.until > now {
-				f(Out{Limit: id.name, Key: id.key, Holder: id.holder, Partition: i, N: o.n, Until: o.until})
+				f(Out{Limit: id.name, Key: id.key, Holder: id.holder, Partition: partition, N: o.n, Until: o.until})
 			}
 		}
-		s.mu.Unlock()
-	}
+	})
 }
 
 // Use counts n admissions of a key that were made at a time, not after now, without asking.

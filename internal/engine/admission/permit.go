@@ -32,7 +32,7 @@ func (ls *Table) TakePermit(name string, partition int, key string, holder uint6
 		if k.Held(now) <= most && k.Renew(now, holder, int64(ttl)) {
 			p.OK = true
 		} else if ls.permits.Load() >= MaxPermits {
-			return false, &OverloadedError{"100,000 permits are held, or were a moment ago, which is all that a node keeps: try again later"}
+			return false, overloaded("100,000 permits are held, or were a moment ago, which is all that a node keeps: try again later")
 		} else {
 			p.OK = k.Take(now, holder, most, int64(ttl))
 		}

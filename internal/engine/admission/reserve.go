@@ -55,14 +55,14 @@ const (
 	repeatsFor = int64(time.Minute / time.Millisecond)
 )
 
-// Reservation is how admissions are reserved.
+// Reservation is admissions for what a request may need, to be settled once it is known what
+// it did need.
 type Reservation struct {
-	ID      string
-	Until   int64         // Unix ms
-	Back    bool          // what is not settled until then is given back
-	Content uint64        // of what was asked for: 0 stands for none
-	Parts   uint64        // how many parts the ID has, of all limits and keys
-	Ago     time.Duration // they were taken no longer ago
+	ID       string    // 1 to MaxReservationID bytes, another for each
+	Until    time.Time // required: it can be settled until then, at most engine.MaxReservation from now
+	GiveBack bool      // what is not settled until then is given back; else it stays used
+	Content  uint64    // identifies what is asked for, if the ID may come again: another content is refused. 0: not checked
+	Parts    uint64    // how many limits and keys have a reservation with the ID; 0: not known
 }
 
 // Settled is how a part was settled.
@@ -75,22 +75,23 @@ type Settled struct {
 	Present limit.Verdict
 }
 
-// RefusesReservations is an *OverloadedError while no more can be made.
+// RefusesReservations is an error of api.CodeOverloaded while no more can be made.
 func (ls *Table) RefusesReservations() error {
 	if ls.reserved.Load() < MaxReservations {
 		return nil
 	}
-	return &OverloadedError{"100,000 reservations are not settled or not over: settle them, or use shorter ttls"}
+	return overloaded("100,000 reservations are not settled or not over: settle them, or use shorter ttls")
 }
 
-// Reserve notes that a key took n admissions of the plan's limit for a reservation. The same
+// Reserve notes that a key took n admissions of the plan's limit for a reservation, no longer ago than that. The same
 // again does nothing. With known, others decide for the key, and this node only knows of it.
-func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Reservation, known bool) error {
+func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Reservation, ago time.Duration, known bool) error {
 	s := &ls.shares[partition]
-	taken := ls.Clock.Now() - int64(r.Ago)
+	taken := ls.Clock.Now() - int64(ago)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	made := replication.Reservation{ChangeOf: changeAt(plan.Name.Name, key, taken), ID: strings.Clone(r.ID), N: n, Until: r.Until, Back: r.Back, Content: r.Content, Parts: r.Parts}
+	of := changeAt(plan.Name.Name, key, taken)
+	made := replication.Reservation{ChangeOf: of, ID: strings.Clone(r.ID), N: n, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts}
 	if s.reserved[idOf(&made)] != nil {
 		return nil
 	}
@@ -172,16 +173,13 @@ func (ls *Table) Ended(id string) bool {
 
 // OpenReservations calls f with the key of each part that is not settled. f runs under a lock of limits.
 func (ls *Table) OpenReservations(f func(key string)) {
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
+	ls.eachShare(func(_ int, s *share) {
 		for _, r := range s.reserved {
 			if !r.Settled {
 				f(r.Key)
 			}
 		}
-		s.mu.Unlock()
-	}
+	})
 }
 
 // Settle says how many of a reservation's admissions were used: the rest is given back. What was
@@ -326,14 +324,7 @@ func (ls *Table) Lapse() {
 	if ls.reserved.Load()+ls.settled.Load() == 0 {
 		return
 	}
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
-		if len(s.reserved)+len(s.settled) > 0 {
-			ls.lapse(s)
-		}
-		s.mu.Unlock()
-	}
+	ls.eachShare(func(_ int, s *share) { ls.lapse(s) })
 }
 
 // lapse is Lapse of a share. The caller holds s.mu.

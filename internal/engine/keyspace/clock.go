@@ -7,11 +7,9 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// package clock says what an engine means by now, which seconds have come, and what the
-// limits of keys are kept by.
+// package clock says what an engine means by now, which seconds have come, and what the limits of keys are kept by.
 
-// Clock is an engine's idea of now, and the judge of hits from the future or
-// from before the retention.
+// Clock is an engine's idea of now, and the judge of hits from the future or from before the retention.
 type Clock struct {
 	Event     bool // else by the wall clock
 	Wall      Wall
@@ -47,9 +45,8 @@ func (c *Clock) Now() int64 {
 	return c.seen.Load()
 }
 
-// Judge decides on a hit's time: Counted (so far), TooLate, or Refused, if it is after the
-// wall clock by more seconds than may be. It reads the wall clock only where the time may
-// matter.
+// Judge decides on a hit's time: Counted (so far), TooLate, or Refused, if it is after the wall clock by more seconds
+// than may be. It reads the wall clock only where the time may matter.
 func (c *Clock) Judge(second int64) (outcome window.Outcome, after int64) {
 	seen := c.seen.Load()
 	if second <= seen && second > seen-c.Retention/2 {
@@ -260,8 +257,7 @@ func (w *Wall) look() int64 {
 	return next.wall.Unix()
 }
 
-// makeSure has Second answer with the second of the newest reading, without another look, for
-// some time.
+// makeSure has Second answer with the second of the newest reading, without another look, for some time.
 func (w *Wall) makeSure(base *wallBase, until time.Duration) {
 	second := base.wall.Unix()
 	if until <= 0 {
@@ -275,8 +271,7 @@ func (w *Wall) makeSure(base *wallBase, until time.Duration) {
 	time.AfterFunc(until, func() { w.sure.CompareAndSwap(second, 0) })
 }
 
-// nextAt is the reading that follows b, which may be nil, at a moment of the
-// monotonic clock and its time of day.
+// nextAt is the reading that follows b, which may be nil, at a moment of the monotonic clock and its time of day.
 func (b *wallBase) nextAt(now, wall time.Time) *wallBase {
 	n := &wallBase{at: now, wall: wall}
 	if b != nil {

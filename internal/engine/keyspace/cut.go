@@ -222,8 +222,7 @@ func (k *Keyspace) Retract(number int, deltas []replication.Delta) {
 	k.bytes.Add(int64(p.total.Size() - before))
 }
 
-// restore counts own hits of a key again that come after its removal in the journal.
-// The caller holds mu.
+// restore counts own hits of a key again that come after its removal in the journal. The caller holds mu.
 func (p *partition) restore(hash uint64, key string, own func(key string) []replication.Delta, limit int64) {
 	var hits []replication.Delta
 	note := func(d replication.Delta) {

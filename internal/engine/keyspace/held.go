@@ -26,8 +26,7 @@ func (k *Keyspace) Release(number int) {
 	p.forgetTotal()
 }
 
-// forgetTotal forgets the partition's share of allKeys, and of evicted keys. The caller
-// holds mu.
+// forgetTotal forgets the partition's share of allKeys, and of evicted keys. The caller holds mu.
 func (p *partition) forgetTotal() {
 	p.shared.bytes.Add(int64(p.shared.empty.Size() - p.total.Size()))
 	p.total = p.shared.empty
@@ -125,7 +124,7 @@ type gathering struct {
 	active        []*entry // all whose cells are not idle; some may be listed twice
 	kept          int      // how many of them have been through a cut
 	deltas        []replication.Delta
-	past          []replication.Delta // hits for history alone (past.go)
+	past          []replication.Delta // hits for history alone (read.go)
 	pastRemoved   []replication.Delta // and those before a removal of their key
 	bytes         int                 // what deltas, past and active take in a batch, at most
 	told          int                 // how many of deltas and active Engine.waiting knows of
@@ -139,8 +138,7 @@ type gathering struct {
 	total         window.Window       // all hits that were cut or applied: allKeys' share
 }
 
-// activate notes an entry whose live cell, with the given word, is about to be
-// filled. The caller holds mu.
+// activate notes an entry whose live cell, with the given word, is about to be filled. The caller holds mu.
 func (p *partition) activate(en *entry, word uint64) {
 	if p.shared.gather && word == Idle {
 		p.active = append(p.active, en)
@@ -149,10 +147,9 @@ func (p *partition) activate(en *entry, word uint64) {
 	}
 }
 
-// tellWaiting keeps Engine.waiting up to date. It does so only now and then: every
-// hit reads it, and would wait for the cache line if every other wrote it. What
-// it knows is at most an eighth too little, and one entry for each that was kept. The
-// caller holds mu.
+// tellWaiting keeps Engine.waiting up to date. It does so only now and then: every hit reads it, and would wait for the
+// cache line if every other wrote it. What it knows is at most an eighth too little, and one entry for each that was
+// kept. The caller holds mu.
 func (p *partition) tellWaiting() {
 	if news := p.waiting() - p.told; news < 0 || news > p.told/8 {
 		p.tell()
@@ -221,9 +218,8 @@ func compact(deltas []replication.Delta) []replication.Delta {
 	return kept
 }
 
-// EachSecond calls f with the hits for allKeys of each run of deltas in one second:
-// most batches have one or two. Removals, and keys that are counted apart, are
-// passed over.
+// EachSecond calls f with the hits for allKeys of each run of deltas in one second: most batches have one or two.
+// Removals, and keys that are counted apart, are passed over.
 func EachSecond(deltas []replication.Delta, f func(second int64, n uint64)) {
 	for len(deltas) > 0 {
 		at, n, same := deltas[0].At, forAll(&deltas[0]), 1

@@ -90,9 +90,8 @@ func (k *Keyspace) Has(key string) bool {
 	return p.away.Load() || p.table.Load().Find(k.hash(key), key) != nil
 }
 
-// hotKeys are the keys that several cores hit at once. Such a key's live cell
-// gives way to stripes: the cell's word becomes special and holds the number of
-// the key's place here.
+// hotKeys are the keys that several cores hit at once. Such a key's live cell gives way to stripes: the cell's word
+// becomes special and holds the number of the key's place here.
 type hotKeys struct {
 	places [maxHotKeys]atomic.Pointer[hotKey]
 	count  atomic.Int64
@@ -108,8 +107,7 @@ const (
 	// maxHotKeys bounds the memory of stripes; further keys stay with one cell.
 	maxHotKeys = 1024
 
-	// hotAfter is how many times one hit loses the race for a cell before the
-	// key counts as hot.
+	// hotAfter is how many times one hit loses the race for a cell before the key counts as hot.
 	hotAfter = 3
 )
 
@@ -141,8 +139,7 @@ func (p *partition) heat(en *entry) {
 	}
 }
 
-// cool gives the entry its single cell back, with the word leave: Idle or
-// Dead. The caller holds p.mu.
+// cool gives the entry its single cell back, with the word leave: Idle or Dead. The caller holds p.mu.
 func (p *partition) cool(en *entry, leave uint64) {
 	word := en.Value.cell.Word.Load()
 	hot := p.shared.hot.of(en, word)
@@ -155,12 +152,10 @@ func (p *partition) cool(en *entry, leave uint64) {
 	p.shared.hot.count.Add(-1)
 }
 
-// coolAfter is how old a stripe's second may be, in seconds, for the stripe to
-// count as busy.
+// coolAfter is how old a stripe's second may be, in seconds, for the stripe to count as busy.
 const coolAfter = 10
 
-// live sums the entry's hits in the window (from, to] that are not yet folded.
-// The caller holds the partition's lock.
+// live sums the entry's hits in the window (from, to] that are not yet folded. The caller holds the partition's lock.
 func (p *partition) live(en *entry, from, to int64) uint64 {
 	word := en.Value.cell.Word.Load()
 	if hot := p.shared.hot.of(en, word); hot != nil {
@@ -169,8 +164,7 @@ func (p *partition) live(en *entry, from, to int64) uint64 {
 	return en.Value.cell.Live(from, to)
 }
 
-// newestOf is the second of an entry's newest hit. The caller holds the
-// partition's lock.
+// newestOf is the second of an entry's newest hit. The caller holds the partition's lock.
 func (p *partition) newestOf(en *entry) int64 {
 	word := en.Value.cell.Word.Load()
 	second, seen := en.Value.newest(word)
@@ -203,12 +197,10 @@ func (k *Keyspace) CoolDown() {
 	}
 }
 
-// expectBlock is how many keys Expect looks for together: more would push each other out of
-// the nearest cache.
+// expectBlock is how many keys Expect looks for together: more would push each other out of the nearest cache.
 const expectBlock = 64
 
-// expectFrom is how many keys a keyspace has at least for Expect to pay: fewer are in the cache
-// anyway.
+// expectFrom is how many keys a keyspace has at least for Expect to pay: fewer are in the cache anyway.
 const expectFrom = 1 << 14
 
 // Expected is a key whose hits come next, and where it is, or would be. It keeps the key's bytes.

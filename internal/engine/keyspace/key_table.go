@@ -125,8 +125,7 @@ func (t *KeyTable[T]) Next(hash uint64, key string, after *Entry[T]) *Entry[T] {
 	return nil
 }
 
-// matches has the high bit of each byte that is equal in tags and want, and of few others; of
-// the seven of slots.
+// matches has the high bit of each byte that is equal in tags and want, and of few others; of the seven of slots.
 func matches(tags, want uint64) uint64 {
 	// A byte of diff is 0 where the tag matches. All tags have their high bit
 	// set, so a borrow from a match may only raise a false one above it.
@@ -214,9 +213,8 @@ func (t *KeyTable[T]) EachWith(prefix string, f func(*Entry[T])) {
 	})
 }
 
-// Entry is a key with its value, in one piece of memory: a look-up that has read the value has the
-// key at hand. Entries are made by New alone, and must not be copied: what is longer than short
-// lies behind them.
+// Entry is a key with its value, in one piece of memory: a look-up that has read the value has the key at hand. Entries
+// are made by New alone, and must not be copied: what is longer than short lies behind them.
 type Entry[T any] struct {
 	Value T
 	sizes uint16 // of the key, in bytes, and above lengthBits of the reserved space, in words

@@ -5,9 +5,8 @@
 // a key's partition and has its lock. A partition does what concerns only itself. Only a Keyspace looks at several
 // partitions, to free memory.
 //
-// A hit in the second of its key's live cell takes no lock. All others, and all that leave a
-// cell, go through partition.settle once: into the key's window, and with Config.Gather into
-// the next cut.
+// A hit in the second of its key's live cell takes no lock. All others, and all that leave a cell, go through
+// partition.settle once: into the key's window, and with Config.Gather into the next cut.
 package keyspace
 
 import (
@@ -18,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
@@ -70,6 +70,16 @@ func (k *Keyspace) PartitionOf(key string) int {
 }
 
 func (k *Keyspace) partition(key string) *partition { return &k.partitions[k.PartitionOf(key)] }
+
+// Error is the one error type of an engine. Code says what went wrong. Field names the argument or setting, and may be
+// empty. Message says what to do about it.
+type Error struct {
+	Code    api.Code
+	Field   string
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
 
 // Stats are a keyspace's figures. Hits are weighted by their n.
 type Stats struct {
@@ -157,8 +167,7 @@ func (c *counted) newest(word uint64) (second int64, seen bool) {
 	return second, seen
 }
 
-// Delete forgets a key, and tells whether it was there; it fails if its partition is not
-// held.
+// Delete forgets a key, and tells whether it was there; it fails if its partition is not held.
 func (k *Keyspace) Delete(key string) (had, held bool) {
 	p := k.partition(key)
 	p.mu.Lock()

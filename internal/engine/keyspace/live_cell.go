@@ -59,8 +59,7 @@ func CellOutcome(word uint64) window.Outcome {
 	return window.Counted
 }
 
-// CellFits tells whether n hits at a valid second can be added to the word; n = 0
-// never fits.
+// CellFits tells whether n hits at a valid second can be added to the word; n = 0 never fits.
 func CellFits(word uint64, second int64, n uint64) bool {
 	return word>>secondShift == uint64(second) && n-1 < MaxCellHits-CellHits(word)
 }
@@ -126,8 +125,7 @@ func (s *Stripes) Add(mine **Cell, second int64, n uint64) (outcome window.Outco
 	}
 }
 
-// Fold counts n hits at a second where the goroutine's cell does not stand. The
-// caller holds the lock that guards w.
+// Fold counts n hits at a second where the goroutine's cell does not stand. The caller holds the lock that guards w.
 func (s *Stripes) Fold(mine *Cell, w *window.Window, second int64, n uint64, settle func(second int64, n uint64)) window.Outcome {
 	newest, seen := s.Newest(w)
 	if seen && second <= newest-w.Retention() {
@@ -155,8 +153,7 @@ func (s *Stripes) FoldAll(leave uint64, settle func(second int64, n uint64)) {
 	s.foldAllBut(nil, leave, settle)
 }
 
-// foldAllBut is FoldAll of all cells but one. A swap costs several loads, and most cells have
-// nothing.
+// foldAllBut is FoldAll of all cells but one. A swap costs several loads, and most cells have nothing.
 func (s *Stripes) foldAllBut(mine *Cell, leave uint64, settle func(second int64, n uint64)) {
 	for i := range s.cells {
 		if c := &s.cells[i].Cell; c != mine && c.Word.Load() != leave {

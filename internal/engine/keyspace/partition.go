@@ -9,9 +9,8 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// partition is a fixed share of the key space, the unit of everything: lock,
-// memory, batch, snapshot and, later, ownership. Which keys it has depends on
-// their hash alone and never changes.
+// partition is a fixed share of the key space, the unit of everything: lock, memory, batch, snapshot and, later,
+// ownership. Which keys it has depends on their hash alone and never changes.
 type partition struct {
 	shared *shared
 
@@ -26,7 +25,7 @@ type partition struct {
 	quarantine   Quarantine             // hits of seconds that have not come (quarantine.go)
 	looked       int64                  // the last second that had come when the partition was looked after
 	ids
-	gathering // what the next batch has (gather.go)
+	gathering // what the next batch has (held.go)
 	_         [64]byte
 }
 
@@ -74,9 +73,8 @@ func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
 	return window.Counted
 }
 
-// settle puts hits into the entry's window, and into the next batch. All hits
-// pass here once, when they leave the live cell or had no place in it. The
-// caller holds mu.
+// settle puts hits into the entry's window, and into the next batch. All hits pass here once, when they leave the live
+// cell or had no place in it. The caller holds mu.
 func (p *partition) settle(en *entry, second int64, n uint64) {
 	p.addSettled(en, second, n)
 	p.gather(replication.Delta{Key: en.Key(), At: second, N: n})
@@ -137,8 +135,7 @@ func (p *partition) count(en *entry, at, seconds int64) window.Count {
 	return c.Plus(p.quarantine.Count(en.Key(), at, seconds))
 }
 
-// state begins the partition's state after b: all but its limits. All live cells are empty,
-// and the caller holds mu.
+// state begins the partition's state after b: all but its limits. All live cells are empty, and the caller holds mu.
 func (p *partition) state(b []byte, partitions, number int) *replication.StateWriter {
 	w := replication.NewStateWriter(b, partitions, number, p.shared.clock.Retention, &p.total)
 	w.Evicted(p.evictedList())
@@ -319,14 +316,14 @@ type shared struct {
 	seed       maphash.Seed  // of the tables; not of the partitions
 	hot        hotKeys
 	waiting    waiting
-	sampled    atomic.Bool // some key has a companion (sampled.go)
+	sampled    atomic.Bool // some key has a companion (read.go)
 
 	_         [64]byte // each hit reads what is before and after, and must not wait for the line of what changes
 	departed  departures
 	idFigures idFigures
 	keys      atomic.Int64
 	bytes     atomic.Int64 // of tables, entries and windows
-	pastUntil atomic.Int64 // Unix ms until which hits were taken for history alone (past.go)
+	pastUntil atomic.Int64 // Unix ms until which hits were taken for history alone (read.go)
 	passing   atomic.Int64 // of these: keys of partitions that are not held
 	_         [64]byte
 }
@@ -334,8 +331,7 @@ type shared struct {
 // departures count keys that left, and the hits that evicted keys had.
 type departures struct{ evictedKeys, evictedHits, expiredKeys atomic.Uint64 }
 
-// hash places a key in its partition's table. It is seeded: nobody can choose
-// keys that collide.
+// hash places a key in its partition's table. It is seeded: nobody can choose keys that collide.
 func (s *shared) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
 // overBudget tells whether the keys that are held take more than the budget. Those that

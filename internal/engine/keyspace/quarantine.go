@@ -7,8 +7,7 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// What a partition does with seconds that have not come. The caller of
-// all methods holds mu.
+// What a partition does with seconds that have not come. The caller of all methods holds mu.
 
 // quarantineHits counts hits of a key, or allKeys, in a second after limit.
 func (p *partition) quarantineHits(key string, second int64, n uint64, limit int64) {
@@ -52,9 +51,8 @@ func (p *partition) quarantineAll(limit int64) {
 	})
 }
 
-// look quarantines what a clock that has run back leaves ahead of it, and merges what has
-// come. It returns the last second that has come. O(1), but O(keys) after a step back
-// beyond what costs no precision.
+// look quarantines what a clock that has run back leaves ahead of it, and merges what has come. It returns the last
+// second that has come. O(1), but O(keys) after a step back beyond what costs no precision.
 func (p *partition) look() (limit int64) {
 	limit = p.shared.clock.Limit()
 	if limit < p.looked-Near {
@@ -119,8 +117,7 @@ func (p *partition) evictQuarantined() {
 	}
 }
 
-// This part keeps hits of seconds that have not come yet, apart from those that count.
-// Pure: no clock, no lock.
+// This part keeps hits of seconds that have not come yet, apart from those that count. Pure: no clock, no lock.
 
 // Quarantine keeps the hits of seconds that have not come yet, by the wall clock and MaxAhead. Such hits come with
 // other nodes, snapshots and earlier lives whose clocks were wrong.
@@ -149,8 +146,7 @@ func (a *Quarantine) Len() int { return len(a.Near) + len(a.Far) }
 // Empty tells whether there is none.
 func (a *Quarantine) Empty() bool { return a.Len() == 0 }
 
-// Settle counts n hits of a key in a second after limit, the last that has come.
-// It returns the bytes that this takes.
+// Settle counts n hits of a key in a second after limit, the last that has come. It returns the bytes that this takes.
 func (a *Quarantine) Settle(none *window.Window, key string, second int64, n uint64, limit int64) (grown int) {
 	one := none.Clone()
 	one.Settle(second, n)
@@ -193,8 +189,7 @@ func MergeQuarantined(to, from *window.Window) {
 	}
 }
 
-// Come hands out the windows whose newest second is at or before limit, and returns
-// the bytes that they took.
+// Come hands out the windows whose newest second is at or before limit, and returns the bytes that they took.
 func (a *Quarantine) Come(limit int64, f func(key string, w *window.Window)) (freed int) {
 	if a.Empty() || a.due > limit {
 		return 0
@@ -215,8 +210,7 @@ func (a *Quarantine) Come(limit int64, f func(key string, w *window.Window)) (fr
 	return freed
 }
 
-// Drop forgets a key, and returns the hits that it had here, the second of the newest
-// and the bytes.
+// Drop forgets a key, and returns the hits that it had here, the second of the newest and the bytes.
 func (a *Quarantine) Drop(key string) (total uint64, newest int64, freed int) {
 	if a.Empty() {
 		return 0, 0, 0

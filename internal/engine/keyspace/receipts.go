@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -16,22 +18,18 @@ import (
 // This part remembers the answers of requests that may come again, so that a repeat
 // applies nothing: for ten minutes, within a budget of memory.
 //
-// A request is applied between two cuts, never across one, and its receipt is in the same cut
-// as what it counted.
+// A request is applied between two cuts, never across one, and its receipt is in the same cut as what it counted.
 
 // ReceiptSeconds is how long a receipt is kept.
 const ReceiptSeconds = 600
 
-// ErrReceiptReused is the error for a key that came with another content before.
-var ErrReceiptReused = errors.New("the key came with another content before")
+// errReceiptReused is the error for a key that came with another content before.
+var errReceiptReused = &Error{Code: api.CodeKeyReused, Field: "idempotency key", Message: "this idempotency key came with another content before: use a new key for each request"}
 
-// ReceiptsFullError is the error for a key if there is no memory for its receipt.
-type ReceiptsFullError struct {
-	Bytes     int64 // what may be used
-	OneClient bool  // by one client; else by all
+// receiptsFull is the error for a key if there is no memory for its receipt, of so many bytes for who.
+func receiptsFull(who string, bytes int64) error {
+	return &Error{Code: api.CodeOnceFull, Field: "idempotency key", Message: fmt.Sprintf("the idempotency keys of %s in the last ten minutes take %d MiB here, and more are not remembered: nothing was counted; send larger batches, use other nodes too, or raise OnceMemory (weir serve --idempotency-memory)", who, bytes>>20)}
 }
-
-func (e *ReceiptsFullError) Error() string { return "no memory for more receipts" }
 
 // receiptBytes is the memory of a receipt without its key and its answer.
 const receiptBytes = 160
@@ -92,8 +90,7 @@ type receipt struct {
 
 func (r *receipt) bytes() int64 { return int64(receiptBytes + len(r.key) + len(r.answer)) }
 
-// enter finds the receipt of a key, or makes one and says that the caller is the
-// first.
+// enter finds the receipt of a key, or makes one and says that the caller is the first.
 func (t *Receipts) enter(name, key string, fingerprint uint64) (r *receipt, first bool, err error) {
 	now := t.clock.Second()
 	t.mu.Lock()
@@ -101,7 +98,7 @@ func (t *Receipts) enter(name, key string, fingerprint uint64) (r *receipt, firs
 	t.expire(now)
 	if have := t.byKey[key]; have != nil {
 		if have.fingerprint != fingerprint {
-			return nil, false, ErrReceiptReused
+			return nil, false, errReceiptReused
 		}
 		seen := *have // answer and done are read without the lock
 		return &seen, false, nil
@@ -124,15 +121,14 @@ func (t *Receipts) enter(name, key string, fingerprint uint64) (r *receipt, firs
 func (t *Receipts) room(r *receipt) error {
 	switch most := t.budget - t.budget/4; {
 	case r.from.bytes+r.bytes() > most:
-		return &ReceiptsFullError{Bytes: most, OneClient: true}
+		return receiptsFull("this client address", most)
 	case t.own.bytes+t.requestBytes+r.bytes() > t.budget:
-		return &ReceiptsFullError{Bytes: t.budget}
+		return receiptsFull("all clients", t.budget)
 	}
 	return nil
 }
 
-// put takes in a receipt whose key is not there. A full queue of other nodes lets its
-// oldest go.
+// put takes in a receipt whose key is not there. A full queue of other nodes lets its oldest go.
 func (t *Receipts) put(r *receipt) {
 	if t.byKey == nil {
 		t.byKey, t.clients = map[string]*receipt{}, map[string]*client{}
@@ -249,10 +245,9 @@ func (t *Receipts) Share() {
 	t.shared.Store(true)
 }
 
-// Once applies a request of a client, unless its key is known, and returns its answer. A
-// repeat that comes while the first is being applied waits for it. A nil answer is not
-// remembered. apply adds to recorded what it counts; nil: nobody needs it. The error is
-// ErrReceiptReused, a *ReceiptsFullError, or the error of ctx.
+// Once applies a request of a client, unless its key is known, and returns its answer. A repeat that comes while the
+// first is being applied waits for it. A nil answer is not remembered. apply adds to recorded what it counts; nil:
+// nobody needs it. The error is of api.CodeKeyReused, of api.CodeOnceFull, or the error of ctx.
 func (t *Receipts) Once(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *replication.RequestRecorder) []byte) (answer []byte, repeated bool, err error) {
 	for {
 		r, first, err := t.enter(client, key, fingerprint)
@@ -312,9 +307,8 @@ func (t *Receipts) All() (all [][]byte) {
 	return all
 }
 
-// Load takes receipts back from a journal or a snapshot, of a time of day that was set by set
-// since. With fresh they are as of now, whatever they say. Those that are too old or known are
-// left out; one that can't be read is an error.
+// Load takes receipts back from a journal or a snapshot, of a time of day that was set by set since. With fresh they
+// are as of now, whatever they say. Those that are too old or known are left out; one that can't be read is an error.
 func (t *Receipts) Load(encoded [][]byte, fresh bool, set time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -334,8 +328,7 @@ func (t *Receipts) Load(encoded [][]byte, fresh bool, set time.Duration) error {
 	return nil
 }
 
-// encode writes fingerprint, second, length of the key, key, answer; numbers as
-// unsigned varints.
+// encode writes fingerprint, second, length of the key, key, answer; numbers as unsigned varints.
 func (r *receipt) encode(ahead int64) []byte {
 	b := binary.AppendUvarint(nil, r.fingerprint)
 	b = binary.AppendUvarint(b, uint64(max(r.at+ahead, 0)))

@@ -27,7 +27,7 @@ func TestClientsAreForgotten(t *testing.T) {
 	if len(table.clients) != 100 {
 		t.Errorf("%d clients, want 100", len(table.clients))
 	}
-	if _, _, err := table.Once(context.Background(), "other", "7", 1, nil); !errors.Is(err, ErrReceiptReused) {
+	if _, _, err := table.Once(context.Background(), "other", "7", 1, nil); !errors.Is(err, errReceiptReused) {
 		t.Errorf("another content: %v", err)
 	}
 	now = now.Add(ReceiptSeconds * time.Second)

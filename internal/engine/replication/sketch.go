@@ -9,10 +9,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// This part is the eviction sketch: fixed memory, of a partition, of how many hits
-// evicted keys had and when they were hit last, so that no later answer is too low without
-// saying so. A window that reaches back before an eviction gets the evicted hits added to its
-// upper bound.
+// This part is the eviction sketch: fixed memory, of a partition, of how many hits evicted keys had and when they were
+// hit last, so that no later answer is too low without saying so. A window that reaches back before an eviction gets
+// the evicted hits added to its upper bound.
 //
 // It is a count-min sketch (Cormode, Muthukrishnan 2005): a key has one place in each row,
 // shared with others, and the least of its places bounds its own hits from above.
@@ -42,8 +41,7 @@ type SketchHits struct {
 	newest atomic.Int64 // Unix second
 }
 
-// Add remembers hits of a key, the newest at that second. It returns the memory that this
-// takes, in bytes.
+// Add remembers hits of a key, the newest at that second. It returns the memory that this takes, in bytes.
 func (s *Sketch) Add(key string, hits uint64, newest int64) (grown int64) {
 	r, grown := s.some()
 	hash := xxhash.Sum64String(key)
@@ -53,8 +51,7 @@ func (s *Sketch) Add(key string, hits uint64, newest int64) (grown int64) {
 	return grown
 }
 
-// Merge remembers hits of a place, 0 to Places-1, as Each gives them. It returns the memory
-// that this takes, in bytes.
+// Merge remembers hits of a place, 0 to Places-1, as Each gives them. It returns the memory that this takes, in bytes.
 func (s *Sketch) Merge(place int, hits uint64, newest int64) (grown int64) {
 	r, grown := s.some()
 	r[place/width][place%width].Add(hits, newest)

@@ -205,7 +205,7 @@ func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 	if deciding {
 		return h.refuse(record.Batch{}, h.engine.FollowReceipts(list), true)
 	}
-	return h.engine.LoadReceiptsSince(list, h.sinceSet(message))
+	return h.engine.LoadReceipts(list, h.sinceSet(message))
 }
 
 // restored counts a batch of one of these kinds, or of ids. Own ids are merged once more: a removal of another node may

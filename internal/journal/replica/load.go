@@ -22,10 +22,10 @@ func (r *Replica) LoadSnapshot(snap record.Snapshot) error {
 // LoadInto is LoadSnapshot for any engine. The clock sets are from the directory that took the snapshot.
 func LoadInto(e *engine.Engine, snap record.Snapshot, sets record.ClockSets) error {
 	set := sets.Since(snap.From)
-	if err := e.LoadReceiptsSince(snap.Receipts, set); err != nil {
+	if err := e.LoadReceipts(snap.Receipts, set); err != nil {
 		return err
 	}
-	return e.LoadStateSince(snap.Partition, snap.State, set)
+	return e.LoadState(snap.Partition, snap.State, set)
 }
 
 // Resume goes on after the snapshots that were loaded, by partition, nil where

@@ -77,7 +77,7 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	may, err := s.enterChange(c, name, key)
 	if err == nil && n > 0 {
 		err = may.TakeShare(access.Grants, engine.MaxGrants, func() (all int) {
-			s.parts.Policies.Grants(func(_, key string) { all += ones(may.Holds(key)) })
+			s.parts.Engine.Grants(func(_, key string) { all += ones(may.Holds(key)) })
 			return all
 		})
 	}
@@ -206,7 +206,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.reserving.Delete(own)
 	content := r.content(requests)
-	switch parts := s.parts.Policies.Reserved(own); {
+	switch parts := s.parts.Engine.Reserved(own); {
 	case len(parts) == 0:
 	case parts[0].Content != content:
 		return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
@@ -220,7 +220,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	if err := may.TakeShare(access.Reservations, engine.MaxReservations, func() (n int) {
-		s.parts.Policies.OpenReservations(func(key string) { n += ones(may.Holds(key)) })
+		s.parts.Engine.OpenReservations(func(key string) { n += ones(may.Holds(key)) })
 		return n
 	}); err != nil {
 		return "", false, err
@@ -298,7 +298,7 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	own := c.Own(id)
-	parts := s.parts.Policies.Reserved(own)
+	parts := s.parts.Engine.Reserved(own)
 	if s.parts.Node != "" && !whole(parts) {
 		var err error
 		parts, err = s.awaitParts(ctx, own)
@@ -358,13 +358,13 @@ func (s *Service) awaitParts(ctx context.Context, id string) ([]engine.ReservedP
 	for {
 		select {
 		case err := <-awaited:
-			parts := s.parts.Policies.Reserved(id)
+			parts := s.parts.Engine.Reserved(id)
 			if whole(parts) {
 				err = nil
 			}
 			return parts, err
 		case <-look.C:
-			if parts := s.parts.Policies.Reserved(id); whole(parts) {
+			if parts := s.parts.Engine.Reserved(id); whole(parts) {
 				return parts, nil
 			}
 		}

@@ -239,7 +239,7 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 // mayBan is an error for an identity that has its share of bans.
 func (s *Service) mayBan(may access.Rights) error {
 	return may.TakeShare(access.Bans, engine.MaxBans, func() (n int) {
-		for _, b := range s.parts.Policies.Bans(engine.MaxBans) {
+		for _, b := range s.parts.Engine.Bans(engine.MaxBans) {
 			n += ones(may.Holds(b.Key))
 		}
 		return n
@@ -277,7 +277,7 @@ func (s *Service) Bans(c access.Caller, n int) (api.BansAnswer, error) {
 		return api.BansAnswer{}, err
 	}
 	answer := api.BansAnswer{Bans: []api.BanAnswer{}}
-	for _, b := range s.parts.Policies.Bans(engine.MaxBans) {
+	for _, b := range s.parts.Engine.Bans(engine.MaxBans) {
 		if len(answer.Bans) == n {
 			break
 		}
