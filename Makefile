@@ -134,7 +134,7 @@ sim-leased: need-go ## Simulate the grants of leased limits in a world that fail
 pods: build ## Run the pods of the Helm chart as processes, through other numbers of nodes, a rolling update and lost volumes; needs root, on Linux
 	cd deploy/helm/test && $(GO) test -run 'TestPods' -count 1 -v -timeout 1h . -args -weir $(CURDIR)/$(BIN)/weir
 
-suites: need-go need-redis-server need-npm ## Run the tests of other projects' limiters on Weir and on Redis, for the table of docs/resp.md
+suites: need-go need-redis-server need-npm ## Run the tests of other projects' limiters on Weir and on Redis
 	cd bench && $(GO) test -run 'TestSuites$$' -count 1 -v ./listeners -args -suites
 
 soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults, pods; ROUNDS (50) scales all but memory

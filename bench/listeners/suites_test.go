@@ -31,7 +31,7 @@ type suite struct {
 	weir string // how many pass, of how many
 }
 
-// TestSuites runs the tests of other projects against both servers. make suites prints the table that docs/resp.md has.
+// TestSuites runs the tests of other projects against both servers. make suites prints a table.
 func TestSuites(t *testing.T) {
 	if !*suites {
 		t.Skip("make suites runs it: it downloads other projects")

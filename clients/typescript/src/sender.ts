@@ -37,7 +37,7 @@ interface Line {
   second: number;
   n: number;
   bytes: number;
-  distinct?: string;
+  distinct: string | undefined;
 }
 
 /** Lines that are sent together. Its body and its key are the same in every attempt. */

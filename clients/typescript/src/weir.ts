@@ -246,7 +246,7 @@ export class Client {
 
   /** Hits of a key in a window. */
   count(key: string, window: Duration = "5m", o: Asking & { distinct?: boolean } = {}): Promise<Count> {
-    return this.#ask<Count>("/v1/count", { key, window, ...o });
+    return this.#ask<Count>("/v1/count", { key, window, ...o, distinct: o.distinct ? "true" : undefined });
   }
 
   /** Hits of a key per second, the mean of a window. */
