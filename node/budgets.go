@@ -62,7 +62,7 @@ func (m *memoryNeeds) most() int64 {
 	if !m.cfg.Ephemeral {
 		most += journalFloor
 	}
-	if m.cfg.RESP.Addr != "" {
+	if m.cfg.RESP.Addr != "" || m.cfg.clustered() {
 		most += m.cfg.RESP.CounterMemory
 	}
 	return most

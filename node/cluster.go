@@ -54,6 +54,7 @@ func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *s
 	m.awaitOwners(ctx, l)
 	sockets.Node = name
 	sockets.Figures = append(sockets.Figures, func() any { return l.OwnerStats() }, func() any { return l.Stats() })
+	sockets.Counters = l.Counters()
 	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Owners: l}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 // listeners are how clients reach a node, each by one protocol: HTTP, and the others that are wanted.
 type listeners struct {
 	cfg     httpapi.Config
+	resp    resp.Config
 	opening *httpapi.Opening // nil: nothing listens before the node is ready
 	http    *httpapi.Server
 	others  []*listener
@@ -41,7 +42,7 @@ type server interface {
 }
 
 func newListeners(cfg *Config) listeners {
-	d := listeners{cfg: cfg.HTTP}
+	d := listeners{cfg: cfg.HTTP, resp: cfg.RESP}
 	if cfg.RESP.Addr != "" {
 		d.others = append(d.others, newListener("resp", func(phase func() httpapi.Phase) (*resp.Opening, error) {
 			return resp.Open(cfg.RESP, func() string {
@@ -115,6 +116,11 @@ func (d *listeners) open(s *service.Service, parts *parts) (err error) {
 		return err
 	}
 	d.http.TakeOver(d.opening)
+	if d.resp.Addr == "" && s.Backend().Counters != nil { // other nodes may have clients of Redis, and this one the counters
+		if _, err := resp.New(s, d.resp); err != nil {
+			return err
+		}
+	}
 	for _, l := range d.others {
 		if l.server, err = l.answer(s); err != nil {
 			return err

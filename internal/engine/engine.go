@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/internal/engine/counters"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/window"
 )
@@ -20,6 +21,7 @@ type Engine struct {
 	evicted  evictedOfAll
 	receipts *keyspace.Receipts
 	limits   *admission.Table
+	counters *counters.Table
 
 	refused refusals
 	past    atomic.Pointer[func(key string, second int64) bool] // what history keeps of hits that are too late; nil: nothing
@@ -52,6 +54,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.limits = admission.New(cfg.Partitions, cfg.LimitMemory, cfg.Gather, keyspace.NewClockLimits(cfg.Now, cfg.Elapsed, &c.Wall))
 	e.receipts = keyspace.NewReceipts(cfg.OnceMemory, cfg.Gather, &e.limits.Clock)
+	e.counters = counters.New(counters.Config{
+		Partitions: cfg.Partitions, PartitionOf: e.keys.PartitionOf, Clock: &e.limits.Clock, Ahead: e.limits.Clock.Ahead, Journaled: cfg.Gather, Refuses: e.limits.RefusesChange,
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
 	e.janitor.Go(func() { e.keepHouse(ctx) })
@@ -65,6 +70,9 @@ func (e *Engine) Close() error {
 	e.janitor.Wait()
 	return nil
 }
+
+// Counters are the counters of Redis commands.
+func (e *Engine) Counters() *counters.Table { return e.counters }
 
 // Config is what the engine was made with, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }

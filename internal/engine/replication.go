@@ -63,8 +63,9 @@ func (e *Engine) LimitClockBehind() time.Duration {
 // It holds the partition's lock for O(deltas), with withState O(keys); nothing else of the engine waits.
 func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
 	e.keys.Cut(partition, c, withState, func(w *replication.StateWriter) {
-		c.Changes, c.Admissions = nil, c.Admissions[:0]
-		e.limits.Cut(partition, c, w)
+		changed, all := e.counters.Cut(partition, nil, w != nil)
+		c.Changes, c.Admissions = changed, c.Admissions[:0]
+		e.limits.Cut(partition, c, w, all)
 	})
 }
 
@@ -144,8 +145,13 @@ func (e *Engine) ApplyAdmissions(partition int, list []replication.Admission) er
 	return e.limits.ApplyAll(partition, list)
 }
 
-// ApplyChanges makes changes to what keys have used of limits that come from a journal, in their order. They are not gathered again.
+// ConfirmChanges takes in the changes of a cut, as they come back from the journal.
+func (e *Engine) ConfirmChanges(list []replication.Change) { e.counters.Apply(list, true) }
+
+// ApplyChanges makes changes to counters and to what keys have used of limits that come from a journal, in their order. They are not
+// gathered again.
 func (e *Engine) ApplyChanges(partition int, list []replication.Change) error {
+	e.counters.Apply(list, false)
 	return e.limits.ApplyChanges(partition, list)
 }
 
@@ -174,15 +180,20 @@ func (e *Engine) LoadHits(partition int, state []byte) error {
 	return e.install(partition, s)
 }
 
+func (e *Engine) restoreLimits(partition int, s *replication.State) error {
+	e.counters.Apply(s.Changes, false)
+	return e.limits.Restore(partition, s.Limits, s.Changes)
+}
+
 // install puts a state into a partition that has had no hits.
 func (e *Engine) install(partition int, s replication.State) error {
 	if !e.Holds(partition) {
-		return e.limits.Restore(partition, s.Limits, s.Changes)
+		return e.restoreLimits(partition, &s)
 	}
 	if e.keys.HasKeys(partition) {
 		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
 	}
-	if err := e.limits.Restore(partition, s.Limits, s.Changes); err != nil {
+	if err := e.restoreLimits(partition, &s); err != nil {
 		return err
 	}
 	// before the windows are the partition's, and change

@@ -163,6 +163,19 @@ type Backend struct {
 
 	// Figures return structs whose fields are metrics by their tags (package metrics): of the journal, and of what nodes ask each other.
 	Figures []func() any
+
+	// Counters is the node of a cluster that keeps the counters of Redis commands; nil: this one does.
+	Counters CounterOwner
+}
+
+// CounterOwner is the node that keeps the counters of Redis commands for all nodes: package cluster/limits knows it.
+type CounterOwner interface {
+	// Run has the owner run a request. After an error of api.CodeOwnerUnreachable it was not run; after another one, that
+	// is not known.
+	Run(request []byte) (reply []byte, err error)
+
+	// Serve has this node run requests with f while it is the owner. wrote says that counters changed.
+	Serve(f func(request []byte) (reply []byte, wrote bool))
 }
 
 // Config is the ceilings and times of a Service, which hold for all its listeners together.

@@ -43,6 +43,7 @@ type owners struct {
 	groups  []ownedGroup
 	heard   []*nats.Subscription
 
+	counters Counters
 	commits  commits
 	life     context.Context // until Close
 	stop     context.CancelFunc
@@ -70,6 +71,7 @@ func newOwners(cfg Config, lender *lender) *owners {
 		cfg: cfg, lender: lender, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, groupCount),
 		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(groupCount, cfg.Engine.Config().Partitions)),
 	}
+	s.counters.of = s
 	for i := range s.groups {
 		s.groups[i].name = fmt.Sprintf("partitions-%02d", i)
 	}
@@ -78,7 +80,7 @@ func newOwners(cfg Config, lender *lender) *owners {
 
 // open takes part in deciding: this node owns its share of the groups as soon as it is their turn.
 func (s *owners) open() error {
-	for subject, f := range map[string]nats.MsgHandler{ownersSubject: s.hear, takeSubject + s.origin: s.offered, changedSubject: s.resume, recallSubject: s.recalled} {
+	for subject, f := range map[string]nats.MsgHandler{ownersSubject: s.hear, takeSubject + s.origin: s.offered, changedSubject: s.resume, recallSubject: s.recalled, countersSubject + s.origin: s.counters.answer} {
 		sub, err := s.conn.Subscribe(subject, f)
 		if err != nil {
 			return fmt.Errorf("limits: %w", err)

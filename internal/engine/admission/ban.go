@@ -26,7 +26,7 @@ func (ls *Table) Ban(name string, partition int, key string, until int64) error 
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := ls.refusesChange(); err != nil {
+	if err := ls.RefusesChange(); err != nil {
 		return err
 	}
 	id := keyID{name, key}

@@ -83,7 +83,7 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := ls.refusesChange(); err != nil {
+	if err := ls.RefusesChange(); err != nil {
 		return false, err
 	}
 	base := BaseName(name.Name)
@@ -215,7 +215,7 @@ func (ls *Table) forgetInline(s *share, name string) (states int) {
 
 // forgetAll calls forget with each share, locked, and adds up what it returns.
 func (ls *Table) forgetAll(forget func(s *share) int) (sum int, err error) {
-	if err := ls.refusesChange(); err != nil {
+	if err := ls.RefusesChange(); err != nil {
 		return 0, err
 	}
 	ls.eachShare(func(_ int, s *share) { sum += forget(s) })

@@ -23,7 +23,7 @@ func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until in
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := ls.refusesChange(); err != nil {
+	if err := ls.RefusesChange(); err != nil {
 		return err
 	}
 	id := keyID{BaseName(name.Name), key}

@@ -90,14 +90,14 @@ func (ls *Table) record(s *share, one replication.Change) {
 	}
 }
 
-// Cut appends a partition's changes and admissions since the cut before to c, and writes its states, if w is not nil.
-func (ls *Table) Cut(partition int, c *replication.Cut, w *replication.StateWriter) {
+// Cut appends a partition's changes and admissions since the cut before to c, and writes its states, with more changes, if w is not nil.
+func (ls *Table) Cut(partition int, c *replication.Cut, w *replication.StateWriter, more []replication.Change) {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ls.cut(s, c)
 	if w != nil {
-		w.Limits(ls.Clock.Ahead(), s.states, ls.kept(s))
+		w.Limits(ls.Clock.Ahead(), s.states, append(more, ls.kept(s)...))
 	}
 }
 
@@ -134,13 +134,15 @@ func (ls *Table) ApplyAll(partition int, list []replication.Admission) error {
 // ApplyChanges makes changes that come from a journal, or that a state has.
 func (ls *Table) ApplyChanges(partition int, list []replication.Change) error {
 	for _, one := range list {
-		if a, admitted := one.(*replication.Admission); admitted {
+		switch a := one.(type) {
+		case *replication.Admission:
 			if err := ls.apply(partition, a); err != nil {
 				return err
 			}
-			continue
+		case *replication.Counter: // is no limit's
+		default:
+			ls.applyChange(partition, one)
 		}
-		ls.applyChange(partition, one)
 	}
 	return nil
 }
@@ -372,8 +374,8 @@ func (ls *Table) RefuseTakes(why string) {
 	}
 }
 
-// refusesChange is why changes are refused; nil: they are not.
-func (ls *Table) refusesChange() error {
+// RefusesChange is why changes are refused; nil: they are not.
+func (ls *Table) RefusesChange() error {
 	if why := ls.taken.Load(); why != nil {
 		return overloaded(*why)
 	}
@@ -385,5 +387,5 @@ func (ls *Table) refusesTake(plan *Plan) error {
 	if !plan.journaled {
 		return nil
 	}
-	return ls.refusesChange()
+	return ls.RefusesChange()
 }

@@ -26,7 +26,7 @@ func newLending(t *testing.T, elapsed *time.Duration) (*Table, *Plan) {
 
 func changes(table *Table) []replication.Change {
 	var c replication.Cut
-	table.Cut(0, &c, nil)
+	table.Cut(0, &c, nil, nil)
 	return c.Changes
 }
 

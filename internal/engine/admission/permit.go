@@ -68,7 +68,7 @@ func (ls *Table) changePermit(name string, partition int, key string, holder uin
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := ls.refusesChange(); err != nil {
+	if err := ls.RefusesChange(); err != nil {
 		return err
 	}
 	now := ls.Clock.Now()

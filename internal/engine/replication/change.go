@@ -99,6 +99,18 @@ type (
 		N      uint64
 		For    int64 // ns
 	}
+
+	// Counter is what a counter of Redis commands is at a time, in place of what it was. It is of no limit, and its key may be
+	// longer than others.
+	Counter struct {
+		ChangeOf
+		Token  uint64 // of the claim under which it was changed; 0: by a node alone, or in a state
+		Number uint64 // of the change, by the node that made it
+		Gone   bool   // there is none: the fields below are not there
+		Value  int64
+		For    int64     // ms from At on until it expires; 0: it does not
+		Log    []float64 // times, in place of a value
+	}
 )
 
 // changeKinds make an empty change of each kind. Journals keep the numbers.
@@ -115,6 +127,7 @@ var changeKinds = [...]func() Change{
 	9:  func() Change { return new(Reservation) },
 	10: func() Change { return new(Settlement) },
 	11: func() Change { return new(Outstanding) },
+	12: func() Change { return new(Counter) },
 }
 
 func (*Admission) kind() byte    { return 0 }
@@ -129,6 +142,7 @@ func (*Permit) kind() byte       { return 8 }
 func (*Reservation) kind() byte  { return 9 }
 func (*Settlement) kind() byte   { return 10 }
 func (*Outstanding) kind() byte  { return 11 }
+func (*Counter) kind() byte      { return 12 }
 
 func (a *Admission) of() (key *string, at *int64) { return &a.Key, &a.At }
 func (o *ChangeOf) of() (key *string, at *int64)  { return &o.Key, &o.At }
@@ -204,9 +218,25 @@ func (o *Outstanding) fields(c *codec) {
 	c.time(&o.For)
 }
 
+func (n *Counter) fields(c *codec) {
+	c.text(&n.Key, maxCounterKey)
+	c.time(&n.At)
+	c.number(&n.Token)
+	c.number(&n.Number)
+	if c.bool(&n.Gone); n.Gone {
+		return
+	}
+	value := uint64(n.Value)<<1 ^ uint64(n.Value>>63) // as a varint with a sign
+	c.number(&value)
+	n.Value = int64(value>>1) ^ -int64(value&1)
+	c.time(&n.For)
+	c.times(&n.Log)
+}
+
 const (
-	maxLimitBytes = 512 // of a name or a limit
-	maxChangeKey  = 512 // of a key or an ID
+	maxLimitBytes = 512      // of a name or a limit
+	maxChangeKey  = 512      // of a key or an ID
+	maxCounterKey = 64 << 10 // of a counter
 )
 
 // codec writes the fields of a change, or reads them.
@@ -247,6 +277,21 @@ func (c *codec) bool(v *bool) {
 		return
 	}
 	*v = c.r.Bool()
+}
+
+// times are a number, and each as 8 bytes of a float64, little endian.
+func (c *codec) times(v *[]float64) {
+	n := uint64(len(*v))
+	if c.number(&n); c.r == nil {
+		for _, at := range *v {
+			c.b = binary.LittleEndian.AppendUint64(c.b, math.Float64bits(at))
+		}
+		return
+	}
+	all := c.r.Bytes(int(min(n, 1<<20)) * 8)
+	for ; len(all) > 0; all = all[8:] {
+		*v = append(*v, math.Float64frombits(binary.LittleEndian.Uint64(all)))
+	}
 }
 
 // AppendChange appends the bytes of a change.

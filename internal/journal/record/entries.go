@@ -110,7 +110,7 @@ func (b *Batch) eachChange(f func(one replication.Change)) (sound bool) {
 	r := wire.NewReader(b.Entries)
 	for r.Len() > 0 {
 		one := replication.ReadChange(r)
-		if r.Failed() || len(replication.KeyOf(one)) > engine.MaxKeyBytes {
+		if r.Failed() {
 			return false
 		}
 		f(one)

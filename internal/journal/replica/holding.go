@@ -146,6 +146,9 @@ var deltas = sync.Pool{New: func() any { return new([]replication.Delta) }}
 // time on the way makes it count as later.
 func (h *Holding) limits(b record.Batch, own, deciding bool) error {
 	if own {
+		if b.Kind == record.KindChanges {
+			h.engine.ConfirmChanges(b.Changes())
+		}
 		return nil
 	}
 	var to func(at int64) int64

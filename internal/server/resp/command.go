@@ -43,8 +43,10 @@ const (
 	public          // also for a client that has not authenticated
 	onData          // it is about hits, limits or counters
 	onAll           // it is about all counters: a transaction holds them
+	script          // it may be about counters
 )
 
+// has reports whether one of the flags is set.
 func (f flags) has(one flags) bool { return f&one != 0 }
 
 // commands are all of them. What is counted of them is for all sessions.
@@ -120,6 +122,9 @@ func (s *session) run(args [][]byte) {
 		}
 		s.ran, s.ranTimes = c, 1
 	}
+	if !c.flags.has(counter | script) {
+		s.deliver()
+	}
 	err := s.permit(c, args) // before anything else of the request is looked at
 	switch {
 	case err != nil:
@@ -144,8 +149,17 @@ func (s *session) run(args [][]byte) {
 // do is run, with an error that says how the command is written.
 func (c *command) do(s *session, args [][]byte) error {
 	err := s.enterCounters(c, args)
-	if err == nil {
-		err = c.run(s, args)
+	switch {
+	case err != nil:
+	case s.forwards() && c.flags.has(counter|onAll):
+		err = s.forward(args...)
+	default:
+		if c.flags.has(counter) && c.flags.has(writes) {
+			err = s.server.counters.Refuses()
+		}
+		if err == nil {
+			err = c.run(s, args)
+		}
 	}
 	switch {
 	case errors.Is(err, ErrSyntax):

@@ -124,8 +124,8 @@ func commandTable() map[string][]commandRow {
 			{"flushall", "[ASYNC | SYNC]", "Removes all counters.", -1, noKey, writes | onAll, allCounters, s.flush},
 		},
 		"scripting": {
-			{"eval", "text numkeys [key ...] [argument ...]", "Does what a script of a known library does.", -3, noKey, writes | waits, decides, s.eval},
-			{"evalsha", "sha1 numkeys [key ...] [argument ...]", "Does what a script of a known library does.", -3, noKey, writes | waits, decides, s.evalSHA},
+			{"eval", "text numkeys [key ...] [argument ...]", "Does what a script of a known library does.", -3, noKey, writes | waits | script, decides, s.eval},
+			{"evalsha", "sha1 numkeys [key ...] [argument ...]", "Does what a script of a known library does.", -3, noKey, writes | waits | script, decides, s.evalSHA},
 			{"script", "LOAD text | EXISTS sha1 [sha1 ...] | FLUSH [ASYNC | SYNC]", "Says which scripts are known.", -2, noKey, lengthy, anybody, s.script},
 		},
 		connectionGroup: {

@@ -238,13 +238,3 @@ func (w sender) Write(b []byte) (int, error) {
 	s.conn.Waits(false)
 	return n, err
 }
-
-// clock returns the time by which counters expire.
-type clock func() time.Time
-
-// newClock returns a clock that adds the elapsed time to the time of day at the start. So setting the system clock does
-// not change how long counters live.
-func newClock() clock {
-	start := time.Now()
-	return func() time.Time { return start.Add(time.Since(start)) }
-}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"strings"
+
+	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
 // This part has the commands of Redis from which clients build limits per fixed window: INCR, SET, EXPIRE and others,
@@ -18,11 +20,11 @@ var errWrongType = NewReplyError("WRONGTYPE", "Operation against a key holding t
 // CounterFailure converts an error of a counter to Redis's error.
 func CounterFailure(err error) error {
 	switch {
-	case errors.Is(err, ErrCounterOverflow):
+	case errors.Is(err, counters.ErrOverflow):
 		return ErrOverflow
-	case errors.Is(err, ErrCounterType):
+	case errors.Is(err, counters.ErrType):
 		return errWrongType
-	case errors.Is(err, errLogFull):
+	case errors.Is(err, counters.ErrLogFull):
 		return NewReplyError("ERR", err.Error()+": use the command ALLOW for such limits")
 	}
 	return NewReplyError("OOM", err.Error()+": start the server with a larger --resp-counters, or let counters expire sooner")
@@ -56,6 +58,10 @@ func (s *session) add(key []byte, by int64) error {
 	if err != nil {
 		return CounterFailure(err)
 	}
+	if err := s.countHits(key, by); err != nil {
+		_, _ = s.counters.Add(s.millis, key, -by)
+		return err
+	}
 	s.out.Int(value)
 	return nil
 }
@@ -68,7 +74,7 @@ type increment struct {
 
 // of returns the sum, and what was added, clipped to 64 bits. ok is false if the sum is beyond a bound.
 func (i *increment) of(value int64) (sum, added int64, ok bool) {
-	sum, fits := add(value, i.by)
+	sum, fits := counters.Sum(value, i.by)
 	if !fits {
 		if sum = math.MaxInt64; i.by < 0 {
 			sum = math.MinInt64
@@ -124,21 +130,90 @@ func (s *session) increx(args [][]byte) error {
 	if i.lower > i.upper {
 		return NewReplyError("ERR", "LBOUND can't be greater than UBOUND")
 	}
-	defer s.counters.holdKey(args[1])()
+	defer s.counters.HoldKey(args[1])()
 	c, _ := s.counters.Get(s.millis, args[1])
 	if c.Log != nil {
 		return errWrongType
 	}
 	sum, added, ok := i.of(c.Value)
 	if ok {
+		before := c
 		c.Value = sum
 		if (life.Said || persist) && !(onlyIfNone && c.Expires != 0) {
 			c.Expires = life.At
 		}
-		if _, err := s.put(args[1], CounterSetting{Counter: c}); err != nil {
+		if _, err := s.put(args[1], counters.Setting{Counter: c}); err != nil {
+			return err
+		}
+		if err := s.countHits(args[1], added); err != nil {
+			_, _ = s.put(args[1], counters.Setting{Counter: before})
 			return err
 		}
 	}
 	s.writePair(sum, added)
 	return nil
+}
+
+// expire is EXPIRE and the like: the time is in units of so many milliseconds, from now or from the Unix epoch.
+func expire(unit int64, fromEpoch bool) func(*session, [][]byte) error {
+	return func(s *session, args [][]byte) error {
+		only, err := readExpireIf(args[3:])
+		if err != nil {
+			return err
+		}
+		from := s.millis
+		if fromEpoch {
+			from = 0
+		}
+		at, err := ArgumentMoment(args[2], unit, from)
+		if err != nil {
+			return err
+		}
+		s.writeBool(s.counters.Expire(s.millis, args[1], max(at, 1), only)) // 0 would be never
+		return nil
+	}
+}
+
+// readExpireIf reads the conditions of EXPIRE. Each may be repeated.
+func readExpireIf(args [][]byte) (only counters.Condition, err error) {
+	for _, arg := range args {
+		switch {
+		case ArgumentIs(arg, "NX"):
+			only |= counters.Absent
+		case ArgumentIs(arg, "XX"):
+			only |= counters.Present
+		case ArgumentIs(arg, "GT"):
+			only |= counters.Later
+		case ArgumentIs(arg, "LT"):
+			only |= counters.Earlier
+		default:
+			return only, NewReplyError("ERR", "Unsupported option "+ClipArgument(arg))
+		}
+	}
+	switch {
+	case only.Has(counters.Absent) && only != counters.Absent:
+		return only, NewReplyError("ERR", "NX and XX, GT or LT options at the same time are not compatible")
+	case only.Has(counters.Later) && only.Has(counters.Earlier):
+		return only, NewReplyError("ERR", "GT and LT options at the same time are not compatible")
+	}
+	return only, nil
+}
+
+// persist is PERSIST: 1 if the counter would have expired.
+func (s *session) persist(args [][]byte) error {
+	s.writeBool(s.counters.Expire(s.millis, args[1], 0, counters.Present))
+	return nil
+}
+
+// timeLeft is TTL and PTTL: how many units, of so many milliseconds, are left; -2: no counter; -1: it never
+// expires. It rounds to the nearest, as Redis does.
+func timeLeft(unit int64) func(*session, [][]byte) error {
+	return func(s *session, args [][]byte) error {
+		left := s.millisLeft(s.counters.Get(s.millis, args[1]))
+		if left > 0 {
+			left = (left + unit/2) / unit
+		}
+		s.out.Int(left)
+		return nil
+	}
 }

@@ -3,6 +3,8 @@ package resp
 import (
 	"errors"
 	"strconv"
+
+	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
 // This part is the commands that read and set counters.
@@ -24,7 +26,7 @@ func (s *session) mget(args [][]byte) error {
 }
 
 // writeValue writes what a counter was, null if there was none, as Redis writes values. After an error nothing is written.
-func (s *session) writeValue(c Counter, ok bool) error {
+func (s *session) writeValue(c counters.Counter, ok bool) error {
 	switch {
 	case !ok:
 		s.out.Null()
@@ -40,7 +42,7 @@ func (s *session) writeValue(c Counter, ok bool) error {
 func (s *session) writeBool(b bool) { s.out.Int(int64(bit(b))) }
 
 func (s *session) getDel(args [][]byte) error {
-	defer s.counters.holdKey(args[1])()
+	defer s.counters.HoldKey(args[1])()
 	c, ok := s.counters.Get(s.millis, args[1])
 	if err := s.writeValue(c, ok); err != nil {
 		return err
@@ -65,7 +67,7 @@ func (s *session) getEx(args [][]byte) error {
 			return ErrSyntax
 		}
 	}
-	defer s.counters.holdKey(args[1])()
+	defer s.counters.HoldKey(args[1])()
 	c, ok := s.counters.Get(s.millis, args[1])
 	if ok && wrong != nil {
 		return wrong
@@ -74,7 +76,7 @@ func (s *session) getEx(args [][]byte) error {
 		return err
 	}
 	if life.Said {
-		s.counters.Expire(s.millis, args[1], life.At, Always)
+		s.counters.Expire(s.millis, args[1], life.At, counters.Always)
 	}
 	return nil
 }
@@ -82,11 +84,11 @@ func (s *session) getEx(args [][]byte) error {
 // kind is TYPE, in words of Redis.
 func (s *session) kind(args [][]byte) error {
 	c, ok := s.counters.Get(s.millis, args[1])
-	s.out.Status(c.kind(ok))
+	s.out.Status(kindOf(&c, ok))
 	return nil
 }
 
-func (c *Counter) kind(ok bool) string {
+func kindOf(c *counters.Counter, ok bool) string {
 	switch {
 	case !ok:
 		return "none"
@@ -126,10 +128,10 @@ func (s *session) set(args [][]byte) error {
 			to.Keep = true
 		case ArgumentIs(option, "GET"):
 			get = true
-		case ArgumentIs(option, "NX") && !to.OnlyIf.has(Present):
-			to.OnlyIf = Absent
-		case ArgumentIs(option, "XX") && !to.OnlyIf.has(Absent):
-			to.OnlyIf = Present
+		case ArgumentIs(option, "NX") && !to.OnlyIf.Has(counters.Present):
+			to.OnlyIf = counters.Absent
+		case ArgumentIs(option, "XX") && !to.OnlyIf.Has(counters.Absent):
+			to.OnlyIf = counters.Present
 		default:
 			return ErrSyntax
 		}
@@ -154,7 +156,7 @@ func (s *session) set(args [][]byte) error {
 }
 
 // readValue reads what a counter is set to: counters hold whole numbers, and nothing else.
-func readValue(arg []byte) (to CounterSetting, err error) {
+func readValue(arg []byte) (to counters.Setting, err error) {
 	value, ok := ParseInt(arg)
 	if !ok {
 		return to, NewReplyError("ERR", "value is not an integer or out of range: Weir's counters hold whole numbers alone")
@@ -164,7 +166,7 @@ func readValue(arg []byte) (to CounterSetting, err error) {
 }
 
 // put sets a counter.
-func (s *session) put(key []byte, to CounterSetting) (done bool, err error) {
+func (s *session) put(key []byte, to counters.Setting) (done bool, err error) {
 	if _, _, done, err = s.counters.Set(s.millis, key, to); err != nil {
 		return false, CounterFailure(err)
 	}
@@ -172,8 +174,8 @@ func (s *session) put(key []byte, to CounterSetting) (done bool, err error) {
 }
 
 // swap sets a counter, and writes what it was.
-func (s *session) swap(key []byte, to CounterSetting) error {
-	defer s.counters.holdKey(key)()
+func (s *session) swap(key []byte, to counters.Setting) error {
+	defer s.counters.HoldKey(key)()
 	if c, _ := s.counters.Get(s.millis, key); c.Log != nil {
 		return errWrongType
 	}
@@ -198,7 +200,7 @@ func (s *session) setNX(args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	to.OnlyIf = Absent
+	to.OnlyIf = counters.Absent
 	done, err := s.put(args[1], to)
 	if err != nil {
 		return err

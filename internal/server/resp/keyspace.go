@@ -1,9 +1,11 @@
 package resp
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/counters"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -52,8 +54,11 @@ func (s *session) del(args [][]byte) error {
 		now := s.deleteHits(args[1:])
 		of = &now
 	}
-	if of.err != nil {
+	switch {
+	case of.err != nil:
 		return of.err
+	case s.forwards():
+		return s.forward(of.far(args)...)
 	}
 	n := 0
 	for i, key := range args[1:] {
@@ -68,7 +73,7 @@ func (s *session) del(args [][]byte) error {
 // scan is SCAN. It looks at no fewer keys than asked for, or at all that are left. The cursor is the next part of the
 // table.
 func (s *session) scan(args [][]byte) error {
-	const parts = shardCount * scanParts
+	const parts = counters.ScanParts
 	cursor, ok := ParseUint(args[1])
 	if !ok {
 		return NewReplyError("ERR", "invalid cursor")
@@ -102,8 +107,8 @@ func (s *session) scan(args [][]byte) error {
 	var keys []string
 	part := int(min(cursor, parts))
 	for seen := int64(0); part < parts && seen < count; part++ {
-		seen += int64(s.counters.Scan(s.millis, part, func(key string, c *Counter) {
-			if (pattern == nil || pattern.fits(key)) && (kind == "" || kind == c.kind(true)) {
+		seen += int64(s.counters.Scan(s.millis, part, func(key string, c *counters.Counter) {
+			if (pattern == nil || pattern.fits(key)) && (kind == "" || kind == kindOf(c, true)) {
 				keys = append(keys, key)
 			}
 		}))
@@ -133,10 +138,87 @@ func (s *session) flush(args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !ArgumentIs(args[1], "ASYNC") && !ArgumentIs(args[1], "SYNC") {
 		return ErrSyntax
 	}
-	if err := s.permitAll(); err != nil {
-		return err
-	}
 	s.counters.RemoveAll(s.millis, func(string) bool { return true })
 	s.out.Status("OK")
 	return nil
+}
+
+// keyPattern is a pattern of keys with the syntax of Redis. A * matches any bytes and ? matches one byte. [a-c] matches
+// one byte of a set and [^a] one byte outside of it. A \ escapes the next byte.
+type keyPattern []byte
+
+// maxKeyPattern bounds the time to match one key.
+const maxKeyPattern = 512
+
+func readKeyPattern(arg []byte) (keyPattern, error) {
+	if len(arg) > maxKeyPattern {
+		return nil, NewReplyError("ERR", "a pattern of keys has at most 512 bytes")
+	}
+	return keyPattern(arg), nil
+}
+
+// prefix returns the bytes with which all matching keys begin.
+func (p keyPattern) prefix() []byte {
+	if i := bytes.IndexAny(p, `*?[\`); i >= 0 {
+		return p[:i]
+	}
+	return p
+}
+
+// fits reports whether a key matches.
+func (p keyPattern) fits(key string) bool {
+	star, at := -1, 0 // the last *, and where the key goes on after it
+	i, k := 0, 0
+	for k < len(key) {
+		if i < len(p) && p[i] == '*' {
+			star, at = i, k
+			i++
+			continue
+		}
+		if n, ok := p.one(i, key[k]); ok {
+			i, k = i+n, k+1
+			continue
+		}
+		if star < 0 {
+			return false
+		}
+		at++
+		i, k = star+1, at
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}
+
+// one reports whether a byte matches the pattern at i, and returns how many bytes of the pattern that used.
+func (p keyPattern) one(i int, b byte) (n int, ok bool) {
+	switch {
+	case i >= len(p):
+		return 0, false
+	case p[i] == '?':
+		return 1, true
+	case p[i] == '\\' && i+1 < len(p):
+		return 2, p[i+1] == b
+	case p[i] != '[':
+		return 1, p[i] == b
+	}
+	j, not := i+1, false
+	if j < len(p) && p[j] == '^' {
+		j, not = j+1, true
+	}
+	for ; j < len(p) && p[j] != ']'; j++ {
+		switch {
+		case p[j] == '\\' && j+1 < len(p):
+			j++
+			ok = ok || p[j] == b
+		case j+2 < len(p) && p[j+1] == '-':
+			low, high := min(p[j], p[j+2]), max(p[j], p[j+2])
+			ok = ok || low <= b && b <= high
+			j += 2
+		default:
+			ok = ok || p[j] == b
+		}
+	}
+	return min(j+1, len(p)) - i, ok != not
 }

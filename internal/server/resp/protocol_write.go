@@ -108,6 +108,12 @@ func (w *Writer) BulkBytes(text []byte) {
 	w.written()
 }
 
+// Raw writes whole replies, as another Writer wrote them.
+func (w *Writer) Raw(replies []byte) {
+	w.buf = append(w.buf, replies...)
+	w.written()
+}
+
 // Null writes the null value.
 func (w *Writer) Null() {
 	if w.v3 {

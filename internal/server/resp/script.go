@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
 // This part does natively what the Lua scripts of rate limit libraries do. There is no Lua: a script is recognized by
@@ -33,6 +34,7 @@ type Script struct {
 	extraKey   bool   // one more key may follow, of another counter
 	suffix     string // the first key with this suffix names a counter too
 	holds      bool   // the counters of its keys are held while it runs
+	pattern    bool   // its key is a pattern of counters, which it removes
 
 	run func(s *session, keys, args [][]byte) error
 }
@@ -45,6 +47,7 @@ func all() []*Script {
 // Run does what a script does, and writes its reply. args are the number of keys, the keys, and the arguments. After an
 // error nothing is written.
 func (of *Script) Run(s *session, args [][]byte) error {
+	sent := args
 	n, ok := ParseInt(args[0])
 	args = args[1:]
 	switch {
@@ -64,30 +67,35 @@ func (of *Script) Run(s *session, args [][]byte) error {
 		most++
 	}
 	keys = keys[:most]
+	if !of.holds && !of.pattern {
+		s.deliver()
+		return of.run(s, keys, args)
+	}
+	used := keys
+	if of.suffix != "" {
+		used = append(slices.Clip(keys), append(bytes.Clone(keys[0]), of.suffix...))
+	}
+	if of.pattern {
+		used = [][]byte{keyPattern(keys[0]).prefix()}
+	}
+	if err := s.permitCounters(used); err != nil {
+		return err
+	}
+	if s.forwards() {
+		return s.forward(append([][]byte{[]byte("EVALSHA"), []byte(of.SHA)}, sent...)...)
+	}
+	if err := s.server.counters.Refuses(); err != nil {
+		return err
+	}
 	if of.holds {
-		held := keys
-		if of.suffix != "" {
-			held = append(slices.Clip(keys), append(bytes.Clone(keys[0]), of.suffix...))
+		var shards counters.Shards
+		for _, key := range used {
+			shards |= s.counters.ShardOf(key)
 		}
-		if err := s.hold(held); err != nil {
-			return err
-		}
+		s.counters.Hold(shards)
 		defer s.counters.Release()
 	}
 	return of.run(s, keys, args)
-}
-
-// hold checks that the caller may use the counters, and makes everything until Release one atomic step.
-func (s *session) hold(keys [][]byte) error {
-	if err := s.permitCounters(keys); err != nil {
-		return err
-	}
-	var of CounterShards
-	for _, key := range keys {
-		of |= s.counters.ShardOf(key)
-	}
-	s.counters.Hold(of)
-	return nil
 }
 
 // removeAll removes the counters whose keys match a pattern, also with the suffix after the match. It returns their
@@ -95,9 +103,6 @@ func (s *session) hold(keys [][]byte) error {
 func (s *session) removeAll(text []byte, suffix string) (n int, err error) {
 	pattern, err := readKeyPattern(text)
 	if err != nil {
-		return 0, err
-	}
-	if err := s.permitCounters([][]byte{pattern.prefix()}); err != nil {
 		return 0, err
 	}
 	return s.counters.RemoveAll(s.millis, func(key string) bool {

@@ -3,6 +3,8 @@ package resp
 import (
 	"math"
 	"slices"
+
+	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
 const pythonLimits = "Python's limits 2 to 5 (fixed window, moving window)"
@@ -35,7 +37,7 @@ func logScripts() []*Script {
 }
 
 // timeLog returns the counter of a key, which has a log if it exists.
-func (s *session) timeLog(key []byte) (Counter, error) {
+func (s *session) timeLog(key []byte) (counters.Counter, error) {
 	c, ok := s.counters.Get(s.millis, key)
 	if ok && c.Log == nil {
 		return c, errWrongType
@@ -73,7 +75,7 @@ func (s *session) asyncLog(keys, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	times := c.Log.after(now - length)
+	times := c.Log.After(now - length)
 	left, first, expires := most-int64(len(times)), now, c.Expires
 	if len(times) > 0 {
 		first = times[0]
@@ -106,12 +108,12 @@ func (s *session) movingAcquire(keys, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	may := n <= most && len(c.Log.from(now-length)) <= most-n
+	may := n <= most && len(c.Log.From(now-length)) <= most-n
 	if may && n > 0 {
-		kept := c.Log.after(math.Inf(-1))
+		kept := c.Log.After(math.Inf(-1))
 		kept = kept[max(0, len(kept)+n-most):]
-		if n > maxLogTimes {
-			return CounterFailure(errLogFull)
+		if n > counters.MaxLogTimes {
+			return CounterFailure(counters.ErrLogFull)
 		}
 		at, _ := slices.BinarySearch(kept, math.Nextafter(now, math.Inf(1)))
 		kept = slices.Insert(kept, at, slices.Repeat([]float64{now}, n)...)
@@ -141,7 +143,7 @@ func (s *session) movingWindow(of movingWindow, key []byte, args [][]byte) error
 	if err != nil {
 		return err
 	}
-	times := c.Log.from(numbers[0])
+	times := c.Log.From(numbers[0])
 	times = times[max(0, len(times)-int(numbers[1])-int(of.more)):]
 	switch {
 	case len(times) == 0 && of.whole:

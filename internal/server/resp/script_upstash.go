@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"slices"
+
+	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
 const upstashRatelimit = "@upstash/ratelimit 1.2 to 2.2, for one region"
@@ -72,7 +74,7 @@ func upstashScripts() (list []*Script) {
 			},
 		})
 	}
-	return append(list, &Script{library: upstashRatelimit, SHA: "54bd274ddc59fb3be0f42deee2f64322a10e2b50", keys: 1, run: (*session).upstashReset})
+	return append(list, &Script{library: upstashRatelimit, SHA: "54bd274ddc59fb3be0f42deee2f64322a10e2b50", keys: 1, pattern: true, run: (*session).upstashReset})
 }
 
 // upstashFixed takes the limit, the window in milliseconds, and what to add.
@@ -160,7 +162,7 @@ func (s *session) addWithin(key []byte, by, life int64) (int64, error) {
 		return 0, CounterFailure(err)
 	}
 	if value == by {
-		s.counters.Expire(s.millis, key, max(s.millis+life, 1), Always)
+		s.counters.Expire(s.millis, key, max(s.millis+life, 1), counters.Always)
 	}
 	return value, nil
 }
@@ -217,7 +219,7 @@ func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) er
 		return ErrExpireTime
 	}
 	// A bucket expires when it is full. One that is full already keeps its expiry time, or is removed (shortLife).
-	to := CounterSetting{Keep: life <= 0 && !of.shortLife}
+	to := counters.Setting{Keep: life <= 0 && !of.shortLife}
 	if !to.Keep {
 		to.Expires = max(s.millis+int64(life), 1)
 	}

@@ -1,6 +1,10 @@
 package resp
 
-import "math"
+import (
+	"math"
+
+	"github.com/weir-counter/weir/internal/engine/counters"
+)
 
 // windowScript describes a script of a fixed window: each request adds to a counter, which expires. Libraries differ in
 // what they add, in when the time of the window begins, and in what they reply. Fields with the number of an argument
@@ -87,7 +91,7 @@ func windowScripts() (list []*Script) {
 		&Script{library: express, SHA: "6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", keys: 1, holds: true, run: (*session).expressLeft},
 		&Script{library: fastify, SHA: "4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", keys: 1, holds: true, run: windowLeft(0)},
 		&Script{library: ulule, SHA: "566f5c6a17e5fddb9a10bf389f754edd0d899c61", keys: 1, holds: true, run: windowLeft(-1)},
-		&Script{library: pythonLimits, SHA: "f2994557f1daca13bfef97c2a31ca4b174e031ca", keys: 1, run: (*session).clearKeys},
+		&Script{library: pythonLimits, SHA: "f2994557f1daca13bfef97c2a31ca4b174e031ca", keys: 1, pattern: true, run: (*session).clearKeys},
 		&Script{library: "throttled 2 (goredisstore, redigostore)", SHA: "ebd682e30de074a6919bde872b507734c7c3ebe5", keys: 1, args: 3, holds: true, run: (*session).compareAndSwap},
 	)
 }
@@ -162,7 +166,7 @@ func (s *session) window(w *windowScript, key []byte, args [][]byte) error {
 		}
 	}
 	if sets {
-		s.counters.Expire(s.millis, key, max(s.millis+left, 1), Always)
+		s.counters.Expire(s.millis, key, max(s.millis+left, 1), counters.Always)
 	}
 	switch {
 	case w.reply == valueAlone:
@@ -187,7 +191,7 @@ func (s *session) writeTrue(b bool) {
 	}
 }
 
-func (s *session) millisLeft(c Counter, ok bool) int64 {
+func (s *session) millisLeft(c counters.Counter, ok bool) int64 {
 	switch {
 	case !ok:
 		return -2
@@ -257,7 +261,7 @@ func (s *session) compareAndSwap(keys, args [][]byte) error {
 	}
 	same := c.Value == numbers[0]
 	if same {
-		if _, err := s.put(keys[0], CounterSetting{Counter: Counter{Value: numbers[1], Expires: life.At}}); err != nil {
+		if _, err := s.put(keys[0], counters.Setting{Counter: counters.Counter{Value: numbers[1], Expires: life.At}}); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,8 @@
 // buffer takes memory of Pools.Buffered. HIT and INCR of existing keys allocate nothing. While the listener waits for a
 // client, it holds no place of a pool that one client could use up.
 //
-// Package service answers everything except counters that expire: this node alone keeps them, in memory (counters.go).
+// Package service answers everything except counters, which package counters keeps (counting.go). Among nodes one of
+// them keeps the counters, and sessions of all nodes ask it (forward.go).
 package resp
 
 import (
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/counters"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -36,8 +38,9 @@ type Server struct {
 	log      *slog.Logger
 	commands *commands
 	scripts  *ScriptTable
-	counters *CounterTable
-	clock    clock
+	counters *counters.Table
+	owner    service.CounterOwner // nil: this node keeps the counters
+	clock    func() time.Time
 
 	listener.Address
 	stopping atomic.Bool
@@ -52,9 +55,15 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Server{
-		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: NewCounterTable(cfg.CounterMemory), clock: newClock(),
-	}, nil
+	s := &Server{
+		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: of.Backend().Engine.Counters(), owner: of.Backend().Counters,
+	}
+	s.clock = func() time.Time { return time.Unix(0, of.Backend().Engine.LimitClock()) }
+	s.counters.SetBound(cfg.CounterMemory)
+	if s.owner != nil {
+		s.owner.Serve(s.runFar)
+	}
+	return s, nil
 }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
@@ -122,6 +131,9 @@ type Config struct {
 	// CounterMemory bounds the memory of counters that expire (INCR, SET). Default 64 MiB,
 	// 64 KiB to 1 TiB.
 	CounterMemory int64
+
+	// CountPrefix begins the keys of counters of which an increment counts as hits too. "": none.
+	CountPrefix string
 }
 
 // protocolLimits bound what one client may send.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine/counters"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
@@ -37,11 +38,14 @@ type session struct {
 	asks   bool      // a place of Pools.Questions is taken
 
 	tally     ingest.Tally
-	counters  CounterView
+	counters  counters.View
 	millis    int64 // now, by the listener's clock of counters, in milliseconds
 	allowing  allowing
 	query     queries.CountQuery
 	counting  queries.Counting
+	far       bool         // it runs what other sessions send to the owner of counters, which have checked it
+	request   []byte       // of commands for the owner
+	waiting   int          // how many commands that is
 	multi     *transaction // nil: outside of one
 	deleted   *deletion    // the part of the running DEL that was done before; nil: none
 	quit      bool
@@ -113,6 +117,7 @@ func (s *session) serve() {
 
 // settle gives back what must not be held while the session waits for its client.
 func (s *session) settle() {
+	s.deliver()
 	s.leaveHits()
 	if s.asks {
 		s.asks = false
@@ -181,12 +186,19 @@ func (s *session) permit(c *command, args [][]byte) error {
 	return of.Permit(s.caller, c.need)
 }
 
-// enterCounters checks a command on the listener's own counters. For other commands the service checks.
+// enterCounters checks a command on counters. For other commands the service checks.
 func (s *session) enterCounters(c *command, args [][]byte) error {
-	if !c.flags.has(counter) || !s.server.service.Locked() {
+	if !c.flags.has(counter) && !c.flags.has(onAll) {
 		return nil
 	}
-	return s.server.service.PermitCounters(s.caller, c.keys(args))
+	if s.server.service.Locked() && !s.far {
+		keys := c.keys(args)
+		if c.flags.has(onAll) {
+			keys = [][]byte{nil}
+		}
+		return s.permitCounters(keys)
+	}
+	return nil
 }
 
 // keys are the arguments from a command's first key to its last, as far as they were sent.
@@ -299,6 +311,7 @@ func (s *session) fail(err error) {
 			s.quit = true // its certificate proves nothing any more: a new connection shows a renewed one
 		}
 	}
+	s.deliver()
 	s.server.commands.failed.Add(1)
 	s.out.Error(own.Kind, own.Text)
 }

@@ -3,6 +3,8 @@ package resp
 import (
 	"fmt"
 	"strings"
+
+	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
 // transaction has the commands between MULTI and EXEC.
@@ -107,22 +109,35 @@ func (s *session) exec([][]byte) error {
 	}
 	s.multi = nil
 	deletions := s.deleteBefore(m.queued)
-	s.out.Hold(true)
-	s.counters.Hold(s.shardsOf(m.queued))
-	s.out.Array(len(m.queued))
-	for i := range m.queued {
-		q := &m.queued[i]
-		s.deleted = deletions[i]
-		if err := q.command.do(s, q.args); err != nil {
-			s.fail(err)
-		}
+	var err error
+	if s.forwards() {
+		err = s.execFar(m.queued, deletions)
+	} else {
+		s.runTogether(m.queued, deletions)
 	}
-	s.deleted = nil
-	s.counters.Release()
-	s.out.Hold(false)
 	s.multi = m
 	s.dropTransaction()
-	return nil
+	return err
+}
+
+// runTogether runs commands as one step for their counters.
+func (s *session) runTogether(all []queued, deletions map[int]*deletion) {
+	s.out.Hold(true)
+	s.counters.Hold(s.shardsOf(all))
+	s.out.Array(len(all))
+	for i := range all {
+		s.runQueued(&all[i], deletions[i])
+	}
+	s.counters.Release()
+	s.out.Hold(false)
+}
+
+func (s *session) runQueued(q *queued, of *deletion) {
+	s.deleted = of
+	if err := q.command.do(s, q.args); err != nil {
+		s.fail(err)
+	}
+	s.deleted = nil
 }
 
 // deleteBefore does the part of each DEL that may wait for other nodes: it deletes hits and resets limits. This happens
@@ -144,11 +159,11 @@ func (s *session) deleteBefore(all []queued) (deletions map[int]*deletion) {
 }
 
 // shardsOf returns the shards of the counters that commands name.
-func (s *session) shardsOf(all []queued) (of CounterShards) {
+func (s *session) shardsOf(all []queued) (of counters.Shards) {
 	for _, q := range all {
 		c := q.command
 		if c.flags.has(onAll) {
-			return allShards
+			return counters.AllShards
 		}
 		if c.flags.has(counter | deletes) {
 			for _, key := range c.keys(q.args) {
@@ -179,6 +194,9 @@ func (s *session) evalSHA(args [][]byte) error {
 
 // permitCounters fails unless the caller may use the keys.
 func (s *session) permitCounters(keys [][]byte) error {
+	if s.far {
+		return nil
+	}
 	return s.server.service.PermitCounters(s.caller, keys)
 }
 

@@ -1,19 +1,25 @@
-package resp
+package counters
 
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
 )
 
+// newTable is one of a node without a journal.
+func newTable(bytes int64) *Table {
+	t := newNode(new(clock), false)
+	t.SetBound(bytes)
+	return t
+}
+
 func key(text string) []byte { return []byte(text) }
 
 // A fixed window: INCR, and EXPIRE at the first.
 func TestWindow(t *testing.T) {
-	v := NewCounterTable(1 << 20).View()
+	v := newTable(1 << 20).View()
 	for n := int64(1); n <= 3; n++ {
 		if got, err := v.Add(1000, key("a"), 1); got != n || err != nil {
 			t.Fatal(got, err)
@@ -34,7 +40,7 @@ func TestWindow(t *testing.T) {
 func TestConditions(t *testing.T) {
 	for _, tc := range []struct {
 		have, at int64
-		only     SetCondition
+		only     Condition
 		want     bool
 	}{
 		{0, 50, Absent, true}, {40, 50, Absent, false},
@@ -42,35 +48,10 @@ func TestConditions(t *testing.T) {
 		{40, 50, Later, true}, {50, 50, Later, false}, {0, 50, Later, false},
 		{60, 50, Earlier, true}, {50, 50, Earlier, false}, {0, 50, Earlier, true},
 	} {
-		v := NewCounterTable(1 << 20).View()
-		_, _, _, _ = v.Set(1, key("a"), CounterSetting{Counter: Counter{Value: 1, Expires: tc.have}})
+		v := newTable(1 << 20).View()
+		_, _, _, _ = v.Set(1, key("a"), Setting{Counter: Counter{Value: 1, Expires: tc.have}})
 		if got := v.Expire(1, key("a"), tc.at, tc.only); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
-		}
-	}
-}
-
-func TestBounds(t *testing.T) {
-	for _, tc := range []struct {
-		have, by, lower, upper int64
-		saturate               bool
-		value, applied         int64
-	}{
-		{98, 1, 0, 100, false, 99, 1},
-		{98, 5, 0, 100, false, 98, 0},
-		{98, 5, 0, 100, true, 100, 2},
-		{2, -5, 0, 100, true, 0, -2},
-		{100, 5, 0, 100, true, 100, 0},
-		{math.MinInt64, math.MaxInt64, 5, 9, true, 5, math.MaxInt64},
-		{math.MaxInt64, -1, math.MinInt64, -5, true, -5, math.MinInt64},
-		{math.MaxInt64, 1, math.MinInt64, math.MaxInt64, false, math.MaxInt64, 0},
-		{math.MinInt64, -1, math.MinInt64, math.MaxInt64, true, math.MinInt64, 0},
-		{-5, math.MaxInt64, math.MinInt64, math.MaxInt64, false, math.MaxInt64 - 5, math.MaxInt64},
-	} {
-		i := increment{by: tc.by, lower: tc.lower, upper: tc.upper, saturate: tc.saturate}
-		value, applied, ok := i.of(tc.have)
-		if value != tc.value || applied != tc.applied || ok != (tc.applied != 0 || tc.saturate) {
-			t.Errorf("%+v: %d %d %v", tc, value, applied, ok)
 		}
 	}
 }
@@ -78,13 +59,13 @@ func TestBounds(t *testing.T) {
 // A full table refuses new keys, keeps those it has, and takes others when these expire.
 func TestFull(t *testing.T) {
 	const room = 500
-	table := NewCounterTable(room * (counterBytes + 4))
+	table := newTable(room * (entryBytes + 4))
 	v := table.View()
 	refused := 0
 	for i := range 2 * room {
 		k := fmt.Appendf(nil, "%04d", i)
 		switch _, err := v.Add(1, k, 1); {
-		case errors.Is(err, ErrCountersFull):
+		case errors.Is(err, ErrFull):
 			refused++
 		case err != nil:
 			t.Fatal(err)
@@ -110,7 +91,7 @@ func TestFull(t *testing.T) {
 
 // Keys that come and go leave no memory behind, without a table that is full.
 func TestExpiredCountersGo(t *testing.T) {
-	table := NewCounterTable(1 << 30)
+	table := newTable(1 << 30)
 	v := table.View()
 	for i := range int64(200_000) {
 		k := fmt.Appendf(nil, "user:%d", i)
@@ -125,7 +106,7 @@ func TestExpiredCountersGo(t *testing.T) {
 // A table does what a map does, one operation after the other.
 func TestAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	v := NewCounterTable(1 << 20).View()
+	v := newTable(1 << 20).View()
 	model := map[string]Counter{}
 	for now := int64(1); now < 50_000; now++ {
 		name := fmt.Sprint("k", rng.IntN(50))
@@ -159,7 +140,7 @@ func TestAgainstAMap(t *testing.T) {
 				t.Fatalf("at %d: %+v, want %+v", now, got, m)
 			}
 		case 5:
-			_, existed, _, _ := v.Set(now, k, CounterSetting{Counter: Counter{Value: now}, Keep: true})
+			_, existed, _, _ := v.Set(now, k, Setting{Counter: Counter{Value: now}, Keep: true})
 			if existed != there {
 				t.Fatal(now, existed)
 			}
@@ -170,7 +151,7 @@ func TestAgainstAMap(t *testing.T) {
 
 // What Hold makes one step is one step for others.
 func TestHold(t *testing.T) {
-	table := NewCounterTable(1 << 20)
+	table := newTable(1 << 20)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -191,7 +172,7 @@ func TestHold(t *testing.T) {
 }
 
 func TestCountersNothingIsAllocated(t *testing.T) {
-	v := NewCounterTable(1 << 20).View()
+	v := newTable(1 << 20).View()
 	k := key("user:42")
 	if n := testing.AllocsPerRun(100, func() { _, _ = v.Add(1, k, 1) }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -200,7 +181,7 @@ func TestCountersNothingIsAllocated(t *testing.T) {
 
 // The table knows how many counters expire, whatever changed that.
 func TestExpiring(t *testing.T) {
-	table := NewCounterTable(1 << 20)
+	table := newTable(1 << 20)
 	v, now := table.View(), int64(1000)
 	want := func(step string, keys, expiring int64) {
 		t.Helper()
@@ -208,24 +189,24 @@ func TestExpiring(t *testing.T) {
 			t.Errorf("%s: %d keys, %d expire; want %d, %d", step, s.Keys, s.Expiring, keys, expiring)
 		}
 	}
-	set := func(name string, to CounterSetting) {
+	set := func(name string, to Setting) {
 		t.Helper()
 		if _, _, _, err := v.Set(now, key(name), to); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set("a", CounterSetting{Counter: Counter{Value: 1, Expires: 2000}})
-	set("b", CounterSetting{Counter: Counter{Value: 1, Expires: 0}})
+	set("a", Setting{Counter: Counter{Value: 1, Expires: 2000}})
+	set("b", Setting{Counter: Counter{Value: 1, Expires: 0}})
 	want("set", 2, 1)
-	set("a", CounterSetting{Counter: Counter{Value: 2, Expires: 3000}})
+	set("a", Setting{Counter: Counter{Value: 2, Expires: 3000}})
 	want("set again", 2, 1)
-	set("a", CounterSetting{Counter: Counter{Value: 2, Expires: 0}, Keep: true})
+	set("a", Setting{Counter: Counter{Value: 2, Expires: 0}, Keep: true})
 	want("kept", 2, 1)
 	v.Expire(now, key("b"), 2000, Always)
 	want("expire", 2, 2)
 	v.Expire(now, key("a"), 0, Always)
 	want("persist", 2, 1)
-	set("c", CounterSetting{Counter: Counter{Value: 1, Expires: 4000}})
+	set("c", Setting{Counter: Counter{Value: 1, Expires: 4000}})
 	want("set a third", 3, 2)
 	v.Remove(now, key("c"))
 	want("remove", 2, 1)
@@ -233,4 +214,31 @@ func TestExpiring(t *testing.T) {
 	want("expire at once", 1, 1)
 	v.Get(2000, key("b"))
 	want("expired", 0, 0)
+}
+
+// Memory of logs is counted as they grow, shrink and go.
+func TestLogMemory(t *testing.T) {
+	t.Parallel()
+	table := newTable(1 << 20)
+	v := table.View()
+	for n := range 300 {
+		times := make([]float64, n*37%1000)
+		for i := range times {
+			times[i] = float64(i)
+		}
+		if err := v.SetLog(1, key("a"), times, 2); err != nil {
+			t.Fatal(err)
+		}
+		c, ok := v.Get(1, key("a"))
+		bytes := int64(0)
+		if ok {
+			bytes = entryBytes + 1 + c.Log.bytes()
+		}
+		if ok != (len(times) > 0) || len(c.Log.From(0)) != len(times) || table.Stats().Bytes != bytes || cap(times) > 0 && cap(c.Log.times) > 5*len(times)+16 {
+			t.Fatalf("%d times: %v %d, %+v", len(times), ok, len(c.Log.From(0)), table.Stats())
+		}
+	}
+	if v.Get(2, key("a")); table.Stats().Bytes != 0 {
+		t.Errorf("after it expired: %+v", table.Stats())
+	}
 }

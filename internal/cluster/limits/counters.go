@@ -1,0 +1,112 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/api"
+)
+
+// This part has one node keep the counters of Redis commands (internal/engine/counters): the owner of one group, so that
+// commands, scripts and transactions on any keys are one step. A request is bytes that the RESP listener makes and reads.
+// It goes to the owner once, in one message: to increment twice would be wrong.
+
+// countersGroup is the group whose owner keeps the counters.
+const countersGroup = 0
+
+const countersSubject = "weir.counters." // the origin of the node follows
+
+// Counters is the side of the RESP listener.
+type Counters struct {
+	of    *owners
+	serve atomic.Pointer[func(request []byte) (reply []byte, wrote bool)] // nil: nobody serves yet
+}
+
+// Counters has the owner run what the listener sends, and this node what others send.
+func (l *Limits) Counters() *Counters { return &l.owners.counters }
+
+// Serve has this node run requests with f while it is the owner. wrote says that counters changed.
+func (c *Counters) Serve(f func(request []byte) (reply []byte, wrote bool)) { c.serve.Store(&f) }
+
+// Run has the owner run a request. A change is in the journal before Run returns. After an error of
+// api.CodeOwnerUnreachable the request was not run; after another one, that is not known.
+func (c *Counters) Run(request []byte) (reply []byte, err error) {
+	s, sent := c.of, false
+	err = errResting
+	if s.groups[countersGroup].breaker.enter(time.Now()) {
+		err = s.within(s.life, s.cfg.Deadline, countersGroup, func(ctx context.Context) (err error) {
+			reply, err = c.ask(ctx, request)
+			sent = err != nil && !errors.Is(err, errNoOwner) && !errors.Is(err, nats.ErrNoResponders)
+			return err
+		})
+	}
+	if err == nil {
+		return reply, nil
+	}
+	s.stats.unanswered.Add(1)
+	if sent {
+		return nil, &api.Error{Code: api.CodeNotDurable, Message: "the node that keeps the counters did not answer in time: whether the command was run is not known; read the counter before you repeat it"}
+	}
+	return nil, &api.Error{Code: api.CodeOwnerUnreachable, Message: "no node that keeps the counters can be reached: the command was not run"}
+}
+
+func (c *Counters) ask(ctx context.Context, request []byte) ([]byte, error) {
+	s := c.of
+	if _, ok := s.holds(countersGroup); ok {
+		told := make(chan []byte, 1)
+		if !c.run(request, func(reply []byte) { told <- reply }) {
+			return nil, errNoOwner
+		}
+		select {
+		case reply := <-told:
+			return reply, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	origin := s.peers.owner(time.Now(), countersGroup)
+	if origin == "" {
+		return nil, errNoOwner
+	}
+	s.stats.forwarded.Add(1)
+	msg, err := s.conn.RequestWithContext(ctx, countersSubject+origin, request)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(msg.Data) == 0:
+		return nil, errNoOwner
+	}
+	return msg.Data[1:], nil
+}
+
+// run runs a request, and tells the reply at once, or after the journal has the change, or never. It returns false, and
+// runs nothing, if this node does not keep the counters.
+func (c *Counters) run(request []byte, tell func(reply []byte)) bool {
+	s, f := c.of, c.serve.Load()
+	token, ok := s.holds(countersGroup)
+	if !ok || f == nil {
+		return false
+	}
+	if s.commits.full() {
+		s.stats.refused.Add(1)
+		return true
+	}
+	s.cfg.Engine.Counters().Lead(token)
+	reply, wrote := (*f)(request)
+	if s.stats.decided.Add(1); wrote {
+		s.commit(commit{countersGroup, token, func() { tell(reply) }, false})
+	} else {
+		tell(reply)
+	}
+	return true
+}
+
+// answer answers another node: with nothing if this one does not keep the counters, else with a byte and the reply.
+func (c *Counters) answer(msg *nats.Msg) {
+	if !c.run(msg.Data, func(reply []byte) { c.of.respond(msg, append([]byte{1}, reply...)) }) {
+		c.of.respond(msg, nil)
+	}
+}
