@@ -63,7 +63,7 @@ func (m *memoryNeeds) most() int64 {
 		most += journalFloor
 	}
 	if m.cfg.RESP.Addr != "" || m.cfg.clustered() {
-		most += m.cfg.RESP.CounterMemory
+		most += m.cfg.Engine.LimitMemory / 4 // of counters
 	}
 	return most
 }

@@ -117,7 +117,7 @@ func measureRESP(ctx context.Context, weir, redis, task, scratch string, command
 	servers := map[string]*server{}
 	for name, program := range map[string]func(address string) []string{
 		"weir": func(a string) []string {
-			return []string{weir, "serve", "--http", "127.0.0.1:0", "--resp-counters", "1GiB", "--log-level", "error", "--ephemeral", "--resp", a}
+			return []string{weir, "serve", "--http", "127.0.0.1:0", "--limit-memory", "4GiB", "--log-level", "error", "--ephemeral", "--resp", a}
 		},
 		"weir, durable": func(a string) []string {
 			return []string{weir, "serve", "--http", "127.0.0.1:0", "--log-level", "error", "--data", filepath.Join(scratch, "data"), "--resp", a}

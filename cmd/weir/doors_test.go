@@ -42,7 +42,7 @@ func TestListenersThatWouldDoNothing(t *testing.T) {
 		{"--ephemeral --rls-algorithm gcra", "--rls-algorithm: it does nothing without --rls"},
 		{"--ephemeral --rls-merge-domains", "--rls-merge-domains: it does nothing without --rls"},
 		{"--config " + config, "line 2: rls-headers: it does nothing without --rls"},
-		{"--ephemeral --resp-counters 1MiB", "--resp-counters: it does nothing without --resp"},
+		{"--ephemeral --resp-count-prefix a:", "--resp-count-prefix: it does nothing without --resp"},
 		{"--ephemeral --statsd-key {name}", "--statsd-key: it does nothing without --statsd"},
 		{"--ephemeral --statsd-identity web", "--statsd-identity: it does nothing without --statsd"},
 

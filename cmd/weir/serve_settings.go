@@ -54,7 +54,7 @@ func (f *serveFlags) groups() []group {
 		{"Listeners", []setting{
 			{name: "http", to: &h.Addr, common: true, help: "`host:port` of the HTTP API and the dashboard"},
 			{name: "resp", to: &r.Addr, common: true, help: "`host:port` for Redis clients (docs/resp.md)"},
-			{name: "resp-counters", to: &r.CounterMemory, help: "memory for the counters of INCR and SET"},
+			{name: "resp-count-prefix", to: &r.CountPrefix, help: "key `prefix` of counters of which INCR counts hits too"},
 			{name: "rls", to: &l.Addr, common: true, help: "`host:port` for Envoy's rate limit service (docs/envoy.md)"},
 			{name: "rls-config", to: &l.Limits, help: "`file` or folder with limits in the format of envoyproxy/ratelimit"},
 			{name: "rls-xds", to: &l.XDS.Addr, help: "`host:port` of a management server (Envoy Gateway) with the limits"},
@@ -98,7 +98,7 @@ func (f *serveFlags) groups() []group {
 		{"Limits", []setting{
 			{name: "policy", to: &cfg.Policies.File, common: true, help: "YAML `file` with the limits of keys (docs/policies.md)"},
 			{name: "policies-api", to: &cfg.Policies.API, words: node.PoliciesAPI, help: "whether the API can change policies, and which of two with the same name applies"},
-			{name: "limit-memory", to: &e.LimitMemory, help: "memory budget for what keys have used of their limits"},
+			{name: "limit-memory", to: &e.LimitMemory, help: "memory budget for what keys have used of their limits; counters of Redis clients may take a quarter more"},
 			{name: "max-inline-per", to: &s.MaxInlinePer, help: "longest period of a limit that a request defines"},
 			{name: "warn-url", to: &cfg.Warnings.URL, help: "`URL` of a webhook that is called when a key reaches the warning level of its policy"},
 			{name: "warn-secret-file", to: &cfg.Warnings.SecretFile, help: "`file` with the secret that signs webhook calls, whsec_..."},

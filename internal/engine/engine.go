@@ -55,7 +55,7 @@ func New(cfg Config) (*Engine, error) {
 	e.limits = admission.New(cfg.Partitions, cfg.LimitMemory, cfg.Gather, keyspace.NewClockLimits(cfg.Now, cfg.Elapsed, &c.Wall))
 	e.receipts = keyspace.NewReceipts(cfg.OnceMemory, cfg.Gather, &e.limits.Clock)
 	e.counters = counters.New(counters.Config{
-		Partitions: cfg.Partitions, PartitionOf: e.keys.PartitionOf, Clock: &e.limits.Clock, Ahead: e.limits.Clock.Ahead, Journaled: cfg.Gather, Refuses: e.limits.RefusesChange,
+		Bound: cfg.LimitMemory / countersOfLimits, Partitions: cfg.Partitions, PartitionOf: e.keys.PartitionOf, Clock: &e.limits.Clock, Ahead: e.limits.Clock.Ahead, Journaled: cfg.Gather, Refuses: e.limits.RefusesChange,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
@@ -70,6 +70,9 @@ func (e *Engine) Close() error {
 	e.janitor.Wait()
 	return nil
 }
+
+// countersOfLimits is the part of Config.LimitMemory that counters may take in addition to it, as a divisor.
+const countersOfLimits = 4
 
 // Counters are the counters of Redis commands.
 func (e *Engine) Counters() *counters.Table { return e.counters }

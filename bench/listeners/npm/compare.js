@@ -16,8 +16,19 @@ export function random(seed) {
   };
 }
 
+const compared = new Map(); // by the first word of what
+
+// At its end the program says how many replies it has compared, by library.
+process.on('exit', (code) => {
+  for (const [what, n] of code === 0 ? compared : []) {
+    console.log(`${what}: ${n} replies are equal`);
+  }
+});
+
 // same ends the program unless weir's reply is the one that Redis gave.
 export function same(what, weir, redis) {
+  const library = what.split(/[ :]/)[0];
+  compared.set(library, (compared.get(library) ?? 0) + 1);
   const a = JSON.stringify(weir), b = JSON.stringify(redis);
   if (a !== b) {
     fail(`${what}: weir ${a}, redis ${b}`);

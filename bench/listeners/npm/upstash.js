@@ -55,7 +55,7 @@ for (const [version, Ratelimit] of [['1.2', Ratelimit12], ['2.0.6', Ratelimit206
           if (reply) delete reply.pending;
           replies.push(reply);
         }
-        same(`${version}, ${name}, dynamic ${dynamicLimits}: ${what} ${key}, step ${i}`, ...replies);
+        same(`@upstash/ratelimit ${version}, ${name}, dynamic ${dynamicLimits}: ${what} ${key}, step ${i}`, ...replies);
         compared++;
       }
     }

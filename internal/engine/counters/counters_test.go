@@ -11,7 +11,7 @@ import (
 // newTable is one of a node without a journal.
 func newTable(bytes int64) *Table {
 	t := newNode(new(clock), false)
-	t.SetBound(bytes)
+	t.cfg.Bound = bytes
 	return t
 }
 

@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -11,15 +12,16 @@ import (
 //
 // Among nodes, one changes counters: the one with the last claim in the journal (internal/cluster/limits). It answers
 // only once the journal has the change, and no later claim. A node that lost its claim without knowing may still write
-// changes, which nobody was told about. What becomes of these must be the same on all nodes. So a record has the token
+// changes, which it never acknowledged. What becomes of these must be the same on all nodes. So a record has the token
 // of the claim, and in each partition one with a lower token than one before it is void. The node that wrote it finds it
 // void too, as it comes back from the journal, and takes the change back: shard.before has what the journal has.
 
 // image is what the journal has of a counter that this node has changed, until the change comes back from there.
 type image struct {
 	Counter
-	exists bool
-	number uint64 // of the last change that was cut; 0: none was
+	exists  bool
+	number  uint64 // of the last change that was cut; 0: none was
+	pending bool   // there is a change that was not cut
 }
 
 const nsOfMs = int64(time.Millisecond)
@@ -41,22 +43,24 @@ func (t *Table) Lead(token uint64) {
 	t.token.Store(token)
 }
 
-// change notes that a counter is about to change; nil: there is none yet.
-func (t *Table) change(s *shard, key string, c *entry) {
-	if !t.cfg.Journaled || c != nil && c.changed {
+// change notes that a counter is about to change, or to get its first value.
+func (t *Table) change(s *shard, c *entry, exists bool) {
+	if !t.cfg.Journaled || c.changed {
 		return
 	}
-	if _, open := s.before[key]; !open && t.token.Load() != 0 {
-		was := image{exists: c != nil}
-		if c != nil {
-			was.Counter = c.Counter
-			was.Log = c.Log.clone()
-		}
-		s.before[key] = was
+	c.changed = true
+	p := &t.parts[c.partition]
+	p.changed = append(p.changed, c)
+	if t.token.Load() == 0 {
+		return
 	}
-	if s.changed[key] = c; c != nil {
-		c.changed = true
+	was, open := s.before[c.key]
+	if !open {
+		was.exists, was.Counter = exists, c.Counter
+		was.Log = c.Log.clone()
 	}
+	was.pending = true
+	s.before[c.key] = was
 }
 
 // install makes a counter what the journal says. Memory may be exceeded: what is in use is never dropped.
@@ -77,52 +81,59 @@ func (t *Table) install(s *shard, key string, to image) {
 // Cut appends a partition's changes since the cut before to a list. With state it returns all counters of the
 // partition too, in the same form.
 func (t *Table) Cut(partition int, list []replication.Change, state bool) (changes, all []replication.Change) {
-	s := &t.shards[partition%shardCount]
+	s, p := &t.shards[partition%shardCount], &t.parts[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.changed) == 0 && !state {
+	if len(p.changed) == 0 && !state {
 		return list, nil
 	}
-	ahead := t.cfg.Ahead()
-	now := t.cfg.Clock.Now()
-	for key, c := range s.changed {
-		if t.cfg.Partitions > shardCount && t.cfg.PartitionOf(key) != partition {
-			continue
-		}
-		s.number++
-		one := t.record(key, c, now, ahead)
-		one.Token, one.Number = t.token.Load(), s.number
+	now, ahead, token := t.cfg.Clock.Now(), t.cfg.Ahead(), t.token.Load()
+	records := make([]replication.Counter, len(p.changed))
+	list = slices.Grow(list, len(records))
+	for i, c := range p.changed {
+		p.number++
+		one := &records[i]
+		c.record(one, now, ahead)
+		one.Token, one.Number = token, p.number
 		list = append(list, one)
-		if was, open := s.before[key]; open {
-			was.number = s.number
-			s.before[key] = was
+		if was, open := s.before[c.key]; open {
+			was.number, was.pending = p.number, false
+			s.before[c.key] = was
 		}
-		if delete(s.changed, key); c != nil {
-			c.changed = false
-		}
+		c.changed = false
 	}
-	for key, c := range s.keys {
-		if state && !c.expired(now/nsOfMs) && (t.cfg.Partitions <= shardCount || t.cfg.PartitionOf(key) == partition) {
-			all = append(all, t.record(key, c, now, ahead))
+	if clear(p.changed); cap(p.changed) > maxKept {
+		p.changed = nil
+	}
+	p.changed = p.changed[:0]
+	if !state {
+		return list, nil
+	}
+	for _, c := range s.keys {
+		if int(c.partition) == partition && !c.expired(now/nsOfMs) {
+			one := new(replication.Counter)
+			c.record(one, now, ahead)
+			all = append(all, one)
 		}
 	}
 	return list, all
 }
 
-// record is a counter as the journal has it; nil: it is gone.
-func (t *Table) record(key string, c *entry, now, ahead int64) *replication.Counter {
-	one := &replication.Counter{ChangeOf: replication.ChangeOf{Key: key, At: max(now+ahead, 0) / nsOfMs}, Gone: true}
-	if c == nil || c.expired(now/nsOfMs) {
-		return one
+// maxKept is for how many changes of a partition memory is kept after a cut.
+const maxKept = 1024
+
+// record writes a counter as the journal has it.
+func (c *entry) record(to *replication.Counter, now, ahead int64) {
+	to.Key, to.At = c.key, max(now+ahead, 0)/nsOfMs
+	if to.Gone = c.removed || c.expired(now/nsOfMs); to.Gone {
+		return
 	}
-	one.Gone, one.Value = false, c.Value
-	if c.Expires != 0 {
-		one.For = c.Expires - now/nsOfMs
+	if to.Value = c.Value; c.Expires != 0 {
+		to.For = c.Expires - now/nsOfMs
 	}
 	if c.Log != nil {
-		one.Log = c.Log.clone().times
+		to.Log = c.Log.clone().times
 	}
-	return one
 }
 
 // Apply makes counters what a journal, or a state, says. own says that the records are this process's own, and come
@@ -140,9 +151,10 @@ func (t *Table) apply(c *replication.Counter, own bool) {
 	s := &t.shards[partition%shardCount]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	valid := c.Token == 0 || c.Token >= t.tokens[partition]
+	p := &t.parts[partition]
+	valid := c.Token == 0 || c.Token >= p.token
 	if valid {
-		t.tokens[partition] = max(c.Token, t.tokens[partition])
+		p.token = max(c.Token, p.token)
 	}
 	is := image{exists: !c.Gone, Counter: t.read(c)}
 	was, open := s.before[c.Key]
@@ -150,15 +162,14 @@ func (t *Table) apply(c *replication.Counter, own bool) {
 		return // a node alone, or a claim ago
 	}
 	if valid {
-		is.number = was.number
+		is.number, is.pending = was.number, was.pending
 		was = is
 	}
-	_, newer := s.changed[c.Key]
 	switch {
 	case !open && valid:
 		t.install(s, c.Key, is)
 	case !open:
-	case own && was.number == c.Number && !newer:
+	case own && was.number == c.Number && !was.pending:
 		if delete(s.before, c.Key); !valid {
 			t.install(s, c.Key, was)
 		}

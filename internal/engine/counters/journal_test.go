@@ -20,7 +20,7 @@ const partitions = 128
 
 func newNode(c *clock, journaled bool) *Table {
 	return New(Config{
-		Partitions: partitions, Clock: c, Ahead: func() int64 { return 0 }, Journaled: journaled, Refuses: func() error { return nil },
+		Bound: 1 << 20, Partitions: partitions, Clock: c, Ahead: func() int64 { return 0 }, Journaled: journaled, Refuses: func() error { return nil },
 		PartitionOf: func(key string) int {
 			h := fnv.New32a()
 			h.Write([]byte(key))

@@ -74,7 +74,7 @@ func (v *View) SetLog(now int64, key []byte, times []float64, expires int64) err
 		return ErrLogFull
 	}
 	if c != nil {
-		v.changes(s, key, c)
+		v.changes(s, c)
 	}
 	log := &Log{}
 	fits := c != nil && c.Log != nil && cap(c.Log.times) >= len(times)

@@ -30,7 +30,7 @@ const (
 	shardCount = 64
 
 	// entryBytes is the memory of a counter without its key: the counter, and its place in a map that is half full.
-	entryBytes = 112
+	entryBytes = 128
 
 	// sweptEach is how many counters each new key checks, to remove expired ones. It is above 1, so that more counters
 	// are checked than added.
@@ -38,18 +38,14 @@ const (
 
 	// fullSweepEvery is the shortest time between two sweeps of all shards when the memory is used up, in milliseconds.
 	fullSweepEvery = 1000
-
-	// defaultMemory is the bound until SetBound.
-	defaultMemory = 64 << 20
 )
 
 // Table has the counters of an engine. Create it with New; each client uses it through a View.
 type Table struct {
 	cfg    Config
-	bound  atomic.Int64
 	token  atomic.Uint64 // of the claim under which this node changes counters; 0: it is alone
 	seed   maphash.Seed  // of parts for Scan
-	tokens []uint64      // by partition: the highest that was applied; the partition's shard guards it
+	parts  []part        // by partition
 	shards [shardCount]shard
 
 	used     atomic.Int64 // bytes
@@ -61,6 +57,7 @@ type Table struct {
 
 // Config is what a Table needs of its engine.
 type Config struct {
+	Bound       int64                    // of memory, in bytes
 	Partitions  int                      // a power of two
 	PartitionOf func(key string) int     // below Partitions
 	Clock       interface{ Now() int64 } // of limits, in ns
@@ -70,19 +67,27 @@ type Config struct {
 }
 
 type shard struct {
-	mu      sync.Mutex
-	keys    map[string]*entry
-	changed map[string]*entry // since the last cut; nil: it is gone
-	before  map[string]image  // by key: what the journal has, of changes that did not come back from there
-	number  uint64            // of the last change that was cut
+	mu     sync.Mutex
+	keys   map[string]*entry
+	before map[string]image // by key: what the journal has, of changes that did not come back from there
 
-	_ [32]byte // shards are used by several cores: each has its own cache line
+	_ [40]byte // shards are used by several cores: each has its own cache line
+}
+
+// part is what a shard has of a partition.
+type part struct {
+	changed []*entry // since the last cut, in their order
+	number  uint64   // of the last change that was cut
+	token   uint64   // the highest that was applied
 }
 
 // entry is a counter of the table.
 type entry struct {
 	Counter
-	changed bool // it is in shard.changed
+	key       string
+	partition int32
+	changed   bool // it is in part.changed
+	removed   bool // it is in no shard
 }
 
 // Counter is the value of a key, and when it expires, in milliseconds (0: never). A key with a Log has no value.
@@ -93,16 +98,12 @@ type Counter struct {
 
 // New returns an empty Table.
 func New(cfg Config) *Table {
-	t := &Table{cfg: cfg, seed: maphash.MakeSeed(), tokens: make([]uint64, cfg.Partitions)}
-	t.bound.Store(defaultMemory)
+	t := &Table{cfg: cfg, seed: maphash.MakeSeed(), parts: make([]part, cfg.Partitions)}
 	for i := range t.shards {
-		t.shards[i].keys, t.shards[i].changed, t.shards[i].before = map[string]*entry{}, map[string]*entry{}, map[string]image{}
+		t.shards[i].keys, t.shards[i].before = map[string]*entry{}, map[string]image{}
 	}
 	return t
 }
-
-// SetBound bounds the memory of the counters, in bytes: 64 MiB until then.
-func (t *Table) SetBound(bytes int64) { t.bound.Store(bytes) }
 
 // Now is the time that operations take, in milliseconds.
 func (t *Table) Now() int64 { return t.cfg.Clock.Now() / nsOfMs }
@@ -120,7 +121,7 @@ type Stats struct {
 
 // Stats returns the current figures.
 func (t *Table) Stats() Stats {
-	return Stats{t.keys.Load(), t.expiring.Load(), t.used.Load(), t.bound.Load(), t.refused.Load()}
+	return Stats{t.keys.Load(), t.expiring.Load(), t.used.Load(), t.cfg.Bound, t.refused.Load()}
 }
 
 // shardOf is the number of the key's shard, which has all keys of its partition.
@@ -142,16 +143,14 @@ func (t *Table) remove(s *shard, key string) {
 	c := s.keys[key]
 	t.put(c, Counter{}) // releases the memory of a log
 	delete(s.keys, key)
-	if c.changed {
-		s.changed[key] = nil
-	}
+	c.removed = true
 	t.keys.Add(-1)
 	t.used.Add(-entryBytes - int64(len(key)))
 }
 
 // take removes a counter by a command, in place of expiring.
 func (t *Table) take(s *shard, key string) {
-	t.change(s, key, s.keys[key])
+	t.change(s, s.keys[key], true)
 	t.remove(s, key)
 }
 
@@ -175,19 +174,15 @@ func (t *Table) add(s *shard, now int64, key []byte) (*entry, error) {
 	if err := t.reserve(s, now, entryBytes+int64(len(key))); err != nil {
 		return nil, err
 	}
-	name := string(key)
-	t.change(s, name, nil)
-	c := t.insert(s, name)
-	if t.cfg.Journaled {
-		c.changed, s.changed[name] = true, c
-	}
+	c := t.insert(s, string(key))
+	t.change(s, c, false)
 	return c, nil
 }
 
 // insert is add after the memory was taken, of what is no change.
 func (t *Table) insert(s *shard, key string) *entry {
 	t.keys.Add(1)
-	c := new(entry)
+	c := &entry{key: key, partition: int32(t.cfg.PartitionOf(key))}
 	s.keys[key] = c
 	return c
 }
@@ -195,7 +190,7 @@ func (t *Table) insert(s *shard, key string) *entry {
 // reserve takes bytes of the table's memory.
 func (t *Table) reserve(s *shard, now, bytes int64) error {
 	t.sweep(s, now, sweptEach)
-	if t.used.Add(bytes) > t.bound.Load() && !t.madeRoom(s, now) {
+	if t.used.Add(bytes) > t.cfg.Bound && !t.madeRoom(s, now) {
 		t.used.Add(-bytes)
 		t.refused.Add(1)
 		return ErrFull
@@ -220,7 +215,7 @@ func (t *Table) madeRoom(mine *shard, now int64) bool {
 			s.mu.Unlock()
 		}
 	}
-	return t.used.Load() <= t.bound.Load()
+	return t.used.Load() <= t.cfg.Bound
 }
 
 // sweep checks up to most counters of a shard, in the random order of the map, and removes the expired ones.

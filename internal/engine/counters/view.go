@@ -100,17 +100,15 @@ func (v *View) Add(now int64, key []byte, by int64) (value int64, err error) {
 	if !ok {
 		return 0, ErrOverflow
 	}
-	v.changes(s, key, c)
+	v.changes(s, c)
 	c.Value = sum
 	return sum, nil
 }
 
 // changes notes that the view changes a counter of the table.
-func (v *View) changes(s *shard, key []byte, c *entry) {
+func (v *View) changes(s *shard, c *entry) {
 	v.Wrote = true
-	if !c.changed && v.table.cfg.Journaled {
-		v.table.change(s, string(key), c)
-	}
+	v.table.change(s, c, true)
 }
 
 // Remove removes a counter, if there is one.
@@ -158,7 +156,7 @@ func (v *View) Set(now int64, key []byte, to Setting) (before Counter, existed, 
 			return before, false, false, err
 		}
 	}
-	v.changes(s, key, c)
+	v.changes(s, c)
 	v.table.put(c, to.Counter)
 	return before, existed, true, nil
 }
@@ -172,7 +170,7 @@ func (v *View) Expire(now int64, key []byte, at int64, only Condition) (done boo
 	if c == nil || !only.holds(c.Expires, at) {
 		return false
 	}
-	v.changes(s, key, c)
+	v.changes(s, c)
 	to := c.Counter
 	to.Expires = at
 	if v.table.put(c, to); c.expired(now) {

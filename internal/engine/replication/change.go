@@ -296,7 +296,13 @@ func (c *codec) times(v *[]float64) {
 
 // AppendChange appends the bytes of a change.
 func AppendChange(b []byte, one Change) []byte {
-	c := codec{b: append(b, one.kind())}
+	b = append(b, one.kind())
+	if n, is := one.(*Counter); is { // there may be many of these, and this call allocates nothing
+		c := codec{b: b}
+		n.fields(&c)
+		return c.b
+	}
+	c := codec{b: b}
 	one.fields(&c)
 	return c.b
 }

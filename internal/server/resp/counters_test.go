@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 func TestCounters(t *testing.T) {
@@ -244,7 +247,7 @@ func TestTransactions(t *testing.T) {
 }
 
 func TestCountersAreFull(t *testing.T) {
-	s := newTestServer(t, Config{CounterMemory: 64 << 10}, "")
+	s := newServerOf(t, engine.Config{LimitMemory: 256 << 10}, Config{}, "", nil, admit.Cluster{})
 	c := s.dial()
 	var last string
 	for i := range 1000 {
@@ -252,7 +255,7 @@ func TestCountersAreFull(t *testing.T) {
 			break
 		}
 	}
-	if want := "-OOM the memory for counters is used up by counters that have not expired: start the server with a larger --resp-counters, or let counters expire sooner"; last != want {
+	if want := "-OOM the memory for counters is used up by counters that have not expired: start the server with a larger --limit-memory, or let counters expire sooner"; last != want {
 		t.Errorf("got %s", last)
 	}
 	if got := c.do("INCR key:0"); got != "2" {

@@ -27,7 +27,7 @@ func CounterFailure(err error) error {
 	case errors.Is(err, counters.ErrLogFull):
 		return NewReplyError("ERR", err.Error()+": use the command ALLOW for such limits")
 	}
-	return NewReplyError("OOM", err.Error()+": start the server with a larger --resp-counters, or let counters expire sooner")
+	return NewReplyError("OOM", err.Error()+": start the server with a larger --limit-memory, or let counters expire sooner")
 }
 
 func (s *session) incr(args [][]byte) error { return s.add(args[1], 1) }

@@ -47,8 +47,14 @@ func newLockedServer(t testing.TB, cfg Config, policies string, tokens *access.T
 // newServerAmong is one of several nodes or regions, as far as its policies know.
 func newServerAmong(t testing.TB, cfg Config, policies string, tokens *access.Tokens, among admit.Cluster) *testServer {
 	t.Helper()
+	return newServerOf(t, engine.Config{}, cfg, policies, tokens, among)
+}
+
+func newServerOf(t testing.TB, of engine.Config, cfg Config, policies string, tokens *access.Tokens, among admit.Cluster) *testServer {
+	t.Helper()
 	passed := new(atomic.Int64)
-	e, err := engine.New(engine.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
+	of.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
+	e, err := engine.New(of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +70,12 @@ func newServerAmong(t testing.TB, cfg Config, policies string, tokens *access.To
 			t.Fatal(err)
 		}
 	}
-	of, err := service.New(backend, service.Config{Logger: log, MaxBatch: 100})
+	answering, err := service.New(backend, service.Config{Logger: log, MaxBatch: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.Addr, cfg.Logger = "127.0.0.1:0", log
-	s, err := New(of, cfg)
+	s, err := New(answering, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (s *session) config(args [][]byte) error {
 	}
 	cfg := &s.server.cfg
 	all := [][2]string{
-		{"appendonly", "no"}, {"databases", "1"}, {"maxclients", strconv.Itoa(cfg.MaxConns)}, {"maxmemory", strconv.FormatInt(cfg.CounterMemory, 10)},
+		{"appendonly", "no"}, {"databases", "1"}, {"maxclients", strconv.Itoa(cfg.MaxConns)}, {"maxmemory", strconv.FormatInt(s.server.counters.Stats().Bound, 10)},
 		{"maxmemory-policy", "noeviction"}, {"proto-max-bulk-len", strconv.Itoa(protocolLimits.Bulk)}, {"save", ""}, {"timeout", strconv.Itoa(int(cfg.IdleTimeout / time.Second))},
 	}
 	matched := all[:0]
@@ -65,7 +65,7 @@ func (s *session) info(args [][]byte) error {
 		{"Clients", fmt.Sprintf("connected_clients:%d\r\nmaxclients:%d\r\n", listener.Open, listener.Bound)},
 		{"Memory", fmt.Sprintf("used_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:noeviction\r\nhits_memory:%d\r\nhits_maxmemory:%d\r\n",
 			kept.Bytes, kept.Bound, of.MemoryBytes, of.MemoryBudget)},
-		{"Persistence", fmt.Sprintf("loading:0\r\nhits_durable:%d\r\ncounters_durable:0\r\n", bit(of.Durable))},
+		{"Persistence", fmt.Sprintf("loading:0\r\nhits_durable:%d\r\ncounters_durable:%d\r\n", bit(of.Durable), bit(of.Durable))},
 		{"Stats", fmt.Sprintf("total_connections_received:%d\r\ntotal_commands_processed:%d\r\ntotal_error_replies:%d\r\nhits:%d\r\n",
 			s.server.accepted.Load(), s.server.sent(), listener.Failed, of.Hits)},
 		{"Replication", "role:master\r\nconnected_slaves:0\r\n"},

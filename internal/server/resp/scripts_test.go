@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // The SHA-1 of scripts, by what they do.
@@ -364,7 +367,7 @@ func TestLogScripts(t *testing.T) {
 		async, acquire   = "ad00ff6f099013f2aea94ed48c220cbf616c6a07", "741eab638ba93ed71020bb821c45c022d0fa02c4"
 		moving5, moving3 = "ad795214f59fe26d6fdec07973836dd16586f5ec", "3136f0028c572d2959b5cdc5ec15b287fab6a9ff"
 	)
-	s := newTestServer(t, Config{CounterMemory: 64 << 10}, "")
+	s := newServerOf(t, engine.Config{LimitMemory: 256 << 10}, Config{}, "", nil, admit.Cluster{})
 	c := s.dial()
 	c.says(`
 		EVALSHA ` + async + ` 1 a 10000.5 4000 2 1 -> [2 14 2]
@@ -400,8 +403,8 @@ func TestLogScripts(t *testing.T) {
 		EVALSHA ` + acquire + ` 1 l 160.5 3 60 2 -> 1
 		EVALSHA ` + moving5 + ` 1 l 0 3 -> ["120" 3]
 		TTL l -> 60
-		EVALSHA ` + acquire + ` 1 large 1 65537 60 65537 -> -ERR a log of times has at most 65536: use the command ALLOW for such limits
-		EVALSHA ` + acquire + ` 1 large 1 32768 60 32768 -> -OOM the memory for counters is used up by counters that have not expired: start the server with a larger --resp-counters, or let counters expire sooner
+		EVALSHA ` + acquire + ` 1 large 1 32769 60 32769 -> -ERR a log of times has at most 32768: use the command ALLOW for such limits
+		EVALSHA ` + acquire + ` 1 large 1 32768 60 32768 -> -OOM the memory for counters is used up by counters that have not expired: start the server with a larger --limit-memory, or let counters expire sooner
 		EVALSHA ` + moving5 + ` 1 large 0 65536 -> nil
 		DBSIZE -> 2
 		FLUSHALL -> OK

@@ -12,7 +12,6 @@
 package resp
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -27,7 +26,6 @@ import (
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -59,7 +57,6 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: of.Backend().Engine.Counters(), owner: of.Backend().Counters,
 	}
 	s.clock = func() time.Time { return time.Unix(0, of.Backend().Engine.LimitClock()) }
-	s.counters.SetBound(cfg.CounterMemory)
 	if s.owner != nil {
 		s.owner.Serve(s.runFar)
 	}
@@ -128,10 +125,6 @@ func (s *Server) stop() {
 type Config struct {
 	listener.Settings // Addr is 127.0.0.1:6379 by default
 
-	// CounterMemory bounds the memory of counters that expire (INCR, SET). Default 64 MiB,
-	// 64 KiB to 1 TiB.
-	CounterMemory int64
-
 	// CountPrefix begins the keys of counters of which an increment counts as hits too. "": none.
 	CountPrefix string
 }
@@ -142,7 +135,6 @@ var protocolLimits = ProtocolLimits{Buffer: 8 << 10, Request: 1 << 20, Args: 1 <
 // WithDefaults returns the Config with the defaults that its zeros stand for.
 func (c Config) WithDefaults() Config {
 	c.Settings = c.Settings.WithDefaults("127.0.0.1:6379")
-	c.CounterMemory = cmp.Or(c.CounterMemory, 64<<20)
 	return c
 }
 
@@ -150,10 +142,7 @@ func (c Config) WithDefaults() Config {
 // it may be. New does the same.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	if err := c.Settings.Validate(); err != nil {
-		return err
-	}
-	return settings.CheckNumbers(settings.Number{Field: "CounterMemory", Value: c.CounterMemory, Low: 64 << 10, High: 1 << 40})
+	return c.Settings.Validate()
 }
 
 // Opening holds the address of a Server that is still starting. It answers LOADING to the first requests of a
@@ -250,7 +239,7 @@ func (s *Server) Alarms() (list []api.Alarm) {
 	const nearlyFull = 100 // a hundredth is left
 	if st := s.counters.Stats(); st.Bytes > st.Bound-st.Bound/nearlyFull {
 		list = append(list, api.Alarm{Code: "resp_counters_full", Message: fmt.Sprintf(
-			"the counters of INCR and SET use %s of %s: new ones are refused until some expire; --resp-counters is the bound",
+			"the counters of INCR and SET use %s of %s: new ones are refused until some expire; a quarter of --limit-memory is the bound",
 			units.FormatSize(st.Bytes), units.FormatSize(st.Bound))})
 	}
 	return list
