@@ -279,9 +279,11 @@ func (s *requests) resume(list []record.SeenRequest) {
 }
 
 // learn notes the requests that the journal had before a reader's position. The newest snapshot lists some of them;
-// the messages after it have the rest. The snapshot may be newer than the position, because each request is noted with
-// the flush that counts it. Nothing is missing between the two, because the journal is trimmed only behind its
+// the messages after it have the rest. Nothing is missing between the two, because the journal is trimmed only behind its
 // snapshots. Its first message is first.
+//
+// A snapshot that is newer than the position lists what was seen within requestsFor, which the reader may be behind. Then the
+// messages before the position count that are still there: history has a minute of them kept (package history, settleTime).
 func (s *requests) learn(ctx context.Context, from TailSource, first, position uint64) error {
 	listed, upTo, err := from.Requests(ctx)
 	if err != nil {
@@ -289,6 +291,9 @@ func (s *requests) learn(ctx context.Context, from TailSource, first, position u
 	}
 	s.resume(listed)
 	if upTo = max(upTo+1, first); upTo > position {
+		upTo = first
+	}
+	if upTo > position {
 		return nil
 	}
 	return from.Read(ctx, upTo, position, func(_ uint64, data []byte) error {
