@@ -27,12 +27,14 @@ type listener struct {
 
 func newListener(t *testing.T, b service.Backend, cfg service.Config) *listener {
 	t.Helper()
-	e, err := engine.New(engine.Config{})
-	if err != nil {
-		t.Fatal(err)
+	if b.Engine == nil {
+		e, err := engine.New(engine.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		b.Engine = e
 	}
-	t.Cleanup(func() { e.Close() })
-	b.Engine = e
 	s, err := service.New(b, cfg)
 	if err != nil {
 		t.Fatal(err)

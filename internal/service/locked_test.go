@@ -115,7 +115,7 @@ func TestReservationsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
+	d := newListener(t, service.Backend{Engine: e, Tokens: access.NewTokens(set), Policies: live}, service.Config{})
 	var said admit.Decision
 	reserve := func(key string) (known bool, err error) {
 		_, known, err = d.service.Reserve(d.caller, []admit.Request{{Key: key, N: 1}}, limits.Reservation{ID: "x"}, &said)
@@ -258,7 +258,7 @@ func TestPoliciesOfOthersAreNotTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live}, service.Config{})
+		d := newListener(t, service.Backend{Engine: eng, Tokens: access.NewTokens(set), Policies: live}, service.Config{})
 		d.login("weir_a_secret")
 		for name := range strings.FieldsSeq(names) {
 			err := d.service.Allow(d.caller, []admit.Request{{Key: "shop:x", N: 1, Limit: name}}, true, new(admit.Decision))
@@ -293,7 +293,7 @@ func TestSettleWhatIsOfAnotherNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes = append(nodes, newListener(t, service.Backend{Policies: live, Node: name}, service.Config{}))
+		nodes = append(nodes, newListener(t, service.Backend{Engine: e, Policies: live, Node: name}, service.Config{}))
 	}
 	var said admit.Decision
 	if _, _, err := nodes[0].service.Reserve(nodes[0].caller, []admit.Request{{Key: "k:a", N: 5}}, limits.Reservation{ID: "x"}, &said); err != nil || !said.Allowed {
@@ -336,7 +336,7 @@ func TestSettleWhileANodeIsUnreachable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newListener(t, service.Backend{Policies: live, Node: "n2", Cluster: unreachable{}}, service.Config{})
+		d := newListener(t, service.Backend{Engine: e, Policies: live, Node: "n2", Cluster: unreachable{}}, service.Config{})
 		begin := time.Now()
 		_, err = d.service.Settle(t.Context(), d.caller, "x", admit.Used{N: 1}, false)
 		if refused := d.wantCode(err, api.CodeNotHeld); !strings.Contains(refused.Message, "n3") || time.Since(begin) != 2*time.Second {

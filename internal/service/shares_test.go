@@ -51,7 +51,7 @@ func TestShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live, Kept: kept}, service.Config{Logger: slog.New(slog.DiscardHandler)})
+		d := newListener(t, service.Backend{Engine: eng, Tokens: access.NewTokens(set), Policies: live, Kept: kept}, service.Config{Logger: slog.New(slog.DiscardHandler)})
 		as := map[string]access.Caller{}
 		for _, name := range []string{"a", "b", "root"} {
 			d.caller = access.CallerAt("192.0.2.1:1234")
@@ -139,7 +139,7 @@ func TestShares(t *testing.T) {
 			}
 		}
 		// Another node, or start, counts the things that are there at its first request.
-		d = newListener(t, service.Backend{Tokens: access.NewTokens(set), Policies: live, Kept: kept}, service.Config{Logger: slog.New(slog.DiscardHandler)})
+		d = newListener(t, service.Backend{Engine: eng, Tokens: access.NewTokens(set), Policies: live, Kept: kept}, service.Config{Logger: slog.New(slog.DiscardHandler)})
 		d.login("weir_a_secret")
 		_, err = d.service.BanKey(ctx, d.caller, "login", "a:login:more", time.Hour)
 		d.wantCode(err, api.CodeOverloaded)
