@@ -168,6 +168,12 @@ type HitsAnswer struct {
 	Durable       bool           `json:"durable,omitempty" doc:"The hits counted are on disk."`
 }
 
+// WebAnswer is what became of page views: the answer of POST /v1/web.
+type WebAnswer struct {
+	Counted  int `json:"counted" doc:"Views and events counted."`
+	Filtered int `json:"filtered" doc:"Those not counted: of crawlers, or more than a visitor may have. SITE:bot counts them."`
+}
+
 // MaxRejected is how many rejected lines a HitsAnswer lists.
 const MaxRejected = 20
 

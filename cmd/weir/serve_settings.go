@@ -53,6 +53,7 @@ func (f *serveFlags) groups() []group {
 	return []group{
 		{"Listeners", []setting{
 			{name: "http", to: &h.Addr, common: true, help: "`host:port` of the HTTP API and the dashboard"},
+			{name: "web", to: &h.Web, common: true, help: "`site` whose page views count, such as example.com (docs/web.md)"},
 			{name: "resp", to: &r.Addr, common: true, help: "`host:port` for Redis clients (docs/resp.md)"},
 			{name: "resp-count-prefix", to: &r.CountPrefix, help: "key `prefix` of counters of which INCR counts hits too"},
 			{name: "rls", to: &l.Addr, common: true, help: "`host:port` for Envoy's rate limit service (docs/envoy.md)"},

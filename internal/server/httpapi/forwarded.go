@@ -49,16 +49,24 @@ func (r *ForwardedRequest) last(field string) string {
 // lastOf is the last element of a list.
 func lastOf(list string) string { return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:]) }
 
-// client is the address that sent the request: as the first of the trusted proxies wrote it, or the
-// furthest that is one. An IPv6 address is its /64, which one household has.
+// client is the address that sent the request. An IPv6 address is its /64, which one household has.
 func (r *ForwardedRequest) client() (string, error) {
+	found, err := r.address()
+	if err != nil {
+		return "", err
+	}
+	return household(found), nil
+}
+
+// address is the address that sent the request: as the first of the trusted proxies wrote it, or the furthest that is one.
+func (r *ForwardedRequest) address() (netip.Addr, error) {
 	const field = "X-Forwarded-For"
 	var found netip.Addr
 	lines := r.Header[field]
 	for i, left := len(lines)-1, r.Hops; i >= 0; i-- {
 		for line, more := lines[i], true; more; left-- {
 			if left == 0 {
-				return household(found), nil
+				return found, nil
 			}
 			comma := strings.LastIndexByte(line, ',')
 			addr, ok := address(strings.TrimSpace(line[comma+1:]))
@@ -66,9 +74,9 @@ func (r *ForwardedRequest) client() (string, error) {
 			case ok:
 				found = addr
 			case found.IsValid(): // no proxy wrote that
-				return household(found), nil
+				return found, nil
 			default:
-				return "", &api.Error{Code: api.CodeInvalidParameter, Field: field, Message: "X-Forwarded-For ends with " + request.Clip(strconv.Quote(line[comma+1:])) + ", which is no address: have the proxy write the client's there"}
+				return found, &api.Error{Code: api.CodeInvalidParameter, Field: field, Message: "X-Forwarded-For ends with " + request.Clip(strconv.Quote(line[comma+1:])) + ", which is no address: have the proxy write the client's there"}
 			}
 			if more = comma >= 0; more {
 				line = line[:comma]
@@ -76,9 +84,9 @@ func (r *ForwardedRequest) client() (string, error) {
 		}
 	}
 	if !found.IsValid() {
-		return "", &api.Error{Code: api.CodeInvalidParameter, Field: field, Message: "(client) needs the field X-Forwarded-For, with the client's address last: have the proxy send it"}
+		return found, &api.Error{Code: api.CodeInvalidParameter, Field: field, Message: "(client) needs the field X-Forwarded-For, with the client's address last: have the proxy send it"}
 	}
-	return household(found), nil
+	return found, nil
 }
 
 func household(addr netip.Addr) string {

@@ -22,6 +22,7 @@ type ask struct {
 // asks has every route.
 var asks = []ask{
 	{"POST /v1/hits", "ingest", "/v1/hits", `{"key":"KEY"}`, false},
+	{"POST /v1/web", "ingest", "/v1/web", `{"site":"out.example","path":"/"}`, true},
 	{"POST /v1/allow", "decide", "/v1/allow", `{"key":"KEY","limit":"LIMIT"}`, false},
 	{"POST /v1/allow", "decide", "/v1/allow", `{"key":"KEY","limit":"LIMIT","peek":true}`, false},
 	{"GET /v1/forward-auth", "decide", "/v1/forward-auth?key=KEY&limit=LIMIT", "", false},
@@ -91,7 +92,7 @@ func TestMatrix(t *testing.T) {
 		}
 		identities[role+"0some"] = fmt.Sprintf(`permissions: [{role: %s, keys: ["in:"]%s}]`, role, limits)
 	}
-	a := newLockedAPI(t, identities, options{})
+	a := newLockedAPI(t, identities, options{HTTP: Config{Web: []string{"out.example"}}})
 	for name := range identities {
 		role, part, _ := strings.Cut(name, "0")
 		for _, ask := range asks {

@@ -90,6 +90,7 @@ func (o *OriginGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case ofProxy(r): // it passes on what its client's browser says of another site's pages
+	case forOtherSites(r.URL.Path): // the handler looks at the origin
 	case origin != "" && o.allowed[strings.ToLower(origin)]:
 		if o.shares(w, r, origin) {
 			return

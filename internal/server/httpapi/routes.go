@@ -57,6 +57,7 @@ func (s *Server) routes() (http.Handler, error) {
 	to.handle("GET /readyz", need{open: true}, nil, s.readyz)
 	to.handle("GET /metrics", readsAll, nil, s.scrape(s.metrics.Handler()))
 	s.registerHits(to)
+	s.registerPageViews(to)
 	s.registerDecisions(to)
 	s.registerLimits(to)
 	s.registerLimitChanges(to)

@@ -33,6 +33,7 @@ import (
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/dashboard"
+	"github.com/weir-counter/weir/internal/service/pageviews"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/settings"
 )
@@ -47,6 +48,7 @@ type Server struct {
 	handler  http.Handler
 	needs    map[string]need // of routes, by pattern
 
+	pages       *pageviews.Counter
 	hits        *BodyHits
 	hitRequests sync.Pool // of *requestMemory
 	decisions   sync.Pool // of *allowing
@@ -74,6 +76,11 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger, needs: map[string]need{}, hits: NewBodyHits(of, cfg.MaxLineBytes)}
+	sites, err := pageviews.ParseSites(cfg.Web)
+	if err != nil {
+		return nil, settings.Invalid("Web", err.Error())
+	}
+	s.pages = pageviews.New(sites, of.Ingestion, of.Backend().Engine)
 	s.hitRequests.New = func() any { return new(requestMemory) }
 	s.decisions.New = newAllowing
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
@@ -276,6 +283,10 @@ type Config struct {
 	// scheme://host[:port]. Default none: only its own pages.
 	AllowOrigins []string
 
+	// Web are sites whose page views count: the host, and ;proxies=N where the guess of one proxy at a private address is
+	// wrong. Default none; 100 at most.
+	Web []string
+
 	// MetricsKeys are prefixes of keys: those keys with most hits have series of their own among the
 	// metrics, 1,000 at most in all. Default none; 16 prefixes of at most 512 bytes, none of them empty.
 	MetricsKeys []string
@@ -342,6 +353,9 @@ func (c Config) Validate(durable time.Duration) error {
 	}
 	if err := checkMetricsKeys(c.MetricsKeys); err != nil {
 		return err
+	}
+	if _, err := pageviews.ParseSites(c.Web); err != nil {
+		return settings.Invalid("Web", err.Error())
 	}
 	if err := settings.CheckNumbers(
 		settings.Number{Field: "MaxLineBytes", Value: int64(c.MaxLineBytes), Low: 1 << 10, High: 1 << 20},

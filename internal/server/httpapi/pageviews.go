@@ -1,0 +1,246 @@
+package httpapi
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/pageviews"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// Page views of the sites of Config.Web: a script and an image for browsers, which have no identity, and POST /v1/web for
+// servers. Pages of other sites may ask for the first two, so the guard of origins lets them through. A view counts only if
+// its site is configured, and the browser names no page of another one.
+
+//go:embed w.js
+var script []byte
+
+// image is a GIF of one transparent pixel.
+var image = []byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
+
+const (
+	scriptPath = "/w.js"
+	imagePath  = "/hit.gif"
+)
+
+// forOtherSites tells whether pages of other sites load the path.
+func forOtherSites(path string) bool { return path == scriptPath || path == imagePath }
+
+func (s *Server) registerPageViews(to *router) {
+	to.handle("GET "+scriptPath, need{open: true}, nil, sendScript)
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions} {
+		to.handle(method+" "+imagePath, need{open: true}, s.service.Pools.Hits, s.countPage)
+	}
+	one := to.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[viewObject](), true, "View")
+	describe[struct{}, answer[api.WebAnswer]](to, route{
+		pattern: "POST /v1/web", id: "web", need: needOf(auth.Ingest),
+		codes: []api.Code{
+			api.CodeInvalidParameter, api.CodeInvalidJSON, api.CodeBodyBroken, api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeTooManyLines, api.CodeNothingCounted,
+			api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed,
+		},
+		summary: "Count page views", description: "For servers that see the requests of a site named by `--web`. Browsers load `/w.js` or `/hit.gif` instead. If one view is wrong, none counts.",
+		body: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {
+			Schema: &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one}}},
+		}}},
+	}, s.takeViews)
+}
+
+func sendScript(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/javascript; charset=utf-8")
+	h.Set("Cache-Control", "public, max-age=3600")
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(script) // a client that left is not an error of ours
+}
+
+// countPage is /hit.gif: a view that a browser tells of, by its script or as an image.
+func (s *Server) countPage(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	if err := s.countView(h, r); err != nil {
+		ProblemOf(err).Write(w)
+		return
+	}
+	if r.Method != http.MethodGet {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	h.Set("Content-Type", "image/gif")
+	_, _ = w.Write(image)
+}
+
+func (s *Server) countView(h http.Header, r *http.Request) error {
+	q, err := queryOf(r, ": there are site, path, ref and event", "site", "path", "ref", "event")
+	if err != nil {
+		return err
+	}
+	site, err := s.pages.Site(q.Get("site"))
+	if err != nil {
+		return err
+	}
+	origin, page := r.Header.Get("Origin"), r.Header.Get("Referer")
+	for _, from := range []string{origin, page} {
+		if from != "" && !site.Admits(from) {
+			return fail(api.CodeForbiddenOrigin, "site", "a page of "+request.Clip(from)+" can't count views of "+site.Name+": name its own site, and start the server with --web and that site")
+		}
+	}
+	if origin != "" {
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+	}
+	if r.Method == http.MethodOptions || r.Header.Get("Dnt") == "1" || r.Header.Get("Sec-Gpc") == "1" {
+		return nil
+	}
+	view := pageviews.View{
+		Site: site.Name, Path: q.Get("path"), Referrer: q.Get("ref"), Event: q.Get("event"),
+		Agent: r.UserAgent(), Client: clientAddress(r, site.Proxies), Prefetch: isPrefetch(r.Header),
+	}
+	if view.Path == "" { // an image need not say it
+		if u, err := url.Parse(page); err == nil {
+			view.Path = u.RequestURI()
+		}
+	}
+	var t ingest.Tally
+	pageviews.Everybody(&t)
+	_, err = s.pages.Count(&t, s.service.Now(), &view)
+	return s.service.Verdict(&t, err)
+}
+
+// isPrefetch tells whether a browser loads a page that its user may never see.
+func isPrefetch(h http.Header) bool {
+	for _, field := range []string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"} {
+		value := strings.ToLower(h.Get(field))
+		if strings.Contains(value, "prefetch") || strings.Contains(value, "prerender") || strings.Contains(value, "preview") {
+			return true
+		}
+	}
+	return false
+}
+
+// clientAddress is who sent a request that came through proxies: see pageviews.Site.
+func clientAddress(r *http.Request, proxies int) netip.Addr {
+	from, _ := address(r.RemoteAddr)
+	if proxies < 0 && (from.IsLoopback() || from.IsPrivate()) {
+		proxies = 1
+	}
+	if proxies <= 0 {
+		return from
+	}
+	of := ForwardedRequest{Header: r.Header, Hops: proxies}
+	if client, err := of.address(); err == nil {
+		return client
+	}
+	return from
+}
+
+// viewObject is a view as servers send it.
+type viewObject struct {
+	_         struct{} `additionalProperties:"false"`
+	Site      string   `json:"site" example:"example.com" doc:"A site of --web."`
+	Path      string   `json:"path" example:"/about" doc:"The page. Of its query only utm_ parameters count."`
+	Referrer  string   `json:"referrer,omitempty" doc:"The address of the page before."`
+	Event     string   `json:"event,omitempty" doc:"The name of an event, which counts in place of the view."`
+	UserAgent string   `json:"user_agent" doc:"The browser's User-Agent. A view without one counts as a crawler's."`
+	Address   string   `json:"address,omitempty" doc:"The browser's IP address. A view without one has no visitor and no limit."`
+}
+
+// takeViews is POST /v1/web.
+func (s *Server) takeViews(w http.ResponseWriter, r *http.Request) {
+	var made api.WebAnswer
+	if err := s.countViews(&made, w, r); err != nil {
+		ProblemOf(err).Write(w)
+		return
+	}
+	writeJSON(w, &made)
+}
+
+func (s *Server) countViews(made *api.WebAnswer, w http.ResponseWriter, r *http.Request) error {
+	var t ingest.Tally
+	client := clientOf(r)
+	if err := s.service.Ingest(client, &t); err != nil {
+		return err
+	}
+	if f, err := BodyFormatOf(r.Header.Get("Content-Type")); err != nil || f != JSONDocument {
+		return fail(api.CodeUnsupportedType, "Content-Type", "send application/json (curl --json)")
+	}
+	at, err := s.arrive(client, w, r)
+	defer at.leave()
+	if err != nil {
+		return err
+	}
+	whole, release, err := s.readBody(client, r)
+	defer release()
+	if err != nil {
+		return err
+	}
+	views, err := s.readViews(whole)
+	if err != nil {
+		return err
+	}
+	for i := range views {
+		filtered, err := s.pages.Count(&t, s.service.Now(), &views[i])
+		if err != nil || t.RetryFrom > 0 {
+			return s.service.Verdict(&t, err)
+		}
+		if filtered == "" {
+			made.Counted++
+		} else {
+			made.Filtered++
+		}
+	}
+	return s.service.Verdict(&t, nil)
+}
+
+// readViews reads one view or a list. All must be valid.
+func (s *Server) readViews(body []byte) ([]pageviews.View, error) {
+	var list []viewObject
+	var into any = &list
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		list = make([]viewObject, 1)
+		into = &list[0]
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return nil, fail(api.CodeInvalidJSON, "", "nothing was counted: send a view or a list of views as JSON: "+request.Clip(err.Error()))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fail(api.CodeInvalidJSON, "", "nothing was counted: there is more after the JSON: send several views as one list")
+	}
+	if err := s.service.CheckBatch(len(list)); err != nil {
+		return nil, err
+	}
+	views := make([]pageviews.View, len(list))
+	for i, v := range list {
+		views[i] = pageviews.View{Site: v.Site, Path: v.Path, Referrer: v.Referrer, Event: v.Event, Agent: v.UserAgent}
+		_, err := s.pages.Site(v.Site)
+		if err == nil && v.Address != "" {
+			var ok bool
+			if views[i].Client, ok = address(v.Address); !ok {
+				err = fail(api.CodeInvalidParameter, "address", "address is "+request.Clip(v.Address)+", which is no IP address")
+			}
+		}
+		if err != nil {
+			e := *request.As(err)
+			e.Message = fmt.Sprintf("nothing was counted: view %d: %s", i+1, e.Message)
+			return nil, &e
+		}
+	}
+	return views, nil
+}

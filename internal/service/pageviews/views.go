@@ -1,0 +1,219 @@
+// Package pageviews counts the page views of web sites: pages, visitors, referrers, browsers and events, each under a key
+// of the site. A listener says which view it was; this package decides whether it counts, and how its keys are written.
+//
+// Invariants. A view of a site that is not configured counts nothing. The number of keys of a site is bounded, whatever
+// clients send, and no client can use up that bound alone. Neither an address nor a user agent is kept: visitors are
+// distinguished by a hash with a salt that is in memory alone, and another one each day.
+package pageviews
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// Site is a site whose views count.
+type Site struct {
+	Name    string // its host, which begins its keys
+	Proxies int    // that requests come through; -1: one, if the connection is from loopback or a private network
+
+	lists map[string]*names
+}
+
+// maxSites bounds the sites of a server.
+const maxSites = 100
+
+// ParseSites reads sites, each written HOST or HOST;proxies=N.
+func ParseSites(texts []string) (map[string]*Site, error) {
+	sites := map[string]*Site{}
+	for _, text := range texts {
+		host, options, _ := strings.Cut(text, ";")
+		s := &Site{Name: strings.ToLower(host), Proxies: -1, lists: map[string]*names{}}
+		if !isHost(s.Name) || strings.Contains(s.Name, ":") {
+			return nil, fmt.Errorf("%s: write the host of a site without a scheme and a port, such as example.com", request.Clip(strconv.Quote(text)))
+		}
+		for option := range strings.SplitSeq(options, ";") {
+			n, isNumber := strings.CutPrefix(option, "proxies=")
+			proxies, err := strconv.Atoi(n)
+			switch {
+			case option == "":
+			case !isNumber || err != nil || proxies < 0 || proxies > 10:
+				return nil, fmt.Errorf("%s: after a site comes ;proxies=N, with the number of proxies before this server, 0 to 10", request.Clip(strconv.Quote(text)))
+			default:
+				s.Proxies = proxies
+			}
+		}
+		for class, most := range map[string]int{"path": 10_000, "ref": 5000, "event": 500, "utm_source": 500, "utm_medium": 500, "utm_campaign": 500, "utm_term": 500, "utm_content": 500} {
+			s.lists[class] = &names{prefix: s.Name + ":" + class + ":", most: most}
+		}
+		sites[s.Name] = s
+	}
+	if len(sites) > maxSites {
+		return nil, fmt.Errorf("there are %d sites: at most %d", len(sites), maxSites)
+	}
+	return sites, nil
+}
+
+// Admits tells whether a page of this origin, or with this address, may count views of the site.
+func (s *Site) Admits(address string) bool { return within(HostOf(address), s.Name) }
+
+// View is what a page, or a server for it, says.
+type View struct {
+	Site     string
+	Path     string // with the query or without
+	Referrer string // the address of the page before
+	Event    string // "": it is a view of the page
+	Agent    string // User-Agent
+	Client   netip.Addr
+	Prefetch bool // a browser asks in advance
+}
+
+// Counter counts views.
+type Counter struct {
+	sites  map[string]*Site
+	ingest *ingest.Service
+	engine *engine.Engine
+	agents agents
+
+	byClient, byPage, byName *limiter
+
+	mu   sync.Mutex
+	salt [32]byte
+	day  int64 // that the salt is of, since 1970
+}
+
+// New returns a Counter of sites.
+func New(sites map[string]*Site, to *ingest.Service, e *engine.Engine) *Counter {
+	return &Counter{
+		sites: sites, ingest: to, engine: e, day: -1,
+		byClient: newLimiter(300, 100, time.Minute), byPage: newLimiter(10, 10, time.Minute), byName: newLimiter(100, 100, time.Hour),
+	}
+}
+
+// Site is a site by its name. It fails if its views do not count.
+func (c *Counter) Site(name string) (*Site, error) {
+	if s := c.sites[strings.ToLower(name)]; s != nil {
+		return s, nil
+	}
+	if name == "" {
+		return nil, &api.Error{Code: api.CodeInvalidParameter, Field: "site", Message: "site is missing: name the site, such as site=example.com"}
+	}
+	return nil, &api.Error{Code: api.CodeInvalidParameter, Field: "site", Message: "this server counts no site " + request.Clip(name) + ": start it with --web " + request.Clip(name)}
+}
+
+// Everybody begins the Tally of a view that a browser sends, which has no identity.
+func Everybody(t *ingest.Tally) {
+	t.Reset(access.Rights{Permission: auth.Everything, Role: auth.Ingest})
+}
+
+// Count counts a view at a time, and returns why it did not, a word such as crawler; "": it did. What became of its keys
+// is noted in t.
+func (c *Counter) Count(t *ingest.Tally, at time.Time, v *View) (filtered string, err error) {
+	s, err := c.Site(v.Site)
+	if err != nil {
+		return "", err
+	}
+	page, agent := Path(v.Path), c.agents.of(v.Agent)
+	client, visitor := c.hashes(at, s, v)
+	switch {
+	case agent.bot:
+		filtered = "crawler"
+	case v.Prefetch:
+		filtered = "prefetch"
+	case v.Client.IsValid() && !(c.byClient.allow(client) && c.byPage.allow(visitor^engine.HashID(v.Event+"\x00"+page))):
+		filtered = "rate"
+	}
+	if filtered != "" {
+		if err := c.hit(t, at, s.Name+":bot", 0); err != nil {
+			return filtered, err
+		}
+		return filtered, c.hit(t, at, s.Name+":bot:"+filtered, 0)
+	}
+	may := func() bool { return c.byName.allow(client) }
+	name := func(class, name string) string { return s.lists[class].key(c.engine, name, may) }
+	if v.Event != "" {
+		return "", c.hit(t, at, name("event", word(v.Event)), 0)
+	}
+	keys := []string{s.Name + ":browser:" + agent.browser, s.Name + ":device:" + agent.device}
+	if from := referrerOf(v.Referrer, s.Name); from != "" {
+		keys = append(keys, name("ref", from))
+	}
+	if _, text, has := strings.Cut(v.Path, "?"); has {
+		query, _ := url.ParseQuery(text) // of a broken one what can be read
+		for _, parameter := range campaigns {
+			if value := word(query.Get(parameter)); value != "" {
+				keys = append(keys, name(parameter, value))
+			}
+		}
+	}
+	for _, key := range keys {
+		if err := c.hit(t, at, key, 0); err != nil {
+			return "", err
+		}
+	}
+	if err := c.hit(t, at, s.Name+":visitors", visitor); err != nil {
+		return "", err
+	}
+	return "", c.hit(t, at, name("path", page), visitor)
+}
+
+// hit counts one hit of a key, with a visitor if that is not 0. Where no further key can have visitors, it counts without.
+func (c *Counter) hit(t *ingest.Tally, at time.Time, key string, visitor uint64) error {
+	t.Line++
+	if visitor != 0 {
+		rejected := t.RejectedLines
+		expected := c.ingest.Expect(nil, []string{key})
+		if err := c.ingest.HitDistinct(t, at, expected[0], 1, visitor); err != nil || t.RejectedLines == rejected || t.LastRejected() != api.CodeDistinctFull {
+			return err
+		}
+	}
+	return c.ingest.Hit(t, at, key, 1)
+}
+
+// hashes are of the client of a view, whom limits are for, and of its visitor. An IPv6 client is its /64, which one
+// household has. Both are 0 of a view without a client.
+func (c *Counter) hashes(at time.Time, s *Site, v *View) (client, visitor uint64) {
+	if !v.Client.IsValid() {
+		return 0, 0
+	}
+	network := v.Client
+	if network.Is6() {
+		network = netip.PrefixFrom(network, 64).Masked().Addr()
+	}
+	salt := c.saltAt(at)
+	hash := func(parts ...string) uint64 {
+		h := sha256.New()
+		_, _ = h.Write(salt[:]) // a hash takes everything
+		for _, part := range parts {
+			_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(part))))
+			_, _ = h.Write([]byte(part))
+		}
+		return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
+	}
+	return hash(network.String()), hash(v.Client.String(), v.Agent, s.Name)
+}
+
+// saltAt is the salt of the day, in UTC.
+func (c *Counter) saltAt(at time.Time) [32]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if day := at.Unix() / (24 * 60 * 60); day > c.day {
+		_, _ = rand.Read(c.salt[:]) // it never fails
+		c.day = day
+	}
+	return c.salt
+}
