@@ -60,15 +60,6 @@ func lastSeen(list []sighting) map[uint64]int64 {
 	return last
 }
 
-func after(last map[uint64]int64, from int64) (n uint64) {
-	for _, at := range last {
-		if at > from {
-			n++
-		}
-	}
-	return n
-}
-
 // Windows with few ids are exact. Of all others, 0.3 % at most are beyond three standard errors of their bounds.
 func TestAgainstBruteForce(t *testing.T) {
 	questions, outside, exact := 0, 0, 0
