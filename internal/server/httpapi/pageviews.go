@@ -11,11 +11,14 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/pageviews"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -34,13 +37,17 @@ var image = []byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\
 const (
 	scriptPath = "/w.js"
 	imagePath  = "/hit.gif"
+	badgePath  = "/badge/"
 )
 
 // forOtherSites tells whether pages of other sites load the path.
-func forOtherSites(path string) bool { return path == scriptPath || path == imagePath }
+func forOtherSites(path string) bool {
+	return path == scriptPath || path == imagePath || strings.HasPrefix(path, badgePath)
+}
 
 func (s *Server) registerPageViews(to *router) {
 	to.handle("GET "+scriptPath, need{open: true}, nil, sendScript)
+	to.handle("GET "+badgePath+"{site}/{path...}", need{open: true}, s.service.Pools.Questions, s.badge)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions} {
 		to.handle(method+" "+imagePath, need{open: true}, s.service.Pools.Hits, s.countPage)
 	}
@@ -160,6 +167,68 @@ type viewObject struct {
 	Address   string   `json:"address,omitempty" doc:"The browser's IP address. A view without one has no visitor and no limit."`
 }
 
+// badge is /badge/SITE/PATH.svg: a picture with the views of a page, for a site that has said so.
+func (s *Server) badge(w http.ResponseWriter, r *http.Request) {
+	count, err := s.badgeCount(r)
+	if err != nil {
+		ProblemOf(err).Write(w)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "image/svg+xml")
+	h.Set("Cache-Control", "public, max-age=300")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	text := shortCount(count.Bounds)
+	value := 14 + 7*len([]rune(text))
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="views %s"><title>views %[2]s</title>`+
+		`<rect width="46" height="20" fill="#555"/><rect x="46" width="%d" height="20" fill="#0b62a8"/>`+
+		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle"><text x="23" y="14">views</text><text x="%d" y="14">%[2]s</text></g></svg>`+"\n",
+		46+value, text, value, 46+value/2)
+}
+
+// badgeWindow is the window of a badge whose address names none.
+const badgeWindow = 30 * 24 * time.Hour
+
+func (s *Server) badgeCount(r *http.Request) (count api.CountAnswer, err error) {
+	q, err := queryOf(r, ": there is window", "window")
+	if err != nil {
+		return count, err
+	}
+	window := badgeWindow
+	if q.Has("window") {
+		if window, err = request.ParseWindow("window", q.Get("window")); err != nil {
+			return count, err
+		}
+	}
+	site, err := s.pages.Site(r.PathValue("site"))
+	page, isPicture := strings.CutSuffix(r.PathValue("path"), ".svg")
+	if err != nil || !site.Badge || !isPicture {
+		return count, fail(api.CodeNotFound, "", "there is no badge: ask for "+badgePath+"SITE/PATH.svg, of a site that the server was started with, --web 'SITE;badge'")
+	}
+	return s.service.CountPublic(r.Context(), site.Name+":path:"+pageviews.Path("/"+page), window)
+}
+
+// shortCount is a number in a few characters: 999, 12.3k, 4.5M, marked if it is an estimate or a lower bound.
+func shortCount(b api.Bounds) string {
+	n, mark := b.Estimate, ""
+	switch {
+	case !b.HasUpper():
+		n, mark = b.Lower, "≥"
+	case !b.Exact:
+		mark = "≈"
+	}
+	if n < 1000 {
+		return mark + strconv.FormatUint(n, 10)
+	}
+	scaled, unit := float64(n)/1000, 0
+	for scaled >= 999.95 && unit < 3 {
+		scaled, unit = scaled/1000, unit+1
+	}
+	return mark + strings.TrimSuffix(strconv.FormatFloat(scaled, 'f', 1, 64), ".0") + "kMGT"[unit:unit+1]
+}
+
 // takeViews is POST /v1/web.
 func (s *Server) takeViews(w http.ResponseWriter, r *http.Request) {
 	var made api.WebAnswer
@@ -189,14 +258,17 @@ func (s *Server) countViews(made *api.WebAnswer, w http.ResponseWriter, r *http.
 	if err != nil {
 		return err
 	}
-	views, err := s.readViews(whole)
+	views, err := s.readViews(client, whole)
 	if err != nil {
 		return err
 	}
 	for i := range views {
 		filtered, err := s.pages.Count(&t, s.service.Now(), &views[i])
-		if err != nil || t.RetryFrom > 0 {
-			return s.service.Verdict(&t, err)
+		if err == nil && t.RetryFrom > 0 {
+			err = fail(api.CodeOverloaded, "", fmt.Sprintf("the server takes no more hits now: the views before number %d were counted, send that one and those after it again later", i+1))
+		}
+		if err != nil {
+			return err
 		}
 		if filtered == "" {
 			made.Counted++
@@ -207,8 +279,8 @@ func (s *Server) countViews(made *api.WebAnswer, w http.ResponseWriter, r *http.
 	return s.service.Verdict(&t, nil)
 }
 
-// readViews reads one view or a list. All must be valid.
-func (s *Server) readViews(body []byte) ([]pageviews.View, error) {
+// readViews reads one view or a list. All must be valid, and of sites that the caller may count for.
+func (s *Server) readViews(client access.Caller, body []byte) ([]pageviews.View, error) {
 	var list []viewObject
 	var into any = &list
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
@@ -227,9 +299,14 @@ func (s *Server) readViews(body []byte) ([]pageviews.View, error) {
 		return nil, err
 	}
 	views := make([]pageviews.View, len(list))
+	seen := map[string]bool{}
 	for i, v := range list {
 		views[i] = pageviews.View{Site: v.Site, Path: v.Path, Referrer: v.Referrer, Event: v.Event, Agent: v.UserAgent}
-		_, err := s.pages.Site(v.Site)
+		site, err := s.pages.Site(v.Site)
+		if err == nil && !seen[site.Name] {
+			seen[site.Name] = true
+			err = s.service.Permit(client, access.Need{Roles: []auth.Role{auth.Ingest}}, site.Name+":")
+		}
 		if err == nil && v.Address != "" {
 			var ok bool
 			if views[i].Client, ok = address(v.Address); !ok {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/xml"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -201,13 +202,17 @@ func TestWebAPI(t *testing.T) {
 
 // With tokens, browsers count without one, and servers need one for the site.
 func TestPageViewsLocked(t *testing.T) {
-	a := newLockedAPI(t, map[string]string{"web": `permissions: [{role: ingest, keys: ["example.com:"]}]`, "not": `permissions: [{role: ingest, keys: ["x:"]}]`}, options{HTTP: Config{Web: []string{"example.com"}}})
+	a := newLockedAPI(t, map[string]string{"web": `permissions: [{role: ingest, keys: ["example.com:"]}]`, "not": `permissions: [{role: ingest, keys: ["x:"]}]`}, options{HTTP: Config{Web: []string{"example.com", "other.org"}}})
 	if r := a.view(http.MethodPost, "192.0.2.1", url.Values{"site": {"example.com"}, "path": {"/"}}); r.status != http.StatusNoContent {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	view := fmt.Sprintf(`{"site":"example.com","path":"/","user_agent":%q}`, browserAgent)
 	if r := a.as("web", http.MethodPost, "/v1/web", view); r.status != http.StatusOK {
 		t.Errorf("%d %s", r.status, r.body)
+	}
+	a.wantProblem(a.as("web", http.MethodPost, "/v1/web", "["+view+","+strings.Replace(view, "example.com", "other.org", 1)+"]"), "forbidden", http.StatusForbidden)
+	if c, err := a.engine.Count("example.com:path:/", time.Hour); err != nil || c.Estimate != 2 {
+		t.Errorf("%d views, %v: a list with a view that is refused counts nothing", c.Estimate, err)
 	}
 	a.wantProblem(a.as("not", http.MethodPost, "/v1/web", view), "forbidden", http.StatusForbidden)
 	a.wantProblem(a.do(http.MethodPost, "/v1/web", "application/json", view), "unauthorized", http.StatusUnauthorized)
@@ -222,6 +227,35 @@ func TestScript(t *testing.T) {
 	for _, bad := range []string{"eval", "Function(", "cookie", "Storage", "innerHTML", "style"} {
 		if strings.Contains(r.body, bad) {
 			t.Errorf("the script has %s", bad)
+		}
+	}
+}
+
+// A badge shows the views of a page to everybody, if its site says so.
+func TestBadge(t *testing.T) {
+	a := newLockedAPI(t, map[string]string{"root": "permissions: [{role: read}]"}, options{HTTP: Config{Web: []string{"example.com;badge", "other.org"}}})
+	if err := a.engine.HitN("example.com:path:/about", 12_345); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"example.com/about.svg?window=5m": "12.3k", "example.com/.svg?window=5m": "0", "EXAMPLE.com/a/%2E%2E/about.svg": "12.3k"} {
+		r := a.do(http.MethodGet, badgePath+path, "", "", "Sec-Fetch-Site", "cross-site")
+		if r.status != http.StatusOK || r.header.Get("Content-Type") != "image/svg+xml" || r.header.Get("Cache-Control") != "public, max-age=300" || !strings.Contains(r.body, ">"+want+"</text>") && !strings.Contains(r.body, "≥"+want+"</text>") {
+			t.Errorf("%s: %d %v %s", path, r.status, r.header, r.body)
+		}
+		if err := xml.Unmarshal([]byte(r.body), new(struct{ XMLName xml.Name })); err != nil {
+			t.Errorf("%s: %v", r.body, err)
+		}
+	}
+	for _, path := range []string{"other.org/about.svg", "evil.example/.svg", "example.com/about.png"} {
+		a.wantProblem(a.get(badgePath+path), "not_found", http.StatusNotFound)
+	}
+	a.wantProblem(a.get(badgePath+"example.com/about.svg?window=x"), "invalid_window", http.StatusBadRequest)
+	upper := uint64(2_000_000)
+	for want, b := range map[string]api.Bounds{
+		"999": {Lower: 999, Estimate: 999, Upper: &upper, Exact: true}, "1k": {Estimate: 1000, Upper: &upper, Exact: true}, "≈1M": {Estimate: 999_950, Upper: &upper}, "≥1.2G": {Lower: 1_200_000_000, Estimate: 1_300_000_000},
+	} {
+		if got := shortCount(b); got != want {
+			t.Errorf("%s, not %s", got, want)
 		}
 	}
 }

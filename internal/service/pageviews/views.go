@@ -30,6 +30,7 @@ import (
 type Site struct {
 	Name    string // its host, which begins its keys
 	Proxies int    // that requests come through; -1: one, if the connection is from loopback or a private network
+	Badge   bool   // everybody may see how many views its pages have
 
 	lists map[string]*names
 }
@@ -37,7 +38,7 @@ type Site struct {
 // maxSites bounds the sites of a server.
 const maxSites = 100
 
-// ParseSites reads sites, each written HOST or HOST;proxies=N.
+// ParseSites reads sites, each written HOST, HOST;badge or HOST;proxies=N.
 func ParseSites(texts []string) (map[string]*Site, error) {
 	sites := map[string]*Site{}
 	for _, text := range texts {
@@ -51,8 +52,10 @@ func ParseSites(texts []string) (map[string]*Site, error) {
 			proxies, err := strconv.Atoi(n)
 			switch {
 			case option == "":
+			case option == "badge":
+				s.Badge = true
 			case !isNumber || err != nil || proxies < 0 || proxies > 10:
-				return nil, fmt.Errorf("%s: after a site comes ;proxies=N, with the number of proxies before this server, 0 to 10", request.Clip(strconv.Quote(text)))
+				return nil, fmt.Errorf("%s: after a site comes ;badge, or ;proxies=N with the number of proxies before this server, 0 to 10", request.Clip(strconv.Quote(text)))
 			default:
 				s.Proxies = proxies
 			}

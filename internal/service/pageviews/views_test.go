@@ -96,8 +96,8 @@ func TestAgents(t *testing.T) {
 }
 
 func TestParseSites(t *testing.T) {
-	sites, err := ParseSites([]string{"Example.com", "other.org;proxies=2", "localhost"})
-	if err != nil || len(sites) != 3 || sites["example.com"].Proxies != -1 || sites["other.org"].Proxies != 2 {
+	sites, err := ParseSites([]string{"Example.com", "other.org;proxies=2;badge", "localhost"})
+	if err != nil || len(sites) != 3 || sites["example.com"].Proxies != -1 || sites["other.org"].Proxies != 2 || !sites["other.org"].Badge || sites["example.com"].Badge {
 		t.Errorf("%v, %v", sites, err)
 	}
 	for _, bad := range []string{"", "https://example.com", "example.com:80", "a b", "example.com/x", "example.com;proxies=11", "example.com;x", "*.example.com", "::1"} {

@@ -62,6 +62,19 @@ func (s *Service) CountInto(ctx context.Context, c access.Caller, q *CountQuery,
 	if _, err := s.parts.Gate.EnterKeys(c, auth.Read, q.Keys...); err != nil {
 		return err
 	}
+	return s.countInto(ctx, q, into)
+}
+
+// CountPublic is Count of a key that everybody may see, such as on a badge, in one window.
+func (s *Service) CountPublic(ctx context.Context, key string, window time.Duration) (api.CountAnswer, error) {
+	var into Counting
+	if err := s.countInto(ctx, &CountQuery{Keys: []string{key}, Windows: []time.Duration{window}}, &into); err != nil {
+		return api.CountAnswer{}, err
+	}
+	return into.Answers[0], nil
+}
+
+func (s *Service) countInto(ctx context.Context, q *CountQuery, into *Counting) error {
 	windows := q.Windows
 	if len(windows) == 0 {
 		windows = []time.Duration{DefaultWindow}
