@@ -57,7 +57,8 @@ type RestoreTarget struct {
 // the backup has goes through the journal as hits do. The backup is copied into the data
 // directory first and checked as a whole: one that is damaged or cut short changes
 // nothing. It may be of other partitions, and of another retention, to which it is
-// brought. What keys have used of limits, and receipts, are added in both modes. Policies that were put by API
+// brought. What keys have used of limits, and receipts, are added in both modes. A counter of Redis commands is set to what
+// the backup has, with api.Merge only where there is none. Policies that were put by API
 // are added to those that are there (api.Merge), or take their place (api.Replace).
 //
 // api.Replace is one flush in many messages. Until the last one is in the journal all counts stay
@@ -291,7 +292,11 @@ func (w *RestoreWriter) Content(ctx context.Context, from *engine.Engine, c repl
 	if err != nil {
 		return err
 	}
-	if err := w.usage(ctx, admissions, openChanges(c), nil); err != nil {
+	changes := slices.DeleteFunc(openChanges(c), func(one replication.Change) bool {
+		counter, is := one.(*replication.Counter)
+		return is && (w.replaces || w.to.hasCounter(counter.Key))
+	})
+	if err := w.usage(ctx, admissions, changes, nil); err != nil {
 		return err
 	}
 	w.keys += uint64(len(c.Keys))
@@ -340,6 +345,25 @@ func openChanges(c replication.Content) []replication.Change {
 		r, reserved := one.(*replication.Reservation)
 		return reserved && r.Settled
 	})
+}
+
+// hasCounter tells whether there is a counter of Redis commands here, which a merge leaves as it is.
+func (t *RestoreTarget) hasCounter(key string) bool {
+	table := t.Engine.Counters()
+	view := table.View()
+	_, has := view.Get(table.Now(), []byte(key))
+	return has
+}
+
+// counters writes the counters of Redis commands once all hits are replaced, in place of the counters of the same keys: a
+// replacement that is undone changes none.
+func (w *RestoreWriter) counters(ctx context.Context, s *Spool) error {
+	return s.Each(ctx, func(_ *engine.Engine, c replication.Content) error {
+		return w.usage(ctx, nil, slices.DeleteFunc(openChanges(c), func(one replication.Change) bool {
+			_, is := one.(*replication.Counter)
+			return !is
+		}), nil)
+	}, func([][]byte) error { return nil })
 }
 
 // usage writes what keys have used and have of limits, and receipts.

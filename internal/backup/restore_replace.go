@@ -68,6 +68,9 @@ func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done api.Restore
 	if !t.Replica.Replaced(id) { // this process stood still, and another node took the claim
 		return done, ErrClaimLost
 	}
+	if err := w.counters(ctx, s); err != nil {
+		return done, err
+	}
 	return done, t.finish(ctx, r)
 }
 
