@@ -130,14 +130,16 @@ func (c *Counter) Count(t *ingest.Tally, at time.Time, v *View) (filtered string
 	if err != nil {
 		return "", err
 	}
-	page, agent := Path(v.Path), c.agents.of(v.Agent)
+	page, agent := Path(v.Path), agent{}
 	client, visitor := c.hashes(at, s, v)
-	switch {
-	case agent.bot:
+	limited := v.Client.IsValid()
+	if limited && !c.byClient.allow(client) { // first: it costs least
+		filtered = "rate"
+	} else if agent = c.agents.of(v.Agent); agent.bot {
 		filtered = "crawler"
-	case v.Prefetch:
+	} else if v.Prefetch {
 		filtered = "prefetch"
-	case v.Client.IsValid() && !(c.byClient.allow(client) && c.byPage.allow(visitor^engine.HashID(v.Event+"\x00"+page))):
+	} else if limited && !c.byPage.allow(visitor^engine.HashID(v.Event+"\x00"+page)) {
 		filtered = "rate"
 	}
 	if filtered != "" {
