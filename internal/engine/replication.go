@@ -61,9 +61,13 @@ func (e *Engine) LimitClockBehind() time.Duration {
 // held.
 //
 // It holds the partition's lock for O(deltas), with withState O(keys); nothing else of the engine waits.
+//
+// Lock order: receipts, then shards of counters in ascending order, then a partition, then its limits. A transaction
+// holds shards while it counts hits. So the counters are cut before the partition is locked: one cut may have the hits of
+// a transaction, and the next its counters.
 func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
+	changed, all := e.counters.Cut(partition, nil, withState)
 	e.keys.Cut(partition, c, withState, func(w *replication.StateWriter) {
-		changed, all := e.counters.Cut(partition, nil, w != nil)
 		c.Changes, c.Admissions = changed, c.Admissions[:0]
 		e.limits.Cut(partition, c, w, all)
 	})

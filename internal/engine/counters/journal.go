@@ -26,19 +26,32 @@ type image struct {
 
 const nsOfMs = int64(time.Millisecond)
 
-// Lead begins to change counters under the token of a claim. The journal must have been followed up to it.
+// Lead begins to change counters under the token of a claim. The journal must have been followed up to it. All callers
+// return once the first has done so, and a token that is not above the present one changes nothing.
+//
+// What the journal does not have is taken back on all shards as one step, so that no part of a transaction stays.
 func (t *Table) Lead(token uint64) {
-	if t.token.Load() == token {
+	if t.token.Load() >= token {
+		return
+	}
+	v := t.View()
+	v.Hold(AllShards)
+	defer v.Release()
+	before := t.token.Load()
+	if before >= token {
 		return
 	}
 	for i := range t.shards {
 		s := &t.shards[i]
-		s.mu.Lock()
 		for key, was := range s.before { // nothing of an earlier claim can come back any more
 			t.install(s, key, was)
 		}
 		clear(s.before)
-		s.mu.Unlock()
+	}
+	if before != 0 { // what no cut has was taken back too: it must not count as a change of the new claim
+		for i := range t.parts {
+			t.parts[i].listed(func(c *entry) {})
+		}
 	}
 	t.token.Store(token)
 }
@@ -61,6 +74,18 @@ func (t *Table) change(s *shard, c *entry, exists bool) {
 	}
 	was.pending = true
 	s.before[c.key] = was
+}
+
+// listed calls f for the changes that no cut has, and empties their list.
+func (p *part) listed(f func(c *entry)) {
+	for _, c := range p.changed {
+		f(c)
+		c.changed = false
+	}
+	if clear(p.changed); cap(p.changed) > maxKept {
+		p.changed = nil
+	}
+	p.changed = p.changed[:0]
 }
 
 // install makes a counter what the journal says. Memory may be exceeded: what is in use is never dropped.
@@ -90,9 +115,10 @@ func (t *Table) Cut(partition int, list []replication.Change, state bool) (chang
 	now, ahead, token := t.cfg.Clock.Now(), t.cfg.Ahead(), t.token.Load()
 	records := make([]replication.Counter, len(p.changed))
 	list = slices.Grow(list, len(records))
-	for i, c := range p.changed {
+	p.listed(func(c *entry) {
+		one := &records[0]
+		records = records[1:]
 		p.number++
-		one := &records[i]
 		c.record(one, now, ahead)
 		one.Token, one.Number = token, p.number
 		list = append(list, one)
@@ -100,12 +126,7 @@ func (t *Table) Cut(partition int, list []replication.Change, state bool) (chang
 			was.number, was.pending = p.number, false
 			s.before[c.key] = was
 		}
-		c.changed = false
-	}
-	if clear(p.changed); cap(p.changed) > maxKept {
-		p.changed = nil
-	}
-	p.changed = p.changed[:0]
+	})
 	if !state {
 		return list, nil
 	}

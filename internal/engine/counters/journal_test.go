@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -211,5 +212,75 @@ func testNodes(t *testing.T, seed uint64) {
 		if want[k].Value < n {
 			t.Fatalf("seed %d: %s is %d, and %d was acknowledged", seed, k, want[k].Value, n)
 		}
+	}
+}
+
+// Many goroutines learn of a new claim at once, some late of an older one. No change is taken back by another's Lead.
+func TestLeadTogether(t *testing.T) {
+	const goroutines, adds = 8, 20
+	for round := range 200 {
+		var c clock = 1_000_000
+		table := newNode(&c, true)
+		table.Lead(4)
+		v := table.View()
+		_, _ = v.Add(1, key("lost"), 1)
+		var all sync.WaitGroup
+		ready := make(chan struct{})
+		for i := range goroutines {
+			all.Go(func() {
+				<-ready
+				v := table.View()
+				if i%2 == 0 {
+					table.Lead(3)
+				}
+				table.Lead(5)
+				for range adds {
+					_, _ = v.Add(1, key("a"), 1)
+					_, _ = v.Add(1, fmt.Appendf(nil, "k%d", i), 1)
+				}
+				table.Lead(4)
+			})
+		}
+		close(ready)
+		all.Wait()
+		if got := table.all(1); got["a"].Value != goroutines*adds || len(got) != goroutines+1 {
+			t.Fatalf("round %d: %v", round, got)
+		}
+		if table.token.Load() != 5 {
+			t.Fatal("an older token replaced the newer")
+		}
+	}
+}
+
+// A counter has a change that no cut has as a new claim begins. Once the journal has yet another claim, the change after it is taken back.
+func TestVoidOfListed(t *testing.T) {
+	var c clock = 1_000_000
+	a, b := newNode(&c, true), newNode(&c, true)
+	a.Lead(5)
+	v := a.View()
+	_, _ = v.Add(1, key("a"), 1)
+	_, _ = v.Add(1, key("gone"), 1)
+	a.Lead(7)
+	_, _ = v.Add(1, key("a"), 10)
+	void := cut(t, a, 0)
+	b.Lead(9)
+	w := b.View()
+	_, _ = w.Add(1, key("a"), 3)
+	valid := cut(t, b, 1)
+	for i, n := range []*Table{a, b} {
+		n.Apply(again(t, valid.changes), i == 1)
+		n.Apply(again(t, void.changes), i == 0)
+		if got := n.all(1); len(got) != 1 || got["a"].Value != 3 {
+			t.Errorf("node %d: %v", i, got)
+		}
+	}
+	a.Lead(11)
+	_, _ = v.Add(1, key("a"), 1)
+	f := cut(t, a, 0)
+	late := flush{changes: []replication.Change{&replication.Counter{ChangeOf: replication.ChangeOf{Key: "a"}, Token: 13, Value: 50}}}
+	a.Apply(again(t, late.changes), false)
+	a.Apply(again(t, f.changes), true)
+	if got := a.all(1); got["a"].Value != 50 {
+		t.Error(got)
 	}
 }

@@ -1,0 +1,57 @@
+package resp
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/replication"
+)
+
+// Transactions on counters and hits of one key run while all partitions are cut, with their states at times.
+func TestTransactionsWhileCut(t *testing.T) {
+	s := newServerOf(t, engine.Config{Gather: true}, Config{CountPrefix: "page:"}, "", nil, admit.Cluster{})
+	const sessions, rounds, each = 2, 200, 100
+	var ended atomic.Bool
+	var cutting, writing sync.WaitGroup
+	cutting.Go(func() {
+		partition := s.engine.PartitionOf("page:k")
+		var c replication.Cut
+		for i := 0; !ended.Load(); i++ {
+			s.engine.CutReceipts(func() { s.engine.Cut(partition, &c, i%100 == 0) })
+		}
+	})
+	t.Cleanup(func() { ended.Store(true) })
+	pipeline := strings.Repeat("MULTI\r\nINCR page:k\r\nHIT page:k\r\nPFADD page:k a\r\nINCREX page:k\r\nEXEC\r\n", each)
+	for range sessions {
+		c := s.dial()
+		if err := c.conn.SetDeadline(time.Now().Add(3 * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		writing.Go(func() {
+			for range rounds {
+				if _, err := io.WriteString(c.conn, pipeline); err != nil {
+					t.Error(err)
+					return
+				}
+				for range each * 6 {
+					if reply, err := readReply(c.in); err != nil || strings.HasPrefix(reply, "-") {
+						t.Error(reply, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	writing.Wait()
+	if ended.Store(true); t.Failed() {
+		return // the cuts may hang too
+	}
+	cutting.Wait()
+	s.dial().says("GET page:k -> \"80000\"\n")
+}
