@@ -31,7 +31,6 @@ const (
 	CodeInvalidConfig Code = "invalid_config"   // a Config field outside what it may be
 	CodeOverloaded    Code = "overloaded"       // hits wait for the journal and MaxWaiting is reached: retry later
 	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory can hold
-	CodeDistinctFull  Code = "distinct_full"    // an id of a key more than may have ids
 	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
 	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
 	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time

@@ -1,11 +1,9 @@
 package engine
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/distinct"
 )
 
@@ -19,32 +17,16 @@ const MaxIDBytes = 512
 //
 // Cost: the partition's lock twice, and some microseconds for a key with many ids.
 func (e *Engine) HitDistinct(at time.Time, key Expected, n, id uint64) (Outcome, error) {
-	name := key.Key()
-	if err := e.checkIDs(name); err != nil {
-		return Refused, err
-	}
 	outcome, err := e.HitExpected(at, key, n)
 	if err == nil && (outcome == Counted || outcome == Late) && at.Unix() <= distinct.MaxSecond {
-		e.keys.AddID(name, at.Unix(), id)
+		e.keys.AddID(key.Key(), at.Unix(), id)
 	}
 	return outcome, err
-}
-
-// checkIDs refuses ids of a further key when too many have ids.
-func (e *Engine) checkIDs(key string) error {
-	if e.keys.RoomForIDs(key) {
-		return nil
-	}
-	return &Error{Code: api.CodeDistinctFull, Field: "distinct", Message: fmt.Sprintf(
-		"%d keys have distinct ids, which take half of the memory (--memory): key %.80q can't get any; give the server more memory, or send ids for fewer keys", e.keys.Stats().DistinctKeys, key)}
 }
 
 // AddDistinct adds all ids of a set to a key, without a hit.
 func (e *Engine) AddDistinct(key string, set *distinct.Set) error {
 	if err := e.check(key, 1); err != nil {
-		return err
-	}
-	if err := e.checkIDs(key); err != nil {
 		return err
 	}
 	e.keys.AddIDs(key, set)

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -20,8 +21,11 @@ type ids struct {
 	fresh map[string]*distinct.Set // those that no cut has
 }
 
-// idShare is the divisor of the budget that bounds the sets: beyond, a key without ids gets none.
+// idShare is the divisor of the budget that bounds the sets: beyond, the coldest keys with ids are evicted.
 const idShare = 2
+
+// searchIDs is how many keys with ids one search for cold ones looks at.
+const searchIDs = 4096
 
 // idWaitingBytes is the most that one id takes in a batch.
 const idWaitingBytes = 16
@@ -29,20 +33,42 @@ const idWaitingBytes = 16
 // idFigures are what all sets take.
 type idFigures struct{ keys, bytes atomic.Int64 }
 
-// RoomForIDs tells whether a key may get ids: it has some, or there is memory for another one.
-func (k *Keyspace) RoomForIDs(key string) bool {
-	return k.idFigures.bytes.Load() <= k.memory/idShare || k.HasIDs(key)
+// overIDs tells whether the sets take more than their share of the budget.
+func (s *shared) overIDs() bool { return s.idFigures.bytes.Load() > s.memory/idShare }
+
+// makeRoomForIDs is makeRoom after ids were added.
+func (k *Keyspace) makeRoomForIDs(p *partition) {
+	k.makeRoom(p)
+	if k.overIDs() && !p.away.Load() {
+		k.evictAround(p, (*shared).overIDs, (*partition).evictIDs)
+	}
 }
 
-// HasIDs tells whether a key has ids here.
-func (k *Keyspace) HasIDs(key string) bool {
-	if k.idFigures.keys.Load() == 0 {
+// evictIDs evicts keys with ids while all sets take too much and the partition has more of them than leave: see
+// evictCold. The caller holds mu.
+func (p *partition) evictIDs(leave int) {
+	for !p.away.Load() && p.shared.overIDs() && p.evictSomeIDs(leave) {
+	}
+}
+
+// evictSomeIDs is one search, and tells whether it has evicted any.
+func (p *partition) evictSomeIDs(leave int) bool {
+	if len(p.sets) <= leave {
 		return false
 	}
-	p := k.partition(key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sets[key] != nil
+	found, t := make([]candidate, 0, min(searchIDs, len(p.sets))), p.table.Load()
+	for key := range p.sets {
+		if len(found) == searchIDs {
+			break
+		}
+		if en := t.Find(p.shared.hash(key), key); en != nil {
+			found = append(found, candidate{en, p.newestOf(en)})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.newest, b.newest), strings.Compare(a.Key(), b.Key()))
+	})
+	return p.evictFirst(found, len(p.sets)-leave) > 0
 }
 
 // KnowsID tells whether an id of a key was seen within the retention: see distinct.Set.Has.
@@ -62,7 +88,7 @@ func (k *Keyspace) AddID(key string, second int64, hash uint64) {
 	changed := true
 	if !p.away.Load() {
 		p.change(p.setOf(key), func(set *distinct.Set) { changed = set.Add(second, hash) })
-		k.makeRoom(p)
+		k.makeRoomForIDs(p)
 	}
 	if changed {
 		p.gatherIDs(key, idWaitingBytes, func(set *distinct.Set) { set.Add(second, hash) })
@@ -76,7 +102,7 @@ func (k *Keyspace) AddIDs(key string, set *distinct.Set) {
 	defer p.mu.Unlock()
 	if !p.away.Load() {
 		p.mergeIDs(key, set, p.look())
-		k.makeRoom(p)
+		k.makeRoomForIDs(p)
 	}
 	p.gatherIDs(key, set.Size(), func(fresh *distinct.Set) { fresh.Merge(set) })
 }
@@ -195,7 +221,7 @@ func (k *Keyspace) mergeDistinct(p *partition, list []replication.KeyDistinct, l
 		}
 	}
 	if !p.away.Load() { // else Hold frees memory once the partition is held
-		k.makeRoom(p)
+		k.makeRoomForIDs(p)
 	}
 }
 

@@ -35,7 +35,17 @@ func (p *partition) evictSome(leave int) {
 		p.hand = t.After(p.hand)
 	}
 	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(a.newest, b.newest) })
-	for _, c := range found[:min(len(found), 1+len(found)/8, p.keys()-leave)] {
+	p.evictFirst(found, p.keys()-leave)
+	clear(found) // or it would keep the evicted ones in memory
+	*list = found
+	candidates.Put(list)
+}
+
+// evictFirst evicts the first eighth of what a search found, coldest first, but no more than most keys. It returns how
+// many.
+func (p *partition) evictFirst(found []candidate, most int) int {
+	found = found[:min(len(found), 1+len(found)/8, most)]
+	for _, c := range found {
 		total, newest := p.remove(c.entry)
 		p.shared.bytes.Add(p.evicted.Add(c.Key(), total, newest))
 		if en := p.companion(c.Key()); en != nil {
@@ -44,9 +54,7 @@ func (p *partition) evictSome(leave int) {
 		p.shared.departed.evictedKeys.Add(1)
 		p.shared.departed.evictedHits.Add(total)
 	}
-	clear(found) // or it would keep the evicted ones in memory
-	*list = found
-	candidates.Put(list)
+	return len(found)
 }
 
 // passingShare is the divisor of the budget that bounds the keys that pass through. They take memory in addition to the

@@ -192,7 +192,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 		k.clock.Advance(newest)
 	}
 	if !p.away.Load() { // else Hold frees memory
-		k.makeRoom(p)
+		k.makeRoomForIDs(p)
 	}
 	return nil
 }
@@ -216,17 +216,21 @@ func (k *Keyspace) makeRoom(p *partition) {
 		p.makeRoomToPass()
 		return
 	}
-	if !k.overBudget() {
-		return
+	if k.overBudget() {
+		k.evictAround(p, (*shared).overBudget, (*partition).evictCold)
 	}
-	p.evictCold(1)
+}
+
+// evictAround has a partition evict, and then others, until it is enough.
+func (k *Keyspace) evictAround(p *partition, over func(*shared) bool, evict func(p *partition, leave int)) {
+	evict(p, 1)
 	first := int(k.evictNext.Add(evictTries))
 	for i := range min(evictTries, len(k.partitions)) {
-		if !k.overBudget() {
+		if !over(&k.shared) {
 			return
 		}
 		if other := &k.partitions[(first+i)%len(k.partitions)]; other != p && other.mu.TryLock() {
-			other.evictCold(0)
+			evict(other, 0)
 			other.mu.Unlock()
 		}
 	}
@@ -237,16 +241,18 @@ func (k *Keyspace) makeRoomEvenly() {
 	for again := true; again; {
 		again = false
 		for i := range k.partitions {
-			if !k.overBudget() {
-				return
-			}
 			p := &k.partitions[i]
 			p.mu.Lock()
-			if !p.quarantine.Empty() {
-				p.evictQuarantined()
+			if k.overBudget() {
+				if !p.quarantine.Empty() {
+					p.evictQuarantined()
+				}
+				if !p.away.Load() && p.keys() > 1 {
+					p.evictSome(1)
+					again = true
+				}
 			}
-			if !p.away.Load() && p.keys() > 1 {
-				p.evictSome(1)
+			if k.overIDs() && !p.away.Load() && p.evictSomeIDs(1) {
 				again = true
 			}
 			p.mu.Unlock()

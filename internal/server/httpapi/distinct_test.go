@@ -62,21 +62,33 @@ func TestDistinct(t *testing.T) {
 	ask("key=a&distinct=true", `"estimate":0`)
 }
 
-// Sets take half of the memory at most. Then further keys get none, and the answer says so; keys that have one go on.
+// Sets take half of the memory at most, whether there are more of them or each grows. The keys that were hit least
+// recently leave, and others keep theirs.
 func TestDistinctFull(t *testing.T) {
-	a := newTestAPI(t, engine.Config{Partitions: 1, Memory: 64 << 10}, options{})
-	for i := range 1000 {
-		r := a.do(http.MethodPost, "/v1/hits", "application/json", fmt.Sprintf(`{"key":"k%d","distinct":"ann"}`, i))
-		if r.status == 200 {
-			continue
+	const memory = 256 << 10
+	a := newTestAPI(t, engine.Config{Partitions: 4, Memory: memory}, options{})
+	send := func(body string) {
+		t.Helper()
+		if r := a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", body); r.status != 200 || !strings.Contains(r.body, `"rejected_lines":0`) {
+			t.Fatal(body, r.body)
 		}
-		if i < 10 || !strings.Contains(r.body, "take half of the memory") {
-			t.Errorf("%d: %s", i, r.body)
+		if got := a.engine.Stats().DistinctBytes; got > memory/2 {
+			t.Fatalf("%d bytes of ids, half of the memory is %d", got, memory/2)
 		}
-		if r := a.do(http.MethodPost, "/v1/hits", "application/json", fmt.Sprintf(`{"key":"k%d","distinct":"bob"}`, i-1)); r.status != 200 {
-			t.Error(r.body)
-		}
-		return
 	}
-	t.Error("there is no bound")
+	at := start.Unix() - 10_000
+	for i := range int64(2000) {
+		send(fmt.Sprintf(`{"key":"used","distinct":"ann","at":%d}
+{"key":"k%d","distinct":"ann","at":%d}`, at+i, i, at+i))
+	}
+	for i := range int64(3000) {
+		send(fmt.Sprintf(`{"key":"used","distinct":"bob","at":%d}
+{"key":"grows%d","distinct":"visitor %d","at":%d}`, at+2000+i, i%30, i, at+2000+i))
+	}
+	if r := a.get("/v1/count?key=used&distinct=true&window=1d"); !strings.Contains(r.body, `"lower":2,"upper":2`) {
+		t.Error(r.body)
+	}
+	if a.engine.Has("k0") || !a.engine.Has("grows29") {
+		t.Error("another key than the coldest left")
+	}
 }

@@ -184,7 +184,7 @@ var StatusOf = statusByCode(map[int][]api.Code{
 	http.StatusInternalServerError: {api.CodeInvalidConfig, api.CodeInternal},
 	http.StatusServiceUnavailable: {
 		api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed, api.CodeOverloaded, api.CodeOnceFull, api.CodeNotDurable, api.CodeDurableFull, api.CodeNoHistory,
-		api.CodeDistinctFull, api.CodeOwnerUnreachable, api.CodeNotRemoved, api.CodeStarting, api.CodeStopping, api.CodeJournalFailing,
+		api.CodeOwnerUnreachable, api.CodeNotRemoved, api.CodeStarting, api.CodeStopping, api.CodeJournalFailing,
 	},
 	http.StatusUnprocessableEntity:   {api.CodeKeyReused, api.CodeTooLate},
 	http.StatusRequestEntityTooLarge: {api.CodeBodyTooLarge, api.CodeTooManyLines},

@@ -26,7 +26,7 @@ var engineMetrics = []struct{ name, field, help string }{
 	{"weir_keys", "Keys", "Keys held."},
 	{"weir_hot_keys", "HotKeys", "Keys held that keep slots instead of single hits."},
 	{"weir_distinct_keys", "DistinctKeys", "Keys held whose hits carried ids."},
-	{"weir_distinct_bytes", "DistinctBytes", "Part of weir_memory_bytes for these ids; from half of the budget on, further keys get none."},
+	{"weir_distinct_bytes", "DistinctBytes", "Part of weir_memory_bytes for these ids; half of the budget at most."},
 	{"weir_evicted_keys_total", "EvictedKeys", "Keys dropped to keep the memory budget."},
 	{"weir_evicted_hits_total", "EvictedHits", "Hits that left with evicted keys."},
 	{"weir_expired_keys_total", "ExpiredKeys", "Keys dropped because all their hits were older than the retention."},

@@ -176,15 +176,11 @@ func (c *Counter) Count(t *ingest.Tally, at time.Time, v *View) (filtered string
 	return "", c.hit(t, at, name("path", page), visitor)
 }
 
-// hit counts one hit of a key, with a visitor if that is not 0. Where no further key can have visitors, it counts without.
+// hit counts one hit of a key, with a visitor if that is not 0.
 func (c *Counter) hit(t *ingest.Tally, at time.Time, key string, visitor uint64) error {
 	t.Line++
 	if visitor != 0 {
-		rejected := t.RejectedLines
-		expected := c.ingest.Expect(nil, []string{key})
-		if err := c.ingest.HitDistinct(t, at, expected[0], 1, visitor); err != nil || t.RejectedLines == rejected || t.LastRejected() != api.CodeDistinctFull {
-			return err
-		}
+		return c.ingest.HitDistinct(t, at, c.ingest.Expect(nil, []string{key})[0], 1, visitor)
 	}
 	return c.ingest.Hit(t, at, key, 1)
 }
