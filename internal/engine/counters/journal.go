@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -50,7 +51,7 @@ func (t *Table) Lead(token uint64) {
 	}
 	if before != 0 { // what no cut has was taken back too: it must not count as a change of the new claim
 		for i := range t.parts {
-			t.parts[i].listed(func(c *entry) {})
+			t.listed(i, func(*entry) {})
 		}
 	}
 	t.token.Store(token)
@@ -76,11 +77,14 @@ func (t *Table) change(s *shard, c *entry, exists bool) {
 	s.before[c.key] = was
 }
 
-// listed calls f for the changes that no cut has, and empties their list.
-func (p *part) listed(f func(c *entry)) {
+// listed calls f for the changes of a partition that no cut has, and empties their list.
+func (t *Table) listed(partition int, f func(c *entry)) {
+	s, p := &t.shards[partition%shardCount], &t.parts[partition]
 	for _, c := range p.changed {
 		f(c)
-		c.changed = false
+		if c.changed = false; c.removed {
+			t.forget(s, c)
+		}
 	}
 	if clear(p.changed); cap(p.changed) > maxKept {
 		p.changed = nil
@@ -96,8 +100,10 @@ func (t *Table) install(s *shard, key string, to image) {
 		t.remove(s, key)
 	case !to.exists:
 	case c == nil:
-		t.used.Add(entryBytes + int64(len(key)))
-		t.put(t.insert(s, key), to.Counter)
+		t.sweep(s, t.Now(), sweptEach) // on a node that follows, no command looks at the expired ones
+		c = t.insert(s, key)
+		t.used.Add(c.bytes())
+		t.put(c, to.Counter)
 	default:
 		t.put(c, to.Counter)
 	}
@@ -115,7 +121,7 @@ func (t *Table) Cut(partition int, list []replication.Change, state bool) (chang
 	now, ahead, token := t.cfg.Clock.Now(), t.cfg.Ahead(), t.token.Load()
 	records := make([]replication.Counter, len(p.changed))
 	list = slices.Grow(list, len(records))
-	p.listed(func(c *entry) {
+	t.listed(partition, func(c *entry) {
 		one := &records[0]
 		records = records[1:]
 		p.number++
@@ -204,7 +210,8 @@ func (t *Table) read(c *replication.Counter) (to Counter) {
 	to.Value = c.Value
 	if c.For != 0 {
 		now, ahead := t.cfg.Clock.Now(), t.cfg.Ahead()
-		to.Expires = max(min(c.At-ahead/nsOfMs, now/nsOfMs)+c.For, 1)
+		at := min(c.At-ahead/nsOfMs, now/nsOfMs)
+		to.Expires = max(at+min(c.For, math.MaxInt64-max(at, 0)), 1)
 	}
 	if c.Log != nil {
 		to.Log = &Log{c.Log}

@@ -69,9 +69,10 @@ type Config struct {
 type shard struct {
 	mu     sync.Mutex
 	keys   map[string]*entry
-	before map[string]image // by key: what the journal has, of changes that did not come back from there
+	before map[string]image  // by key: what the journal has, of changes that did not come back from there
+	gone   map[string]*entry // by key: removed ones that are in part.changed. Their memory counts until the next cut
 
-	_ [40]byte // shards are used by several cores: each has its own cache line
+	_ [32]byte // shards are used by several cores: each has its own cache line
 }
 
 // part is what a shard has of a partition.
@@ -87,7 +88,7 @@ type entry struct {
 	key       string
 	partition int32
 	changed   bool // it is in part.changed
-	removed   bool // it is in no shard
+	removed   bool // it is not in shard.keys
 }
 
 // Counter is the value of a key, and when it expires, in milliseconds (0: never). A key with a Log has no value.
@@ -100,7 +101,7 @@ type Counter struct {
 func New(cfg Config) *Table {
 	t := &Table{cfg: cfg, seed: maphash.MakeSeed(), parts: make([]part, cfg.Partitions)}
 	for i := range t.shards {
-		t.shards[i].keys, t.shards[i].before = map[string]*entry{}, map[string]image{}
+		t.shards[i].keys, t.shards[i].before, t.shards[i].gone = map[string]*entry{}, map[string]image{}, map[string]*entry{}
 	}
 	return t
 }
@@ -145,8 +146,15 @@ func (t *Table) remove(s *shard, key string) {
 	delete(s.keys, key)
 	c.removed = true
 	t.keys.Add(-1)
-	t.used.Add(-entryBytes - int64(len(key)))
+	if c.changed {
+		s.gone[key] = c
+		return
+	}
+	t.used.Add(-c.bytes())
 }
+
+// bytes returns the memory of the counter without a log.
+func (c *entry) bytes() int64 { return entryBytes + int64(len(c.key)) }
 
 // take removes a counter by a command, in place of expiring.
 func (t *Table) take(s *shard, key string) {
@@ -182,9 +190,21 @@ func (t *Table) add(s *shard, now int64, key []byte) (*entry, error) {
 // insert is add after the memory was taken, of what is no change.
 func (t *Table) insert(s *shard, key string) *entry {
 	t.keys.Add(1)
-	c := &entry{key: key, partition: int32(t.cfg.PartitionOf(key))}
+	c := s.gone[key]
+	if c == nil {
+		c = &entry{key: key, partition: int32(t.cfg.PartitionOf(key))}
+	} else {
+		t.forget(s, c) // its memory was taken anew
+		c.removed = false
+	}
 	s.keys[key] = c
 	return c
+}
+
+// forget releases the memory of a counter in shard.gone.
+func (t *Table) forget(s *shard, c *entry) {
+	delete(s.gone, c.key)
+	t.used.Add(-c.bytes())
 }
 
 // reserve takes bytes of the table's memory.
