@@ -70,6 +70,11 @@ func TestAuth(t *testing.T) {
 		}
 	}
 	c.do("AUTH all weir_all_s")
+	for _, command := range []string{"FLUSHDB", "FLUSHALL ASYNC"} { // as DEL does
+		if got := c.do(command); !strings.HasPrefix(got, "-NOPERM ") || !strings.Contains(got, "admin") {
+			t.Errorf("%s with role decide for all keys: %s", command, got)
+		}
+	}
 	permits := map[string]string{}
 	for _, key := range []string{"in:a", "out:a"} {
 		permits[key], _, _ = strings.Cut(strings.TrimPrefix(c.do("PERMIT "+key), `["`), `"`)

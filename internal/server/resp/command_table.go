@@ -16,6 +16,7 @@ var (
 
 	readsAll    = access.Need{Roles: []auth.Role{auth.Read}, All: true}
 	allCounters = access.Need{Roles: []auth.Role{auth.Decide}, All: true}
+	flushes     = access.Need{Roles: []auth.Role{auth.Admin}, All: true, Action: "delete counters"}
 )
 
 // operates is the Need of a command for operators.
@@ -120,8 +121,8 @@ func commandTable() map[string][]commandRow {
 			{"unlink", "key [key ...]", "Deletes keys, as DEL does.", -2, keys, writes | deletes, operates("delete key"), s.del},
 			{"scan", "cursor [MATCH pattern] [COUNT n] [TYPE type]", "Lists the keys of counters, some at a time.", -2, noKey, lengthy, decides, s.scan},
 			{"dbsize", "", "Says how many counters there are.", 1, noKey, 0, allCounters, s.dbSize},
-			{"flushdb", "[ASYNC | SYNC]", "Removes all counters.", -1, noKey, writes | onAll, allCounters, s.flush},
-			{"flushall", "[ASYNC | SYNC]", "Removes all counters.", -1, noKey, writes | onAll, allCounters, s.flush},
+			{"flushdb", "[ASYNC | SYNC]", "Removes all counters.", -1, noKey, writes | onAll, flushes, s.flush},
+			{"flushall", "[ASYNC | SYNC]", "Removes all counters.", -1, noKey, writes | onAll, flushes, s.flush},
 		},
 		"scripting": {
 			{"eval", "text numkeys [key ...] [argument ...]", "Does what a script of a known library does.", -3, noKey, writes | waits | script, decides, s.eval},

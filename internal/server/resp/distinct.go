@@ -3,6 +3,7 @@ package resp
 import (
 	"slices"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -62,6 +63,9 @@ func (s *session) pfCount(args [][]byte) error {
 		w, err := request.ParseWindow("window", ArgumentView(names[n-1]))
 		if err != nil {
 			return err
+		}
+		if w == 0 {
+			return &api.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "a window of 0: must be at least 1s; without WINDOW, all ids that are kept count"}
 		}
 		q.Window, names = w, names[:n-2]
 	}

@@ -27,6 +27,7 @@ func TestDistinct(t *testing.T) {
 		PFCOUNT c -> 0
 		PFMERGE empty nobody -> OK
 		PFCOUNT empty WINDOW 5x -> -ERR invalid_window: "5x" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds
+		PFCOUNT empty WINDOW 0 -> -ERR invalid_window: a window of 0: must be at least 1s; without WINDOW, all ids that are kept count
 		PFADD * x -> -ERR reserved_key: key * is reserved: it counts all hits by itself
 		MULTI -> OK
 		PFCOUNT a -> -ERR PFCOUNT may wait for other nodes, and no transaction may: send it outside of MULTI

@@ -3,10 +3,12 @@ package resp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine"
 )
 
 // Among nodes, one of them keeps the counters: the owner (internal/cluster/limits). A session of any node checks what
@@ -200,7 +202,11 @@ func (s *session) countHits(key []byte, n int64) error {
 		return nil
 	}
 	if err := s.server.service.Backend().Engine.HitN(string(key), uint64(n)); err != nil {
-		return &api.Error{Code: api.CodeOverloaded, Message: "the counter is unchanged, because its hit could not be counted: " + err.Error()}
+		code := api.CodeOverloaded
+		if e, ok := errors.AsType[*engine.Error](err); ok {
+			code = e.Code
+		}
+		return &api.Error{Code: code, Message: "the counter is unchanged, because its hit could not be counted: " + err.Error()}
 	}
 	return nil
 }
