@@ -1,7 +1,10 @@
 package queries
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -50,6 +53,8 @@ func (s *Service) union(ctx context.Context, c access.Caller, q *DistinctQuery) 
 	if err != nil {
 		return u, err
 	}
+	ctx, cancel := asked.boundIDs(ctx)
+	defer cancel()
 	for _, key := range q.Keys {
 		more, err := asked.ids(ctx, api.CountQuestion{Key: key, At: asked.now(), Window: q.Window})
 		if err != nil {
@@ -60,10 +65,24 @@ func (s *Service) union(ctx context.Context, c access.Caller, q *DistinctQuery) 
 	return u, nil
 }
 
-// ids asks for the ids of one key.
+// idsLeast is how long other nodes have for the ids of all keys of a question without fresh. Keys are asked for one by
+// one, because sets are long.
+const idsLeast = 5 * time.Second
+
+// boundIDs is ctx for the ids of all keys together.
+func (a *Asked) boundIDs(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.upTo > 0 {
+		return a.bound(ctx, answerLeast)
+	}
+	return a.bound(ctx, idsLeast)
+}
+
+// ids asks for the ids of one key; ctx is of boundIDs.
 func (a *Asked) ids(ctx context.Context, q api.CountQuestion) (u idUnion, err error) {
 	u.from = q.At.Unix() - int64(q.Window/time.Second)
-	u.set, u.gone, u.fresh, err = a.Answers.Distinct(ctx, a.upTo, q)
+	if u.set, u.gone, u.fresh, err = a.Answers.Distinct(ctx, a.upTo, q); errors.Is(err, context.DeadlineExceeded) {
+		err = &api.Error{Code: api.CodeNotHeld, Field: "key", Message: "the nodes that hold the keys have not told all their ids in time: retry, or ask for fewer keys at once"}
+	}
 	return u, err
 }
 
@@ -101,15 +120,29 @@ func (s *Service) addDistinct(ctx context.Context, asked *Asked, q *CountQuery, 
 	if !q.At.IsZero() {
 		return &api.Error{Code: api.CodeInvalidParameter, Field: "at", Message: "distinct ids are known of windows that end now: leave out at, or distinct"}
 	}
-	for i := range into.questions {
-		question := into.questions[i]
-		u, err := asked.ids(ctx, question)
-		if err != nil {
-			return err
+	ctx, cancel := asked.boundIDs(ctx)
+	defer cancel()
+	for all := into.questions; len(all) > 0; {
+		windows := 1 // of this key
+		for windows < len(all) && all[windows].Key == all[0].Key {
+			windows++
 		}
-		if u.set != nil || u.gone > 0 {
-			d := s.distinctAnswer(u, question.Window)
-			into.Answers[i].Distinct = &d
+		widest := slices.MaxFunc(all[:windows], func(a, b api.CountQuestion) int { return cmp.Compare(a.Window, b.Window) })
+		u, err := asked.ids(ctx, widest)
+		for _, question := range all[:windows] {
+			of := u
+			of.from = question.At.Unix() - int64(question.Window/time.Second)
+			if err == nil && u.gone > 0 && question.Window < widest.Window { // fewer may be gone since then
+				of, err = asked.ids(ctx, question)
+			}
+			if err != nil {
+				return err
+			}
+			if of.set != nil || of.gone > 0 {
+				d := s.distinctAnswer(of, question.Window)
+				into.Answers[len(into.questions)-len(all)].Distinct = &d
+			}
+			all = all[1:]
 		}
 	}
 	return nil

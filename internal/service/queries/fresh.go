@@ -45,15 +45,20 @@ func (a Asked) At(field string, t time.Time) (time.Time, error) {
 // and answerLeast at least.
 func (a *Asked) counts(ctx context.Context, questions []api.CountQuestion, into []engine.Count) ([]engine.Count, api.Freshness, error) {
 	if a.upTo > 0 {
-		until := time.Now().Add(answerLeast)
-		if a.until.After(until) {
-			until = a.until
-		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, until)
+		ctx, cancel = a.bound(ctx, answerLeast)
 		defer cancel()
 	}
 	return a.Answers.Counts(ctx, a.upTo, questions, into)
+}
+
+// bound is ctx for as long as other nodes may take: what is left of fresh, and least at least.
+func (a *Asked) bound(ctx context.Context, least time.Duration) (context.Context, context.CancelFunc) {
+	until := time.Now().Add(least)
+	if a.until.After(until) {
+		until = a.until
+	}
+	return context.WithDeadline(ctx, until)
 }
 
 // answerLeast is how long other nodes have for an answer in any case.
