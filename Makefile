@@ -33,7 +33,7 @@ help: ## Show this list
 run: build ## Start Weir on http://127.0.0.1:8080, data in ./weir-data (more: ARGS="--http ...")
 	$(BIN)/weir serve $(ARGS)
 
-cluster: build ## Start three nodes that count together, on http://127.0.0.1:8081 to 8083 (others: PORT=18081), data in ./weir-cluster (more: ARGS="--policy ...")
+cluster: build ## Start three nodes that count together, on http://127.0.0.1:8081 to 8083 and RESP on 9081 to 9083 (others: PORT=18081), data in ./weir-cluster (more: ARGS="--policy ...")
 	@tools/cluster.sh $(BIN)/weir weir-cluster $(ARGS)
 
 regions: build ## Start three regions that count together, on http://127.0.0.1:8091 to 8093 (others: PORT=18091), data in ./weir-regions (more: ARGS="--policy ...")

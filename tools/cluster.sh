@@ -1,7 +1,8 @@
 #!/bin/sh
 # Starts three nodes that count together on this machine, until Ctrl-C: what
 # `make cluster` runs. Usage: [PORT=8081] cluster.sh WEIR [DIRECTORY [FLAG...]]: flags that
-# each node is started with, such as --policy. HTTP is on PORT and the next two, the cluster 1,000 below.
+# each node is started with, such as --policy. HTTP is on PORT and the next two,
+# the cluster 1,000 below, RESP 1,000 above.
 set -eu
 what=cluster
 weir=$1
@@ -21,7 +22,7 @@ peers=$c1,$c2,$c3
 node() {
 	name=$1 http=$2 cluster=$3
 	shift 3
-	start "$name" --http "$http" --cluster example --node "$name" \
+	start "$name" --http "$http" --resp "127.0.0.1:$((${http#*:} + 1000))" --cluster example --node "$name" \
 		--cluster-addr "$cluster" --peers "$peers" --cluster-secret-file "$dir/secret" "$@"
 }
 node n1 "$h1" "$c1" "$@"
@@ -34,7 +35,7 @@ ready answers "$h1" "$h2" "$h3"
 
 cat <<END
 
-n1, n2 and n3 are on http://$h1, ${h2#*:} and ${h3#*:}. Hit one, ask another:
+n1, n2 and n3 are on http://$h1, ${h2#*:} and ${h3#*:}, and take commands of Redis 1,000 above. Hit one, ask another:
 
   curl -s $h1/v1/hits -d 'url:/home 3'
   curl -s '$h3/v1/count?key=url:/home&fresh=2s'
@@ -42,7 +43,7 @@ n1, n2 and n3 are on http://$h1, ${h2#*:} and ${h3#*:}. Hit one, ask another:
 
 Kill one and look again (kill -9 $(echo $pids | cut -d' ' -f3) is n3); Ctrl-C stops these three. Start n3 again in a shell of its own:
 
-  $weir serve --http $h3 --data $dir/n3 --cluster example --node n3 \\
+  $weir serve --http $h3 --resp 127.0.0.1:$((port + 1002)) --data $dir/n3 --cluster example --node n3 \\
     --cluster-addr $c3 --peers $peers --cluster-secret-file $dir/secret${*:+ $*}
 END
 until_stopped
