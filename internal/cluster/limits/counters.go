@@ -34,16 +34,22 @@ func (c *Counters) Serve(f func(request []byte) (reply []byte, wrote bool)) { c.
 // Run has the owner run a request. A change is in the journal before Run returns. After an error of
 // api.CodeOwnerUnreachable the request was not run; after another one, that is not known.
 func (c *Counters) Run(request []byte) (reply []byte, err error) {
-	s, sent := c.of, false
+	s, sent, crowded := c.of, false, false
 	err = errResting
 	if s.groups[countersGroup].breaker.enter(time.Now()) {
 		err = s.within(s.life, s.cfg.Deadline, countersGroup, func(ctx context.Context) (err error) {
 			reply, err = c.ask(ctx, request)
+			if crowded = errors.Is(err, errCrowded); crowded {
+				return nil // the owner has answered
+			}
 			sent = err != nil && !errors.Is(err, errNoOwner) && !errors.Is(err, nats.ErrNoResponders)
 			return err
 		})
 	}
-	if err == nil {
+	switch {
+	case crowded:
+		return nil, &api.Error{Code: api.CodeOverloaded, Message: "the node that keeps the counters has 10,000 changes that wait for the journal: the command was not run; retry in a second"}
+	case err == nil:
 		return reply, nil
 	}
 	s.stats.unanswered.Add(1)
@@ -57,8 +63,8 @@ func (c *Counters) ask(ctx context.Context, request []byte) ([]byte, error) {
 	s := c.of
 	if _, ok := s.holds(countersGroup); ok {
 		told := make(chan []byte, 1)
-		if !c.run(request, func(reply []byte) { told <- reply }) {
-			return nil, errNoOwner
+		if err := c.run(request, func(reply []byte) { told <- reply }); err != nil {
+			return nil, err
 		}
 		select {
 		case reply := <-told:
@@ -78,21 +84,31 @@ func (c *Counters) ask(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, err
 	case len(msg.Data) == 0:
 		return nil, errNoOwner
+	case msg.Data[0] == isCrowded:
+		return nil, errCrowded
 	}
 	return msg.Data[1:], nil
 }
 
-// run runs a request, and tells the reply at once, or after the journal has the change, or never. It returns false, and
-// runs nothing, if this node does not keep the counters.
-func (c *Counters) run(request []byte, tell func(reply []byte)) bool {
+// The first byte of an answer.
+const (
+	isReply   = 1 // the reply follows
+	isCrowded = 2 // nothing was run, because too many changes wait for the journal
+)
+
+var errCrowded = errors.New("too many changes of counters wait for the journal")
+
+// run runs a request, and tells the reply at once, or after the journal has the change, or never. After an error nothing
+// was run: errNoOwner, if this node does not keep the counters, or errCrowded.
+func (c *Counters) run(request []byte, tell func(reply []byte)) error {
 	s, f := c.of, c.serve.Load()
 	token, ok := s.holds(countersGroup)
 	if !ok || f == nil {
-		return false
+		return errNoOwner
 	}
 	if s.commits.full() {
 		s.stats.refused.Add(1)
-		return true
+		return errCrowded
 	}
 	s.cfg.Engine.Counters().Lead(token)
 	reply, wrote := (*f)(request)
@@ -101,12 +117,15 @@ func (c *Counters) run(request []byte, tell func(reply []byte)) bool {
 	} else {
 		tell(reply)
 	}
-	return true
+	return nil
 }
 
 // answer answers another node: with nothing if this one does not keep the counters, else with a byte and the reply.
 func (c *Counters) answer(msg *nats.Msg) {
-	if !c.run(msg.Data, func(reply []byte) { c.of.respond(msg, append([]byte{1}, reply...)) }) {
+	switch c.run(msg.Data, func(reply []byte) { c.of.respond(msg, append([]byte{isReply}, reply...)) }) {
+	case errNoOwner:
 		c.of.respond(msg, nil)
+	case errCrowded:
+		c.of.respond(msg, []byte{isCrowded})
 	}
 }

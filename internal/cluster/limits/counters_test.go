@@ -116,3 +116,39 @@ func TestCounters(t *testing.T) {
 	c.Start()
 	check("after a restart of all")
 }
+
+// While too many changes wait for the journal, every node answers at once that a command was not run.
+func TestCountersCrowded(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "limits: []", 20*time.Millisecond)
+	for i := range clustertest.Size {
+		serveCounters(c.At(i))
+	}
+	key := "a"
+	for c.At(0).Decider.Group(key) != countersGroup {
+		key += "a"
+	}
+	transporttest.Eventually(t, "a command is run", func() bool {
+		_, err := c.At(0).Decider.Counters().Run([]byte("k"))
+		return err == nil
+	})
+	waiting := &c.At(c.holder(t, key)).Decider.owners.commits
+	add := func(n int) {
+		waiting.mu.Lock()
+		waiting.count += n
+		waiting.mu.Unlock()
+	}
+	add(maxCommits)
+	for i := range clustertest.Size {
+		_, err := c.At(i).Decider.Counters().Run([]byte("k"))
+		if refused, _ := errors.AsType[*api.Error](err); refused == nil || refused.Code != api.CodeOverloaded {
+			t.Errorf("node %d: %v", i+1, err)
+		}
+	}
+	add(-maxCommits)
+	for i := range clustertest.Size {
+		if _, err := c.At(i).Decider.Counters().Run([]byte("k")); err != nil {
+			t.Errorf("node %d: %v", i+1, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package counters
 import (
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -110,7 +111,8 @@ func (t *Table) install(s *shard, key string, to image) {
 }
 
 // Cut appends a partition's changes since the cut before to a list. With state it returns all counters of the
-// partition too, in the same form.
+// partition too, in the same form. They have the highest token of the partition's changes, so that a node which starts
+// from them finds the same changes void. A partition without counters has a record of a key that there is not.
 func (t *Table) Cut(partition int, list []replication.Change, state bool) (changes, all []replication.Change) {
 	s, p := &t.shards[partition%shardCount], &t.parts[partition]
 	s.mu.Lock()
@@ -121,6 +123,7 @@ func (t *Table) Cut(partition int, list []replication.Change, state bool) (chang
 	now, ahead, token := t.cfg.Clock.Now(), t.cfg.Ahead(), t.token.Load()
 	records := make([]replication.Counter, len(p.changed))
 	list = slices.Grow(list, len(records))
+	first := len(list)
 	t.listed(partition, func(c *entry) {
 		one := &records[0]
 		records = records[1:]
@@ -133,15 +136,28 @@ func (t *Table) Cut(partition int, list []replication.Change, state bool) (chang
 			s.before[c.key] = was
 		}
 	})
+	if len(list) > first {
+		p.cut = token
+	}
 	if !state {
 		return list, nil
 	}
+	token = max(p.token, p.cut)
 	for _, c := range s.keys {
 		if int(c.partition) == partition && !c.expired(now/nsOfMs) {
 			one := new(replication.Counter)
 			c.record(one, now, ahead)
+			one.Token = token
 			all = append(all, one)
 		}
+	}
+	if len(all) == 0 && token != 0 {
+		one := &replication.Counter{Token: token, Gone: true}
+		one.At = max(now+ahead, 0) / nsOfMs
+		for i := 0; one.Key == "" || t.cfg.PartitionOf(one.Key) != partition; i++ {
+			one.Key = strconv.Itoa(i)
+		}
+		all = append(all, one)
 	}
 	return list, all
 }

@@ -285,3 +285,45 @@ func TestVoidOfListed(t *testing.T) {
 		}
 	}
 }
+
+// What a deposed node flushes late is void for a node that starts from a state too, whether there are counters in it or not.
+func TestStateHasTokens(t *testing.T) {
+	for _, from := range []string{"the owner before its change came back", "the owner", "a follower"} {
+		for _, removed := range []bool{false, true} {
+			var c clock = 1_000_000
+			deposed, owner, next := newNode(&c, true), newNode(&c, true), newNode(&c, true)
+			deposed.Lead(4)
+			v := deposed.View()
+			_, _ = v.Add(1, key("a"), 1)
+			late := cut(t, deposed, 0)
+			owner.Lead(5)
+			w, want := owner.View(), 1
+			if _, _ = w.Add(1, key("a"), 7); removed {
+				w.Remove(1, key("a"))
+				want = 0
+			}
+			f, of := flush{}, owner
+			var state []replication.Change
+			for p := range partitions {
+				var all []replication.Change
+				f.changes, all = owner.Cut(p, f.changes, true)
+				state = append(state, all...)
+			}
+			if from == "a follower" {
+				of = newNode(&c, true)
+			}
+			if of.Apply(again(t, f.changes), of == owner); from != "the owner before its change came back" {
+				state = nil
+				for p := range partitions {
+					_, all := of.Cut(p, nil, true)
+					state = append(state, all...)
+				}
+			}
+			next.Apply(again(t, state), false)
+			next.Apply(again(t, late.changes), false)
+			if got := next.all(1); len(got) != want || !removed && got["a"].Value != 7 {
+				t.Errorf("of %s, removed: %t: %v", from, removed, got)
+			}
+		}
+	}
+}

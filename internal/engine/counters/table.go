@@ -80,6 +80,7 @@ type part struct {
 	changed []*entry // since the last cut, in their order
 	number  uint64   // of the last change that was cut
 	token   uint64   // the highest that was applied
+	cut     uint64   // the token of the last change that was cut
 }
 
 // entry is a counter of the table.

@@ -104,7 +104,7 @@ type (
 	// longer than others.
 	Counter struct {
 		ChangeOf
-		Token  uint64 // of the claim under which it was changed; 0: by a node alone, or in a state
+		Token  uint64 // of the claim under which it was changed; in a state: the highest of the partition; 0: by a node alone
 		Number uint64 // of the change, by the node that made it
 		Gone   bool   // there is none: the fields below are not there
 		Value  int64

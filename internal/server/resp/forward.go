@@ -147,10 +147,15 @@ func (s *session) farReply(write func() error) [][]byte {
 // farReplyName is no name of a command.
 const farReplyName = "="
 
-// known is the command of a reply that is there already.
+// farReply is the command of a reply that is there already.
 var farReply = &command{commandRow: commandRow{run: func(s *session, args [][]byte) error {
 	s.out.Raw(args[1])
 	return nil
+}}}
+
+// farUnknown is the command of another version that this node does not know.
+var farUnknown = &command{commandRow: commandRow{run: func(_ *session, args [][]byte) error {
+	return NewReplyError("ERR", "the node that keeps the counters does not know the command '"+ClipArgument(args[0])+"': run one version on all nodes")
 }}}
 
 // runFar runs what a session of any node sends to this one, the owner. wrote says that it has changed counters.
@@ -169,6 +174,8 @@ func (s *Server) runFar(request []byte) (reply []byte, wrote bool) {
 			all = append(all, queued{farReply, slices.Clone(args)})
 		} else if c := s.commands.find(args[0]); c != nil {
 			all = append(all, queued{c, slices.Clone(args)})
+		} else { // each command has a reply, so that those after it stay in their places
+			all = append(all, queued{farUnknown, slices.Clone(args)})
 		}
 	}
 	deletions := map[int]*deletion{}

@@ -55,3 +55,22 @@ func TestTransactionsWhileCut(t *testing.T) {
 	cutting.Wait()
 	s.dial().says("GET page:k -> \"80000\"\n")
 }
+
+// A command that the owner does not know has a reply of its own in a pipeline and in a transaction.
+func TestUnknownToOwner(t *testing.T) {
+	s := newTestServer(t, Config{}, "")
+	request := appendRequest(nil, [][]byte{[]byte("INCR"), []byte("a")})
+	request = appendRequest(request, [][]byte{[]byte("FUTURE"), []byte("a")})
+	request = appendRequest(request, [][]byte{[]byte("GET"), []byte("a")})
+	for _, tc := range []struct {
+		head byte
+		want string
+	}{
+		{2, ":1\r\n-ERR the node that keeps the counters does not know the command 'FUTURE': run one version on all nodes\r\n$1\r\n1\r\n"},
+		{2 | farTransaction, "*3\r\n:2\r\n-ERR the node that keeps the counters does not know the command 'FUTURE': run one version on all nodes\r\n$1\r\n2\r\n"},
+	} {
+		if got, wrote := s.runFar(append([]byte{tc.head}, request...)); string(got) != tc.want || !wrote {
+			t.Errorf("%d: %q", tc.head, got)
+		}
+	}
+}
