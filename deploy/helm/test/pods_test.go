@@ -211,9 +211,7 @@ func TestPods(t *testing.T) {
 	k.settled(l, 1)
 	l.during(func() {})
 	l.check("one node", 1)
-	if p := k.pod("weir-0"); !strings.Contains(p.log.String(), "process="+k.limit()) {
-		t.Errorf("the limit of %s is not what the process says that it takes at most:\n%s", k.limit(), p.log)
-	}
+	k.checkLimit(t)
 
 	l.during(func() {
 		apply(1, 7, 1)
@@ -261,6 +259,7 @@ func TestPodsOfCluster(t *testing.T) {
 	k := l.k
 	k.applyPods(3, 5, 1)
 	k.settled(l, 3)
+	k.checkLimit(t)
 	l.during(func() { k.applyPods(4, 5, 1); k.settled(l, 4) })
 	l.check("four nodes", 4)
 	l.during(func() {
@@ -314,6 +313,14 @@ func (k *kubernetes) applyPods(replicas, limit, round int) {
 
 // lostWith forgets plain hits: those of the last flush interval of a node that is lost are lost.
 func (l *ledger) lostWith(*pod) { l.plain.Store(0) }
+
+// checkLimit wants the memory limit that the process says that it takes at most.
+func (k *kubernetes) checkLimit(t *testing.T) {
+	t.Helper()
+	if p := k.pod("weir-0"); !strings.Contains(p.log.String(), "process="+k.limit()) {
+		t.Errorf("the limit of %s is not what the process says that it takes at most:\n%s", k.limit(), p.log)
+	}
+}
 
 // limit is the memory limit of the pods as Weir writes sizes.
 func (k *kubernetes) limit() string {

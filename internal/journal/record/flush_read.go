@@ -29,7 +29,7 @@ func openSealed(data []byte, magic byte, what string, versions ...byte) (version
 	case err != nil:
 		return 0, reader{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	case !slices.Contains(versions, version):
-		return 0, reader{}, fmt.Errorf("a %s in version %d: this build reads version %d", what, version, versions[0])
+		return 0, reader{}, fmt.Errorf("a %s in version %d: this build reads versions %v", what, version, slices.Sorted(slices.Values(versions)))
 	}
 	return version, reader{content}, nil
 }
