@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,19 +73,28 @@ func (r *redis) reply() string {
 	return line
 }
 
-// says checks the replies of a client that repeats what a busy cluster refused.
+// says checks the replies of a client that repeats what a busy cluster refused, and nothing else: a command, or a
+// transaction as a whole.
 func (r *redis) says(want string, commands ...string) {
 	r.t.Helper()
-	transporttest.Eventually(r.t, fmt.Sprintf("%q is answered", commands), func() bool {
-		got := fmt.Sprint(r.do(commands...))
-		if strings.Contains(got, "-TRYAGAIN") {
+	replies := r.do(commands...)
+	for begin := 0; begin < len(commands); {
+		end := begin + 1
+		if commands[begin] == "MULTI" {
+			end = begin + slices.Index(commands[begin:], "EXEC") + 1
+		}
+		transporttest.Eventually(r.t, fmt.Sprintf("%q is answered", commands[begin:end]), func() bool {
+			if !strings.Contains(fmt.Sprint(replies[begin:end]), "-TRYAGAIN") {
+				return true
+			}
+			copy(replies[begin:], r.do(commands[begin:end]...))
 			return false
-		}
-		if got != want {
-			r.t.Fatalf("%q: %s, want %s", commands, got, want)
-		}
-		return true
-	})
+		})
+		begin = end
+	}
+	if got := fmt.Sprint(replies); got != want {
+		r.t.Fatalf("%q: %s, want %s", commands, got, want)
+	}
 }
 
 // Counters of Redis commands survive a restart: totals, and windows with what is left of their time.

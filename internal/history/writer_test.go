@@ -353,11 +353,10 @@ func TestSampledHitsStayInDoubt(t *testing.T) {
 }
 
 // Exports say the same of sampled hits as answers: what was seen, and no upper bound.
+// It is not parallel, because another test ends the databases.
 func TestExportOfSampledHits(t *testing.T) {
-	t.Parallel()
 	for name, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "history.db"), "postgres": postgres.URL(t), "mariadb": mariadb.URL(t)} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			j := newJournal(t)
 			s, err := store.Open(store.Config{URL: url})
 			if err != nil {
