@@ -112,7 +112,7 @@ func (m *Merges) entries(ctx context.Context) (list map[string]RestoreEntry, err
 			if key == grownKey || key == replacedKey || key == replacementKey || key == policiesKey {
 				continue
 			}
-			value, err := m.last(ctx, key)
+			value, err := m.existing(ctx, key)
 			if err != nil {
 				return err
 			}
@@ -204,20 +204,34 @@ func putJSON(ctx context.Context, kv jetstream.KeyValue, key string, value any) 
 // get returns the value of an entry; nil: there is none.
 func (m *Merges) get(ctx context.Context, key string) (value []byte, err error) {
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		value, err = m.last(ctx, key)
+		if value, err = m.last(ctx, key); errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
 		return err
 	})
 	return value, err
 }
 
-// last is get without retries. It asks the leader: another replica may not have the entry yet.
+// existing is last of an entry that is there: a leader that does not have it yet is asked again.
+func (m *Merges) existing(ctx context.Context, key string) (value []byte, err error) {
+	value, err = m.last(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		err = errors.Join(nats.ErrTimeout, err)
+	}
+	return value, err
+}
+
+// last is get without retries. It asks the leader: another replica may not have the entry yet. The value is nil if it was
+// removed, and the error is jetstream.ErrKeyNotFound if there never was one.
 func (m *Merges) last(ctx context.Context, key string) (value []byte, err error) {
 	msg, err := stream.FromLeader(ctx, m.JetStream.Conn(), mergesStream, 0, mergesSubject+key)
-	if errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, nats.ErrStreamNotFound) || err == nil && msg.Header.Get("KV-Operation") != "" {
-		return nil, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, nats.ErrStreamNotFound):
+		return nil, jetstream.ErrKeyNotFound
+	case err != nil:
 		return nil, err
+	case msg.Header.Get("KV-Operation") != "":
+		return nil, nil
 	}
 	return append([]byte{}, msg.Data...), nil
 }
@@ -306,7 +320,7 @@ func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) err
 		if !errors.Is(err, jetstream.ErrKeyExists) {
 			return err
 		}
-		value, err := m.last(ctx, grownKey)
+		value, err := m.existing(ctx, grownKey)
 		other = string(value)
 		return err
 	}); err != nil {
