@@ -113,8 +113,8 @@ func TestAnEphemeralNode(t *testing.T) {
 
 // Three nodes of one process are a cluster: each takes hits and answers for all, also while one
 // is away, and that one has all when it is back.
+// It is not parallel, because an owner that does not get the processor for a second leaves requests undecided.
 func TestThreeNodesOfOneProcess(t *testing.T) {
-	t.Parallel()
 	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
