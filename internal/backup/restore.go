@@ -347,7 +347,7 @@ func openChanges(c replication.Content) []replication.Change {
 	})
 }
 
-// hasCounter tells whether there is a counter of Redis commands here, which a merge leaves as it is.
+// hasCounter reports whether there is a counter of Redis commands here, which a merge leaves as it is.
 func (t *RestoreTarget) hasCounter(key string) bool {
 	table := t.Engine.Counters()
 	view := table.View()

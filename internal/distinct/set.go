@@ -71,7 +71,7 @@ func (s *Set) Size() int {
 	return n
 }
 
-// Add notes that an id with a hash was seen at a second, 0 to MaxSecond. It tells whether that changes anything.
+// Add notes that an id with a hash was seen at a second, 0 to MaxSecond. It reports whether that changes anything.
 func (s *Set) Add(second int64, hash uint64) (changed bool) {
 	if second <= s.newest-s.retention {
 		return false
@@ -149,7 +149,7 @@ func (s *Set) addSketch(second int64, hash uint64) {
 	}
 }
 
-// Has tells whether an id was seen within the retention, surely as far as the list goes back, else perhaps.
+// Has reports whether an id was seen within the retention, surely as far as the list goes back, else perhaps.
 func (s *Set) Has(hash uint64) bool {
 	if _, found := slices.BinarySearch(s.hashes, hash); found || s.sketch == nil {
 		return found

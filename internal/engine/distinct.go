@@ -33,7 +33,7 @@ func (e *Engine) AddDistinct(key string, set *distinct.Set) error {
 	return nil
 }
 
-// KnowsID tells whether an id of a key was seen within the retention. Where the key's partition is not held, that is
+// KnowsID reports whether an id of a key was seen within the retention. Where the key's partition is not held, that is
 // not known, and false.
 func (e *Engine) KnowsID(key string, id uint64) bool { return e.keys.KnowsID(key, id) }
 

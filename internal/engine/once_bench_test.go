@@ -34,7 +34,10 @@ func BenchmarkOnce(b *testing.B) {
 					at := time.Now()
 					if _, _, err := e.RecordedOnce(context.Background(), "client", strconv.Itoa(i), 1, func(recorded *replication.RequestRecorder) []byte {
 						for _, key := range keys {
-							removals := e.Removals(key)
+							removals := uint64(0)
+							if recorded != nil { // as the service does
+								removals = e.Removals(key)
+							}
 							if _, err := e.HitAt(at, key, 1); err != nil {
 								b.Fatal(err)
 							}

@@ -62,12 +62,12 @@ func (c *Counters) Run(request []byte) (reply []byte, err error) {
 func (c *Counters) ask(ctx context.Context, request []byte) ([]byte, error) {
 	s := c.of
 	if _, ok := s.holds(countersGroup); ok {
-		told := make(chan []byte, 1)
-		if err := c.run(request, func(reply []byte) { told <- reply }); err != nil {
+		replies := make(chan []byte, 1)
+		if err := c.run(request, func(reply []byte) { replies <- reply }); err != nil {
 			return nil, err
 		}
 		select {
-		case reply := <-told:
+		case reply := <-replies:
 			return reply, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -98,9 +98,9 @@ const (
 
 var errCrowded = errors.New("too many changes of counters wait for the journal")
 
-// run runs a request, and tells the reply at once, or after the journal has the change, or never. After an error nothing
+// run runs a request, and answers with the reply at once, or after the journal has the change, or never. After an error nothing
 // was run: errNoOwner, if this node does not keep the counters, or errCrowded.
-func (c *Counters) run(request []byte, tell func(reply []byte)) error {
+func (c *Counters) run(request []byte, answer func(reply []byte)) error {
 	s, f := c.of, c.serve.Load()
 	token, ok := s.holds(countersGroup)
 	if !ok || f == nil {
@@ -113,9 +113,9 @@ func (c *Counters) run(request []byte, tell func(reply []byte)) error {
 	s.cfg.Engine.Counters().Lead(token)
 	reply, wrote := (*f)(request)
 	if s.stats.decided.Add(1); wrote {
-		s.commit(commit{countersGroup, token, func() { tell(reply) }, false})
+		s.commit(commit{countersGroup, token, func() { answer(reply) }, false})
 	} else {
-		tell(reply)
+		answer(reply)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ const idWaitingBytes = 16
 // idFigures are what all sets take.
 type idFigures struct{ keys, bytes atomic.Int64 }
 
-// overIDs tells whether the sets take more than their share of the budget.
+// overIDs reports whether the sets take more than their share of the budget.
 func (s *shared) overIDs() bool { return s.idFigures.bytes.Load() > s.memory/idShare }
 
 // makeRoomForIDs is makeRoom after ids were added.
@@ -51,7 +51,7 @@ func (p *partition) evictIDs(leave int) {
 	}
 }
 
-// evictSomeIDs is one search, and tells whether it has evicted any.
+// evictSomeIDs is one search, and reports whether it has evicted any.
 func (p *partition) evictSomeIDs(leave int) bool {
 	if len(p.sets) <= leave {
 		return false
@@ -71,7 +71,7 @@ func (p *partition) evictSomeIDs(leave int) bool {
 	return p.evictFirst(found, len(p.sets)-leave) > 0
 }
 
-// KnowsID tells whether an id of a key was seen within the retention: see distinct.Set.Has.
+// KnowsID reports whether an id of a key was seen within the retention: see distinct.Set.Has.
 func (k *Keyspace) KnowsID(key string, hash uint64) bool {
 	p := k.partition(key)
 	p.mu.Lock()

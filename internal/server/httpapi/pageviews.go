@@ -40,7 +40,7 @@ const (
 	badgePath  = "/badge/"
 )
 
-// forOtherSites tells whether pages of other sites load the path.
+// forOtherSites reports whether pages of other sites load the path.
 func forOtherSites(path string) bool {
 	return path == scriptPath || path == imagePath || strings.HasPrefix(path, badgePath)
 }
@@ -75,7 +75,7 @@ func sendScript(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(script) // a client that left is not an error of ours
 }
 
-// countPage is /hit.gif: a view that a browser tells of, by its script or as an image.
+// countPage is /hit.gif: a view that a browser reports, by its script or as an image.
 func (s *Server) countPage(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -129,7 +129,7 @@ func (s *Server) countView(h http.Header, r *http.Request) error {
 	return s.service.Verdict(&t, err)
 }
 
-// isPrefetch tells whether a browser loads a page that its user may never see.
+// isPrefetch reports whether a browser loads a page that its user may never see.
 func isPrefetch(h http.Header) bool {
 	for _, field := range []string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"} {
 		value := strings.ToLower(h.Get(field))

@@ -170,13 +170,13 @@ func (s *Server) runFar(request []byte) (reply []byte, wrote bool) {
 	}
 	var all []queued
 	for args, err := in.Next(); args != nil && err == nil; args, err = in.Next() {
-		if string(args[0]) == farReplyName {
-			all = append(all, queued{farReply, slices.Clone(args)})
-		} else if c := s.commands.find(args[0]); c != nil {
-			all = append(all, queued{c, slices.Clone(args)})
-		} else { // each command has a reply, so that those after it stay in their places
-			all = append(all, queued{farUnknown, slices.Clone(args)})
+		c := farReply
+		if string(args[0]) != farReplyName {
+			if c = s.commands.find(args[0]); c == nil {
+				c = farUnknown // it has a reply, so that those after it stay in their places
+			}
 		}
+		all = append(all, queued{c, slices.Clone(args)})
 	}
 	deletions := map[int]*deletion{}
 	for i := range all {

@@ -73,7 +73,7 @@ func (s *Service) HitDistinct(t *Tally, at time.Time, key engine.Expected, n, id
 	return s.took(t, at, key.Key(), n, outcome, err)
 }
 
-// KnowsID tells whether an id of a key was seen, as far as this node knows.
+// KnowsID reports whether an id of a key was seen, as far as this node knows.
 func (s *Service) KnowsID(key string, id uint64) bool { return s.parts.Engine.KnowsID(key, id) }
 
 // AddDistinct adds all ids of a set to a key, and counts no hit. Like Hit it notes in t what it refuses.

@@ -115,9 +115,6 @@ var rejectForbidden = request.Reject(api.CodeForbidden, "role ingest of this ide
 // Admits tells whether the caller may count a hit of a key, and notes why not. A ceiling of hits
 // ends the request; one of new keys refuses those alone.
 func (t *Tally) Admits(e *engine.Engine, key string) bool {
-	if t.recorded != nil {
-		t.removals = e.Removals(key)
-	}
 	of := t.may.Account
 	if !t.may.Key(key) {
 		t.forbidden++
@@ -126,6 +123,9 @@ func (t *Tally) Admits(e *engine.Engine, key string) bool {
 		}
 		t.Reject(rejectForbidden)
 		return false
+	}
+	if t.recorded != nil {
+		t.removals = e.Removals(key)
 	}
 	if of == nil {
 		return true

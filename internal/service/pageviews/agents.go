@@ -38,7 +38,7 @@ var bots = sync.OnceValue(func() *botPatterns {
 	return &b
 })
 
-// match tells whether no person uses a user agent, in lower case.
+// match reports whether no person uses a user agent, in lower case.
 func (b *botPatterns) match(text string) bool {
 	return slices.ContainsFunc(b.prefixes, func(p string) bool { return strings.HasPrefix(text, p) }) ||
 		slices.ContainsFunc(b.within, func(p string) bool { return strings.Contains(text, p) }) || b.other.MatchString(text)

@@ -58,7 +58,7 @@ func HostOf(address string) string {
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 }
 
-// isHost tells whether a text is a name or an address, as HostOf writes it.
+// isHost reports whether a text is a name or an address, as HostOf writes it.
 func isHost(text string) bool {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return true
@@ -75,7 +75,7 @@ func referrerOf(address, site string) string {
 	return strings.ReplaceAll(host, ":", ".") // of IPv6
 }
 
-// within tells whether a host is a site or below it.
+// within reports whether a host is a site or below it.
 func within(host, site string) bool { return host == site || strings.HasSuffix(host, "."+site) }
 
 // campaigns are the parameters of a query that count.

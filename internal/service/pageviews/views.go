@@ -71,7 +71,7 @@ func ParseSites(texts []string) (map[string]*Site, error) {
 	return sites, nil
 }
 
-// Admits tells whether a page of this origin, or with this address, may count views of the site.
+// Admits reports whether a page of this origin, or with this address, may count views of the site.
 func (s *Site) Admits(address string) bool { return within(HostOf(address), s.Name) }
 
 // View is what a page, or a server for it, says.

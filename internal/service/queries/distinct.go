@@ -81,7 +81,7 @@ func (a *Asked) boundIDs(ctx context.Context) (context.Context, context.CancelFu
 func (a *Asked) ids(ctx context.Context, q api.CountQuestion) (u idUnion, err error) {
 	u.from = q.At.Unix() - int64(q.Window/time.Second)
 	if u.set, u.gone, u.fresh, err = a.Answers.Distinct(ctx, a.upTo, q); errors.Is(err, context.DeadlineExceeded) {
-		err = &api.Error{Code: api.CodeNotHeld, Field: "key", Message: "the nodes that hold the keys have not told all their ids in time: retry, or ask for fewer keys at once"}
+		err = &api.Error{Code: api.CodeNotHeld, Field: "key", Message: "the nodes that hold the keys have not sent all their ids in time: retry, or ask for fewer keys at once"}
 	}
 	return u, err
 }
@@ -154,7 +154,7 @@ func (h held) Distinct(_ context.Context, _ uint64, q api.CountQuestion) (*disti
 	return set, gone, fresh, err
 }
 
-// Distinct answers for this region alone: the others do not tell ids.
+// Distinct answers for this region alone: regions do not exchange ids.
 func (w *Worldwide) Distinct(ctx context.Context, upTo uint64, q api.CountQuestion) (*distinct.Set, uint64, api.Freshness, error) {
 	return w.own.Distinct(ctx, upTo, q)
 }
