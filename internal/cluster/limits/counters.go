@@ -122,10 +122,10 @@ func (c *Counters) run(request []byte, answer func(reply []byte)) error {
 
 // answer answers another node: with nothing if this one does not keep the counters, else with a byte and the reply.
 func (c *Counters) answer(msg *nats.Msg) {
-	switch c.run(msg.Data, func(reply []byte) { c.of.respond(msg, append([]byte{isReply}, reply...)) }) {
-	case errNoOwner:
+	switch err := c.run(msg.Data, func(reply []byte) { c.of.respond(msg, append([]byte{isReply}, reply...)) }); {
+	case errors.Is(err, errNoOwner):
 		c.of.respond(msg, nil)
-	case errCrowded:
+	case errors.Is(err, errCrowded):
 		c.of.respond(msg, []byte{isCrowded})
 	}
 }

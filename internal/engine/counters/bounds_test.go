@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -68,7 +69,7 @@ func TestRemovedAndMadeAgain(t *testing.T) {
 		v.Remove(1, key("a"))
 		table.Lead(token + 2)
 		for i := range table.cfg.Bound {
-			if _, err := v.Add(1, fmt.Append(nil, i), 1); err == ErrFull {
+			if _, err := v.Add(1, fmt.Append(nil, i), 1); errors.Is(err, ErrFull) {
 				break
 			}
 			v.Remove(1, fmt.Append(nil, i))

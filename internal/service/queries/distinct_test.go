@@ -2,6 +2,7 @@ package queries
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,7 +72,7 @@ func TestIDsInTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			_, err := askIDs(t, &slowIDs{takes: 600 * time.Millisecond}, upTo, 20)
-			if late, is := err.(*api.Error); !is || late.Code != api.CodeNotHeld || time.Since(began) != within {
+			if late, is := errors.AsType[*api.Error](err); !is || late.Code != api.CodeNotHeld || time.Since(began) != within {
 				t.Error(err, time.Since(began))
 			}
 		})
