@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -125,7 +124,7 @@ func (s *Sum) Cut(e *record.Encoder) {
 // Note is what a digest has in addition to hits. Its bytes, numbers as unsigned varints:
 //
 //	byte 0     'N'
-//	byte 1     version, 1; 2, which has prefixes of the keys that the region shared at the end, is read
+//	byte 1     version, 1
 //	8 bytes    identity of the region's journal, little endian
 //	           partitions; retention in seconds; ms between digests
 //	           position in the journal (package flushes)
@@ -139,14 +138,11 @@ type Note struct {
 	Every      time.Duration // between digests
 	At         replica.FlushPosition
 	Late       []api.Late
-	Partial    bool // an earlier build shared some keys only
 }
 
 const (
 	noteMagic   = 'N'
 	noteVersion = 1
-	noteBefore  = 2 // the logs of regions have it from earlier builds
-	maxPrefixes = 16
 	maxLate     = 1000
 )
 
@@ -173,7 +169,7 @@ func DecodeNote(data []byte) (n Note, err error) {
 	if err != nil {
 		return n, fmt.Errorf("%w: note of a digest: %w", record.ErrDamaged, err)
 	}
-	if version != noteVersion && version != noteBefore {
+	if version != noteVersion {
 		return n, fmt.Errorf("a digest's note in version %d: this build reads version %d: run the same version of Weir in all regions", version, noteVersion)
 	}
 	n.Journal = r.Uint64()
@@ -183,11 +179,6 @@ func DecodeNote(data []byte) (n Note, err error) {
 	n.At = replica.ReadFlushPosition(&r)
 	for range r.AtMost(maxLate) {
 		n.Late = append(n.Late, api.Late{Node: r.Text(record.MaxNodeBytes), Since: api.Time{Time: time.UnixMilli(int64(r.AtMost(1 << 60)))}})
-	}
-	if version == noteBefore {
-		for range r.AtMost(maxPrefixes) {
-			n.Partial = r.Text(engine.MaxKeyBytes) != ""
-		}
 	}
 	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {
 		return n, fmt.Errorf("%w: note of a digest: its checksum is right, its content is not", record.ErrDamaged)

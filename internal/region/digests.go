@@ -78,7 +78,7 @@ func (r *Region) resume() bool {
 	if own == nil || own.Gone || own.Note == nil || own.ID.Before(r.foreign) {
 		return false
 	}
-	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention || n.Partial {
+	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention {
 		return false
 	}
 	r.tail, r.sum, r.after = replica.NewTailFlushes(own.Note.At), NewSum(r.engine.Partitions), own.ID

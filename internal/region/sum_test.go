@@ -10,7 +10,6 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
-	"github.com/weir-counter/weir/internal/wire"
 )
 
 // model is what one who applies batches has: hits by key and second, and all hits by second, which a removal leaves.
@@ -135,19 +134,6 @@ func TestNotesAndPieces(t *testing.T) {
 	back, err := DecodeNote(note.Encode())
 	if err != nil || fmt.Sprint(back) != fmt.Sprint(note) {
 		t.Errorf("%v, %v", back, err)
-	}
-	// As earlier builds wrote it: with the prefixes of the keys that the region shared.
-	for prefixes, partial := range map[string]bool{"\x00": false, "\x02\x04api:\x05user:": true} {
-		before := note.Encode()
-		before = append([]byte{noteMagic, noteBefore}, before[2:len(before)-wire.SumBytes]...)
-		back, err = DecodeNote(wire.Seal(append(before, prefixes...), 0))
-		if back.Partial != partial {
-			t.Errorf("prefixes %q: %+v", prefixes, back)
-		}
-		back.Partial = false
-		if err != nil || fmt.Sprint(back) != fmt.Sprint(note) {
-			t.Errorf("%v, %v", back, err)
-		}
 	}
 	state := make([]byte, 2*PieceBytes+5)
 	pieces := Pieces(3, 7, 70, state, PieceBytes)

@@ -192,12 +192,7 @@ const strictSlack = time.Second
 func (ls *Table) apply(partition int, a *replication.Admission) error {
 	plan, err := ls.Recorded(a.Limit)
 	if err != nil {
-		one, failed := replication.ChangeBefore(*a)
-		if failed != nil || one == nil {
-			return err
-		}
-		ls.applyChange(partition, one)
-		return nil
+		return err
 	}
 	now := ls.Clock.Now()
 	at := ls.timeOf(a.At, now)

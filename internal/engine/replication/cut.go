@@ -57,7 +57,7 @@ func (d KeyDistinct) AppendDistinct(b []byte, scratch *[]byte) []byte {
 
 // ReadDistinct reads what AppendDistinct wrote, for a retention in seconds. It fails the reader for what is none.
 func ReadDistinct(r *wire.Reader, retention int64) KeyDistinct {
-	d := KeyDistinct{Key: r.Text(maxChangeKey)}
+	d := KeyDistinct{Key: r.Text(maxChangeText)}
 	set := wire.NewReader(r.Block())
 	if d.Set = distinct.Read(set, retention); !set.Done() || d.Key == "" {
 		r.Fail()

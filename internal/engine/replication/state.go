@@ -40,15 +40,14 @@ import (
 //	           its limit from 0, length of the key, key, length of the state,
 //	           state (package limit)
 //	           grants, bans, permits, reservations and outstanding leases: how many, then
-//	           each as a change (change.go); before version 8 they are among the limits
+//	           each as a change (change.go)
 //	           in version 9, keys with distinct ids: how many, then each as its length, the key,
 //	           the length of its set, the set (package distinct)
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
 	stateVersion = 9
-	stateFlags   = 7 // the first version that is read: it has changes among limits
-	stateHits    = 8 // and this one has no distinct ids
+	stateHits    = 8 // without distinct ids
 )
 
 // allKeys is the key of all hits.
@@ -138,9 +137,7 @@ func ReadState(state []byte) (s State, err error) {
 	}
 	s.Quarantined = r.ahead()
 	s.Past = int64(r.AtMost(math.MaxInt64))
-	if s.Limits, s.Changes, err = r.limits(); err != nil {
-		return s, err
-	}
+	s.Limits, s.Changes = r.limits()
 	if r.version > stateHits {
 		for left := r.Count(); left > 0 && !r.Failed(); left-- {
 			s.Distinct = append(s.Distinct, ReadDistinct(&r.Reader, int64(s.Retention)))
@@ -158,8 +155,8 @@ func openState(state []byte) (r stateReader, err error) {
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", ErrDamagedState, err)
 	}
-	if version < stateFlags || version > stateVersion {
-		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d to %d", version, stateFlags, stateVersion)
+	if version != stateHits && version != stateVersion {
+		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d and %d", version, stateHits, stateVersion)
 	}
 	return stateReader{content, version}, nil
 }
@@ -200,7 +197,7 @@ func (r *stateReader) evicted() (list []Evicted) {
 	return list
 }
 
-func (r *stateReader) limits() (list []LimitState, changes []Change, err error) {
+func (r *stateReader) limits() (list []LimitState, changes []Change) {
 	ahead := r.Varint()
 	var records []string
 	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
@@ -210,25 +207,14 @@ func (r *stateReader) limits() (list []LimitState, changes []Change, err error) 
 		number, key, encoded := r.Uvarint(), r.Block(), r.Block()
 		if number >= uint64(len(records)) {
 			r.Fail()
-			return nil, nil, nil
+			return nil, nil
 		}
-		one := LimitState{records[number], string(key), encoded, ahead}
-		if r.version == stateFlags {
-			made, was, err := changesBefore(one)
-			if changes = append(changes, made...); err != nil {
-				return nil, nil, err
-			} else if was {
-				continue
-			}
-		}
-		list = append(list, one)
+		list = append(list, LimitState{records[number], string(key), encoded, ahead})
 	}
-	if r.version > stateFlags {
-		for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
-			changes = append(changes, ReadChange(&r.Reader))
-		}
+	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+		changes = append(changes, ReadChange(&r.Reader))
 	}
-	return list, changes, nil
+	return list, changes
 }
 
 // StateWriter writes the state of a partition, its parts in the order of its methods, each

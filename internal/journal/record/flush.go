@@ -14,7 +14,7 @@ import (
 // bytes of a part, numbers as unsigned varints:
 //
 //	byte 0     'F'
-//	byte 1     version, 6; 4 and 5 are read
+//	byte 1     version, 6
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
@@ -34,7 +34,7 @@ import (
 //	               4 bytes CRC-32C of the batch, from its partition on, and of
 //	               origin and epoch
 //	           receipts: how many, then each: length, bytes
-//	           requests (entries.go), not in version 4: how many, then each: length, bytes
+//	           requests (entries.go): how many, then each: length, bytes
 //	last 4     CRC-32C of all bytes before, little endian
 //
 // An entry is a key's hits in one second, or its removal:
@@ -55,14 +55,10 @@ import (
 //	and N, as with hits, but at in Unix ms
 //
 // An entry of a batch of kind 7 is a change to what a key has used of a limit (replication.Change). In a flush its
-// batches come before the partition's batches of admissions. Up to version 5, changes were admissions of limits with
-// bits (replication.ChangeBefore).
+// batches come before the partition's batches of admissions.
 const (
 	flushMagic   = 'F'
 	flushVersion = 6
-
-	// Earlier builds wrote parts without requests, and with them.
-	plainVersion, requestsVersion = 4, 5
 
 	FlushOriginAt = 2 // the place of the origin in a part
 

@@ -20,24 +20,24 @@ const MaxPartitions = 1 << 20
 const MaxNodeBytes = 64
 
 // openSealed checks the frame that all our bytes have: magic, version, content,
-// CRC-32C of all before. It returns the version, one of those that this build reads, and a reader of the content.
-func openSealed(data []byte, magic byte, what string, versions ...byte) (version byte, r reader, err error) {
+// CRC-32C of all before. It returns a reader of the content.
+func openSealed(data []byte, magic byte, what string, known byte) (r reader, err error) {
 	version, content, err := wire.Open(data, magic)
 	switch {
 	case errors.Is(err, wire.ErrOther):
-		return 0, reader{}, fmt.Errorf("%w: not a %s", ErrDamaged, what)
+		return r, fmt.Errorf("%w: not a %s", ErrDamaged, what)
 	case err != nil:
-		return 0, reader{}, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case !slices.Contains(versions, version):
-		return 0, reader{}, fmt.Errorf("a %s in version %d: this build reads versions %v", what, version, slices.Sorted(slices.Values(versions)))
+		return r, fmt.Errorf("%w: %w", ErrDamaged, err)
+	case version != known:
+		return r, fmt.Errorf("a %s in version %d: this build reads version %d", what, version, known)
 	}
-	return version, reader{content}, nil
+	return reader{content}, nil
 }
 
 // DecodePart reads and checks a part. Its batches refer to data. A part that is sound and of
 // a build with more kinds of batches than this one is refused, and is not ErrDamaged.
 func DecodePart(data []byte) (Part, error) {
-	version, r, err := openSealed(data, flushMagic, "flush", flushVersion, plainVersion, requestsVersion)
+	r, err := openSealed(data, flushMagic, "flush", flushVersion)
 	if err != nil {
 		return Part{}, err
 	}
@@ -52,9 +52,7 @@ func DecodePart(data []byte) (Part, error) {
 		p.Batches = append(p.Batches, b)
 	}
 	p.Receipts = r.receipts()
-	if version >= requestsVersion {
-		p.Requests = r.requests()
-	}
+	p.Requests = r.requests()
 	if err := r.end(); err != nil {
 		return Part{}, err
 	}

@@ -15,7 +15,7 @@ import (
 // epoch, and all batches of earlier epochs. Numbers are unsigned varints:
 //
 //	byte 0     'S'
-//	byte 1     version, 4; 2 and 3 are read
+//	byte 1     version, 4
 //	8 bytes    origin that took it, little endian
 //	           epoch, partition
 //	           origins: how many, then each: 8 bytes origin, little endian;
@@ -25,7 +25,7 @@ import (
 //	           from: the sequence in the stream up to which nothing is needed
 //	           length of the state, the state (package weir, state.go)
 //	           receipts: how many, then each: length, bytes; partition 0 has all
-//	           requests, not in version 2: how many, then each: 16 bytes of its ID, 8 bytes
+//	           requests: how many, then each: 16 bytes of its ID, 8 bytes
 //	               origin, little endian; epoch, flush, at; partition 0 has all
 //	last 4     CRC-32C of all bytes before, little endian
 type Snapshot struct {
@@ -71,8 +71,6 @@ type OriginPosition struct {
 const (
 	snapshotMagic   = 'S'
 	snapshotVersion = 4
-
-	snapshotPlain, snapshotRequests = 2, 3 // versions of earlier builds, without requests and with them
 )
 
 // Encode is the bytes of the snapshot, which DecodeSnapshot reads.
@@ -103,7 +101,7 @@ func (s Snapshot) Encode() []byte {
 
 // DecodeSnapshot reads a snapshot; its state refers to data.
 func DecodeSnapshot(data []byte) (Snapshot, error) {
-	version, r, err := openSealed(data, snapshotMagic, "snapshot", snapshotVersion, snapshotPlain, snapshotRequests)
+	r, err := openSealed(data, snapshotMagic, "snapshot", snapshotVersion)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -115,9 +113,7 @@ func DecodeSnapshot(data []byte) (Snapshot, error) {
 	s.From = r.Uvarint()
 	s.State = r.Block()
 	s.Receipts = r.receipts()
-	if version > snapshotPlain {
-		s.Requests = r.seen()
-	}
+	s.Requests = r.seen()
 	if s.Partition < 0 || s.Partition >= MaxPartitions {
 		r.Fail()
 	}
@@ -187,7 +183,7 @@ func (l StoredSnapshot) Encode() []byte {
 
 // DecodeStored reads and checks the message that ends a snapshot; it does not know its Sequence.
 func DecodeStored(data []byte) (StoredSnapshot, error) {
-	_, r, err := openSealed(data, endMagic, "end of a snapshot", endVersion)
+	r, err := openSealed(data, endMagic, "end of a snapshot", endVersion)
 	if err != nil {
 		return StoredSnapshot{}, err
 	}
