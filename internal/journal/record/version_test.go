@@ -20,7 +20,7 @@ func partOf(version byte, flags byte, partition, kind uint64, entries []byte) []
 	b := binary.LittleEndian.AppendUint64([]byte{flushMagic, version}, of.Origin)
 	b = append(b, 1, 1, 0, flags, 0, 9, 1) // epoch, flush, part, flags, no node, at, one batch
 	b = append(append(b, batch...), 0)     // receipts
-	return wire.Seal(append(b, 0), 0) // requests
+	return wire.Seal(append(b, 0), 0)      // requests
 }
 
 // What the build before wrote is read: its flushes are in journals and in backups.
