@@ -98,6 +98,17 @@ func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed,
 // With an ID, of any length, a refund may be repeated within ten minutes. The repeat gives back what the first one did
 // not, and returns the first results again.
 func (l *Live) Refund(reqs []Request, taken time.Time, id, tenant string) (made []Changed, err error) {
+	return l.changeEach(engine.Change{Kind: engine.ChangeRefund, At: taken}, reqs, id, tenant)
+}
+
+// Use counts the N of each limit that is for a request as used, whatever the limit says. The error is as of Refund.
+func (l *Live) Use(reqs []Request, tenant string) error {
+	_, err := l.changeEach(engine.Change{Kind: engine.ChangeUse}, reqs, "", tenant)
+	return err
+}
+
+// changeEach makes a change of each limit that is for a request.
+func (l *Live) changeEach(order engine.Change, reqs []Request, id, tenant string) (made []Changed, err error) {
 	d := Decision{Tenant: tenant}
 	b := l.bound.Load()
 	for i := range reqs {
@@ -107,7 +118,6 @@ func (l *Live) Refund(reqs []Request, taken time.Time, id, tenant string) (made 
 		}
 	}
 	for i, c := range d.checks {
-		order := engine.Change{Kind: engine.ChangeRefund, At: taken}
 		if id != "" {
 			order.ID = partID(id, d.Results[i].Asked, c.Limit.Name(), c.Key)
 		}

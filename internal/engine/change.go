@@ -26,6 +26,7 @@ const (
 	ChangeTakePermit               // Permit, of a new holder
 	ChangeRenewPermit              // Permit, a heartbeat
 	ChangeReleasePermit            // Permit, given back
+	ChangeUse                      // Engine.Use, at once
 	ChangeKinds                    // how many there are
 )
 
@@ -73,6 +74,8 @@ func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err err
 		err = l.NoteReserved(key, n, Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag, Content: c.Content, Parts: c.Parts}, c.Ago, false)
 	case ChangeUnreserve:
 		made.Was, err = l.Unreserve(key, c.ID)
+	case ChangeUse:
+		l.engine.Use(l, key, l.engine.LimitClock(), n)
 	case ChangeSettle:
 		var done Settled
 		done, err = l.Settle(key, c.ID, n, c.Flag)

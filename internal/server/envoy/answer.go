@@ -173,11 +173,13 @@ const (
 	callShouldRateLimit = iota
 	callCheckRateLimit
 	callReport
+	callReserve
+	callCommit
 	callJSON
 	calls
 )
 
-var callNames = [calls]string{"should_rate_limit", "check_rate_limit", "report", "json"}
+var callNames = [calls]string{"should_rate_limit", "check_rate_limit", "report", "reserve", "commit", "json"}
 
 // envoyService is envoy.service.ratelimit.v3.RateLimitService.
 func (s *Server) envoyService() *grpc.ServiceDesc {
@@ -188,6 +190,17 @@ func (s *Server) envoyService() *grpc.ServiceDesc {
 
 // method answers requests of a kind. The server has no interceptors of single requests.
 func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
+	return s.unary(name, call, func(ctx context.Context, c access.Caller, decode func(any) error) (answer, error) {
+		req := new(pb.RateLimitRequest)
+		if err := decode(req); err != nil {
+			return nil, err
+		}
+		return s.decideFor(ctx, c, req, by)
+	})
+}
+
+// unary is a method whose caller may decide.
+func (s *Server) unary(name string, call int, serve func(ctx context.Context, c access.Caller, decode func(any) error) (answer, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		s.calls[call].Add(1)
 		c, err := s.callerOf(ctx)
@@ -197,11 +210,7 @@ func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
 		if err := s.service.Permit(c, access.Decides); err != nil { // before anything of the request is read
 			return nil, s.fail(unauthorized(err, c))
 		}
-		req := new(pb.RateLimitRequest)
-		if err := decode(req); err != nil {
-			return nil, err
-		}
-		made, err := s.decideFor(ctx, c, req, by)
+		made, err := serve(ctx, c, decode)
 		if err != nil {
 			return nil, s.fail(err)
 		}
@@ -216,13 +225,9 @@ func (s *Server) fail(err error) error {
 
 // decideFor answers a request of a caller that may decide.
 func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
-	limits := s.live.now.Load()
-	if limits == nil && s.xds != nil {
-		return nil, &api.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
-	}
-	a := newAsk(by)
+	a, err := s.newAsk(by, req)
 	defer a.free()
-	if err := a.read(req, limits); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	a.prepare(s.cfg.Algorithm)
@@ -235,6 +240,15 @@ func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLim
 		return nil, err
 	}
 	return s.answerTo(req, a, denied)
+}
+
+// newAsk finds the limits of a request. The caller frees the ask, also after an error.
+func (s *Server) newAsk(by how, req *pb.RateLimitRequest) (*ask, error) {
+	a, limits := newAsk(by), s.live.now.Load()
+	if limits == nil && s.xds != nil {
+		return a, &api.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
+	}
+	return a, a.read(req, limits)
 }
 
 // The fields of messages, by number.

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
+	deciding "github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -18,9 +19,10 @@ import (
 type how uint8
 
 const (
-	take   how = iota // ShouldRateLimit
-	check             // CheckRateLimit: nothing is taken
-	report            // Report: it has happened already, and is taken as far as it is there
+	take    how = iota // ShouldRateLimit
+	check              // CheckRateLimit: nothing is taken
+	report             // Report: it has happened already, and is taken as far as it is there
+	reserve            // Reserve: it is taken for what is settled later
 )
 
 // ask is the memory of one request.
@@ -38,6 +40,8 @@ type ask struct {
 	bytes    []byte // of the answer, and of a message within
 	inner    []byte
 	blocked  bool // a part that none passes, and that denies
+
+	reservation deciding.Reservation // of reserve; its ID is set once it is made
 }
 
 // part is one descriptor.
@@ -63,7 +67,7 @@ var asks = sync.Pool{New: func() any { return new(ask) }}
 
 func newAsk(by how) *ask {
 	a := asks.Get().(*ask)
-	a.how, a.quotas, a.checks, a.blocked = by, 0, false, false
+	a.how, a.quotas, a.checks, a.blocked, a.reservation = by, 0, false, false, deciding.Reservation{}
 	a.parts, a.requests, a.refunds = a.parts[:0], a.requests[:0], a.refunds[:0]
 	return a
 }
@@ -230,13 +234,13 @@ func (a *ask) decide(s *service.Service, c access.Caller) (denied bool, err erro
 	}
 	// A single Take can't tell whether all quotas are used up, or whether a limit that is only asked has anything left.
 	// So a peek asks for both first.
-	if a.how == check || a.how == take && (a.blocked || a.checks || a.quotas > 1) {
+	if a.how == check || a.how != report && (a.blocked || a.checks || a.quotas > 1) {
 		if denied, err = a.allow(s, c, true); err != nil || denied || a.how == check || a.asksOnly() {
 			return denied, err
 		}
 	}
-	if denied, err = a.allow(s, c, false); err != nil {
-		return false, err
+	if denied, err = a.allow(s, c, false); err != nil || a.how == reserve {
+		return denied, err
 	}
 	return denied, a.useUp(s, c)
 }
@@ -268,13 +272,31 @@ func (a *ask) asksOnly() bool {
 
 func (a *ask) allow(s *service.Service, c access.Caller, peek bool) (denied bool, err error) {
 	a.decision.Never = false
-	if err := s.Allow(c, a.requests, peek, &a.decision); err != nil && !a.decision.Never {
+	err = a.ask(s, c, peek)
+	if a.how == reserve && a.decision.Never { // an estimate above a burst, which would never pass
+		for _, r := range a.decision.Results {
+			if q := &a.requests[r.Asked]; r.Never {
+				q.N = min(q.N, max(1, r.Limit.Burst/2))
+			}
+		}
+		a.decision.Never = false
+		err = a.ask(s, c, peek)
+	}
+	if err != nil && !a.decision.Never {
 		return false, err
 	}
 	if denied = a.judge(); denied && len(a.decision.Denial) == 0 { // a peek, or more than the burst
 		s.NoteDenial(a.requests, &a.decision)
 	}
 	return denied, nil
+}
+
+func (a *ask) ask(s *service.Service, c access.Caller, peek bool) (err error) {
+	if a.how == reserve && !peek {
+		a.reservation.ID, _, err = s.Reserve(c, a.requests, a.reservation, &a.decision)
+		return err
+	}
+	return s.Allow(c, a.requests, peek, &a.decision)
 }
 
 // judge notes which parts are over, and reports whether the request is denied. Quotas deny only together.

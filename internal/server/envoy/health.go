@@ -193,9 +193,11 @@ var statuses = map[api.Code]codes.Code{
 	api.CodeInvalidCount:     codes.InvalidArgument,
 	api.CodeInvalidLimit:     codes.InvalidArgument,
 	api.CodeInvalidParameter: codes.InvalidArgument,
+	api.CodeInvalidWindow:    codes.InvalidArgument,
 	api.CodeUnknownLimit:     codes.NotFound,
 
 	api.CodeOwnerUnreachable: codes.Unavailable,
+	api.CodeNotHeld:          codes.Unavailable,
 
 	api.CodeOverloaded: codes.Unavailable,
 	api.CodeStarting:   codes.Unavailable,

@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/policy"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -204,16 +203,5 @@ func (s *Server) Reload() {
 	select {
 	case s.live.reload <- struct{}{}:
 	default: // they are about to be read
-	}
-}
-
-const kuadrantName = "kuadrant.service.ratelimit.v1.RateLimitService"
-
-// kuadrantService is kuadrant.service.ratelimit.v1.RateLimitService, whose messages are Envoy's: CheckRateLimit asks whether a
-// request may pass and takes nothing, and Report takes what has passed. It is described by hand: there is no Go module of it.
-func (s *Server) kuadrantService() *grpc.ServiceDesc {
-	return &grpc.ServiceDesc{
-		ServiceName: kuadrantName, HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{s.method("CheckRateLimit", check, callCheckRateLimit), s.method("Report", report, callReport)},
 	}
 }

@@ -342,6 +342,35 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	return answer, nil
 }
 
+// Commit is Settle with debt of n. If no reservation with the ID is known, as for "", it counts the N of the requests as used instead,
+// whatever the limits say. settled tells which.
+func (s *Service) Commit(ctx context.Context, c access.Caller, requests []admit.Request, id string, n uint64) (settled bool, err error) {
+	may, err := s.enter(c, requests)
+	if err != nil {
+		return false, err
+	}
+	if id != "" {
+		_, err := s.Settle(ctx, c, id, admit.Used{N: n}, true)
+		if err == nil {
+			return true, nil
+		}
+		if e := request.As(err); e.Code != api.CodeUnknownReservation && (e.Code != api.CodeNotHeld || e.Missing == nil) {
+			return false, err
+		}
+	}
+	if n == 0 {
+		return false, nil
+	}
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return false, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	if err := s.parts.Policies.Use(requests, may.Tenant()); err != nil {
+		return false, s.undecided(may, err)
+	}
+	return false, nil
+}
+
 // awaitParts waits for a reservation that another node may have made just now. It returns once all parts are known
 // here, or once everything that any node took before is known. While a node is unreachable, the latter fails after
 // settleWait. It returns the parts known by then.
