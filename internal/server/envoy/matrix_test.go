@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // locked is a server with an identity for each of fields, whose token is weir_NAME_s.
@@ -72,6 +76,14 @@ func TestMatrix(t *testing.T) {
 	for _, method := range []string{pb.RateLimitService_ShouldRateLimit_FullMethodName, "/" + kuadrantName + "/CheckRateLimit", "/" + kuadrantName + "/Report"} {
 		methods[method] = func(ctx context.Context, r *pb.RateLimitRequest) error {
 			return s.conn.Invoke(ctx, method, r, new(pb.RateLimitResponse))
+		}
+	}
+	for field, name := range map[protowire.Number]string{3: "Reserve", 4: "Commit"} {
+		methods[name] = func(ctx context.Context, r *pb.RateLimitRequest) error {
+			b, err := proto.Marshal(r)
+			m := new(emptypb.Empty)
+			m.ProtoReflect().SetUnknown(appendUint(b, field, 1))
+			return errors.Join(err, s.conn.Invoke(ctx, "/"+kuadrantName+"/"+name, m, new(emptypb.Empty)))
 		}
 	}
 	known := 0
