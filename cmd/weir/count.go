@@ -196,6 +196,7 @@ func newSeries(w *cli.World) *cobra.Command {
 		}),
 	}
 	r.Define(cmd)
+	r.DefineEvery(cmd)
 	cli.FreshFlag(cmd, &q.Fresh)
 	cli.ScopeFlag(cmd, &q.Scope)
 	cmd.Flags().Var(cli.MomentOrAgo(&q.From), "from", "start, exclusive: RFC 3339, Unix seconds, or a duration before now such as -365d (default an hour before --to, with --align 24 spans)")

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,8 +19,8 @@ func newTop(w *cli.World) *cobra.Command {
 		Use:   "top",
 		Short: "List the keys with the most hits",
 		Long: `List the keys with the most hits in a window. With --every, the list is renewed until an
-interrupt; 'weir limits', 'weir cluster' and 'weir stats' have the same flag. 'weir watch'
-and 'weir series' show one key.
+interrupt; 'weir count', 'weir series', 'weir limits', 'weir cluster' and 'weir stats' have
+the same flag.
 
 With --align, list the keys with the most hits of whole hours, days, weeks, months or years
 from history: from the one that contains --from to the one that contains --to (default now).`,
@@ -90,57 +88,6 @@ func lastText(window time.Duration, at time.Time) string {
 		return "last " + units.FormatDuration(window)
 	}
 	return units.FormatDuration(window) + " up to " + cli.FormatMoment(at)
-}
-
-func newWatch(w *cli.World) *cobra.Command {
-	var r cli.Remote
-	window := time.Minute
-	cmd := &cobra.Command{
-		Use:   "watch KEY...",
-		Short: "Print the hits of keys as they come",
-		Long: fmt.Sprintf(`Print a line per key and second (or per interval of a wide --window), of up to %d keys: its
-end, the hits in it and the key.`, cli.MaxWatched),
-		Example:           "  weir watch url:/home user:42\n  weir watch '*' | tee hits.log",
-		ValidArgsFunction: cli.CompleteKeys(w, &r, cli.MaxWatched),
-		RunE: cli.Work(w, func(cmd *cobra.Command, keys []string, from cli.Sources) error {
-			keys = once(keys)
-			if len(keys) > cli.MaxWatched {
-				return cli.Usage(fmt.Errorf("%d keys: 'weir watch' takes at most %d; use 'weir count' for more", len(keys), cli.MaxWatched))
-			}
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			return cli.Parts(cmd.Context(), c.WatchKey, keys, window, func(p cli.Part) { printPart(w, r.JSON, p) })
-		}),
-	}
-	r.Define(cmd)
-	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "the wider it is, the longer are the intervals that the lines are about")
-	return cmd
-}
-
-// once is each of keys once, where it comes first.
-func once(keys []string) (list []string) {
-	for _, key := range keys {
-		if !slices.Contains(list, key) {
-			list = append(list, key)
-		}
-	}
-	return list
-}
-
-// printPart writes one line of text or JSON.
-func printPart(w *cli.World, asJSON bool, p cli.Part) {
-	if !asJSON {
-		fmt.Fprintf(w.Stdout, "%s  %s  %s\n", p.End.UTC().Format(time.RFC3339), p.Count, cli.KeyText(p.Key))
-		return
-	}
-	_ = json.NewEncoder(w.Stdout).Encode(struct { // a pipe that nobody reads ends the process
-		Key   string   `json:"key"`
-		At    api.Time `json:"at"`
-		StepS int64    `json:"step_s"`
-		api.Bounds
-	}{p.Key, api.Time{Time: p.End}, int64(p.Step / time.Second), p.Count})
 }
 
 func newStats(w *cli.World) *cobra.Command {

@@ -60,8 +60,7 @@ func (term *terminal) shows(text string) {
 	})
 }
 
-// Commands with --every in a real terminal: each answer takes the place of the one before, until an interrupt. weir watch
-// prints lines.
+// Commands with --every in a real terminal: each answer takes the place of the one before, until an interrupt.
 func TestTopInATerminal(t *testing.T) {
 	t.Parallel()
 	policies := filepath.Join(t.TempDir(), "policies.yaml")
@@ -89,8 +88,8 @@ func TestTopInATerminal(t *testing.T) {
 	limits := inTerminal(t, "limits", "--server", server, "--every", "50ms")
 	limits.shows("login")
 
-	watch := inTerminal(t, "watch", "url:/home", "--server", server)
-	watch.shows("url:/home")
+	counts := inTerminal(t, "count", "url:/home", "--server", server, "--every", "50ms")
+	counts.shows("url:/home  5m")
 
 	gone := inTerminal(t, "top", "--server", "127.0.0.1:1", "--every", "1s")
 	gone.shows("is a server running?")
