@@ -40,6 +40,7 @@ type countFlags struct {
 func (f *countFlags) command(w *cli.World, cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = f.args, cli.CompleteKeys(w, &f.Remote, math.MaxInt)
 	f.Remote.Define(cmd)
+	f.Remote.DefineEvery(cmd)
 	cli.FreshFlag(cmd, &f.fresh)
 	cli.ScopeFlag(cmd, &f.scope)
 	cli.Choice(cmd, &f.by, "by", "show the part of each region in addition to the sum", "region")
