@@ -75,8 +75,7 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d api.A
 		return d, &NoDecisionError{Err: context.Cause(ctx)}
 	}
 	text, err := c.askAround(ctx, r, peek)
-	var refused *Error
-	switch isError := errors.As(err, &refused); {
+	switch refused, isError := errors.AsType[*Error](err); {
 	case err == nil, isError && refused.Status == http.StatusTooManyRequests && refused.Code == "":
 		if bad := decode(text, &d); bad != nil || d.Limits == nil {
 			return api.AllowAnswer{}, &NoDecisionError{MayHaveTaken: !peek, Err: errors.Join(err, bad, errNoVerdict)}
@@ -109,8 +108,7 @@ func (c *Client) askAround(ctx context.Context, r request, peek bool) (text []by
 	first := c.nodes.first()
 	for i := range c.nodes.count() {
 		text, err = c.attempt(ctx, c.nodes.from(first, i), r)
-		var refused *Error
-		isError := errors.As(err, &refused)
+		refused, isError := errors.AsType[*Error](err)
 		unable := isError && refused.Status >= http.StatusInternalServerError && (peek || refused.tookNothing()) || !isError && (peek || neverSent(err))
 		if err == nil || !unable || ctx.Err() != nil {
 			break

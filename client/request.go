@@ -168,8 +168,7 @@ func tried(err error, attempts int) error {
 // attempt asks a node once, and notes whether it works.
 func (c *Client) attempt(ctx context.Context, at int, r request) ([]byte, error) {
 	body, err := c.send(ctx, at, r)
-	var refused *Error
-	switch isError := errors.As(err, &refused); {
+	switch refused, isError := errors.AsType[*Error](err); {
 	case err == nil, isError && !refused.temporary():
 		c.nodes.answered(at)
 	case !errors.Is(ctx.Err(), context.Canceled): // else the caller has gone
@@ -306,8 +305,7 @@ func (s *sending) judge(err error) error {
 // mayHaveCounted reports whether the hits of a request that ended with err may have been counted: it was sent, and no Weir
 // server said that it counted nothing.
 func mayHaveCounted(err error) bool {
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		return !refused.tookNothing()
 	}
 	return err != nil && !neverSent(err)

@@ -97,6 +97,20 @@ type Policy struct {
 	Version   uint64 // of a policy that was put by API (package kept); 0: it is of the file
 }
 
+// Row is what answers say of the policy.
+func (p *Policy) Row() api.LimitPolicy {
+	row := api.LimitPolicy{
+		Name: p.Name, Keys: p.Keys, By: p.By, Version: p.Version,
+		Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
+		Mode: p.Mode.String(), Where: p.Where.String(), Regions: p.Parts, Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(),
+		Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
+	}
+	if p.Where.ByOne() {
+		row.Away = p.Away.String()
+	}
+	return row
+}
+
 // Override is another limit for one counted key.
 type Override struct {
 	Key   string

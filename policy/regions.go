@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/limit"
@@ -13,11 +14,7 @@ import (
 )
 
 // A Part is what one region has of a limit over regions.
-type Part struct {
-	Region  string
-	Percent uint8  // of the burst, 1 to 100
-	Burst   uint64 // that many, 0 of a burst that is too small for it
-}
+type Part = api.RegionPart
 
 // whereGlobal is the word of the file for a limit over regions; it is no limit.Where, since in a region it is kept as one
 // of these.
@@ -107,8 +104,8 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 			p.Fault(name.Line, "regions", "%s stands twice: remove one", part.Region)
 			continue
 		}
-		part.Percent = p.percent(value, "regions."+part.Region, "its part of the limit", partsExample)
-		percents += int(part.Percent)
+		part.Percent = int(p.percent(value, "regions."+part.Region, "its part of the limit", partsExample))
+		percents += part.Percent
 		parts = append(parts, part)
 	}
 	if percents > 100 {

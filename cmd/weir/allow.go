@@ -87,9 +87,7 @@ Exit codes: 0 allowed, 3 denied, 1 no decision, 2 invalid command line.`,
 	flags.StringArrayVar(&f.costs, "cost", nil, "what policies with this cost take instead of N, NAME=N such as tokens=812; may be repeated")
 	flags.BoolVar(&f.peek, "peek", false, "show the decision without taking anything")
 	flags.BoolVar(&f.match, "require-match", false, "exit with 1 if no policy matches the key")
-	if err := cmd.RegisterFlagCompletionFunc("limit", cli.CompleteLimits(w, &f.Remote, 1)); err != nil {
-		panic(err) // a flag defined twice
-	}
+	cli.CompleteLimitFlag(cmd, w, &f.Remote)
 	return cmd
 }
 
@@ -143,18 +141,11 @@ func printDecision(t *cli.Table, d api.AllowAnswer) {
 	}
 	t.Row("LIMIT", "KEY", "LEFT", "OF", "RESET", "")
 	for _, l := range d.Limits {
-		t.Row(l.Name, l.Key, fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), cli.WaitText(l.ResetSeconds), strings.Join(limitVerdicts(l), "; "))
+		t.Row(l.Name, l.Key, fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), cli.WaitText(l.ResetSeconds), limitVerdict(l))
 	}
 }
 
-// limitVerdicts is what there is to say of a limit.
-func limitVerdicts(l api.LimitState) (texts []string) {
-	if text := limitVerdict(l); text != "" {
-		texts = append(texts, text)
-	}
-	return texts
-}
-
+// limitVerdict is what there is to say of a limit.
 func limitVerdict(l api.LimitState) string {
 	switch {
 	case l.NoPart && l.Mode != "shadow":

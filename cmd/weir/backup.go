@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/durable"
@@ -35,7 +35,7 @@ directory from it.`,
 			if err := checkNew(args[0], force); err != nil {
 				return err
 			}
-			c, err := l.Client(server, from)
+			c, err := l.Client(server, "Server", from, client.Options{})
 			if err != nil {
 				return err
 			}
@@ -49,10 +49,7 @@ directory from it.`,
 				info, err = backup.Scan(io.TeeReader(body, to))
 				return err
 			}
-			if args[0] == "-" {
-				return checked(w.Stdout)
-			}
-			if err := saveFile(args[0], checked); err != nil {
+			if err := saveFile(w, args[0], checked); err != nil || args[0] == "-" {
 				return err
 			}
 			fmt.Fprintf(w.Stdout, "%s: %s, taken at %s\n", args[0], units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken))
@@ -87,15 +84,11 @@ repeated: the same backup counts once.`,
 			if err != nil {
 				return err
 			}
-			from := w.Stdin
-			if args[0] != "-" {
-				file, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer file.Close()
-				from = io.Reader(file)
+			from, err := openFile(w, args[0])
+			if err != nil {
+				return err
 			}
+			defer from.Close()
 			if into {
 				return restoreInto(cmd.Context(), w, &l, given, from, args[0], server, api.RestoreMode(mode))
 			}
@@ -132,7 +125,7 @@ func intoServer(given cli.Sources) (bool, error) {
 
 // restoreInto restores a backup into a server that runs.
 func restoreInto(ctx context.Context, w *cli.World, l *cli.Login, given cli.Sources, from io.Reader, name, server string, mode api.RestoreMode) error {
-	c, err := l.Client(server, given)
+	c, err := l.Client(server, "Server", given, client.Options{})
 	if err != nil {
 		return err
 	}

@@ -145,19 +145,18 @@ func (f *serveFlags) checkEphemeral(from cli.Sources) error {
 	if !f.node.Ephemeral {
 		return nil
 	}
-	if where := from["data"]; where != "" {
-		return cli.Usage(fmt.Errorf("%s and %s: an ephemeral server keeps no data: choose one", where, from["ephemeral"]))
-	}
-	for _, of := range []struct{ flag, why string }{
-		{"history", "history is made of the journal"},
-		{"history-url", "history is made of the journal"},
-		{"cluster", "nodes count together by their journals"},
-		{"nats", "nodes count together by their journals"},
-		{"replicas", "nodes count together by their journals"},
-		{"region", "regions count together by their journals"},
-	} {
-		if where := from[of.flag]; where != "" && (of.flag != "history" || f.node.History.On) {
-			return cli.Usage(fmt.Errorf("%s and %s: %s, and an ephemeral server has none: choose one", where, from["ephemeral"], of.why))
+	return cmp.Or(
+		f.refuse(from, "ephemeral", "an ephemeral server keeps no data: choose one", "data"),
+		f.refuse(from, "ephemeral", "history is made of the journal, and an ephemeral server has none: choose one", "history", "history-url"),
+		f.refuse(from, "ephemeral", "nodes count together by their journals, and an ephemeral server has none: choose one", "cluster", "nats", "replicas"),
+		f.refuse(from, "ephemeral", "regions count together by their journals, and an ephemeral server has none: choose one", "region"))
+}
+
+// refuse returns an error that says why if one of the flags is given together with another one.
+func (f *serveFlags) refuse(from cli.Sources, other, why string, flags ...string) error {
+	for _, flag := range flags {
+		if where := from[flag]; where != "" && (flag != "history" || f.node.History.On) {
+			return cli.Usage(fmt.Errorf("%s and %s: %s", where, from[other], why))
 		}
 	}
 	return nil
@@ -292,24 +291,20 @@ func newRegionForget(w *cli.World) *cobra.Command {
 answer waits for it any longer. Also remove its --link from the other regions, or they report
 it as late. If the region returns after all, its hits return too.`,
 		Example: "  weir region forget ap --server 10.0.0.2:8080",
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := r.Client(from)
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (map[string]string, error) {
+			known, err := c.Regions(ctx)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			known, err := c.Regions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := c.ForgetRegion(cmd.Context(), args[0]); err != nil {
-				return err
+			if err := c.ForgetRegion(ctx, args[0]); err != nil {
+				return nil, err
 			}
 			for _, one := range known.Regions {
 				if one.Region == args[0] && one.Epoch > 0 && !one.Late && !one.Gone {
 					fmt.Fprintf(w.Stderr, "warning: %s is alive (hits up to %s) and will return with all its hits: stop it or remove the links to it, then forget it again\n", args[0], cli.TimeText(one.AsOf))
 				}
 			}
-			return r.Print(w.Stdout, map[string]string{"forgotten": args[0]}, func(t *cli.Table) { t.Row("forgotten", args[0]) })
-		}),
+			return map[string]string{"forgotten": args[0]}, nil
+		}, func(t *cli.Table, answer map[string]string) { t.Row("forgotten", answer["forgotten"]) }),
 	}, 30*time.Second)
 }

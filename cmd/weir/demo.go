@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/policy"
 )
@@ -27,14 +29,10 @@ func (f *serveFlags) checkDemo(from cli.Sources) error {
 	if !f.demo {
 		return nil
 	}
-	for _, flag := range []string{"data", "cluster", "nats", "replicas", "region", "history", "history-url", "policy", "tokens", "clock"} {
-		if where := from[flag]; where != "" && (flag != "history" || f.node.History.On) {
-			return cli.Usage(fmt.Errorf("%s and %s: the demo is a single open server in memory with its own policies: remove one of the two", where, from["demo"]))
-		}
-	}
 	f.node.Ephemeral = true
 	f.node.Policies.Set = demoPolicies()
-	return nil
+	return f.refuse(from, "demo", "the demo is a single open server in memory with its own policies: remove one of the two",
+		"data", "cluster", "nats", "replicas", "region", "history", "history-url", "policy", "tokens", "clock")
 }
 
 // makeDemo makes traffic until ctx ends; ended returns when it has.
@@ -109,27 +107,20 @@ func (t *demoTraffic) moment(second int64, seconds float64) error {
 			}
 		}
 	}
-	if err := t.decided(second, "client", clients, 10, seconds); err != nil {
-		return err
-	}
-	if err := t.decided(second, "login", logins, 5./60, seconds); err != nil {
-		return err
-	}
-	return t.decidedAs(second, "client-trial", clients, 5, seconds, "allowed", "shadow_denied")
+	return errors.Join(
+		t.decided(second, "client", clients, 10, seconds, "denied"),
+		t.decided(second, "login", logins, 5./60, seconds, "denied"),
+		t.decided(second, "client-trial", clients, 5, seconds, "shadow_denied"))
 }
 
-func (t *demoTraffic) decided(second int64, name string, of []source, most, seconds float64) error {
-	return t.decidedAs(second, name, of, most, seconds, "allowed", "denied")
-}
-
-func (t *demoTraffic) decidedAs(second int64, name string, of []source, most, seconds float64, passed, stopped string) error {
+func (t *demoTraffic) decided(second int64, name string, of []source, most, seconds float64, stopped string) error {
 	var let, over float64
 	for i := range of {
 		rate := of[i].at(second)
 		let += min(rate, most)
 		over += max(rate-most, 0)
 	}
-	if err := t.hit(second, admit.HitPrefix+name+":"+passed, t.count(let*seconds)); err != nil {
+	if err := t.hit(second, admit.HitPrefix+name+":allowed", t.count(let*seconds)); err != nil {
 		return err
 	}
 	return t.hit(second, admit.HitPrefix+name+":"+stopped, t.count(over*seconds))
@@ -161,18 +152,7 @@ const tick = 100 * time.Millisecond
 
 // Run makes traffic until ctx ends.
 func (t *demoTraffic) Run(ctx context.Context) {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			if t.now(ctx, now.Unix()) != nil {
-				return
-			}
-		}
-	}
+	concurrency.Every(ctx, tick, func() bool { return t.now(ctx, time.Now().Unix()) == nil })
 }
 
 // now makes the traffic of one tick.

@@ -89,7 +89,7 @@ not overwritten without --force.`,
 			if q.Format == "" && strings.HasSuffix(args[0], ".parquet") {
 				q.Format = "parquet"
 			}
-			c, err := l.Client(server, from)
+			c, err := l.Client(server, "Server", from, client.Options{})
 			if err != nil {
 				return err
 			}
@@ -99,14 +99,10 @@ not overwritten without --force.`,
 			}
 			warnMissing(w, missing)
 			defer body.Close()
-			copied := func(to io.Writer) error {
+			return saveFile(w, args[0], func(to io.Writer) error {
 				_, err := io.Copy(to, body)
 				return err
-			}
-			if args[0] == "-" {
-				return copied(w.Stdout)
-			}
-			return saveFile(args[0], copied)
+			})
 		}),
 	}
 	flags := cmd.Flags()
@@ -136,8 +132,19 @@ func checkNew(path string, force bool) error {
 	return nil
 }
 
-// saveFile has write write a file, which has its name once it is whole and on disk.
-func saveFile(path string, write func(io.Writer) error) (err error) {
+// openFile opens a file, or with - standard input.
+func openFile(w *cli.World, path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(w.Stdin), nil
+	}
+	return os.Open(path)
+}
+
+// saveFile has write write a file, which has its name once it is whole and on disk, or with - to standard output.
+func saveFile(w *cli.World, path string, write func(io.Writer) error) (err error) {
+	if path == "-" {
+		return write(w.Stdout)
+	}
 	file, err := os.OpenFile(path+".part", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
 )
@@ -74,30 +75,20 @@ func newKeys(w *cli.World) *cobra.Command {
 
 If there are more than --limit, a line on standard error says how to continue.`,
 		Example: "  weir keys --prefix url:",
-		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			keys, err := c.Keys(cmd.Context(), q)
-			if err != nil {
-				return err
-			}
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.KeysAnswer, error) {
+			return c.Keys(ctx, q)
+		}, func(t *cli.Table, keys api.KeysAnswer) {
 			r.Incomplete(w, keys.Freshness)
-			err = r.Print(w.Stdout, keys, func(t *cli.Table) {
-				for _, key := range keys.Keys {
-					t.Row(key)
-				}
-			})
+			for _, key := range keys.Keys {
+				t.Row(key)
+			}
 			// The output is a list for other programs.
 			switch {
-			case r.JSON:
 			case len(keys.Keys) == 0:
 				fmt.Fprintln(w.Stderr, "no keys"+ofPrefix(q.Prefix))
 			case keys.Next != "":
 				fmt.Fprintln(w.Stderr, "there are more keys: continue with --after "+cli.KeyText(keys.Next))
 			}
-			return err
 		}),
 	}
 	r.Define(cmd)

@@ -71,7 +71,7 @@ func printLimits(t *cli.Table, limits api.LimitsAnswer) {
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor())+sourceText(p.Version), p.Allowed.String(), denied)
+		t.Row(append(policyCells(p), p.Allowed.String(), denied)...)
 	}
 	for _, l := range limits.AtOnce {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits"+sourceText(l.Version), fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
@@ -120,19 +120,19 @@ func modeText(mode, where, away string) string {
 	return mode
 }
 
-// actsText is wait, cost and deny_for of a policy that has them.
-func actsText(wait time.Duration, cost string, denyFor time.Duration) string {
-	text := ""
-	if wait > 0 {
-		text += ", wait: " + units.FormatDuration(wait)
+// policyCells are the name, the keys, the limit and the mode of a policy, with what else it says.
+func policyCells(p api.LimitPolicy) []string {
+	mode := modeText(p.Mode, p.Where, p.Away) + partsText(p.Regions)
+	if p.WaitSeconds > 0 {
+		mode += ", wait: " + units.FormatDuration(p.Wait())
 	}
-	if cost != "" {
-		text += ", cost: " + cost
+	if p.Cost != "" {
+		mode += ", cost: " + p.Cost
 	}
-	if denyFor > 0 {
-		text += ", deny_for: " + units.FormatDuration(denyFor)
+	if p.DenyForSeconds > 0 {
+		mode += ", deny_for: " + units.FormatDuration(p.DenyFor())
 	}
-	return text
+	return []string{p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), mode + sourceText(p.Version)}
 }
 
 // sourceText says where a policy comes from, if that is not the file.

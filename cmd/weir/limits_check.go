@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -77,7 +76,7 @@ func loadPolicies(w *cli.World, file string) (*policy.Set, error) {
 	if file != "-" {
 		return policy.Load(file)
 	}
-	data, err := io.ReadAll(io.LimitReader(w.Stdin, policy.MaxFileBytes+1))
+	data, err := readPolicy(w, file)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +100,8 @@ func printChecked(r *cli.Remote, w *cli.World, set *policy.Set, faults policy.Fa
 }
 
 func printPolicies(t *cli.Table, set *policy.Set) {
-	policies := set.Policies()
 	t.Row("NAME", "KEYS", "LIMIT", "MODE", "NOTES")
-	for _, p := range policies {
+	for _, p := range set.Policies() {
 		note := ""
 		if n := len(p.Overrides); n > 0 {
 			note = fmt.Sprintf("overrides: %d ", n)
@@ -111,7 +109,7 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		if p.Last {
 			note += "last"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), cli.LimitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
+		t.Row(append(policyCells(p.Row()), note)...)
 	}
 	for _, l := range set.Concurrencies() {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, l.TTL), "permits")
@@ -152,27 +150,15 @@ type checked struct {
 	Keys     []checkedKey    `json:"keys,omitempty"`
 }
 
+// checkedPolicy is a policy without decisions.
 type checkedPolicy struct {
-	Name      string  `json:"name"`
-	Keys      string  `json:"keys"`
-	By        string  `json:"by,omitempty"`
-	Limit     uint64  `json:"limit"`
-	PerS      float64 `json:"per_s"`
-	Burst     uint64  `json:"burst"`
-	Algorithm string  `json:"algorithm"`
-	Calendar  string  `json:"calendar,omitempty"`
-	Mode      string  `json:"mode"`
-	Where     string  `json:"where"`
-	Away      string  `json:"away,omitempty"` // of a strict one
+	api.LimitPolicy
+	Order int `json:"order"`
+	Line  int `json:"line"`
 
-	Regions   []api.RegionPart `json:"regions,omitempty"` // of one over regions
-	WaitS     float64          `json:"wait_s,omitempty"`
-	Cost      string           `json:"cost,omitempty"`
-	DenyForS  float64          `json:"deny_for_s,omitempty"`
-	Order     int              `json:"order"`
-	Last      bool             `json:"last"`
-	Overrides int              `json:"overrides"`
-	Line      int              `json:"line"`
+	Allowed      *api.Bounds `json:"allowed,omitempty"`
+	Denied       *api.Bounds `json:"denied,omitempty"`
+	ShadowDenied *api.Bounds `json:"shadow_denied,omitempty"`
 }
 
 type checkedKey struct {
@@ -194,15 +180,7 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		return c
 	}
 	for _, p := range set.Policies() {
-		away := ""
-		if p.Where.ByOne() {
-			away = p.Away.String()
-		}
-		c.Policies = append(c.Policies, checkedPolicy{
-			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Regions: partsOf(p),
-			WaitS: p.Wait.Seconds(), Cost: p.Cost, DenyForS: p.DenyFor.Seconds(),
-		})
+		c.Policies = append(c.Policies, checkedPolicy{LimitPolicy: p.Row(), Order: p.Order, Line: p.Line})
 	}
 	for _, key := range keys {
 		k := checkedKey{key, []checkedMatch{}}
@@ -212,11 +190,4 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		c.Keys = append(c.Keys, k)
 	}
 	return c
-}
-
-func partsOf(p policy.Policy) (parts []api.RegionPart) {
-	for _, part := range p.Parts {
-		parts = append(parts, api.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
-	}
-	return parts
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/api"
@@ -90,16 +89,12 @@ With --version or --new, nothing is replaced that somebody else has changed mean
 }
 
 func readPolicy(w *cli.World, file string) ([]byte, error) {
-	from := w.Stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		from = f
+	from, err := openFile(w, file)
+	if err != nil {
+		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(from, policy.MaxFileBytes))
+	defer from.Close()
+	return io.ReadAll(io.LimitReader(from, policy.MaxFileBytes+1))
 }
 
 func newGetPolicy(w *cli.World) *cobra.Command {

@@ -185,9 +185,7 @@ with the name of the node. Name all nodes with --server a,b,c.`,
 		Example: "  weir why 4v8k0zq2m1b7c",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.DenialAnswer, error) {
 			return c.Why(ctx, args[0])
-		}, func(t *cli.Table, why api.DenialAnswer) {
-			printWhy(t, why)
-		}),
+		}, printWhy),
 	})
 }
 
@@ -287,30 +285,21 @@ within the window; SINCE is the first denial after a pause of 5 minutes, which c
 earlier. Each node of a cluster knows its own denials: name all nodes with
 --server a,b,c, and DENIED is the sum.`,
 		Example: "  weir limits who\n  weir limits who --prefix login: --limit login",
-		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.WhoAnswer, error) {
+			who, missing, err := c.WhoOfAll(ctx, q)
+			for _, without := range missing {
+				fmt.Fprintf(w.Stderr, "warning: denials of one server are missing: %s\n", cli.LinesText(without.Error()))
 			}
-			return r.Repeat(cmd.Context(), w, func() error {
-				who, missing, err := c.WhoOfAll(cmd.Context(), q)
-				if err != nil {
-					return err
-				}
-				for _, without := range missing {
-					fmt.Fprintf(w.Stderr, "warning: denials of one server are missing: %s\n", cli.LinesText(without.Error()))
-				}
-				return r.Print(w.Stdout, who, func(t *cli.Table) {
-					if len(who.Keys) == 0 {
-						t.Row("nobody is limited now")
-						return
-					}
-					t.Row("DENIED", "SINCE", "AGAIN IN", "LIMIT", "KEY")
-					for _, k := range who.Keys {
-						t.Row(fmt.Sprint(k.Denied), exactTime(k.Since), cli.WaitText(k.RetryAfterSeconds), k.Limit, k.Key)
-					}
-				})
-			})
+			return who, err
+		}, func(t *cli.Table, who api.WhoAnswer) {
+			if len(who.Keys) == 0 {
+				t.Row("nobody is limited now")
+				return
+			}
+			t.Row("DENIED", "SINCE", "AGAIN IN", "LIMIT", "KEY")
+			for _, k := range who.Keys {
+				t.Row(fmt.Sprint(k.Denied), exactTime(k.Since), cli.WaitText(k.RetryAfterSeconds), k.Limit, k.Key)
+			}
 		}),
 	}
 	r.Define(cmd)
@@ -319,8 +308,6 @@ earlier. Each node of a cluster knows its own denials: name all nodes with
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys with this prefix")
 	cmd.Flags().StringVar(&q.Limit, "limit", "", "only keys of this limit")
 	cmd.Flags().VarP(cli.Number(&q.Most), "top", "n", "how many keys to list")
-	if err := cmd.RegisterFlagCompletionFunc("limit", cli.CompleteLimits(w, &r, 1)); err != nil {
-		panic(err) // a flag defined twice
-	}
+	cli.CompleteLimitFlag(cmd, w, &r)
 	return cmd
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // processLimit keeps the memory of the process near what is in use. Left alone, the garbage collector lets a
@@ -28,7 +30,7 @@ import (
 // a processLimit (cli.World.OwnsProcess): a node that a program embeds leaves the collector as it is.
 type processLimit struct {
 	usual, most atomic.Int64 // bytes, as the node reports them; without a report there is no limit
-	stop        chan struct{}
+	stop        context.CancelFunc
 	running     sync.WaitGroup
 	percent     int // that the heap may grow by; only the loop changes it. 0: GOGC says it
 }
@@ -46,7 +48,8 @@ const (
 )
 
 func newProcessLimit() *processLimit {
-	l := &processLimit{stop: make(chan struct{})}
+	ctx, stop := context.WithCancel(context.Background())
+	l := &processLimit{stop: stop}
 	l.usual.Store(math.MaxInt64)
 	l.most.Store(math.MaxInt64)
 	if growth() == doubles { // else whoever has set GOGC knows better
@@ -54,23 +57,17 @@ func newProcessLimit() *processLimit {
 	}
 	l.follow(readHeap())
 	l.running.Go(func() {
-		ticker := time.NewTicker(limitEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-l.stop:
-				return
-			case <-ticker.C:
-				l.follow(readHeap())
-			}
-		}
+		concurrency.Every(ctx, limitEvery, func() bool {
+			l.follow(readHeap())
+			return true
+		})
 	})
 	return l
 }
 
 // close ends following what is in use, and lifts the limit.
 func (l *processLimit) close() {
-	close(l.stop)
+	l.stop()
 	l.running.Wait()
 	debug.SetMemoryLimit(math.MaxInt64)
 	l.grow(doubles)
@@ -152,13 +149,8 @@ func Notify(ctx context.Context, socket string, ready func() bool, log *slog.Log
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(readyEvery)
-		defer ticker.Stop()
-		for ctx.Err() == nil && !ready() {
-			select {
-			case <-ctx.Done():
-			case <-ticker.C:
-			}
+		if !ready() {
+			concurrency.Every(ctx, readyEvery, func() bool { return !ready() })
 		}
 		if ctx.Err() == nil {
 			notify(socket, "READY=1\nSTATUS=ready", log)

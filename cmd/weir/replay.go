@@ -111,15 +111,11 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 		if compression == "none" {
 			compression = client.None
 		}
-		to, err := f.Login.Options(client.Options{Compression: compression, Durable: f.durable})
+		to, err := f.Login.Client(f.to, "To", from, client.Options{Compression: compression, Durable: f.durable})
 		if err != nil {
 			return err
 		}
-		c, err := client.New(f.to, to)
-		if err != nil {
-			return cli.Usage(from.Blame("To", err))
-		}
-		o.To = c
+		o.To = to
 	}
 	if o.Follow {
 		o.Status = func(s replay.Status) { fmt.Fprintln(w.Stderr, s) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -79,13 +80,7 @@ has begun, writes all hits to disk, and exits with code 0.`,
 			if all, err := cmd.Flags().GetBool("help-all"); err != nil || all {
 				return errors.Join(err, cmd.Help())
 			}
-			if err := f.checkDemo(from); err != nil {
-				return err
-			}
-			if err := f.checkEphemeral(from); err != nil {
-				return err
-			}
-			if err := checkListeners(cmd.Flags(), from); err != nil {
+			if err := cmp.Or(f.checkDemo(from), f.checkEphemeral(from), checkListeners(cmd.Flags(), from)); err != nil {
 				return err
 			}
 			f.combine(from)
@@ -110,14 +105,10 @@ func (f *serveFlags) combine(from cli.Sources) {
 	if f.clock == "event" {
 		cfg.Engine.Clock = weir.EventClock
 	}
-	if from["memory"] == "" {
-		cfg.Engine.Memory = 0
-	}
-	if from["limit-memory"] == "" {
-		cfg.Engine.LimitMemory = 0
-	}
-	if from["idempotency-memory"] == "" {
-		cfg.Engine.OnceMemory = 0
+	for flag, bytes := range map[string]*int64{"memory": &cfg.Engine.Memory, "limit-memory": &cfg.Engine.LimitMemory, "idempotency-memory": &cfg.Engine.OnceMemory} {
+		if from[flag] == "" {
+			*bytes = 0
+		}
 	}
 	cfg.Service.MaxBufferedBytes, cfg.Service.MaxDurable = 0, 0 // as --max-in-flight says
 	f.setAlone(from)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -45,16 +46,9 @@ func others(peers []string, addr string) []string {
 
 // awaitGrowth returns errGrown when the settings file names further nodes and all of them are up, because the first start
 // of a cluster needs all. It returns nil when ctx ends.
-func (f *serveFlags) awaitGrowth(ctx context.Context, log *slog.Logger) error {
-	look := time.NewTicker(lookForPeers)
-	defer look.Stop()
+func (f *serveFlags) awaitGrowth(ctx context.Context, log *slog.Logger) (grown error) {
 	said := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.C:
-		}
+	concurrency.Every(ctx, lookForPeers, func() bool {
 		peers, err := cli.Setting(f.config, "peers")
 		missing := ""
 		switch further := others(strings.Split(strings.Join(peers, ","), ","), f.growsAt); {
@@ -63,14 +57,17 @@ func (f *serveFlags) awaitGrowth(ctx context.Context, log *slog.Logger) error {
 		case len(peers) == 0 || len(further) == 0:
 		default:
 			if missing = unreachable(ctx, further); missing == "" {
-				return errGrown
+				grown = errGrown
+				return false
 			}
 		}
 		if missing != said {
 			log.Warn("this node is alone until it can become one of a cluster", "settings", f.config, "waits_for", missing)
 			said = missing
 		}
-	}
+		return true
+	})
+	return grown
 }
 
 // unreachable returns why one of the nodes is not up, or "".

@@ -25,26 +25,16 @@ the same flag.
 With --align, list the keys with the most hits of whole hours, days, weeks, months or years
 from history: from the one that contains --from to the one that contains --to (default now).`,
 		Example: "  weir top --every 2s\n  weir top --prefix url: --window 1h -n 20\n  weir top --align day --from -365d --tz Europe/Berlin -n 100",
-		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			if q.Align != "" && from["window"] == "" {
-				q.Window = 0 // which has a default
-			}
-			return r.Repeat(cmd.Context(), w, func() error {
-				list, err := c.Top(cmd.Context(), q)
-				if err != nil {
-					return err
-				}
-				err = r.Print(w.Stdout, list, func(t *cli.Table) { printTop(t, q, list) })
-				r.Incomplete(w, list.Freshness)
-				warnMissing(w, list.Missing)
-				return err
-			})
-		}),
 	}
+	cmd.RunE = cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.TopAnswer, error) {
+		if q.Align != "" && !cmd.Flags().Changed("window") {
+			q.Window = 0 // which has a default
+		}
+		list, err := c.Top(ctx, q)
+		r.Incomplete(w, list.Freshness)
+		warnMissing(w, list.Missing)
+		return list, err
+	}, func(t *cli.Table, list api.TopAnswer) { printTop(t, q, list) })
 	r.Define(cmd)
 	r.DefineEvery(cmd)
 	cli.FreshFlag(cmd, &q.Fresh)

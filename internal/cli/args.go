@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -84,8 +85,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 
 // FlagError says more of a flag that is wrong.
 func FlagError(cmd *cobra.Command, err error) error {
-	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok && wrong.GetFlag().Value.Type() == "bool" {
 		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, SettingReason(err))
 	}
 	var unknown *pflag.NotExistError
@@ -213,56 +213,58 @@ func CompleteKeys(w *World, r *Remote, most int) cobra.CompletionFunc {
 
 // CompleteLimits offers the server's policies for the first most arguments.
 func CompleteLimits(w *World, r *Remote, most int) cobra.CompletionFunc {
-	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) (names []string, err error) {
+	return complete(w, r, most, func(ctx context.Context, c *client.Client, _ string) (names []string, err error) {
 		limits, err := c.Limits(ctx, 0)
 		for _, l := range limits.Limits {
-			if strings.HasPrefix(l.Name, typed) {
-				names = append(names, l.Name)
-			}
+			names = append(names, l.Name)
 		}
-		return names[:min(len(names), offerKeys)], err
+		return names, err
 	})
 }
 
 // CompletePolicies offers the policies that were put by API for the first most arguments.
 func CompletePolicies(w *World, r *Remote, most int) cobra.CompletionFunc {
-	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) (names []string, err error) {
+	return complete(w, r, most, func(ctx context.Context, c *client.Client, _ string) (names []string, err error) {
 		kept, err := c.Policies(ctx)
 		for _, p := range kept.Policies {
-			if strings.HasPrefix(p.Name, typed) {
-				names = append(names, p.Name)
-			}
+			names = append(names, p.Name)
 		}
-		return names[:min(len(names), offerKeys)], err
+		return names, err
 	})
+}
+
+// CompleteLimitFlag offers the server's policies for the flag --limit.
+func CompleteLimitFlag(cmd *cobra.Command, w *World, r *Remote) {
+	completeFlag(cmd, "limit", CompleteLimits(w, r, math.MaxInt))
+}
+
+func completeFlag(cmd *cobra.Command, flag string, offer cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, offer); err != nil {
+		panic(err) // a flag defined twice
+	}
 }
 
 // complete offers what a server names for the first most arguments. Without an answer
 // it offers nothing: a shell has no place for an error.
 func complete(w *World, r *Remote, most int, names func(ctx context.Context, c *client.Client, typed string) ([]string, error)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) >= most {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		if _, err := ResolveSettings(cmd.Flags(), w.Env); err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		o, err := r.Login.Options(client.Options{Timeout: offerWait, Retries: -1})
+	ask := func(cmd *cobra.Command, typed string) ([]string, error) {
+		from, err := ResolveSettings(cmd.Flags(), w.Env)
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, err
 		}
-		c, err := client.New(r.server, o)
+		c, err := r.Login.Client(r.server, "Server", from, client.Options{Timeout: offerWait, Retries: -1})
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, err
 		}
-		found, err := names(cmd.Context(), c, typed)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		offers := make([]cobra.Completion, 0, len(found))
-		for _, name := range found {
-			if KeyText(name) == name { // a tab or a line end would end the offer
-				offers = append(offers, name)
+		return names(cmd.Context(), c, typed)
+	}
+	return func(cmd *cobra.Command, args []string, typed string) (offers []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) < most {
+			found, _ := ask(cmd, typed)
+			for _, name := range found {
+				if strings.HasPrefix(name, typed) && KeyText(name) == name && len(offers) < offerKeys { // a tab or a line end would end the offer
+					offers = append(offers, name)
+				}
 			}
 		}
 		return offers, cobra.ShellCompDirectiveNoFileComp

@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -114,17 +116,9 @@ func (r *Remote) Client(from Sources) (*client.Client, error) { return r.Sender(
 
 // Sender is Client for hits; with durable they are answered once they are on the server's disk.
 func (r *Remote) Sender(from Sources, durable bool) (*client.Client, error) {
-	o, err := r.Login.Options(client.Options{
+	return r.Login.Client(r.server, "Server", from, client.Options{
 		Timeout: r.timeout, Retries: remoteRetries, MaxPause: remoteMaxPause, Durable: durable,
 	})
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(r.server, o)
-	if err != nil {
-		return nil, Usage(from.Blame("Server", err))
-	}
-	return c, nil
 }
 
 // Print writes an answer as JSON, or else as the table that rows writes.
@@ -319,11 +313,9 @@ func (l *Login) Define(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.key, "cert-key", "", "PEM file with the key of --cert (default: the file of --cert)")
 }
 
-// userAgent names the program to a server.
-func (l *Login) userAgent() string { return "weir/" + l.cmd.Root().Version }
-
-func (l *Login) Options(o client.Options) (client.Options, error) {
-	o.Token, o.UserAgent = l.token, l.userAgent()
+// options fills in the login.
+func (l *Login) options(o client.Options) (client.Options, error) {
+	o.Token, o.UserAgent = l.token, "weir/"+l.cmd.Root().Version
 	if l.ca == "" && l.cert == "" && l.key == "" {
 		return o, nil
 	}
@@ -338,47 +330,34 @@ func (l *Login) Options(o client.Options) (client.Options, error) {
 			return o, Usage(fmt.Errorf("--ca %s: no certificate in PEM", l.ca))
 		}
 	}
-	certificates, err := l.certificates()
-	o.TLS.Certificates = certificates
-	return o, err
+	if l.cert == "" && l.key == "" {
+		return o, nil
+	}
+	if l.cert == "" {
+		return o, Usage(errors.New("--cert-key needs --cert"))
+	}
+	pair, err := tls.LoadX509KeyPair(l.cert, cmp.Or(l.key, l.cert))
+	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
+		return o, fmt.Errorf("--cert: %w", err)
+	}
+	if err != nil {
+		return o, Usage(fmt.Errorf("--cert %s does not match its key (--cert-key): %w", l.cert, err))
+	}
+	o.TLS.Certificates = []tls.Certificate{pair}
+	return o, nil
 }
 
-// Client is a client of the server that the flag --server names, for files of any size.
-func (l *Login) Client(server string, from Sources) (*client.Client, error) {
-	o, err := l.Options(client.Options{})
+// Client is a client of the server that a flag names: Server or To.
+func (l *Login) Client(server, flag string, from Sources, o client.Options) (*client.Client, error) {
+	o, err := l.options(o)
 	if err != nil {
 		return nil, err
 	}
 	c, err := client.New(server, o)
 	if err != nil {
-		return nil, Usage(from.Blame("Server", err))
+		return nil, Usage(from.Blame(flag, err))
 	}
 	return c, nil
-}
-
-// certificates are what the command shows a server that asks for one.
-func (l *Login) certificates() ([]tls.Certificate, error) {
-	switch {
-	case l.cert == "" && l.key == "":
-		return nil, nil
-	case l.cert == "":
-		return nil, Usage(errors.New("--cert-key needs --cert"))
-	}
-	cert, err := ReadAtMost(l.cert, MaxSettingsBytes)
-	if err != nil {
-		return nil, fmt.Errorf("--cert: %w", err)
-	}
-	key := cert
-	if l.key != "" {
-		if key, err = ReadAtMost(l.key, MaxSettingsBytes); err != nil {
-			return nil, fmt.Errorf("--cert-key: %w", err)
-		}
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, Usage(fmt.Errorf("--cert %s does not match its key (--cert-key): %w", l.cert, err))
-	}
-	return []tls.Certificate{pair}, nil
 }
 
 // loginHint says what to do about a TLS handshake that failed, in the words of the command line.

@@ -116,12 +116,10 @@ func SettingVariable(flag string) string {
 
 // SettingReason leaves out that a value was wrong "for a flag": it was not a flag.
 func SettingReason(err error) error {
-	var number *strconv.NumError
-	if errors.As(err, &number) && number.Func == "ParseBool" {
+	if number, ok := errors.AsType[*strconv.NumError](err); ok && number.Func == "ParseBool" {
 		return fmt.Errorf("%q: it must be true or false", number.Num)
 	}
-	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return wrong.Unwrap()
 	}
 	return err

@@ -80,8 +80,7 @@ func (p *Decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 	k.decision.Context = ctx
 	k.decision.Until, _ = ctx.Deadline()
 	if err := p.live.Take(k.requests, &k.decision); err != nil {
-		var e *weir.Error
-		if errors.As(err, &e) && e.Code == api.CodeInvalidLimit {
+		if e, ok := errors.AsType[*weir.Error](err); ok && e.Code == api.CodeInvalidLimit {
 			return fmt.Errorf("%w: %w", middleware.ErrMisconfigured, err)
 		}
 		return err

@@ -251,8 +251,7 @@ func (c *clerk) approximate(o *Options) (said []string) {
 	}
 	if c.Undecided > 0 {
 		text := fmt.Sprintf("%s could not be decided, the first one because: %v", units.Plural(c.Undecided, "request"), c.problem)
-		var refused *engine.Error
-		if errors.As(c.problem, &refused) && refused.Code == api.CodeOverloaded {
+		if refused, ok := errors.AsType[*engine.Error](c.problem); ok && refused.Code == api.CodeOverloaded {
 			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
 				units.Plural(c.Undecided, "request"), units.FormatSize(o.LimitMemory))
 		}

@@ -59,12 +59,11 @@ func (p *Problem) GetHeaders() http.Header {
 
 // ProblemOf turns an error of the service or the engine into the problem it stands for.
 func ProblemOf(err error) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	e := request.As(err)
-	p = NewProblem(e.Code, e.Field, e.Message)
+	p := NewProblem(e.Code, e.Field, e.Message)
 	p.Missing, p.HitsAnswer, p.retryAfter = e.Missing, e.Hits, e.RetryAfter
 	return p
 }

@@ -290,8 +290,7 @@ func (s *session) takePermit(args [][]byte) error {
 		return ErrSyntax
 	}
 	answer, err := s.server.service.TakePermit(s.caller, string(args[1]), limit)
-	var denied *api.Error
-	if errors.As(err, &denied) && denied.Code == api.CodeAtOnce {
+	if denied, ok := errors.AsType[*api.Error](err); ok && denied.Code == api.CodeAtOnce {
 		s.out.Array(2)
 		s.out.Null()
 		s.out.Int(wholeUnits(denied.RetryAfter, time.Millisecond))

@@ -168,8 +168,7 @@ type receipt struct {
 // of the rejected lines are listed if they are long ones, in the first answer too.
 func (t *Tally) Receipt(failed error) []byte {
 	r := receipt{HitsAnswer: &t.HitsAnswer}
-	var e *api.Error
-	if errors.As(failed, &e) {
+	if e, ok := errors.AsType[*api.Error](failed); ok {
 		r.Code, r.Field, r.Detail = e.Code, e.Field, e.Message
 	}
 	for {

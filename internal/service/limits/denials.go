@@ -130,7 +130,7 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 		}
 		l.Override = m.Limit != m.Policy.Limit
 		if parts := m.Parts(); parts != nil {
-			l.Region, l.Regions = s.parts.Policies.Region(), regionParts(parts)
+			l.Region, l.Regions = s.parts.Policies.Region(), parts
 			l.Whole = &api.EnoughLimit{Limit: m.Limit.N, PerSeconds: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}
 		}
 		here, _, err := s.parts.Policies.Here(&m.Policy, m.Limit)

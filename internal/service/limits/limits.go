@@ -37,15 +37,8 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 	}
 	questions := make([]api.CountQuestion, 0, 3*len(policies))
 	for i, p := range policies {
-		made := api.LimitPolicy{
-			Name: p.Name, Keys: p.Keys, By: p.By, Listener: p.listener, Version: p.Version,
-			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
-			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
-		}
-		if p.Where.ByOne() {
-			made.Away = p.Away.String()
-		}
-		made.Regions = regionParts(p.Parts)
+		made := p.Row()
+		made.Listener = p.listener
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
 			questions = append(questions, api.CountQuestion{Key: admit.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
 		}
@@ -60,14 +53,6 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 		made.Allowed, made.Denied, made.ShadowDenied = queries.SourceBounds(&counts[3*i], &fresh), queries.SourceBounds(&counts[3*i+1], &fresh), queries.SourceBounds(&counts[3*i+2], &fresh)
 	}
 	return answer, nil
-}
-
-// regionParts is what regions have of a limit, nil if it is not over them.
-func regionParts(parts []policy.Part) (list []api.RegionPart) {
-	for _, part := range parts {
-		list = append(list, api.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
-	}
-	return list
 }
 
 // mostLimitKeys is how many keys LimitKeys looks at for a caller who may not read all keys.
@@ -185,8 +170,7 @@ func (s *Service) unknownLimit(may access.Rights, name string) error {
 		return noLimit(name)
 	}
 	err := s.parts.Policies.Peek([]admit.Request{{Key: "?", Limit: name}}, new(admit.Decision))
-	var unknown *engine.Error
-	if errors.As(err, &unknown) && unknown.Code == api.CodeInvalidLimit {
+	if unknown, ok := errors.AsType[*engine.Error](err); ok && unknown.Code == api.CodeInvalidLimit {
 		return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
 	}
 	return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}

@@ -107,8 +107,7 @@ func (a Asked) Fresh(of api.Freshness) api.Freshness {
 }
 
 func notFresh(err error) error {
-	var late *api.Error
-	if errors.As(err, &late) {
+	if _, ok := errors.AsType[*api.Error](err); ok {
 		return err
 	}
 	return &api.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}

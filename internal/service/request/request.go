@@ -23,8 +23,7 @@ import (
 // As is err as an *api.Error, with what callers have added to its message. An error of the engine or of a context is
 // turned into one.
 func As(err error) *api.Error {
-	var own *api.Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*api.Error](err); ok {
 		if same, is := err.(*api.Error); is && same == own { //nolint:errorlint // what was added to it is told apart
 			return own
 		}
@@ -32,8 +31,7 @@ func As(err error) *api.Error {
 		whole.Message = err.Error()
 		return &whole
 	}
-	var e *engine.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*engine.Error](err); ok {
 		return &api.Error{Code: e.Code, Field: e.Field, Message: e.Message}
 	}
 	if errors.Is(err, context.Canceled) {
