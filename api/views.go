@@ -75,6 +75,32 @@ type KeyWindow struct {
 	Before Bounds `json:"before" doc:"In the window before."`
 }
 
+// SiteView is the page of a web site whose views count.
+type SiteView struct {
+	Site     string    `json:"site,omitempty"`
+	Sites    []string  `json:"sites,omitempty" doc:"Without site: those that who asks may read."`
+	Public   bool      `json:"public,omitempty" doc:"Everybody may read the page, and who asks has no identity."`
+	From     Time      `json:"from" doc:"The first second of the period."`
+	To       Time      `json:"to" doc:"The last second of it, or now."`
+	Unit     string    `json:"unit,omitempty" doc:"What the points of line are: hour, day or month."`
+	Now      *Distinct `json:"now,omitempty" doc:"Visitors of the last 5 minutes."`
+	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period ended, or began before the retention."`
+	Views    Bounds    `json:"views"`
+	Filtered Bounds    `json:"filtered" doc:"Views that do not count: of crawlers, for example."`
+	Line     []Point   `json:"line" nullable:"false" doc:"Views over the period."`
+	Zone     string    `json:"tz,omitempty" doc:"The time zone of days."`
+	Source   string    `json:"source,omitempty" doc:"history if the numbers are of history, else windows."`
+	Lists    []SiteTop `json:"lists" nullable:"false"`
+	Pending  bool      `json:"pending,omitempty" doc:"Lists are still being made, and come with a later answer."`
+	Freshness
+}
+
+// SiteTop is what a site has most of, such as pages.
+type SiteTop struct {
+	Class string   `json:"class" doc:"What the keys are: SITE:class:NAME." example:"path"`
+	Names []TopKey `json:"names" nullable:"false" doc:"Most views first, each without what its key begins with."`
+}
+
 // WhatIfView is what a limit would have denied, had each hit of a window been a request.
 type WhatIfView struct {
 	Key           string   `json:"key,omitempty"`

@@ -23,6 +23,9 @@ var (
 	ErrExpired = errors.New("the token or certificate has expired: ask for a new one (weir token create makes tokens)")
 )
 
+// Everybody reports whether the login is of NewPublic.
+func (l *Login) Everybody() bool { return l.everybody }
+
 // Set is the identities of one file. It does not change.
 type Set struct {
 	identities []*Identity
@@ -41,6 +44,14 @@ type Login struct {
 	token       Token
 	certificate Certificate // Names empty: a token
 	named       bool        // neither: its word is taken
+	everybody   bool        // as NewPublic says
+}
+
+// NewPublic returns a login that needs no proof, whatever file is in use: everybody may read all keys with a prefix.
+func NewPublic(name, prefix string, c Ceilings) *Login {
+	is := &Identity{Name: name, Ceilings: c}
+	is.permissions[Read] = &Permission{Role: Read, Keys: []string{prefix}}
+	return &Login{Identity: is, everybody: true}
 }
 
 // nobody is what a secret is compared with where there is no such id.
@@ -374,6 +385,7 @@ func (l *Live) Named(name string) (*Login, error) { return l.Set().byName(name) 
 func (l *Live) Check(login *Login) (*Identity, error) {
 	set, is := l.Set(), login.Identity
 	switch {
+	case login.everybody:
 	case len(login.certificate.Names) > 0:
 		now := time.Now()
 		if login.set == set && now.Before(login.certificate.Ends) {

@@ -160,7 +160,7 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 func (p *tab) heard(event any, host string) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		if to, err := url.Parse(e.Request.URL); err != nil || to.Host != host && host != "" {
+		if to, err := url.Parse(e.Request.URL); err != nil || to.Host != host && host != "" && to.Scheme != "data" {
 			p.Errorf("the page asks %s", e.Request.URL)
 		}
 	case *runtime.EventExceptionThrown:

@@ -32,7 +32,7 @@ func TestKeyboard(t *testing.T) {
 	p.until(live)
 	p.tabTo(".skip")
 	p.tabTo(".brand")
-	for _, page := range []string{"Overview", "Limits", "Live", "Cluster"} {
+	for _, page := range []string{"Overview", "Sites", "Limits", "Live", "Cluster"} {
 		p.do(chromedp.KeyEvent(kb.Tab))
 		if at := value[string](p, "document.activeElement.textContent"); at != page {
 			t.Errorf("the next link of the navigation is %s, not %s", at, page)

@@ -4,12 +4,12 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { h, svg, text, attr } from "./dom";
 import { compact, marked, moment, number, tick, unitOf, zone } from "./format";
-import type { Known, Line } from "./types";
+import type { Known, Line, Series } from "./types";
 
 /** A Trace is a line: with lower and upper, where its values are not exact; guessed, where nobody says what is known of them. */
 export interface Trace { label: string; color: string; values: (number | null)[]; lower?: (number | null)[]; upper?: (number | null)[]; guessed?: boolean; dashed?: boolean; area?: boolean }
 /** A Plot has a band from lower to upper of its first line. */
-export interface Plot { x: number[]; traces: Trace[]; /** that values are per: s, min, h or d. */ unit: string; span: number }
+export interface Plot { x: number[]; traces: Trace[]; /** that values are per: s, min, h or d. */ unit: string; span: number; bars?: boolean }
 
 /** valueAt writes a value of a line with what is known of it. */
 function valueAt(of: Trace | undefined, at: number): string {
@@ -18,6 +18,13 @@ function valueAt(of: Trace | undefined, at: number): string {
   if (of!.guessed) return `\u2248 ${compact(value)}`;
   return of!.lower ? marked({ lower: of!.lower[at] ?? 0, estimate: value, upper: of!.upper?.[at] ?? null }, compact) : compact(value);
 }
+
+/** newest is where the last value is that is known. */
+const newest = (values: ArrayLike<number | null | undefined>) => {
+  let i = values.length - 1;
+  while (i > 0 && (values[i] === null || values[i] === undefined)) i--;
+  return i;
+};
 
 const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faint = (color: string, part: number) => `color-mix(in srgb, ${color} ${part}%, transparent)`;
@@ -59,6 +66,20 @@ export function plotOf(line: Line, label: string, others: Other[] = []): Plot {
   };
 }
 
+/** bars are spans of the calendar; the last one is dashed until it ends. */
+export function bars(points: Series["points"], unit: string, label: string, now: number): Plot {
+  const open = points.length - (points.length && points.at(-1)!.at > now ? 1 : 0);
+  const exact = points.every((p) => p.exact);
+  const trace = (label: string, has: (i: number) => boolean): Trace => {
+    const values = (what: "lower" | "estimate" | "upper") => points.map((p, i) => (has(i) ? p[what] : null));
+    return { label, color: "--accent", values: values("estimate"), lower: exact ? undefined : values("lower"), upper: exact ? undefined : values("upper") };
+  };
+  return {
+    x: points.map((p) => (p.start! + p.at + 1) / 2), unit: { hour: "h", day: "d" }[unit] ?? unit, span: points.length ? points.at(-1)!.at - points[0]!.start! : 1, bars: true,
+    traces: [{ ...trace(label, (i) => i < open), area: true }, ...(open < points.length ? [{ ...trace("so far", (i) => i >= open), dashed: true }] : [])],
+  };
+}
+
 export class Chart {
   readonly element: HTMLElement;
   private readonly box = h("div", { class: "plot" });
@@ -96,8 +117,8 @@ export class Chart {
     this.last = plot;
     const data: (number | null)[][] = [plot.x, ...plot.traces.map((t) => t.values)];
     const first = plot.traces[0]!;
-    if (first.upper && first.lower) data.push(first.upper, first.lower);
-    const shape = JSON.stringify([plot.traces.map((t) => [t.label, t.color]), !!first.upper, plot.unit, tick(plot.span) === tick(0), zone()]);
+    if (first.upper && first.lower && !plot.bars) data.push(first.upper, first.lower);
+    const shape = JSON.stringify([plot.traces.map((t) => [t.label, t.color]), !!first.upper, plot.bars, plot.unit, tick(plot.span) === tick(0), zone()]);
     if (!this.plot || anew || shape !== this.shape) {
       this.plot?.destroy();
       this.shape = shape;
@@ -108,7 +129,7 @@ export class Chart {
     }
     text(this.unit, `(${this.counted}/${plot.unit})`);
     const known = first.values.filter((v): v is number => v !== null);
-    attr(this.box, "aria-label", `${this.label}: ${first.label} now ${valueAt(first, first.values.length - 1) || "0"} per ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);
+    attr(this.box, "aria-label", `${this.label}: ${first.label} now ${valueAt(first, newest(first.values)) || "0"} per ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);
     this.list(plot);
   }
 
@@ -124,19 +145,20 @@ export class Chart {
     const axis = { stroke: style("--muted"), grid, ticks: { show: false }, font: `12px ${style("--font")}` };
     // While nothing is pointed at, the legend has the last values.
     const legend = (write: (v: number, of: number, at: number) => string): uPlot.Series.Value => (u, v, of, at) => {
-      const value = at === null ? u.data[of]?.at(-1) : v;
-      return value === null || value === undefined ? "" : write(value, of, at ?? u.data[of]!.length - 1);
+      const shown = at ?? newest(u.data[of]!);
+      const value = at === null ? u.data[of]![shown] : v;
+      return value === null || value === undefined ? "" : write(value, of, shown);
     };
     const series: uPlot.Series[] = [{ value: legend(moment) }];
     for (const t of plot.traces) {
       const color = style(t.color);
       series.push({
         label: t.label, stroke: color, width: t.dashed ? 1.25 : 2, dash: t.dashed ? [5, 4] : undefined, points: { show: false },
-        fill: t.area ? (u) => shade(u, color) : undefined, value: legend((_, of, at) => `${valueAt(this.last?.traces[of - 1], at)} per ${plot.unit}`),
+        fill: t.area ? (plot.bars ? faint(color, 55) : (u) => shade(u, color)) : undefined, paths: plot.bars ? uPlot.paths.bars!({ size: [0.8, 60] }) : undefined, value: legend((_, of, at) => `${valueAt(this.last?.traces[of - 1], at)} per ${plot.unit}`),
       });
     }
     const bands: uPlot.Band[] = [];
-    if (plot.traces[0]!.upper) {
+    if (plot.traces[0]!.upper && !plot.bars) {
       const color = faint(style(plot.traces[0]!.color), 45);
       const edge = (label: string): uPlot.Series => ({ label, stroke: color, width: 1, points: { show: false }, value: legend(compact) });
       bands.push({ series: [series.length, series.length + 1], fill: faint(style(plot.traces[0]!.color), 25) });
@@ -145,9 +167,9 @@ export class Chart {
     return {
       ...this.room(), series, bands, padding: [null, 40, null, null], // room for the half of the last time
       tzDate: (at) => (zone() === "UTC" ? uPlot.tzDate(new Date(at * 1000), "UTC") : new Date(at * 1000)),
-      scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.12 : 1] } },
+      scales: { x: plot.bars && plot.x.length > 1 ? { range: (_, from, to) => [from - (plot.x[1]! - plot.x[0]!) / 2, to + (plot.x[1]! - plot.x[0]!) / 2] } : {}, y: { range: (_, __, most) => [0, most > 0 ? most * 1.12 : 1] } },
       axes: [
-        { ...axis, space: plot.span > 90_000 && plot.span <= 900_000 ? 108 : 76, values: (u, at) => at.map(tick(u.scales.x!.max! - u.scales.x!.min!)) },
+        { ...axis, space: plot.span > 90_000 && plot.span <= 900_000 ? 108 : 76, values: (u, at) => at.map(tick(plot.bars && plot.unit !== "h" ? Infinity : u.scales.x!.max! - u.scales.x!.min!)) },
         { ...axis, size: 54, values: (_, at) => at.map((v) => compact(v)) },
       ],
       cursor: { drag: { x: !!this.zoom, y: false, setScale: false }, points: { size: 7 } },

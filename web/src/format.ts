@@ -1,7 +1,7 @@
 // Numbers, times and durations, as the reader's locale writes them.
 
 import { kept } from "./kept";
-import type { Bounds, Known } from "./types";
+import type { Bounds, Distinct, Known } from "./types";
 
 export const locale = [...navigator.languages];
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
@@ -46,6 +46,10 @@ export const mark = (b: Known) => (b.upper === null ? "\u2265 " : b.lower === b.
 /** marked is what is known, as one number. */
 export const marked = (b: Known, write: (n: number) => string) => mark(b) + write(b.upper === null ? b.lower : b.estimate);
 
+/** distinct is a number of ids, with a note that says how exact it is. */
+export const distinct = (d: Distinct, note: string): [string, string] =>
+  [(d.error ? "~ " : "") + marked(d, number), [d.error ? `\u00b1 ${three.format(100 * d.error)}% is usual` : d.upper !== d.lower && d.upper !== null ? `${number(d.lower)} to ${number(d.upper)}` : "", note].filter(Boolean).join(", ")];
+
 export const count = (b: Bounds) => marked(b, number);
 
 /** units are those that a rate is shown in, so that it has digits before the point. */
@@ -62,9 +66,9 @@ const times = (options: Intl.DateTimeFormatOptions) => {
 /** zone is the time zone that the reader chose. */
 export const zone = () => (kept("weir zone") === "UTC" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
-export const clock = times({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const minute = times({ hour: "2-digit", minute: "2-digit" });
-const day = times({ weekday: "short", hour: "2-digit", minute: "2-digit" });
+export const clock = times({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const minute = times({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const day = times({ weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const date = times({ month: "short", day: "numeric" });
 export const moment = times({ dateStyle: "medium", timeStyle: "medium" });
 

@@ -1,13 +1,13 @@
 // A key over weeks and months: hours, days or months of the calendar, from history where the server keeps one.
 
 import { get } from "./api";
-import { Chart } from "./chart";
+import { bars, Chart } from "./chart";
 import { attr, h, shown, text } from "./dom";
 import { moment, number, zone } from "./format";
 import { card } from "./parts";
 import type { Series } from "./types";
 
-const units = { hour: ["Hours", "-48h", "h"], day: ["Days", "-60d", "d"], month: ["Months", "-730d", "month"] } as const;
+const units = { hour: ["Hours", "-48h"], day: ["Days", "-60d"], month: ["Months", "-730d"] } as const;
 type Unit = keyof typeof units;
 
 const sources: Record<string, string> = {
@@ -51,13 +51,10 @@ export class HistoryCard {
     try {
       const of = await get<Series>("v1/series", { key: this.key, align: unit, from: units[unit][1], tz: this.zone }, signal);
       const exact = of.points.every((p) => p.exact);
-      const values = (what: "lower" | "estimate" | "upper") => of.points.map((p) => p[what]);
-      this.chart.draw({
-        x: of.points.map((p) => (p.start! + p.at + 1) / 2), unit: units[unit][2], span: of.to - of.from,
-        traces: [{ label: "Hits", color: "--accent", values: values("estimate"), lower: exact ? undefined : values("lower"), upper: exact ? undefined : values("upper"), area: true }],
-      });
+      const first = of.points.findIndex((p) => p.upper !== 0); // what is before is empty
+      this.chart.draw(bars(of.points.slice(first), unit, "Hits", of.as_of));
       const unknown = of.points.filter((p) => p.upper === null).length;
-      text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "the band shows the bounds"}${unknown ? `; ${unknown === 1 ? `1 ${unit} has` : `${number(unknown)} ${unit}s have`} a least only` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);
+      text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "\u2248 marks estimates"}${unknown ? `; ${unknown === 1 ? `1 ${unit} has` : `${number(unknown)} ${unit}s have`} a least only` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);
     } catch (failure) {
       if (!signal.aborted) text(this.said, (failure as Error).message);
     }

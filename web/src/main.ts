@@ -13,18 +13,19 @@ import { nodesPage } from "./nodes";
 import { overviewPage } from "./overview";
 import { mark, type Page } from "./parts";
 import { here, link, type Place } from "./place";
+import { sitePage } from "./site";
 import { search } from "./search";
 import { whyPage } from "./why";
 
 interface Shown<T> { page: Page; /** of the stream; "": there is none */ path: string; params: Record<string, string | string[]>; view(of: T): void }
 
-const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, log: logPage, nodes: nodesPage, why: whyPage, unknown: unknownPage };
+const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, log: logPage, nodes: nodesPage, site: sitePage, why: whyPage, unknown: unknownPage };
 const root = document.documentElement;
 const main = h("main", { id: "main" });
 const status = h("span", { class: "status", role: "status" }, h("span", { class: "word" }));
 const fresh = h("time", { class: "fresh" });
 const refused = h("p", { class: "refused", role: "alert", hidden: true });
-const tabs = ([["overview", "Overview"], ["limits", "Limits"], ["log", "Live"], ["nodes", "Cluster"]] as const).map(([page, title]) => [page, h("a", { href: link(page) }, title)] as const);
+const tabs = ([["overview", "Overview"], ["site", "Sites"], ["limits", "Limits"], ["log", "Live"], ["nodes", "Cluster"]] as const).map(([page, title]) => [page, h("a", { href: link(page) }, title)] as const);
 const leave = h("button", { type: "button", class: "plain", hidden: true, click: () => { token.set(""); show(); } }, "Forget token");
 
 /** unknownPage is for an address that leads nowhere: somebody typed it, or a link was cut. */
@@ -50,6 +51,7 @@ function show() {
   const made = pages[place.page](place) as Shown<unknown>;
   for (const [page, tab] of tabs) attr(tab, "aria-current", page === place.page || (page === "limits" && place.page === "why") ? "page" : null);
   refused.hidden = true;
+  attr(document.body, "data-public", null);
   leave.hidden = !token.get();
   put(made.page);
   if (!made.path) {
@@ -63,7 +65,7 @@ function show() {
     state: say,
     view(of) {
       refused.hidden = true;
-      text(fresh, clock(of.at ?? of.cluster?.now ?? 0));
+      text(fresh, clock(of.at ?? of.cluster?.now ?? of.as_of ?? 0));
       made.view(of);
     },
     problem(problem) {

@@ -1,13 +1,13 @@
 // Where the reader is: everything a page shows is in its URL, after the #, so that it works under any path.
 
 /** Place says which page is asked for; "unknown" has what was asked as its name. */
-export interface Place { page: "overview" | "key" | "limits" | "log" | "nodes" | "why" | "unknown"; name: string; params: URLSearchParams }
+export interface Place { page: "overview" | "key" | "limits" | "log" | "nodes" | "site" | "why" | "unknown"; name: string; params: URLSearchParams }
 
 export function here(): Place {
   const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   const [page, ...rest] = path.split("/");
   const params = new URLSearchParams(query);
-  if (page === "key" || page === "limits" || page === "why") return { page, name: decode(rest.join("/")), params };
+  if (page === "key" || page === "site" || page === "limits" || page === "why") return { page, name: decode(rest.join("/")), params };
   if ((page === "nodes" || page === "log" || page === "") && rest.length === 0) return { page: page || "overview", name: "", params };
   return { page: "unknown", name: decode(path), params };
 }

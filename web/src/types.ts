@@ -14,6 +14,13 @@ export interface Overview extends Freshness {
   all?: { per_second: Known; hits: Bounds; before: Bounds; keys: number; line: Line };
 }
 
+/** Distinct is a number of ids; with an error its bounds are estimates too. */
+export interface Distinct extends Known { error: number }
+export interface Site extends Freshness {
+  site?: string; sites?: string[]; public?: boolean; from: number; to: number; unit?: string; tz?: string; now?: Distinct; visitors?: Distinct; views: Bounds; filtered: Bounds;
+  line: Series["points"]; lists: { class: string; names: (Bounds & { key: string })[] }[]; pending?: boolean;
+}
+
 export interface KeyWindow extends Bounds { window_s: number; before: Bounds }
 export interface KeyAnswer extends Freshness { key: string; window_s: number; at: number; counts: KeyWindow[]; line: Line; before: number[]; with?: { key: string; line: number[] }[]; regions?: KeyRegion[] }
 export interface KeyRegion extends Freshness { region: string; counts: Bounds[] }

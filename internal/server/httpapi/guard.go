@@ -124,6 +124,9 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	if pattern == ForwardAuthPath {
 		identify, how, refusal = s.identifyProxy, TokenHeader+": weir_...", ProblemOfProxy
 	}
+	if pattern == sitePattern {
+		identify = s.identifyReader
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := identify(r)
 		if err == nil {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/history/calendar"
 	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/dashboard"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/pageviews"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -227,6 +230,86 @@ func shortCount(b api.Bounds) string {
 		scaled, unit = scaled/1000, unit+1
 	}
 	return mark + strings.TrimSuffix(strconv.FormatFloat(scaled, 'f', 1, 64), ".0") + "kMGT"[unit:unit+1]
+}
+
+const sitePattern = "GET /v1/views/site"
+
+type siteQuestion struct {
+	Site   string `query:"site" doc:"A site of --web. Without one, the answer lists those that the caller may read." example:"example.com"`
+	Period string `query:"period" default:"today" doc:"today, 7d, 30d, or days such as 2026-01-01..2026-01-31. Days that ended, and days before the retention, are of history. Everybody may ask for the first three." example:"7d"`
+	TZ     string `query:"tz" doc:"The time zone of days, by its name; default UTC. Ignored without a token." example:"Europe/Berlin"`
+}
+
+// identifyReader is identify for the page of a site, which everybody may read if the site says so: as an identity that
+// may read the keys of this site, and nothing else.
+func (s *Server) identifyReader(r *http.Request) (access.Caller, error) {
+	c, err := s.identify(r)
+	if c.Known() || err != nil || !s.service.Locked() {
+		return c, err
+	}
+	if site, err := s.pages.Site(r.URL.Query().Get("site")); err == nil && site.Public != nil {
+		q := r.URL.Query()
+		q.Del("tz") // what is made is made once for all
+		r.URL.RawQuery = q.Encode()
+		return c.As(site.Public), nil
+	}
+	return c, nil
+}
+
+func (s *Server) siteView(p *params, q *siteQuestion) pageView {
+	_, zone, err := request.ParseAlign(string(calendar.Day), q.TZ)
+	query := dashboard.SiteQuery{Period: q.Period, Zone: read(p, zone, err)}
+	if q.Site != "" {
+		site, err := s.pages.Site(q.Site)
+		if err != nil {
+			return pageView{once: func(context.Context, access.Caller) (any, error) { return nil, err }}
+		}
+		query.Site = site.Name
+	}
+	v := pageView{name: fmt.Sprintf("site %q %q %q", query.Site, q.Period, q.TZ)}
+	v.once = func(ctx context.Context, c access.Caller) (any, error) {
+		if query.Site == "" {
+			return s.sites(c)
+		}
+		if !isPublic(c) {
+			return dashboard.SiteView(ctx, s.service, c, query)
+		}
+		return s.siteAgain(ctx, c, query, v.name)
+	}
+	v.watch = func(c access.Caller, stream string) (func(context.Context) (any, error), func(), error) {
+		return func(ctx context.Context) (any, error) {
+			if query.Site == "" {
+				return s.sites(c)
+			}
+			return s.siteAgain(ctx, c, query, stream)
+		}, func() {}, nil
+	}
+	return v
+}
+
+// isPublic reports whether a caller is everybody.
+func isPublic(c access.Caller) bool { return c.Known() && c.Login().Everybody() }
+
+// siteAgain is the page of a site for a stream. Everybody has few periods to choose from: they are made for all at once.
+func (s *Server) siteAgain(ctx context.Context, c access.Caller, q dashboard.SiteQuery, name string) (api.SiteView, error) {
+	if isPublic(c) && len(q.Period) > len("today") {
+		return api.SiteView{}, fail(api.CodeForbidden, "period", "everybody may see the periods today, 7d and 30d: send a token for others")
+	}
+	view, err := s.tops.SiteAgain(ctx, s.service, c, q, name)
+	view.Public = isPublic(c)
+	return view, err
+}
+
+// sites lists the sites that a caller may read.
+func (s *Server) sites(c access.Caller) (a api.SiteView, err error) {
+	now := api.Time{Time: s.service.Now()}
+	a = api.SiteView{From: now, To: now, Line: []api.Point{}, Lists: []api.SiteTop{}, Freshness: s.service.Freshness()}
+	for _, name := range s.pages.Sites() {
+		if s.service.ReadsPrefix(c, name+":") {
+			a.Sites = append(a.Sites, name)
+		}
+	}
+	return a, nil
 }
 
 // takeViews is POST /v1/web.

@@ -259,3 +259,99 @@ func TestBadge(t *testing.T) {
 		}
 	}
 }
+
+// The page of a site has what was counted under its keys in the period.
+func TestSitePage(t *testing.T) {
+	a := webAPI(t)
+	for visitor := range 3 {
+		for _, path := range []string{"/", "/about"} {
+			a.view(http.MethodPost, fmt.Sprintf("192.0.2.%d", visitor), url.Values{"site": {"example.com"}, "path": {path}, "ref": {"https://news.example/x"}})
+		}
+	}
+	a.view(http.MethodPost, "192.0.2.1", url.Values{"site": {"example.com"}, "event": {"signup"}})
+	a.view(http.MethodPost, "192.0.2.1", url.Values{"site": {"example.com"}, "path": {"/"}}, "User-Agent", "curl/8")
+	a.view(http.MethodPost, "192.0.2.1", url.Values{"site": {"other.org"}, "path": {"/secret"}})
+	if _, err := a.engine.HitAt(start.Add(-2*24*time.Hour), "example.com:visitors", 5); err != nil {
+		t.Fatal(err)
+	}
+	for period, views := range map[string]uint64{"today": 6, "7d": 11, "30d": 11, "2026-01-29": 5, "2026-01-29..2026-01-30": 5, "2026-01-31": 6, "2025-12-31..2026-02-28": 11} {
+		var v api.SiteView
+		a.getInto("/v1/views/site?site=example.com&tz=Europe/Berlin&period="+period, &v)
+		sum := uint64(0)
+		for _, point := range v.Line {
+			sum += point.Estimate
+		}
+		if v.Views.Estimate != views || sum != views || v.Source != "windows" || v.Now.Estimate != 3 {
+			t.Errorf("%q: %d views, %d in the line, %s, %v now", period, v.Views.Estimate, sum, v.Source, v.Now)
+		}
+		if whole := period != "2026-01-29" && period != "2026-01-29..2026-01-30" && period != "2025-12-31..2026-02-28"; whole != (v.Visitors != nil) || whole && v.Visitors.Estimate != 3 {
+			t.Errorf("%q: %v visitors", period, v.Visitors)
+		}
+		lists := ""
+		for _, list := range v.Lists {
+			for _, name := range list.Names {
+				lists += fmt.Sprint(list.Class, ":", name.Key, " ", name.Estimate, ", ")
+			}
+		}
+		want := "path:/ 3, path:/about 3, ref:news.example 6, event:signup 1, browser:firefox 6, device:desktop 6, bot:crawler 1, "
+		if v.Now == nil || views == 5 && lists != "" || views != 5 && (lists != want || v.Filtered.Estimate != 1) {
+			t.Errorf("%q: %s, %d filtered", period, lists, v.Filtered.Estimate)
+		}
+	}
+	for _, bad := range []string{"x", "8d", "2026-02-30", "2026-01-31..2026-01-30", "2026-02-01", "..", "1969-01-01"} {
+		a.wantProblem(a.get("/v1/views/site?site=example.com&period="+bad), "invalid_parameter", http.StatusBadRequest)
+	}
+	a.wantProblem(a.get("/v1/views/site?site=evil.example"), "invalid_parameter", http.StatusBadRequest)
+	var v api.SiteView
+	if a.getInto("/v1/views/site", &v); fmt.Sprint(v.Sites) != "[example.com other.org]" {
+		t.Errorf("sites: %v", v.Sites)
+	}
+}
+
+// Everybody may read the page of a site that says so, and nothing else: no other site, key, period or route.
+func TestPublicSite(t *testing.T) {
+	a := newLockedAPI(t, map[string]string{"own": `permissions: [{role: read, keys: ["other.org:"]}]`, "part": `permissions: [{role: read, keys: ["other.org:path:"]}]`},
+		options{HTTP: Config{Web: []string{"example.com;public", "other.org;badge"}}})
+	for _, key := range []string{"example.com:visitors", "example.com:path:/", "example.com:secret", "other.org:visitors"} {
+		if err := a.engine.Hit(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const page = "/v1/views/site?site=example.com"
+	for _, period := range []string{"", "&period=7d", "&period=30d&tz=Europe/Berlin"} {
+		r := a.get(page + period)
+		if r.status != http.StatusOK || !strings.Contains(r.body, `"public":true`) || !strings.Contains(r.body, `"tz":"UTC"`) || strings.Contains(r.body, "secret") || strings.Contains(r.body, "other") {
+			t.Errorf("%q: %d %s", period, r.status, r.body)
+		}
+	}
+	next, leave := a.events(page)
+	if event, data := next(); event != "view" || !strings.Contains(data, `"public":true`) {
+		t.Errorf("%s %s", event, data)
+	}
+	leave()
+	for _, more := range []string{"&period=2026-01-01", "&period=2026-01-01..2026-01-31"} {
+		a.wantProblem(a.get(page+more), "forbidden", http.StatusForbidden)
+	}
+	for pattern, need := range a.server.needs {
+		method, path, _ := strings.Cut(pattern, " ")
+		if need.open || need.hot && method != http.MethodGet || strings.Contains(path, "{") || pattern == sitePattern || method == "" || path == "" {
+			continue
+		}
+		for _, query := range []string{"?site=example.com", "?site=example.com&key=example.com:visitors&prefix=example.com:"} {
+			if r := a.do(method, path+query, "", ""); r.status != http.StatusUnauthorized {
+				t.Errorf("%s: %d %s", pattern, r.status, r.body)
+			}
+		}
+	}
+	for _, other := range []string{"/v1/views/site", "/v1/views/site?site=other.org", "/v1/views/site?site=evil.example", "/v1/views/site?site=other.org&site=example.com", "/v1/views/site?site=EXAMPLE.com%00"} {
+		a.wantProblem(a.get(other), "unauthorized", http.StatusUnauthorized)
+	}
+	if r := a.as("own", http.MethodGet, "/v1/views/site?site=other.org", ""); r.status != http.StatusOK || strings.Contains(r.body, `"public"`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	a.wantProblem(a.as("part", http.MethodGet, "/v1/views/site?site=other.org", ""), "forbidden", http.StatusForbidden)
+	a.wantProblem(a.as("own", http.MethodGet, page, ""), "forbidden", http.StatusForbidden)
+	if r := a.as("own", http.MethodGet, "/v1/views/site", ""); !strings.Contains(r.body, `["other.org"]`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}

@@ -283,8 +283,8 @@ type Config struct {
 	// scheme://host[:port]. Default none: only its own pages.
 	AllowOrigins []string
 
-	// Web are sites whose page views count: the host, ;badge if everybody may see how many, and ;proxies=N where the guess
-	// of one proxy at a private address is wrong. Default none; 100 at most.
+	// Web are sites whose page views count, each a host. Options follow: ;badge or ;public if everybody may see how many, or
+	// the page of the site, and ;proxies=N where the guess of one proxy at a private address is wrong.
 	Web []string
 
 	// MetricsKeys are prefixes of keys: those keys with most hits have series of their own among the

@@ -125,6 +125,9 @@ func (s *Server) registerViews(to *router) {
 		pattern: "GET /v1/views/what-if", id: "view-what-if", need: readsKey, summary: "View what a limit would have denied",
 		codes: []api.Code{api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidLimit, api.CodeUnknownLimit, api.CodeNotHeld},
 	}, func(p *params, q *whatIfQuestion) pageView { return viewOf(s, q.query(p), dashboard.WhatIfView) })
+	registerView[siteQuestion, api.SiteView](to, route{
+		pattern: sitePattern, id: "view-site", need: reads, summary: "View a web site", codes: []api.Code{api.CodeInvalidParameter, api.CodeNoHistory, api.CodeNotHeld},
+	}, s.siteView)
 	registerView[struct{}, api.NodesView](to, route{
 		pattern: "GET /v1/views/nodes", id: "view-nodes", need: readsAll, summary: "View the nodes",
 	}, func(*params, *struct{}) pageView { return viewOf(s, dashboard.NodesQuery{}, dashboard.NodesView) })

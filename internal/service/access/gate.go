@@ -183,6 +183,12 @@ func (s *Service) ReadsAll(c Caller) bool {
 	return err == nil && (is == nil || is.Permission(auth.Read) != nil && is.Permission(auth.Read).All())
 }
 
+// ReadsPrefix is ReadsAll of the keys that begin with a prefix.
+func (s *Service) ReadsPrefix(c Caller, prefix string) bool {
+	is, err := s.gate.Identity(c)
+	return err == nil && (is == nil || is.Permission(auth.Read).Key(prefix))
+}
+
 // PermitDecision fails unless the caller may ask limits of a key. It is for what a listener answers without asking any.
 func (s *Service) PermitDecision(c Caller, key string) error {
 	is, err := s.gate.Identity(c)

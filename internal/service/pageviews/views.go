@@ -11,8 +11,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,13 +34,19 @@ type Site struct {
 	Proxies int    // that requests come through; -1: one, if the connection is from loopback or a private network
 	Badge   bool   // everybody may see how many views its pages have
 
+	// Public is who everybody is that reads the page of the site; nil: nobody may without an identity.
+	Public *auth.Login
+
 	lists map[string]*names
 }
+
+// publicReads bounds the questions of everybody together, for a site, per second. A page takes some 15.
+const publicReads = 200
 
 // maxSites bounds the sites of a server.
 const maxSites = 100
 
-// ParseSites reads sites, each written HOST, HOST;badge or HOST;proxies=N.
+// ParseSites reads sites, each written HOST, HOST;badge, HOST;public or HOST;proxies=N.
 func ParseSites(texts []string) (map[string]*Site, error) {
 	sites := map[string]*Site{}
 	for _, text := range texts {
@@ -54,8 +62,10 @@ func ParseSites(texts []string) (map[string]*Site, error) {
 			case option == "":
 			case option == "badge":
 				s.Badge = true
+			case option == "public":
+				s.Public = auth.NewPublic("everybody at "+s.Name, s.Name+":", auth.Ceilings{Requests: publicReads})
 			case !isNumber || err != nil || proxies < 0 || proxies > 10:
-				return nil, fmt.Errorf("%s: after a site comes ;badge, or ;proxies=N with the number of proxies before this server, 0 to 10", request.Clip(strconv.Quote(text)))
+				return nil, fmt.Errorf("%s: after a site comes ;badge, ;public, or ;proxies=N with the number of proxies before this server, 0 to 10", request.Clip(strconv.Quote(text)))
 			default:
 				s.Proxies = proxies
 			}
@@ -117,6 +127,9 @@ func (c *Counter) Site(name string) (*Site, error) {
 	}
 	return nil, &api.Error{Code: api.CodeInvalidParameter, Field: "site", Message: "this server counts no site " + request.Clip(name) + ": start it with --web " + request.Clip(name)}
 }
+
+// Sites are the names of all, in order.
+func (c *Counter) Sites() []string { return slices.Sorted(maps.Keys(c.sites)) }
 
 // Everybody begins the Tally of a view that a browser sends, which has no identity.
 func Everybody(t *ingest.Tally) {

@@ -1,0 +1,118 @@
+// A web site whose views count: who is there, what they read, and where they come from; and the list of all sites.
+
+import { bars, Chart, Tile } from "./chart";
+import { attr, fill, h, name, text } from "./dom";
+import { distinct, moment, range, zone } from "./format";
+import { card, Count, Notices, type Page } from "./parts";
+import { link, type Place } from "./place";
+import { LiveTable } from "./table";
+import type { Bounds, Site } from "./types";
+
+const periods: Record<string, string> = { today: "Today", "7d": "7 days", "30d": "30 days" };
+const titles: Record<string, [title: string, one: string]> = {
+  path: ["Pages", "page"], ref: ["Referrers", "referrer"], utm_source: ["Campaigns", "utm_source"], browser: ["Browsers", "browser"],
+  device: ["Devices", "device"], event: ["Events", "event"], bot: ["Filtered", "reason"],
+};
+
+interface Entry extends Bounds { key: string; part: number }
+
+/** Top is a list of what a site has most of, with a bar behind each name. */
+class Top {
+  readonly element: HTMLElement;
+  private readonly table: LiveTable<Entry>;
+  constructor(site: string, kind: string, open: boolean) {
+    const [title, one] = titles[kind]!;
+    this.table = new LiveTable<Entry>(title, [{ title: one }, { title: kind === "event" ? "times" : "views", class: "n" }], "None in this period.", (of) => {
+      const count = new Count();
+      const label = h("th", { scope: "row", class: "key" }, open ? h("span", { title: of.key }, name(of.key)) : h("a", { href: link("key", `${site}:${kind}:${of.key}`), title: of.key }, name(of.key)));
+      return {
+        element: h("tr", {}, label, h("td", { class: "n" }, count.element)),
+        update(of) {
+          count.set(of);
+          label.style.setProperty("--part", `${of.part}%`);
+        },
+      };
+    });
+    this.element = card(title, null, this.table.element);
+  }
+  set(names: (Bounds & { key: string })[], pending?: boolean) {
+    const most = Math.max(1, ...names.map((n) => n.estimate));
+    this.table.update(names.map((n) => ({ ...n, part: Math.round((100 * n.estimate) / most) })), (n) => n.key, pending ? "Searching all keys\u2026" : undefined);
+  }
+}
+
+export function sitePage(place: Place): { page: Page; path: string; params: Record<string, string>; view(of: Site): void } {
+  if (!place.name) return sitesPage();
+  const site = place.name;
+  const period = place.params.get("period") || "today";
+  const now = new Tile("Visitors now", true);
+  const visitors = new Tile("Visitors");
+  const views = new Tile("Views");
+  const filtered = new Tile("Filtered");
+  const notices = new Notices();
+  const chart = new Chart(`Views of ${site}`, undefined, 220, "views");
+  const said = h("p", { class: "said" });
+  const lists = h("div", { class: "two tops" });
+  const made = new Map<string, Top>();
+  const [from = "", to = from] = period in periods ? [] : period.split("..");
+  const day = (label: string, value: string) => h("input", { type: "date", "aria-label": label, value, required: true });
+  const first = day("First day", from);
+  const last = day("Last day", to);
+  const custom = h("form", { class: "row days", submit: (e: Event) => { e.preventDefault(); location.hash = link("site", site, { period: `${first.value}..${last.value}` }); } },
+    first, last, h("button", { type: "submit" }, "Show"));
+  const element = h("div", { class: "page" },
+    h("div", { class: "title" }, h("h1", { tabindex: -1 }, name(site)),
+      h("div", { class: "row" }, h("nav", { class: "tabs", "aria-label": "Period" }, ...Object.entries(periods).map(([of, title]) =>
+        h("a", { href: link("site", site, { period: of }), "aria-current": of === period ? "true" : null }, title))), custom)),
+    notices.element, h("div", { class: "tiles four" }, now.element, visitors.element, views.element, filtered.element),
+    card(chart.titled("Views"), null, chart.element, said), lists);
+  return {
+    page: { title: site, element, close: () => chart.close() },
+    path: "v1/views/site", params: { site, period, tz: zone() },
+    view(of) {
+      attr(document.body, "data-public", of.public ? "" : null);
+      custom.hidden = !!of.public;
+      notices.set([], of.late);
+      if (of.now) now.set(...distinct(of.now, "in the last 5 minutes"));
+      if (of.visitors) visitors.set(...distinct(of.visitors, period === "today" ? "" : "anew every day"));
+      else visitors.set("\u2013", "not known for days that are over");
+      views.setKnown(of.views, range(of.views));
+      filtered.setKnown(of.filtered, range(of.filtered) || "of bots, and too many of one visitor");
+      chart.draw(bars(of.line, of.unit!, "Views", of.to));
+      text(said, `${moment(of.from)} to ${moment(of.to)}, ${of.unit}s of ${of.tz}.`);
+      for (const { class: kind, names } of of.lists) {
+        if (!titles[kind]) continue;
+        let top = made.get(kind);
+        if (!top) {
+          made.set(kind, (top = new Top(site, kind, !!of.public)));
+          lists.append(top.element);
+        }
+        top.set(names, of.pending);
+      }
+    },
+  };
+}
+
+/** copyable is a command with a button that copies it. */
+function copyable(code: string): HTMLElement {
+  const button = h("button", { type: "button", click: () => void navigator.clipboard.writeText(code).then(() => text(button, "Copied")) }, "Copy");
+  return h("div", { class: "row" }, h("code", { class: "copy" }, code), navigator.clipboard ? button : null);
+}
+
+/** sitesPage lists the sites, and says how to count one. */
+function sitesPage(): { page: Page; path: string; params: Record<string, string>; view(of: Site): void } {
+  const list = h("div", { class: "page" });
+  const element = h("div", { class: "page" }, h("h1", { tabindex: -1 }, "Sites"), list);
+  const snippet = (site: string) => copyable(`<script defer src="${new URL("w.js", location.href.split("#")[0]).href}" data-site="${site}"></script>`);
+  const show = (sites: string[]) => fill(list, ...(sites.length
+    ? sites.map((site) => card([h("a", { href: link("site", site) }, name(site))], null, h("p", { class: "said" }, "This line in its pages counts their views:"), snippet(site)))
+    : [card("No site is counted yet", null, h("p", { class: "said" }, "Start the server with the host of your site:"), copyable("weir serve --web example.com"),
+      h("p", { class: "said" }, "and add this line to its pages:"), snippet("example.com"))]));
+  return {
+    page: { title: "Sites", element, close: () => undefined }, path: "v1/views/site", params: {},
+    view: (() => {
+      let last = "";
+      return (of: Site) => { if (last !== (last = JSON.stringify(of.sites ?? []))) show(of.sites ?? []); };
+    })(),
+  };
+}
