@@ -25,7 +25,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster cluster-ledger regions build image test test-netns test-bench test-browser test-chart pods race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-listeners bench-sql bench-history bench-growth adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
+.PHONY: help run cluster cluster-ledger regions build image test test-netns test-bench test-browser test-chart pods race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-listeners bench-sql bench-history bench-growth bench-peers adversary textbook check clean need-go settings snapshot docs docs-serve web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -184,6 +184,14 @@ bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
 
 bench-listeners: build need-redis-server ## Measure the RESP listener beside redis-server, and Envoy's beside grpc-go; writes docs/benchmarks-listeners.md
 	cd bench && $(GO) run ./listeners -weir ../$(BIN)/weir -page ../docs/benchmarks-listeners.md
+
+RATELIMIT_VERSION  := v1.4.1-0.20260122083618-3fb702589d36
+GUBERNATOR_VERSION := v2.13.0
+
+bench-peers: build need-redis-server ## Ask Redis scripts, envoyproxy/ratelimit, gubernator and Weir for the same decisions, within 15 minutes; writes docs/benchmarks-peers.md
+	-GOBIN=$(CURDIR)/$(BIN)/peers $(GO) install github.com/envoyproxy/ratelimit/src/service_cmd@$(RATELIMIT_VERSION)
+	-GOBIN=$(CURDIR)/$(BIN)/peers $(GO) install github.com/gubernator-io/gubernator/v2/cmd/gubernator@$(GUBERNATOR_VERSION)
+	cd bench && $(GO) run ./peers -weir ../$(BIN)/weir -page ../docs/benchmarks-peers.md -picture ../docs/pictures/peers.svg $(ARGS)
 
 bench-sql: build need-postgres need-mariadb ## Count in SQL as textbooks do and as Weir does, on Postgres, MariaDB and SQLite, within 10 minutes; writes docs/benchmarks-sql.md
 	cd bench && $(GO) run ./sql -weir ../$(BIN)/weir -page ../docs/benchmarks-sql.md

@@ -95,3 +95,12 @@ func TreeCPU(root int) (sum time.Duration, err error) {
 	}
 	return sum, nil
 }
+
+// ResidentOf is the resident memory of a process, in bytes.
+func ResidentOf(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	return kibibytes(string(status), "VmRSS:")
+}
