@@ -147,7 +147,7 @@ func (a *respAsker) reply() (n int, err error) {
 
 func (a *respAsker) close() error { return a.conn.Close() }
 
-// httpAsker speaks HTTP/1.1 with the least work, so that the client costs as little as that of RESP.
+// httpAsker speaks HTTP/1.1 with the least work, so that the client costs no more than the RESP client.
 type httpAsker struct {
 	conn      net.Conn
 	in        *bufio.Reader

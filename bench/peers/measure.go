@@ -112,10 +112,10 @@ func (b *bench) measure(ctx context.Context, p peer) (f *figures, err error) {
 		if figures.rate, figures.cpu, err = b.flood(ctx, s, askers, keys, 1, b.seconds); err != nil {
 			return nil, err
 		}
-		if figures.half, err = b.pace(ctx, askers, keys, figures.rate/2); err != nil {
+		if figures.half, err = b.steady(ctx, askers, keys, figures.rate/2); err != nil {
 			return nil, err
 		}
-		if figures.same, err = b.pace(ctx, askers, keys, float64(b.rate)); err != nil {
+		if figures.same, err = b.steady(ctx, askers, keys, float64(b.rate)); err != nil {
 			return nil, err
 		}
 		if _, can := askers[0].(*respAsker); can && w.kind == "user" {
@@ -196,10 +196,10 @@ func (b *bench) flood(ctx context.Context, s *server, askers []asker, keys []key
 	return float64(done.Load()) / took.Seconds(), float64((after - before).Microseconds()) / float64(done.Load()), err
 }
 
-// pace asks at a constant rate, spread over the connections, whatever the answers take. A request that is due while
+// steady asks at a constant rate, spread over the connections, whatever the answers take. A request that is due while
 // its connection waits for an answer is sent late, and its latency counts from when it was due. Where the connection was
 // idle, latency counts from the sending, because the lateness is of the client's own timer.
-func (b *bench) pace(ctx context.Context, askers []asker, keys []key, rate float64) (latency, error) {
+func (b *bench) steady(ctx context.Context, askers []asker, keys []key, rate float64) (latency, error) {
 	gap := time.Duration(float64(time.Second) * float64(len(askers)) / rate)
 	took := make([][]time.Duration, len(askers))
 	begun := time.Now()

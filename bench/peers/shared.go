@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The shared limit is that of APISIX's measurements: 500 per second over two gateways that are offered 800.
+// The shared limit is as in measurements of APISIX: 500 per second over two gateways that are offered 800.
 const (
 	sharedLimit   = 500
 	sharedOffered = 800
@@ -102,7 +102,7 @@ func (b *bench) measureOneShared(ctx context.Context, name string, at []*server,
 	k := key{"shared", name, sharedLimit, 1000}
 	seconds := b.seconds
 	b.seconds = sharedSeconds * time.Second
-	f.latency, err = b.pace(ctx, askers, []key{k}, sharedOffered)
+	f.latency, err = b.steady(ctx, askers, []key{k}, sharedOffered)
 	b.seconds = seconds
 	f.name, f.most = name, clock.most()
 	f.perSecond = float64(clock.n.Load()) / sharedSeconds
