@@ -212,6 +212,7 @@ type DenialLimit struct {
 	By         string       `json:"by,omitempty" doc:"The rule: by of the policy, as it is now." example:"login:{user}"`
 	Line       int          `json:"line,omitempty" doc:"Where the policy stands in the policy file, as it is now."`
 	Override   bool         `json:"override,omitempty" doc:"The key has a limit of its own in the policy."`
+	Range      string       `json:"range,omitempty" doc:"The address range whose limit it has." example:"10.1.0.0/16"`
 	Changed    bool         `json:"changed,omitempty" doc:"The policy has another limit now, is for other keys, or is gone."`
 	Where      string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes count together, and who decides."`
 	Away       string       `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`

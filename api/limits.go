@@ -44,7 +44,8 @@ type LimitPolicy struct {
 	Cost           string       `json:"cost,omitempty" doc:"Which of a request's costs it takes; absent: n." example:"tokens"`
 	Warn           int          `json:"warn,omitempty" doc:"From how many percent of the burst on answers warn."`
 	Last           bool         `json:"last,omitempty" doc:"No later policy is asked for its keys."`
-	Overrides      int          `json:"overrides" doc:"Keys that have another limit."`
+	Overrides      int          `json:"overrides" doc:"Keys and address ranges that have another limit."`
+	Except         int          `json:"except,omitempty" doc:"Address ranges that it is not for."`
 	Allowed        Bounds       `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`
 	Denied         Bounds       `json:"denied" doc:"Hits of limit:NAME:denied."`
 	ShadowDenied   Bounds       `json:"shadow_denied" doc:"Hits of limit:NAME:shadow_denied: what a shadow policy would have denied."`

@@ -154,16 +154,15 @@ func (a Away) String() string {
 type overrides struct {
 	*parser
 	policy  *parsedPolicy
-	written limit.Limit // of the policy, the burst not filled in
-	limitOK bool        // the policy's limit is good
-	keysOK  bool        // its keys and by are good
-	lines   map[string]int
+	written limit.Limit    // of the policy, the burst not filled in
+	limitOK bool           // the policy's limit is good
+	keysOK  bool           // its keys and by are good
+	lines   map[string]int // keys and ranges so far
 }
 
 const overrideExample = `key: "login:admin"`
 
 func (o *overrides) read(list *yaml.Node) {
-	o.lines = map[string]int{}
 	for _, n := range o.List(list, "overrides", overrideExample) {
 		o.override(n)
 	}
@@ -175,10 +174,15 @@ func (o *overrides) override(n *yaml.Node) {
 		return
 	}
 	made := Override{Line: n.Line, Limit: o.written}
-	if key := fields["key"]; key != nil {
+	switch key, cidr := fields["key"], fields["cidr"]; {
+	case key != nil && cidr != nil:
+		o.Fault(cidr.Line, "overrides.cidr", "an override is for a key or for a range of addresses: remove one, or write two")
+	case cidr != nil:
+		made.Range = o.addresses(cidr, "overrides.cidr")
+	case key != nil:
 		made.Key = o.key(key)
-	} else {
-		o.Fault(n.Line, "overrides.key", "it is missing: write the counted key that has another limit, for example `%s`", overrideExample)
+	default:
+		o.Fault(n.Line, "overrides.key", "it is missing: write the counted key that has another limit, for example `%s`, or `cidr: 192.0.2.0/24`", overrideExample)
 	}
 	if fields["limit"] == nil && fields["per"] == nil && fields["burst"] == nil {
 		o.Fault(n.Line, "overrides.limit", "it is missing: an override has limit, per or burst, else it changes nothing")

@@ -91,7 +91,7 @@ func (s *Set) With(kept *Set, keptFirst bool) *Set {
 func (p *parser) add(s *Set, out func(name string) bool) {
 	for i, one := range s.policies {
 		if !out(one.Name) {
-			p.policies = append(p.policies, parsedPolicy{one, s.patterns[i], s.templates[i]})
+			p.policies = append(p.policies, parsedPolicy{one, s.patterns[i], s.templates[i], s.ranges[i]})
 		}
 	}
 	for _, one := range s.atOnce {

@@ -20,8 +20,8 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "deny_for", "warn", "wait", "cost", "order", "last", "overrides"}
-	overrideFields = []string{"key", "limit", "per", "burst"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "deny_for", "warn", "wait", "cost", "order", "last", "except", "overrides"}
+	overrideFields = []string{"key", "cidr", "limit", "per", "burst"}
 )
 
 // Parse reads a policy file; file is its name for the messages. The error is Faults: all that is wrong.
@@ -45,6 +45,7 @@ type parser struct {
 	policies []parsedPolicy
 	atOnce   []parsedConcurrency
 	names    map[string]int // policies so far, with their lines
+	ranged   int            // address ranges so far
 }
 
 func newParser(file string) *parser {
@@ -61,6 +62,7 @@ type parsedPolicy struct {
 	Policy
 	pattern  pattern.Pattern
 	template pattern.Template
+	ranges   *ranges // nil: it has none
 }
 
 func (p *parser) root(n *yaml.Node) {
@@ -128,10 +130,14 @@ func (p *parser) policy(n *yaml.Node) {
 	if limitOK && made.Parts != nil {
 		p.checkParts(&made, fields)
 	}
+	o := overrides{parser: p, policy: &made, written: written, limitOK: limitOK, keysOK: patternOK && templateOK, lines: map[string]int{}}
+	if list := fields["except"]; list != nil {
+		made.Except = o.except(list)
+	}
 	if list := fields["overrides"]; list != nil {
-		o := overrides{parser: p, policy: &made, written: written, limitOK: limitOK, keysOK: patternOK && templateOK}
 		o.read(list)
 	}
+	o.ranges(n.Line)
 	p.policies = append(p.policies, made)
 }
 

@@ -49,9 +49,9 @@ limits:
 	want := []Policy{
 		{Name: "first", Keys: "*", Limit: limit.Limit{N: 1, Per: 250 * time.Millisecond, Burst: 1}, Where: limit.WhereLeased, Order: -1, Line: 17},
 		{Name: "login", Keys: "login:*", Limit: limit.Limit{N: 5, Per: time.Minute, Burst: 5}, Where: limit.WhereLeased, Line: 18,
-			Overrides: []Override{{"login:admin", limit.Limit{N: 100, Per: time.Minute, Burst: 100}, 22}}},
+			Overrides: []Override{{Key: "login:admin", Limit: limit.Limit{N: 100, Per: time.Minute, Burst: 100}, Line: 22}}},
 		{Name: "api", Keys: "api:{user}:*", By: "api:{user}", Limit: gcra(1000, 90*time.Minute, 50), Mode: Shadow, Where: limit.WhereLeased, Order: 10, Last: true, Line: 3,
-			Overrides: []Override{{"api:admin", gcra(10000, 90*time.Minute, 50), 14}, {"api:batch", gcra(1000, 24*time.Hour, 7), 16}}},
+			Overrides: []Override{{Key: "api:admin", Limit: gcra(10000, 90*time.Minute, 50), Line: 14}, {Key: "api:batch", Limit: gcra(1000, 24*time.Hour, 7), Line: 16}}},
 	}
 	if got := set.Policies(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -65,7 +65,7 @@ limits:
 
 // Each fault as it is told. A text that begins with + is added to good.
 func TestFaults(t *testing.T) {
-	const known = "there are name, keys, by, limit, per, tz, anchor, burst, algorithm, mode, where, regions, within, away, deny_for, warn, wait, cost, order, last, overrides"
+	const known = "there are name, keys, by, limit, per, tz, anchor, burst, algorithm, mode, where, regions, within, away, deny_for, warn, wait, cost, order, last, except, overrides"
 	const none = "limits: there are none: write `limits:` and a list of policies, or `limits: []` for none on purpose"
 	const year = "p.yaml:5: per: %s: must be 1ms to 366d"
 	override := func(rest string) string { return "+    overrides:\n      - " + rest }
@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 		{"limits:\n  - name: a\n    keys: *\n", "p.yaml:3: not YAML: did not find expected alphabetic or numeric character; look for a wrong indent, a missing colon, or * { } without quotes near this line"},
 		{"limits: []\n\xff", "p.yaml:2: not text: save the file as UTF-8, without control characters"},
 		{"limits: []\n\n\x00", "p.yaml:3: not text: save the file as UTF-8, without control characters"},
-		{strings.Repeat("#", MaxFileBytes+1), "p.yaml: larger than 1MiB: a policy file is smaller; users are told apart by their keys, not by policies"},
+		{strings.Repeat("#", MaxFileBytes+1), "p.yaml: larger than 4MiB: a policy file is smaller; users are told apart by their keys, not by policies"},
 		{"limits:" + strings.Repeat("\n- a", MaxPolicies+1), "p.yaml:2: limits: 2001 policies: at most 2000; a pattern like \"user:*\" is one policy for all users"},
 
 		// Fields.
@@ -153,9 +153,9 @@ func TestFaults(t *testing.T) {
 		// Overrides.
 		{"+    overrides: all\n", "p.yaml:6: overrides: \"all\": write a list, each element with a dash: `- key: \"login:admin\"`"},
 		{override("5\n"), "p.yaml:7: overrides: \"5\": write fields, for example `key: \"login:admin\"`"},
-		{override("limit: 5\n"), "p.yaml:7: overrides.key: it is missing: write the counted key that has another limit, for example `key: \"login:admin\"`"},
+		{override("limit: 5\n"), "p.yaml:7: overrides.key: it is missing: write the counted key that has another limit, for example `key: \"login:admin\"`, or `cidr: 192.0.2.0/24`"},
 		{override("key: \"login:admin\"\n"), "p.yaml:7: overrides.limit: it is missing: an override has limit, per or burst, else it changes nothing"},
-		{override("{key: \"login:admin\", limt: 5, burst: 2}\n"), "p.yaml:7: overrides.limt: unknown field, did you mean limit?; there are key, limit, per, burst"},
+		{override("{key: \"login:admin\", limt: 5, burst: 2}\n"), "p.yaml:7: overrides.limt: unknown field, did you mean limit?; there are key, cidr, limit, per, burst"},
 		{override("key: admin\n        limit: 6\n"), "p.yaml:7: overrides.key: \"admin\" is never counted: it does not fit keys \"login:*\"; write the whole key"},
 		{override("key: \"login:*\"\n        limit: 6\n"), "p.yaml:7: overrides.key: \"login:*\": an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many"},
 		{override("key: \"login:{user}\"\n        limit: 6\n"), "p.yaml:7: overrides.key: \"login:{user}\": an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many"},
@@ -212,7 +212,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a folder: %v", err)
 	}
 	write(t, path, strings.Repeat("#", MaxFileBytes+9))
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+": larger than 1MiB") {
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+": larger than 4MiB") {
 		t.Errorf("a large file: %.200v", err)
 	}
 }

@@ -31,12 +31,14 @@
 //   - cost: which of a request's costs it counts, in place of n
 //   - order: lower first; equal ones as in the file
 //   - last: no later policy is asked
-//   - overrides: other limits of counted keys; what they leave out is as in the policy
+//   - except: address ranges whose requests it is not for
+//   - overrides: other limits of counted keys, or of those in an address range; what they leave out is as in the policy
 package policy
 
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,6 +94,7 @@ type Policy struct {
 	Cost      string        // which of Request.Costs a request takes; "": Request.N
 	Order     int           // lower first
 	Last      bool          // no later policy is looked at
+	Except    []netip.Prefix
 	Overrides []Override
 	Line      int    // of the file
 	Version   uint64 // of a policy that was put by API (package kept); 0: it is of the file
@@ -103,7 +106,7 @@ func (p *Policy) Row() api.LimitPolicy {
 		Name: p.Name, Keys: p.Keys, By: p.By, Version: p.Version,
 		Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
 		Mode: p.Mode.String(), Where: p.Where.String(), Regions: p.Parts, Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(),
-		Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
+		Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides), Except: len(p.Except),
 	}
 	if p.Where.ByOne() {
 		row.Away = p.Away.String()
@@ -111,10 +114,11 @@ func (p *Policy) Row() api.LimitPolicy {
 	return row
 }
 
-// Override is another limit for one counted key.
+// Override is another limit for one counted key, or for those with an address in a range.
 type Override struct {
 	Key   string
-	Limit limit.Limit // whole: what the file leaves out is the policy's
+	Range netip.Prefix // valid in place of a key
+	Limit limit.Limit  // whole: what the file leaves out is the policy's
 	Line  int
 }
 
@@ -130,6 +134,7 @@ type Set struct {
 	policies  []Policy // in order of application
 	patterns  []pattern.Pattern
 	templates []pattern.Template
+	ranges    []*ranges
 	index     pattern.Index
 	names     map[string]int
 	content   filewatch.Hash // of the file
@@ -152,6 +157,7 @@ func (p *parser) set(content filewatch.Hash) *Set {
 		s.policies = append(s.policies, one.Policy)
 		s.patterns = append(s.patterns, one.pattern)
 		s.templates = append(s.templates, one.template)
+		s.ranges = append(s.ranges, one.ranges)
 		s.names[one.Name] = i
 	}
 	s.index = pattern.NewIndex(s.patterns)
@@ -185,6 +191,9 @@ func (s *Set) CountedKey(place int, key string) (counted string, ok bool) {
 	if !s.patterns[place].Match(key, &took) {
 		return "", false
 	}
+	if r := s.ranges[place]; r != nil && r.excepts(key, &took) >= 0 {
+		return "", false
+	}
 	return s.templates[place].Key(key, &took), true
 }
 
@@ -209,8 +218,10 @@ func (s *Set) Counts(name, key string) error {
 // Match is one policy that is for a key.
 type Match struct {
 	Policy Policy
-	Key    string      // that is counted
-	Limit  limit.Limit // of that key, which may be overridden
+	Key    string       // that is counted
+	Limit  limit.Limit  // of that key, which may be overridden
+	Except netip.Prefix // if valid, the policy is not for the key, because of this range
+	Range  netip.Prefix // if valid, the one of the override
 }
 
 // Parts is what each region has of Limit, nil if it is not over regions.
@@ -221,7 +232,7 @@ func (m *Match) Parts() []Part {
 	return PartsOf(m.Limit.Burst, m.Policy.Parts)
 }
 
-// Match tells which policies are for a request's key, in order of application. It is for
+// Match tells which policies are for a request's key, in order of application, and which are not because of their Except. It is for
 // people: Live asks the engine, and makes no lists.
 func (s *Set) Match(key string) (matches []Match) {
 	for _, at := range s.index.Candidates(key) {
@@ -230,11 +241,18 @@ func (s *Set) Match(key string) (matches []Match) {
 			continue
 		}
 		p := s.policies[at]
-		m := Match{p, s.templates[at].Key(key, &took), p.Limit}
-		for _, o := range p.Overrides {
-			if o.Key == m.Key {
-				m.Limit = o.Limit
+		m := Match{Policy: p, Key: s.templates[at].Key(key, &took), Limit: p.Limit}
+		if r := s.ranges[at]; r != nil {
+			if place := r.excepts(key, &took); place >= 0 {
+				m.Except = p.Except[place]
+				matches = append(matches, m)
+				continue
 			}
+		}
+		if place := slices.IndexFunc(p.Overrides, func(o Override) bool { return !o.Range.IsValid() && o.Key == m.Key }); place >= 0 {
+			m.Limit = p.Overrides[place].Limit
+		} else if place, ok := s.Ranged(int(at), m.Key); ok {
+			m.Limit, m.Range = p.Overrides[place].Limit, p.Overrides[place].Range
 		}
 		if matches = append(matches, m); p.Last {
 			break
@@ -255,8 +273,8 @@ func (s *Set) Near(key string) (p Policy, ok bool) {
 	return p, false
 }
 
-// MaxFileBytes is the largest policy file.
-const MaxFileBytes = 1 << 20
+// MaxFileBytes is the largest policy file: MaxRanges fit in.
+const MaxFileBytes = 4 << 20
 
 // Load reads the policy file at path. The error is Faults, or an error of the file system.
 func Load(path string) (*Set, error) {

@@ -27,8 +27,8 @@ With KEYs, show which policies match each key, and which key is counted.
         - {key: "login:admin", limit: 100}
 
 The fields are name, keys, by, limit, per, burst, algorithm (window, fixed, gcra), mode
-(enforce, shadow), where (leased, node, strict), away (closed, open, share), order, last
-and overrides; docs/policies.md has all of them.
+(enforce, shadow), where (leased, node, strict), away (closed, open, share), order, last,
+except and overrides; docs/policies.md has all of them.
 
 Exit codes: 0 valid, 1 invalid or unreadable, 2 invalid command line.`
 
@@ -106,6 +106,9 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		if n := len(p.Overrides); n > 0 {
 			note = fmt.Sprintf("overrides: %d ", n)
 		}
+		if n := len(p.Except); n > 0 {
+			note += fmt.Sprintf("except: %d ", n)
+		}
 		if p.Last {
 			note += "last"
 		}
@@ -127,7 +130,15 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 			t.Row(key, l.Name, l.Key, atOnceText(l.Most, l.TTL), "permits")
 		}
 		for _, m := range matches {
-			t.Row(key, m.Policy.Name, m.Key, cli.LimitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
+			if m.Except.IsValid() {
+				t.Row(key, m.Policy.Name, "-", "-", "no limit: except "+m.Except.String())
+				continue
+			}
+			override := ""
+			if m.Range.IsValid() {
+				override = " override of " + m.Range.String()
+			}
+			t.Row(key, m.Policy.Name, m.Key, cli.LimitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String())+override)
 		}
 		if len(matches)+len(atOnce) > 0 {
 			continue
@@ -172,6 +183,8 @@ type checkedMatch struct {
 	Limit  uint64  `json:"limit"`  // of that key
 	PerS   float64 `json:"per_s"`
 	Burst  uint64  `json:"burst"`
+	Range  string  `json:"range,omitempty"`  // of an override
+	Except string  `json:"except,omitempty"` // the policy is not for the key, because of this range
 }
 
 func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) checked {
@@ -185,7 +198,14 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 	for _, key := range keys {
 		k := checkedKey{key, []checkedMatch{}}
 		for _, m := range set.Match(key) {
-			k.Policies = append(k.Policies, checkedMatch{m.Policy.Name, m.Key, m.Limit.N, m.Limit.Per.Seconds(), m.Limit.Burst})
+			match := checkedMatch{Name: m.Policy.Name, Counts: m.Key, Limit: m.Limit.N, PerS: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}
+			if m.Range.IsValid() {
+				match.Range = m.Range.String()
+			}
+			if m.Except.IsValid() {
+				match.Except = m.Except.String()
+			}
+			k.Policies = append(k.Policies, match)
 		}
 		c.Keys = append(c.Keys, k)
 	}

@@ -262,7 +262,10 @@ func ruleText(l api.DenialLimit) string {
 	default:
 		text = "policy for " + keysText(l.Keys, l.By)
 	}
-	if l.Override {
+	switch {
+	case l.Range != "":
+		text += ", with an override for " + l.Range
+	case l.Override:
 		text += ", with an override for this key"
 	}
 	if l.Changed {

@@ -108,6 +108,35 @@ func TestLimitsAfterChanges(t *testing.T) {
 	})
 }
 
+// limits check says what ranges do to a key, and limits replay decides by them.
+func TestLimitRanges(t *testing.T) {
+	t.Parallel()
+	path, _ := policyFile(t, "limits:\n  - {name: a, keys: \"ip:{ip*}\", limit: 1, per: 1h, except: [10.0.0.0/8], overrides: [{cidr: 10.1.0.0/16, limit: 2}, {cidr: 192.0.2.0/24, limit: 3}]}\n")
+	got := soon(mustWeir(t, exitOK, "", "limits", "check", path, "ip:10.0.0.1", "ip:10.1.0.1", "ip:192.0.2.7", "ip:198.51.100.1"))
+	for _, want := range []string{"ip:10.0.0.1 a - - no limit: except 10.0.0.0/8", "ip:10.1.0.1 a ip:10.1.0.1 2/1h enforce override of 10.1.0.0/16", "ip:192.0.2.7 a ip:192.0.2.7 3/1h", "ip:198.51.100.1 a ip:198.51.100.1 1/1h enforce"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	if got := soon(mustWeir(t, exitOK, "", "limits", "check", path)); !strings.Contains(got, "overrides: 2 except: 1") {
+		t.Errorf("%s", got)
+	}
+	got = mustWeir(t, exitOK, "", "limits", "check", path, "ip:10.0.0.1", "ip:10.1.0.1", "--json")
+	if !strings.Contains(got, `"except": "10.0.0.0/8"`) || !strings.Contains(got, `"range": "10.1.0.0/16"`) {
+		t.Errorf("%s", got)
+	}
+	log := ""
+	for range 5 {
+		for _, ip := range []string{"10.0.0.1", "10.1.0.1", "192.0.2.7", "198.51.100.1"} {
+			log += ip + " - - [21/Nov/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 7\n"
+		}
+	}
+	got = mustWeir(t, exitOK, log, "limits", "replay", "--policy", path, "--json", "--key", "ip:{host}", "-")
+	if !strings.Contains(got, `"denied": 9,`) {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestLimitExitCodes(t *testing.T) {
 	t.Parallel()
 	good, _ := policyFile(t, loginPolicies)

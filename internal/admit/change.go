@@ -175,11 +175,7 @@ func (l *Live) named(name, key string) (of boundLimit, ok bool) {
 	b := l.bound.Load()
 	inline := l.inlineLimit(name)
 	if at, ok := b.set.Place(name); ok && (inline.limit == nil || b.set.Counts(name, key) == nil) {
-		p := &b.policies[at]
-		if other, ok := p.overrides[key]; ok {
-			return other, true
-		}
-		return p.boundLimit, true
+		return b.limitOf(at, key), true
 	}
 	if p, ok := l.prepared.Load(name); ok {
 		return p.(*Prepared).boundLimit, true

@@ -48,7 +48,22 @@ type bound struct {
 type boundPolicy struct {
 	boundLimit
 	overrides map[string]boundLimit // by counted key; nil: none
+	ranged    []boundLimit          // by place among the policy's overrides; nil: none has a range
 	hits      hitKeys
+}
+
+// limitOf is the limit of a counted key of the policy at a place.
+func (b *bound) limitOf(place int, counted string) boundLimit {
+	p := &b.policies[place]
+	if other, ok := p.overrides[counted]; ok {
+		return other
+	}
+	if p.ranged != nil {
+		if at, ok := b.set.Ranged(place, counted); ok {
+			return p.ranged[at]
+		}
+	}
+	return p.boundLimit
 }
 
 type boundLimit struct {
@@ -114,11 +129,24 @@ func (l *Live) bind(b *boundPolicy, p *policy.Policy) (err error) {
 	if len(p.Overrides) == 0 {
 		return nil
 	}
-	b.overrides = make(map[string]boundLimit, len(p.Overrides))
-	for _, o := range p.Overrides {
-		if b.overrides[o.Key], err = l.bindLimit(p, o.Limit); err != nil {
-			return err
+	b.overrides = map[string]boundLimit{}
+	made := map[engine.Limit]boundLimit{} // ranges have few limits
+	for i, o := range p.Overrides {
+		other, again := made[o.Limit]
+		if !again {
+			if other, err = l.bindLimit(p, o.Limit); err != nil {
+				return err
+			}
+			made[o.Limit] = other
 		}
+		if !o.Range.IsValid() {
+			b.overrides[o.Key] = other
+			continue
+		}
+		if b.ranged == nil {
+			b.ranged = make([]boundLimit, len(p.Overrides))
+		}
+		b.ranged[i] = other
 	}
 	return nil
 }

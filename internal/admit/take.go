@@ -115,7 +115,7 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 			return &policy.NamedError{Name: r.Limit, Err: b.set.Unknown(r.Limit)}
 		}
 		matched, err := b.gather(at, r, d)
-		if err == nil && !matched {
+		if err == nil && !matched && !b.set.Excepts(at, r.Key) {
 			err = &policy.NamedError{Name: r.Limit, Err: policy.Failure(api.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", units.Excerpt(r.Key), r.Limit, b.set.At(at).Keys)}
 		}
 		return err
@@ -143,10 +143,7 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	if len(key) > engine.MaxKeyBytes {
 		return false, policy.Failure(api.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), engine.MaxKeyBytes)
 	}
-	limit := p.boundLimit
-	if other, overridden := p.overrides[key]; overridden {
-		limit = other
-	}
+	limit := b.limitOf(at, key)
 	n, err := r.cost(of)
 	if err != nil {
 		return true, err

@@ -225,25 +225,37 @@ func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (l *KeyedLimit) Keys(most int) []KeyUse {
-	uses, _ := l.KeysUnder(most, nil) // only an override can be refused
+	uses, _ := l.KeysUnder(most, func(string) (Limit, bool) { return Limit{}, false }) // only a key's own limit can be refused
 	return uses
 }
 
-// KeysUnder is Keys where the keys in overrides have those limits. An invalid one is api.CodeInvalidLimit.
-func (l *KeyedLimit) KeysUnder(most int, overrides map[string]Limit) ([]KeyUse, error) {
-	plans := make(map[string]*admission.Plan, len(overrides))
-	for key, of := range overrides {
-		plan, err := limit.New(of)
-		if err != nil {
-			return nil, &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
+// KeysUnder is Keys where keys that own returns a limit for have that one. An invalid one is api.CodeInvalidLimit. own must not call
+// the engine.
+func (l *KeyedLimit) KeysUnder(most int, own func(key string) (Limit, bool)) ([]KeyUse, error) {
+	plans := map[Limit]*admission.Plan{}
+	var wrong error
+	of := func(key string) *admission.Plan {
+		limited, ok := own(key)
+		if !ok {
+			return nil
 		}
-		plans[key] = l.engine.limits.NewPlan(l.name, plan, l.journaled, l.strict, l.inline)
+		plan, known := plans[limited]
+		if !known {
+			made, err := limit.New(limited)
+			if err != nil {
+				wrong = &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
+				return nil
+			}
+			plan = l.engine.limits.NewPlan(l.name, made, l.journaled, l.strict, l.inline)
+			plans[limited] = plan
+		}
+		return plan
 	}
 	list := fullestUses{most: most}
 	for i := range l.engine.cfg.Partitions {
-		list.add(l.engine.limits, i, l.plan.Load(), plans)
+		list.add(l.engine.limits, i, l.plan.Load(), of)
 	}
-	return list.sorted(), nil
+	return list.sorted(), wrong
 }
 
 // KeysInUse returns how many keys have used some of the limit and not got all of it back, as far as this engine knows.
@@ -257,8 +269,8 @@ type fullestUses struct {
 	list []KeyUse
 }
 
-func (f *fullestUses) add(ls *admission.Table, partition int, plan *admission.Plan, overrides map[string]*admission.Plan) {
-	ls.Uses(partition, plan, overrides, func(u KeyUse) { f.list = append(f.list, u) })
+func (f *fullestUses) add(ls *admission.Table, partition int, plan *admission.Plan, own func(key string) *admission.Plan) {
+	ls.Uses(partition, plan, own, func(u KeyUse) { f.list = append(f.list, u) })
 	if len(f.list) > 2*f.most+1024 {
 		f.sorted()
 	}

@@ -284,11 +284,11 @@ func TestKeysAfterAChange(t *testing.T) {
 	if err := l.SetLimit(Limit{N: 8, Per: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	uses, err := l.KeysUnder(2, map[string]Limit{"own": {N: 16, Per: time.Hour}})
+	uses, err := l.KeysUnder(2, func(key string) (Limit, bool) { return Limit{N: 16, Per: time.Hour}, key == "own" })
 	if err != nil || len(uses) != 2 || uses[0].Key != "k" || uses[0].Limit.Burst != 8 || uses[0].Used != 4 || uses[1].Limit.Burst != 16 || uses[1].Remaining != 12 {
 		t.Errorf("%+v, %v", uses, err)
 	}
-	_, err = l.KeysUnder(2, map[string]Limit{"own": {}})
+	_, err = l.KeysUnder(2, func(key string) (Limit, bool) { return Limit{}, key == "own" })
 	wantCode(t, err, api.CodeInvalidLimit)
 }
 

@@ -60,7 +60,7 @@ type File struct {
 // Watch's goroutine calls Report: with nil when the file's content is in use after a change or a requested reload, else with what is wrong
 // with the file. The content in use then stays. Each wrong content is reported once, and again when a reload is requested.
 //
-// Watch compares contents, because the time of a file may stand still over two changes. Reading a file of 1 MiB at most costs less than a
+// Watch compares contents, because the time of a file may stand still over two changes. Reading and hashing 1 MiB costs about a
 // millisecond.
 func (f *File) Watch(ctx context.Context, reload <-chan struct{}) {
 	last := seen{content: f.InUse()}

@@ -234,9 +234,7 @@ var addressNames = []string{"ip", "ipv6", "addr", "address", "host", "client_ip"
 // CutsAddress is the name of a capture that seems to be of an address and can't hold one of IPv6, or "".
 func (p *Pattern) CutsAddress() string {
 	for i, w := range p.wild {
-		word, _ := strings.CutSuffix(p.literals[i], ":")
-		word = word[strings.LastIndexAny(word, separators)+1:]
-		if !w.any && (slices.Contains(addressNames, w.name) || slices.Contains(addressNames, word)) {
+		if !w.any && p.isAddress(i) {
 			return w.name
 		}
 	}

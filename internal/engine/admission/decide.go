@@ -258,8 +258,8 @@ func (ls *Table) InlineNames(partition int, key string) (names []string) {
 }
 
 // Uses calls f with the keys of a partition that have used something of the limit of a plan's name.
-// It counts under that plan, or the key's own in overrides. f runs under the partition's lock of limits.
-func (ls *Table) Uses(partition int, plan *Plan, overrides map[string]*Plan, f func(u limit.KeyUse)) {
+// It counts under that plan, or the one that own returns for the key. Both functions run under the partition's lock of limits.
+func (ls *Table) Uses(partition int, plan *Plan, own func(key string) *Plan, f func(u limit.KeyUse)) {
 	now := ls.Clock.Now()
 	s := &ls.shares[partition]
 	s.mu.Lock()
@@ -269,8 +269,8 @@ func (ls *Table) Uses(partition int, plan *Plan, overrides map[string]*Plan, f f
 			return
 		}
 		inForce := plan
-		if own := overrides[st.Key()]; own != nil {
-			inForce = own
+		if other := own(st.Key()); other != nil {
+			inForce = other
 		}
 		v := inForce.Peek(&under(st, inForce, now).Value.state, now, 0)
 		of := inForce.Limit()

@@ -45,6 +45,9 @@ func newAccount(e *engine.Engine, p policy.Policy, asWritten bool) (*account, er
 	}
 	a.Rule, a.Enforced = a.rule.report(), !a.shadow
 	for _, o := range p.Overrides {
+		if a.rules[o.Limit] != nil {
+			continue
+		}
 		if a.rules[o.Limit], err = newRule(e, a, o.Limit, true); err != nil {
 			return nil, err
 		}

@@ -121,7 +121,7 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 	}
 	l.Changed = true
 	for _, m := range set.Match(r.Asked) {
-		if m.Policy.Name != r.Name {
+		if m.Policy.Name != r.Name || m.Except.IsValid() {
 			continue
 		}
 		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
@@ -129,6 +129,9 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 			l.Where = m.Policy.Where.String()
 		}
 		l.Override = m.Limit != m.Policy.Limit
+		if m.Range.IsValid() {
+			l.Range = m.Range.String()
+		}
 		if parts := m.Parts(); parts != nil {
 			l.Region, l.Regions = s.parts.Policies.Region(), parts
 			l.Whole = &api.EnoughLimit{Limit: m.Limit.N, PerSeconds: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}

@@ -102,23 +102,32 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 	return answer, nil
 }
 
-// overrides are the limits of the keys that have their own of a policy, as this node decides them.
-func (s *Service) overrides(name string) (map[string]engine.Limit, error) {
+// overrides returns what limit of its own a counted key has of a policy, as this node decides it.
+func (s *Service) overrides(name string) (own func(key string) (engine.Limit, bool), err error) {
 	set := s.parts.Policies.Set()
 	at, ok := set.Place(name)
 	if !ok {
-		return nil, nil
+		return func(string) (none engine.Limit, ok bool) { return none, false }, nil
 	}
 	p := set.At(at)
-	limits := make(map[string]engine.Limit, len(p.Overrides))
-	for _, o := range p.Overrides {
-		here, _, err := s.parts.Policies.Here(p, o.Limit)
-		if err != nil {
+	limits, keys := make([]engine.Limit, len(p.Overrides)), map[string]int{}
+	for i, o := range p.Overrides {
+		if limits[i], _, err = s.parts.Policies.Here(p, o.Limit); err != nil {
 			return nil, err
 		}
-		limits[o.Key] = here
+		if !o.Range.IsValid() {
+			keys[o.Key] = i
+		}
 	}
-	return limits, nil
+	return func(key string) (of engine.Limit, ok bool) {
+		i, ok := keys[key]
+		if !ok {
+			if i, ok = set.Ranged(at, key); !ok {
+				return of, false
+			}
+		}
+		return limits[i], true
+	}, nil
 }
 
 // KeysOf returns which keys a policy applies to. They begin with prefix; counted reports whether the policy applies to
@@ -139,7 +148,7 @@ func (s *Service) KeysOf(c access.Caller, name string) (prefix string, counted f
 	}
 	return pattern.LiteralOf(all[at].Keys), func(key string) (string, bool) {
 		for _, m := range set.Match(key) {
-			if m.Policy.Name == name {
+			if m.Policy.Name == name && !m.Except.IsValid() {
 				return m.Key, true
 			}
 		}
