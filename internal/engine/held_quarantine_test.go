@@ -21,7 +21,7 @@ func TestHitsInQuarantineOfAPartitionThatIsAway(t *testing.T) {
 	if len(c.Deltas) != 1 || c.Deltas[0].N != 3 {
 		t.Fatalf("the cut has %+v", c.Deltas)
 	}
-	if err := e.Hold(0, nil, []replication.Followed{{Deltas: c.Deltas}}); err != nil {
+	if err := hold(e, 0, nil, []replication.Followed{{Deltas: c.Deltas}}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(2 * time.Hour)

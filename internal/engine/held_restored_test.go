@@ -62,7 +62,7 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 				}
 			}
 		}
-		if err := n.e.Hold(partition, nil, then); err != nil {
+		if err := hold(n.e, partition, nil, then); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range keys {

@@ -44,7 +44,7 @@ func (n *heldNode) cut(partition int, withState bool) {
 
 func (n *heldNode) hold(partition int) {
 	n.cut(partition, false)
-	if err := n.e.Hold(partition, n.states[partition], []replication.Followed{{Deltas: n.then[partition]}}); err != nil {
+	if err := hold(n.e, partition, n.states[partition], []replication.Followed{{Deltas: n.then[partition]}}); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -243,7 +243,7 @@ func TestHoldMakesRoomEvenly(t *testing.T) {
 	state := append([]byte(nil), c.State...)
 	e.Release(3)
 	fill("n", 4000<<10)
-	if err := e.Hold(3, state, nil); err != nil {
+	if err := hold(e, 3, state, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range e.cfg.Partitions {
@@ -360,4 +360,21 @@ func TestQuestionsAboutSomePartitions(t *testing.T) {
 	if held := n.e.HeldPartitions(); held.Len() != 3 || held.Has(3) || !held.Has(0) || sum == 0 {
 		t.Errorf("%v is held, %d hits", held, sum)
 	}
+}
+
+// hold has an engine take a partition back from a copy of it, as a hand-off does. state is what Cut made; nil: nothing.
+func hold(e *Engine, partition int, state []byte, then []replication.Followed) error {
+	copied, err := New(e.Config())
+	if err != nil {
+		return err
+	}
+	if err := copied.Close(); err != nil { // its janitor
+		return err
+	}
+	if state != nil {
+		if err := copied.LoadHits(partition, state); err != nil {
+			return err
+		}
+	}
+	return e.Hold(partition, copied.Take(partition), then)
 }

@@ -49,7 +49,7 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("not held", 78)
-	if err := e.Hold(0, state, nil); err != nil {
+	if err := hold(e, 0, state, nil); err != nil {
 		t.Fatal(err)
 	}
 	want("held again", 78)

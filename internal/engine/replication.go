@@ -114,21 +114,17 @@ func (e *Engine) Release(partition int) {
 	}
 }
 
-// Hold takes a partition back that was released. state is a state that Cut made, or nil if there is none. then is what
+// Take lets a partition go, and returns all that it counted but its limits. It is for an engine that takes no hits of its own.
+func (e *Engine) Take(partition int) replication.State { return e.keys.Take(partition) }
+
+// Hold takes a partition back that was released. s is what Take returned, of an engine with the same settings. then is what
 // the journal has after it, in order. Hits that no cut has yet are kept too. What keys have used of limits is kept
 // whether their partition is held or not. Questions are answered once all is there. Hold must not run at the same time
-// as Cut. It refuses a state that LoadState would refuse, and windows that can't be merged; the partition then stays
+// as Cut. It refuses windows that can't be merged; the partition then stays
 // released.
-func (e *Engine) Hold(partition int, state []byte, then []replication.Followed) error {
+func (e *Engine) Hold(partition int, s replication.State, then []replication.Followed) error {
 	if e.Holds(partition) {
 		return fmt.Errorf("partition %d is held already", partition)
-	}
-	s := replication.State{Total: e.keys.EmptyWindow()} // a zero one has another retention
-	if state != nil {
-		var err error
-		if s, err = e.decodeState(partition, state); err != nil {
-			return err
-		}
 	}
 	err := e.keys.Hold(partition, s, then)
 	if err != nil {

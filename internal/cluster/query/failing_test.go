@@ -197,7 +197,11 @@ func TestPartitionsMove(t *testing.T) {
 				to = n
 			}
 		}
-		if err := to.engine.Hold(p, states[p], nil); err != nil {
+		state, err := replication.ReadState(states[p])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := to.engine.Hold(p, state, nil); err != nil {
 			t.Fatal(err)
 		}
 		from.engine.Release(p) // and the others do not know yet

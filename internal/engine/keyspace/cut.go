@@ -391,6 +391,3 @@ func (k *Keyspace) Clear(number int, own []replication.Delta, then []replication
 	}
 	return errors.Join(errs...)
 }
-
-// EmptyWindow is one with the engine's retention.
-func (k *Keyspace) EmptyWindow() window.Window { return k.empty }

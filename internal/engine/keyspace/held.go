@@ -26,6 +26,26 @@ func (k *Keyspace) Release(number int) {
 	p.forgetTotal()
 }
 
+// Take lets a partition go, and returns all that it counted but its limits. It is for a keyspace that takes no hits of its own.
+func (k *Keyspace) Take(number int) replication.State {
+	p := &k.partitions[number]
+	p.mu.Lock()
+	p.look()
+	s := replication.State{Total: p.total, Evicted: p.evictedList(), Keys: make([]replication.KeyWindow, 0, p.keys()), Past: k.pastUntil.Load()}
+	p.table.Load().Each(func(en *entry) {
+		s.Keys = append(s.Keys, replication.KeyWindow{Key: en.Key(), Window: en.Value.window})
+	})
+	p.quarantine.Each(func(key string, w *window.Window) {
+		s.Quarantined = append(s.Quarantined, replication.KeyWindow{Key: key, Window: *w})
+	})
+	for key, set := range p.sets {
+		s.Distinct = append(s.Distinct, replication.KeyDistinct{Key: key, Set: set})
+	}
+	p.mu.Unlock()
+	k.Release(number)
+	return s
+}
+
 // forgetTotal forgets the partition's share of allKeys, and of evicted keys. The caller holds mu.
 func (p *partition) forgetTotal() {
 	p.shared.bytes.Add(int64(p.shared.empty.Size() - p.total.Size()))

@@ -29,7 +29,8 @@ type Auditor struct {
 	Findings                     []record.Finding
 	flushes, repeats, unfinished uint64
 
-	flush    group // the flush that is being counted; reused to save allocations
+	flush    group // the flushes that are being counted; reused to save allocations
+	together int   // bytes of flushes that are counted together; 0: each flush is counted when it is complete
 	requests requests
 }
 

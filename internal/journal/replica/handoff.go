@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
@@ -21,7 +22,7 @@ import (
 //  2. Catch up: a separate replica follows the journal from the snapshots on, with the same code and repairs. It counts what it
 //     finds in the copy. All partitions share this one read of the journal.
 //  3. Begin: close to the end of the journal, this node begins to keep what it follows of the partitions. The copy catches up to there.
-//  4. Hold: the next cuts empty the engine of the partitions' own hits, and put in what the copy has and what was kept since. Own
+//  4. Hold: the next cuts empty the engine of the partitions' own hits, and move in what the copy has and what was kept since. Own
 //     hits from then on are counted at once; those that were cut before come back from the journal.
 //
 // The running totals of all origins must be the same on both ways.
@@ -118,6 +119,7 @@ func (r *Replica) TakeOver(partitions []int, by Taking) (tried []int, err error)
 	if err := t.catchUp(by, r.beginHandOff(t)); err != nil {
 		return t.partitions, err
 	}
+	t.takeStates()
 	r.commitHandOff(t)
 	by.Hurry(t.partitions)
 	for _, p := range t.partitions {
@@ -155,6 +157,7 @@ func (r *Replica) newHandOff(partitions []int) (*handOff, error) {
 	t.scratch = &Replica{node: r.node, clustered: true, audit: NewAuditor(r.audit.Origin, r.audit.Partitions), to: copySink{NewHolding(copied), t}, holding: &Holding{}}
 	t.scratch.audit.Alone, t.scratch.audit.AtOnce = false, copied.AtOnce
 	t.scratch.audit.requests = r.audit.requests.clone()
+	t.scratch.audit.together = int(min(replayBytes, t.most/4))
 	return t, copied.Close() // its janitor
 }
 
@@ -261,6 +264,9 @@ func (t *handOff) catchUp(by Taking, upTo uint64) error {
 	if err == nil { // what the journal did not hand out
 		_, err = t.scratch.FollowTo(by.Now(), upTo, by)
 	}
+	if err == nil {
+		err = t.scratch.audit.flush.count(t.scratch.audit, t.scratch.to)
+	}
 	if errors.Is(err, ErrLeftBehind) { // while it was read
 		return errTrimmed
 	}
@@ -286,6 +292,16 @@ func (r *Replica) beginHandOff(t *handOff) (upTo uint64) {
 	return r.audit.Stream
 }
 
+// takeStates moves the partitions out of the copy.
+func (t *handOff) takeStates() {
+	_ = concurrency.Do(len(t.partitions), func(i int) error {
+		if c := t.arrivals[t.partitions[i]]; c != nil {
+			c.state = t.copied.Take(t.partitions[i])
+		}
+		return nil
+	})
+}
+
 // commitHandOff begins step 4.
 func (r *Replica) commitHandOff(t *handOff) {
 	r.mu.Lock()
@@ -303,7 +319,7 @@ func (r *Replica) commitHandOff(t *handOff) {
 			r.holding.done(p)
 			continue
 		}
-		c.ready, c.copied = true, t.copied
+		c.ready = true
 		r.inherit(t, p)
 	}
 }
@@ -362,12 +378,8 @@ func (h *Holding) done(partition int) {
 	h.busy.Store(len(h.arrivals) > 0)
 }
 
-// One cut takes at most handOffsAtOnce partitions, and more than one only of so many bytes:
-// it bounds how long the flush is.
-const (
-	handOffsAtOnce = 8
-	handOffBytes   = 4 << 20
-)
+// One cut takes more than one partition only of so many entries: it bounds how long the flush is.
+const handOffEntries = 1 << 16
 
 // nextArrivals are the partitions that the next cut takes.
 func (r *Replica) nextArrivals() map[int]*arrival {
@@ -376,32 +388,18 @@ func (r *Replica) nextArrivals() map[int]*arrival {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list, bytes := map[int]*arrival{}, 0
+	list, entries := map[int]*arrival{}, 0
 	for _, p := range slices.Sorted(maps.Keys(r.holding.arrivals)) {
 		c := r.holding.arrivals[p]
 		if !c.ready {
 			continue
 		}
-		if len(list) == handOffsAtOnce {
-			break
-		}
-		c.takeState(p)
-		if bytes += len(c.state) + entryBytes*c.then.entries; len(list) > 0 && bytes > handOffBytes {
+		if entries += len(c.state.Keys) + c.then.entries; len(list) > 0 && entries > handOffEntries {
 			break
 		}
 		list[p] = c
 	}
 	return list
-}
-
-// takeState moves a partition from the copy to state.
-func (c *arrival) takeState(partition int) {
-	if c.state == nil {
-		var cut replication.Cut
-		c.copied.Cut(partition, &cut, true)
-		c.state = cut.State
-		c.copied.Release(partition)
-	}
 }
 
 // completeHandOff ends step 4, after the partition was cut. The caller holds mu.

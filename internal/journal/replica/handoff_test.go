@@ -12,7 +12,7 @@ import (
 
 // taking is a node that lets partitions go and takes them back, and its log.
 type taking struct {
-	t   *testing.T
+	t   testing.TB
 	log *soundLog
 	now time.Time     // goes on
 	set time.Duration // by how much the time of day was set
@@ -24,7 +24,7 @@ func newTaking(t *testing.T, origin uint64, log *soundLog) *taking {
 	return newTakingOf(t, origin, log, engine.Config{Partitions: 2})
 }
 
-func newTakingOf(t *testing.T, origin uint64, log *soundLog, cfg engine.Config) *taking {
+func newTakingOf(t testing.TB, origin uint64, log *soundLog, cfg engine.Config) *taking {
 	n := &taking{t: t, log: log, now: time.Unix(1_700_000_000, 0)}
 	begin := n.now
 	cfg.Clock, cfg.Gather = engine.EventClock, true

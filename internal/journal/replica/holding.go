@@ -45,11 +45,10 @@ type arrival struct {
 	then     gathered // what was followed since it began
 	overflow bool     // that was more than maxThen
 
-	ready  bool           // it is held with the next cut
-	copied *engine.Engine // has it up to then, until state is taken
-	state  []byte
-	held   chan struct{} // closed when it is held, or can't be
-	err    error         // why it can't be; written before held is closed
+	ready bool              // it is held with the next cut
+	state replication.State // of the copy
+	held  chan struct{}     // closed when it is held, or can't be
+	err   error             // why it can't be; written before held is closed
 }
 
 // maxThen bounds the entries that are followed of a partition while it is on its way: a few

@@ -30,9 +30,10 @@ func LoadInto(e *engine.Engine, snap record.Snapshot, sets record.ClockSets) err
 
 // Resume goes on after the snapshots that were loaded, by partition, nil where
 // there was none. It returns the first message to apply, of those from first to
-// last that the journal has.
+// last that the journal has. What is applied is counted by EndReplay at the latest.
 func (r *Replica) Resume(snaps []*record.Snapshot, first, last uint64) (start uint64) {
 	a := r.audit
+	a.together = replayBytes
 	if start = a.ResumeOf(nil, snaps, last); start < first {
 		a.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
 		start = first
@@ -46,23 +47,20 @@ func (r *Replica) Note(found ...record.Finding) {
 	r.audit.Findings = append(r.audit.Findings, found...)
 }
 
-// replayBytes is how much of the journal a start counts together.
+// replayBytes is how much of the journal a start, or a node that takes partitions over, counts together.
 const replayBytes = 16 << 20
 
 // Replay takes the next message of the journal, at a start where nobody else is asked for
-// what is missing. It is counted by EndReplay at the latest.
+// what is missing.
 func (r *Replica) Replay(sequence uint64, data []byte) error {
-	r.replaying.add(r.audit, r.holding, r.audit.message(sequence, data))
-	if r.replaying.bytes < replayBytes {
-		return nil
-	}
-	return r.replaying.count(r.audit, r.holding)
+	return r.audit.Apply(r.holding, sequence, data)
 }
 
-// EndReplay counts what Replay collected, and checks that the journal reaches as far as it is known to have reached.
+// EndReplay counts what is not counted yet, and checks that the journal reaches as far as it is known to have reached.
 // The server says that its last message is last. EndReplay returns all findings of the start.
 func (r *Replica) EndReplay(reached, last uint64) ([]record.Finding, error) {
-	if err := r.replaying.count(r.audit, r.holding); err != nil {
+	r.audit.together = 0
+	if err := r.audit.flush.count(r.audit, r.to); err != nil {
 		return nil, err
 	}
 	r.audit.End(reached, last)
@@ -108,9 +106,11 @@ func (a *Auditor) Apply(to Sink, sequence uint64, data []byte) error {
 	return a.applyParts(to, a.message(sequence, data))
 }
 
-// applyParts counts a flush that is complete.
+// applyParts counts a flush that is complete, or keeps it until it is counted together with others.
 func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
-	a.flush.add(a, to, parts)
+	if a.flush.add(a, to, parts); a.flush.bytes < a.together {
+		return nil
+	}
 	return a.flush.count(a, to)
 }
 

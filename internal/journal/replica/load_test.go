@@ -46,11 +46,12 @@ func TestReplayTogether(t *testing.T) {
 		}
 		messages = append(messages, enc.End(nil)...)
 	}
-	counts := func(replay func(r *Replica, sequence uint64, data []byte) error) (list []string) {
+	counts := func(together int) (list []string) {
 		e := begin()
 		r := New(e, 1, "", false)
+		r.audit.together = together
 		for i, data := range messages {
-			if err := replay(r, uint64(i+1), data); err != nil {
+			if err := r.Replay(uint64(i+1), data); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -71,8 +72,7 @@ func TestReplayTogether(t *testing.T) {
 		}
 		return append(list, fmt.Sprintf("%d keys", e.Stats().Keys))
 	}
-	one := counts(func(r *Replica, sequence uint64, data []byte) error { return r.audit.Apply(r.holding, sequence, data) })
-	many := counts(func(r *Replica, sequence uint64, data []byte) error { return r.Replay(sequence, data) })
+	one, many := counts(0), counts(replayBytes)
 	for i := range one {
 		if one[i] != many[i] {
 			t.Errorf("one by one %s, together %s", one[i], many[i])

@@ -57,19 +57,18 @@ type Replica struct {
 
 	// mu keeps a cut from taking a partition's state while a batch is applied but not yet in audit. A snapshot would
 	// otherwise count that batch twice.
-	mu        sync.Mutex
-	audit     *Auditor
-	Sets      record.ClockSets // of the directory, before this life and in it: see NoteClockSet
-	behind    time.Duration    // LimitClockBehind when Sets was noted
-	peers     map[uint64]*peer // by origin, this one's too
-	to        Sink
-	holding   *Holding                // which is to
-	replaying group                   // of a start: what Replay took, and is not counted yet
-	reported  int                     // findings that were handed out
-	claims    []atomic.Pointer[Claim] // by partition; nil: none was followed
-	holes     uint64                  // messages that the journal lost
-	hole      hole                    // the last of them, as long as it is in doubt whose it was
-	repaired  uint64                  // flushes that their origin sent again
+	mu       sync.Mutex
+	audit    *Auditor
+	Sets     record.ClockSets // of the directory, before this life and in it: see NoteClockSet
+	behind   time.Duration    // LimitClockBehind when Sets was noted
+	peers    map[uint64]*peer // by origin, this one's too
+	to       Sink
+	holding  *Holding                // which is to
+	reported int                     // findings that were handed out
+	claims   []atomic.Pointer[Claim] // by partition; nil: none was followed
+	holes    uint64                  // messages that the journal lost
+	hole     hole                    // the last of them, as long as it is in doubt whose it was
+	repaired uint64                  // flushes that their origin sent again
 }
 
 // New returns the replica of an engine that was made with Config.Gather. The data directory has the identity origin.

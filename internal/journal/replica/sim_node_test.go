@@ -113,7 +113,9 @@ func (n *simNode) load() error {
 	start := n.r.Resume(snaps, first, last)
 	n.c.w.Logf("%s loads messages %d to %d", n.name, start, last)
 	n.c.blind = n.c.blind || len(n.r.audit.Findings) > 0
-	_, err = n.r.FollowTo(n.c.now(), last, n)
+	if _, err = n.r.FollowTo(n.c.now(), last, n); err == nil {
+		_, err = n.r.EndReplay(last, last)
+	}
 	n.learnRead(start)
 	n.met = map[uint64]time.Time{}
 	for sequence := uint64(1); sequence < n.r.Next(); sequence++ {

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,15 +19,42 @@ import (
 // order. It skips messages that no replica can read: f sees the gap in the sequences.
 //
 // It asks for ranges, one after the other, and leaves no consumer on a server. Each range may be asked for again for as long as
-// retryWhileUnavailable allows.
-func (s *Store) Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
-	for from <= last {
-		if err := retryWhileUnavailable(ctx, func() error { return s.readRange(ctx, &from, last, f) }); err != nil {
-			return err
+// retryWhileUnavailable allows. While f works, the next messages come.
+func (s *Store) Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) (err error) {
+	type message struct {
+		sequence uint64
+		data     []byte
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	came, failed := make(chan message, readAhead), error(nil)
+	go func() {
+		defer close(came)
+		for from <= last && failed == nil {
+			failed = retryWhileUnavailable(ctx, func() error {
+				return s.readRange(ctx, &from, last, func(sequence uint64, data []byte) error {
+					select {
+					case came <- message{sequence, data}:
+						return nil
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+				})
+			})
+		}
+	}()
+	for m := range came {
+		if err == nil {
+			if err = f(m.sequence, m.data); err != nil {
+				end(err)
+			}
 		}
 	}
-	return nil
+	end(nil)
+	return cmp.Or(err, failed)
 }
+
+// readAhead is how many messages wait for f, in addition to one answer: 8 MiB at most.
+const readAhead = 16
 
 // readRange reads the next messages, as many as one answer has, and leaves in next where to go on, after an
 // error too.
