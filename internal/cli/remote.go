@@ -337,8 +337,10 @@ func (l *Login) options(o client.Options) (client.Options, error) {
 		return o, Usage(errors.New("--cert-key needs --cert"))
 	}
 	pair, err := tls.LoadX509KeyPair(l.cert, cmp.Or(l.key, l.cert))
-	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
+	if missing, ok := errors.AsType[*fs.PathError](err); ok && missing.Path == l.cert {
 		return o, fmt.Errorf("--cert: %w", err)
+	} else if ok {
+		return o, fmt.Errorf("--cert-key: %w", err)
 	}
 	if err != nil {
 		return o, Usage(fmt.Errorf("--cert %s does not match its key (--cert-key): %w", l.cert, err))
