@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -68,16 +69,10 @@ func (h *healthServer) Check(ctx context.Context, req *grpc_health_v1.HealthChec
 
 // watch looks every second, so that Watch reports changes, until ctx ends.
 func (h *healthServer) watch(ctx context.Context) {
-	ticker := time.NewTicker(healthEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			h.look()
-		}
-	}
+	concurrency.Every(ctx, healthEvery, func() bool {
+		h.look()
+		return true
+	})
 }
 
 // Watch reports changes until its client leaves or the server stops. An open stream would keep the server from
@@ -230,9 +225,9 @@ func invalid(code api.Code, field, message string) error {
 // unauthorized is the error of a caller that must prove an identity, and says how.
 func unauthorized(err error, c access.Caller) error {
 	if e := request.As(err); e.Code == api.CodeUnauthorized && !c.Known() {
-		told := *e
-		told.Message += ": send the metadata authorization: Bearer TOKEN ('weir token create' makes one), or a client certificate"
-		return &told
+		copied := *e
+		copied.Message += ": send the metadata authorization: Bearer TOKEN ('weir token create' makes one), or a client certificate"
+		return &copied
 	}
 	return err
 }

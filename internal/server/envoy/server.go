@@ -223,8 +223,8 @@ func (c Config) Validate() error {
 }
 
 // Opening holds the address of a Server that is still starting. It closes each connection at once, so that Envoy treats
-// the service as unavailable and does not wait. Server.TakeOver passes the address to the Server.
-type Opening struct{ *listener.Opening }
+// the service as unavailable and does not wait. TakeOver passes the address to the Server.
+type Opening = listener.Opening
 
 // Open listens on cfg.Addr, so that an address in use shows before any long work. Close it if no Server takes it over.
 func Open(cfg Config) (*Opening, error) {
@@ -232,15 +232,8 @@ func Open(cfg Config) (*Opening, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	o, err := listener.OpenListener(cfg.Addr, cfg.MaxConns, cfg.Logger, func(net.Conn) {})
-	if err != nil {
-		return nil, err
-	}
-	return &Opening{o}, nil
+	return listener.OpenListener(cfg.Addr, cfg.MaxConns, cfg.Logger, func(net.Conn) {})
 }
-
-// TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
-func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.Address) }
 
 // Figures implements service.Listener.
 func (s *Server) Figures() access.ListenerFigures {
@@ -248,10 +241,7 @@ func (s *Server) Figures() access.ListenerFigures {
 	for i := range s.calls {
 		f.Requests = append(f.Requests, access.ListenerRequests{Kind: callNames[i], Count: s.calls[i].Load()})
 	}
-	if l := s.Listener(); l != nil {
-		f.Bound = l.Bound()
-		f.Open, f.Shed = l.Count()
-	}
+	s.Connections(&f)
 	return f
 }
 

@@ -196,6 +196,21 @@ func (a *Address) Listen(addr string, limit int) error {
 // Use takes a listener that is open.
 func (a *Address) Use(l *Listener) { a.at.Store(l) }
 
+// TakeOver takes the listener of an opening, unless it was closed or taken over before.
+func (a *Address) TakeOver(o *Opening) {
+	if o.end() {
+		a.Use(o.listener)
+	}
+}
+
+// Connections fills in the figures of connections.
+func (a *Address) Connections(f *access.ListenerFigures) {
+	if l := a.Listener(); l != nil {
+		f.Bound = l.Bound()
+		f.Open, f.Shed = l.Count()
+	}
+}
+
 // Listener returns the listener, nil before there is one.
 func (a *Address) Listener() *Listener { return a.at.Load() }
 
@@ -218,7 +233,7 @@ func (a *Address) Close() error {
 }
 
 // Opening is the address of a listener that does not answer yet, because its journal is read or its node joins others. What
-// connects meanwhile is refused, in the listener's protocol. The listener takes the address over once it answers (TakeOver).
+// connects meanwhile is refused, in the listener's protocol. The listener takes the address over once it answers (Address.TakeOver).
 type Opening struct {
 	listener *Listener
 	refusing Serving
@@ -250,13 +265,6 @@ func (o *Opening) Close() error {
 		return nil
 	}
 	return o.listener.Close()
-}
-
-// TakeOver gives an address the listener, unless it was closed or taken over before.
-func (o *Opening) TakeOver(by *Address) {
-	if o.end() {
-		by.Use(o.listener)
-	}
 }
 
 // end stops refusing, and returns whether it did not before. The address stays.

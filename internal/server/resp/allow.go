@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -100,12 +101,7 @@ func (a *allowing) readCost(value []byte) error {
 var allowOptions = []string{"NAME", "COST", "LIMIT", "PER", "BURST", "ALGORITHM"}
 
 func isAllowOption(arg []byte) bool {
-	for _, option := range allowOptions {
-		if ArgumentIs(arg, option) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(allowOptions, func(option string) bool { return ArgumentIs(arg, option) })
 }
 
 func readAlgorithm(word []byte) (admit.Algorithm, error) {
@@ -126,40 +122,23 @@ func (s *session) writeDecision(d *admit.Decision) {
 		tightest = leastOf(d)
 	}
 	denied, waited := len(d.Denial) > 0, d.Waited > 0
-	fields := 5
-	if denied {
-		fields++
-	}
-	if waited {
-		fields++
-	}
-	if s.out.V3() {
-		s.out.Map(fields)
-	} else {
-		s.out.Array(fields)
+	s.record(5 + bit(denied) + bit(waited))
+	var remaining *uint64
+	var reset time.Duration
+	limit := ""
+	if tightest != nil {
+		remaining, reset, limit = &tightest.Remaining, tightest.Reset, tightest.Name
 	}
 	s.field("allowed")
 	s.out.Bool(d.Allowed)
 	s.field("remaining")
-	if tightest == nil {
-		s.out.Null()
-	} else {
-		s.out.Uint(tightest.Remaining)
-	}
+	s.out.OptionalUint(remaining)
 	s.field("retry_after_ms")
 	s.out.Int(wholeUnits(d.RetryAfter, time.Millisecond))
 	s.field("reset_ms")
-	if tightest == nil {
-		s.out.Int(0)
-	} else {
-		s.out.Int(wholeUnits(tightest.Reset, time.Millisecond))
-	}
+	s.out.Int(wholeUnits(reset, time.Millisecond))
 	s.field("limit")
-	if tightest == nil {
-		s.out.Null()
-	} else {
-		s.out.Bulk(tightest.Name)
-	}
+	s.out.OptionalBulk(limit)
 	if denied {
 		s.field("denial")
 		s.out.Bulk(ArgumentView(d.Denial))
@@ -221,11 +200,7 @@ func (s *session) reserveAdmissions(args [][]byte) error {
 		return err
 	}
 	s.out.Array(2)
-	if id == "" {
-		s.out.Null()
-	} else {
-		s.out.Bulk(id)
-	}
+	s.out.OptionalBulk(id)
 	if known {
 		s.out.Null()
 		return nil
@@ -308,21 +283,13 @@ func (s *session) takePermit(args [][]byte) error {
 // heartbeat is HEARTBEAT. It replies with the ms for which the permit is now held.
 func (s *session) heartbeat(args [][]byte) error {
 	answer, err := s.server.service.RenewPermit(s.caller, string(args[1]))
-	if err != nil {
-		return err
-	}
-	s.out.Int(wholeUnits(answer.TTL(), time.Millisecond))
-	return nil
+	return s.number(uint64(wholeUnits(answer.TTL(), time.Millisecond)), err)
 }
 
 // release is RELEASE: 1 if the permit was held.
 func (s *session) release(args [][]byte) error {
 	answer, err := s.server.service.ReleasePermit(s.caller, string(args[1]))
-	if err != nil {
-		return err
-	}
-	s.out.Int(int64(bit(answer.Released)))
-	return nil
+	return s.number(uint64(bit(answer.Released)), err)
 }
 
 // throttle is CL.THROTTLE. It replies with five numbers. The first is 1 if the request is limited; then follow the
@@ -356,15 +323,6 @@ func (s *session) throttle(args [][]byte) error {
 	if !r.Allowed && !r.Never {
 		retry = wholeUnits(r.RetryAfter, time.Second)
 	}
-	s.out.Array(5)
-	if r.Allowed {
-		s.out.Int(0)
-	} else {
-		s.out.Int(1)
-	}
-	s.out.Uint(r.Limit.Burst)
-	s.out.Uint(r.Remaining)
-	s.out.Int(retry)
-	s.out.Int(wholeUnits(r.Reset, time.Second))
+	s.out.Ints(int64(bit(!r.Allowed)), int64(r.Limit.Burst), int64(r.Remaining), retry, wholeUnits(r.Reset, time.Second))
 	return nil
 }

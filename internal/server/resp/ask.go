@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -67,20 +68,21 @@ func isOption(arg []byte) bool {
 // enterQuestions takes a place for questions. All requests that arrived together share it, until their answers are
 // written. settle gives it back.
 func (s *session) enterQuestions() error {
-	if s.asks {
-		return nil
+	return s.enter(s.server.service.Pools.Questions, &s.asks)
+}
+
+// enter takes a place of a pool for all requests that arrived together.
+func (s *session) enter(pool *access.Pool, taken *bool) (err error) {
+	if !*taken {
+		err = pool.Enter(s.caller, 1)
+		*taken = err == nil
 	}
-	err := s.server.service.Pools.Questions.Enter(s.caller, 1)
-	s.asks = err == nil
 	return err
 }
 
 func (s *session) count(args [][]byte) error {
 	q := &s.query
-	if err := readCountQuery(q, args); err != nil {
-		return err
-	}
-	if err := s.enterQuestions(); err != nil {
+	if err := s.readCountQuery(q, args); err != nil {
 		return err
 	}
 	if q.At.IsZero() && q.Fresh == 0 {
@@ -102,10 +104,7 @@ func (s *session) count(args [][]byte) error {
 
 func (s *session) rate(args [][]byte) error {
 	q := &s.query
-	if err := readCountQuery(q, args); err != nil {
-		return err
-	}
-	if err := s.enterQuestions(); err != nil {
+	if err := s.readCountQuery(q, args); err != nil {
 		return err
 	}
 	answers, err := s.server.service.Rate(s.ctx, s.caller, *q)
@@ -129,8 +128,8 @@ func (s *session) each(answers int) {
 // keptWindows is for how many windows a session keeps memory.
 const keptWindows = 64
 
-// readCountQuery reads a question into q and reuses its memory. The key is a view of the request.
-func readCountQuery(q *queries.CountQuery, args [][]byte) error {
+// readCountQuery reads a question into q, reuses its memory, and takes a place for it. The key is a view of the request.
+func (s *session) readCountQuery(q *queries.CountQuery, args [][]byte) error {
 	if cap(q.Windows) > keptWindows {
 		q.Windows = nil
 	}
@@ -147,9 +146,11 @@ func readCountQuery(q *queries.CountQuery, args [][]byte) error {
 		return ErrSyntax
 	}
 	var o question
-	err := o.options(rest, "AT", "BY")
+	if err := o.options(rest, "AT", "BY"); err != nil {
+		return err
+	}
 	q.At, q.Fresh, q.Scope, q.ByRegion = o.at, o.fresh, o.scope, o.byRegion
-	return err
+	return s.enterQuestions()
 }
 
 // writeCount writes lower, estimate, upper, exact and as_of. It adds late if a node is late, source if the answer is
@@ -167,25 +168,14 @@ func (s *session) boundFields(b *api.Bounds) {
 	s.field("estimate")
 	s.out.Uint(b.Estimate)
 	s.field("upper")
-	if b.Upper == nil {
-		s.out.Null()
-	} else {
-		s.out.Uint(*b.Upper)
-	}
+	s.out.OptionalUint(b.Upper)
 	s.field("exact")
 	s.out.Bool(b.Exact)
 }
 
 // countFields begins the fields of a count, or of its rate, which endCount ends.
 func (s *session) countFields(a *api.CountAnswer) {
-	n := 5
-	if a.Source != "" {
-		n++
-	}
-	if a.Regions != nil {
-		n++
-	}
-	s.fields(n, &a.Freshness)
+	s.fields(5+bit(a.Source != "")+bit(a.Regions != nil), &a.Freshness)
 }
 
 func (s *session) endCount(a *api.CountAnswer) {
@@ -228,14 +218,30 @@ func (s *session) writeRate(a *api.RateAnswer) {
 
 // fields begins an answer of n fields, and counts in late if there are any.
 func (s *session) fields(n int, of *api.Freshness) {
-	if len(of.Late) > 0 {
-		n++
-	}
+	s.record(n + bit(len(of.Late) > 0))
+}
+
+// record begins an answer of n fields.
+func (s *session) record(n int) {
 	if s.out.V3() {
 		s.out.Map(n)
 	} else {
 		s.out.Array(n)
 	}
+}
+
+// number writes a whole number, and is the end of a command.
+func (s *session) number(n uint64, err error) error {
+	if err == nil {
+		s.out.Uint(n)
+	}
+	return err
+}
+
+// ok writes OK, and is the end of a command.
+func (s *session) ok() error {
+	s.out.Status("OK")
+	return nil
 }
 
 // field writes the name of the next field in version 3. In version 2 the position says what it is.
@@ -331,9 +337,5 @@ func (s *session) top(args [][]byte) error {
 func (s *session) writeBounds(b *api.Bounds) {
 	s.out.Uint(b.Lower)
 	s.out.Uint(b.Estimate)
-	if b.Upper == nil {
-		s.out.Null()
-	} else {
-		s.out.Uint(*b.Upper)
-	}
+	s.out.OptionalUint(b.Upper)
 }

@@ -29,10 +29,7 @@ const spokenVersion = "7.2.0"
 
 // hello is HELLO. If a part of it is refused, nothing changes.
 func (s *session) hello(args [][]byte) error {
-	version, name := 2, s.name
-	if s.out.V3() {
-		version = 3
-	}
+	version, name := s.version(), s.name
 	rest := args[1:]
 	if len(rest) > 0 {
 		n, err := strconv.Atoi(string(rest[0]))
@@ -57,7 +54,7 @@ func (s *session) hello(args [][]byte) error {
 			return ErrSyntax
 		}
 	}
-	if err := s.known(); err != nil {
+	if err := s.server.service.Identify(s.caller); err != nil {
 		return err
 	}
 	s.name = name
@@ -75,8 +72,7 @@ func (s *session) selectDB(args [][]byte) error {
 	if s.elsewhere = n != 0; s.elsewhere {
 		return errNoDatabase
 	}
-	s.out.Status("OK")
-	return nil
+	return s.ok()
 }
 
 // errNoDatabase refuses SELECT of a database other than 0, and the commands after it. Clients such as ioredis send
@@ -103,11 +99,7 @@ func (s *session) client(args [][]byte) error {
 	case ArgumentIs(sub, "ID") && len(rest) == 0:
 		s.out.Uint(s.id)
 	case ArgumentIs(sub, "GETNAME") && len(rest) == 0:
-		if s.name == "" {
-			s.out.Null()
-		} else {
-			s.out.Bulk(s.name)
-		}
+		s.out.OptionalBulk(s.name)
 	case ArgumentIs(sub, "INFO") && len(rest) == 0:
 		s.out.Bulk(s.describe())
 	case ArgumentIs(sub, "SETNAME") && len(rest) == 1:
@@ -139,8 +131,7 @@ var errNoTracking = NewReplyError("ERR", "Weir tells no client when a counter ch
 func (s *session) track(args [][]byte) error {
 	switch {
 	case ArgumentIs(args[0], "OFF") && len(args) == 1, ArgumentIs(args[0], "ON") && len(args) == 2 && ArgumentIs(args[1], "OPTIN"):
-		s.out.Status("OK")
-		return nil
+		return s.ok()
 	case ArgumentIs(args[0], "ON"):
 		return errNoTracking
 	}
@@ -159,17 +150,20 @@ func (s *session) setInfo(what, text []byte) error {
 	default:
 		return NewReplyError("ERR", "Unrecognized option '"+ClipArgument(what)+"'")
 	}
-	s.out.Status("OK")
-	return nil
+	return s.ok()
+}
+
+// version is that of the protocol.
+func (s *session) version() int {
+	if s.out.V3() {
+		return 3
+	}
+	return 2
 }
 
 func (s *session) describe() string {
-	version := 2
-	if s.out.V3() {
-		version = 3
-	}
 	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d db=0 resp=%d lib-name=%s lib-ver=%s\n",
-		s.id, s.conn.RemoteAddr(), s.conn.LocalAddr(), s.name, int64(time.Since(s.since).Seconds()), version, s.library, s.libraryVersion)
+		s.id, s.conn.RemoteAddr(), s.conn.LocalAddr(), s.name, int64(time.Since(s.since).Seconds()), s.version(), s.library, s.libraryVersion)
 }
 
 func (s *session) reset(args [][]byte) error {
@@ -185,9 +179,8 @@ func (s *session) reset(args [][]byte) error {
 }
 
 func (s *session) leave([][]byte) error {
-	s.out.Status("OK")
 	s.quit = true
-	return nil
+	return s.ok()
 }
 
 // receiver and sender are a session's connection, with deadlines. A deadline is set again only after a good part of its

@@ -150,7 +150,7 @@ func (s *session) increx(args [][]byte) error {
 			return err
 		}
 	}
-	s.writePair(sum, added)
+	s.out.Ints(sum, added)
 	return nil
 }
 

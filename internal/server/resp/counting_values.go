@@ -202,11 +202,7 @@ func (s *session) setNX(args [][]byte) error {
 	}
 	to.OnlyIf = counters.Absent
 	done, err := s.put(args[1], to)
-	if err != nil {
-		return err
-	}
-	s.writeBool(done)
-	return nil
+	return s.number(uint64(bit(done)), err)
 }
 
 // setFor is SETEX and PSETEX: args[2] is for how long, in a unit.
@@ -224,7 +220,6 @@ func setFor(unit string) func(*session, [][]byte) error {
 		if _, err := s.put(args[1], to); err != nil {
 			return err
 		}
-		s.out.Status("OK")
-		return nil
+		return s.ok()
 	}
 }

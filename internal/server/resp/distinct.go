@@ -47,11 +47,7 @@ func (s *session) pfAdd(args [][]byte) error {
 		}
 		changed = changed || isNew
 	}
-	if changed {
-		s.out.Int(1)
-	} else {
-		s.out.Int(0)
-	}
+	s.writeBool(changed)
 	return nil
 }
 
@@ -79,11 +75,7 @@ func (s *session) pfCount(args [][]byte) error {
 		return err
 	}
 	answer, err := s.server.service.Distinct(s.ctx, s.caller, q)
-	if err != nil {
-		return err
-	}
-	s.out.Uint(answer.Estimate)
-	return nil
+	return s.number(answer.Estimate, err)
 }
 
 // mostMerged bounds the keys of one request: each may take a tenth of a millisecond, and a question to another node.
@@ -108,8 +100,7 @@ func (s *session) pfMerge(args [][]byte) error {
 	}
 	from := slices.DeleteFunc(keys[1:], func(key string) bool { return key == keys[0] })
 	if len(from) == 0 {
-		s.out.Status("OK")
-		return nil
+		return s.ok()
 	}
 	if err := s.enterQuestions(); err != nil {
 		return err
@@ -124,6 +115,5 @@ func (s *session) pfMerge(args [][]byte) error {
 			return s.notCounted(err)
 		}
 	}
-	s.out.Status("OK")
-	return nil
+	return s.ok()
 }

@@ -42,20 +42,13 @@ func (s *session) forward(args ...[]byte) error {
 		return errTooFar
 	}
 	if s.waiting == 0 {
-		s.request = append(s.request[:0], s.farHead())
+		s.request = append(s.request[:0], byte(s.version()))
 	}
 	s.request = appendRequest(s.request, args)
 	if s.waiting++; len(s.request) >= farBytes {
 		s.deliver()
 	}
 	return nil
-}
-
-func (s *session) farHead() byte {
-	if s.out.V3() {
-		return 3
-	}
-	return 2
 }
 
 func appendRequest(b []byte, args [][]byte) []byte {
@@ -97,7 +90,7 @@ func tooFar(err error) error {
 
 // execFar has the owner run a transaction. What is not about counters runs here before that.
 func (s *session) execFar(all []queued, deletions map[int]*deletion) error {
-	request := []byte{s.farHead() | farTransaction}
+	request := []byte{byte(s.version()) | farTransaction}
 	for i := range all {
 		q := &all[i]
 		args, err := q.args, s.enterCounters(q.command, q.args)

@@ -21,12 +21,7 @@ func refused(r *request.Rejection) error {
 
 // enterHits takes a place for hits, which all requests that arrived together share. settle gives it back.
 func (s *session) enterHits() error {
-	if s.hits {
-		return nil
-	}
-	err := s.server.service.Pools.Hits.Enter(s.caller, 1)
-	s.hits = err == nil
-	return err
+	return s.enter(s.server.service.Pools.Hits, &s.hits)
 }
 
 // hit is HIT. It replies with the number of hits counted.
@@ -52,13 +47,10 @@ func (s *session) hit(args [][]byte) error {
 	case len(rest) > 0:
 		return ErrSyntax
 	}
-	if err := s.enterHits(); err != nil {
+	if err := s.beginHits(); err != nil {
 		return err
 	}
 	t := &s.tally
-	if err := s.server.service.Ingest(s.caller, t); err != nil {
-		return err
-	}
 	t.Line = 1
 	if err := s.server.service.Hit(t, at, ArgumentView(key), n); err != nil || t.Counted == 0 {
 		return s.notCounted(err)
@@ -85,13 +77,10 @@ func (s *session) mhit(args [][]byte) error {
 			return refused(wrong)
 		}
 	}
-	if err := s.enterHits(); err != nil {
+	if err := s.beginHits(); err != nil {
 		return err
 	}
 	t := &s.tally
-	if err := s.server.service.Ingest(s.caller, t); err != nil {
-		return err
-	}
 	var expected [block]engine.Expected
 	for i := 0; i < len(pairs); i += 2 {
 		if i%(2*block) == 0 {

@@ -3,6 +3,7 @@ package resp
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,11 +32,11 @@ func (s *session) config(args [][]byte) error {
 	}
 	matched := all[:0]
 	for _, setting := range all {
-		for _, pattern := range args[2:] {
-			if ok, err := path.Match(strings.ToLower(string(pattern)), setting[0]); ok && err == nil {
-				matched = append(matched, setting)
-				break
-			}
+		if slices.ContainsFunc(args[2:], func(pattern []byte) bool {
+			ok, _ := path.Match(strings.ToLower(string(pattern)), setting[0])
+			return ok
+		}) {
+			matched = append(matched, setting)
 		}
 	}
 	s.out.Map(len(matched))
@@ -92,15 +93,9 @@ func bit(b bool) int {
 
 // named tells whether a section is asked for.
 func named(sections [][]byte, name string) bool {
-	if len(sections) == 0 {
-		return true
-	}
-	for _, section := range sections {
-		if ArgumentIs(section, name) || ArgumentIs(section, "all") || ArgumentIs(section, "default") || ArgumentIs(section, "everything") {
-			return true
-		}
-	}
-	return false
+	return len(sections) == 0 || slices.ContainsFunc(sections, func(section []byte) bool {
+		return ArgumentIs(section, name) || ArgumentIs(section, "all") || ArgumentIs(section, "default") || ArgumentIs(section, "everything")
+	})
 }
 
 // resetLimits is RESET with keys: what they have used of limits that requests brought along is forgotten, or of the limit that
@@ -157,11 +152,7 @@ func (s *session) refund(args [][]byte) error {
 		return err
 	}
 	made, err := s.server.service.Refund(s.ctx, s.caller, a.requests, taken, "")
-	if err != nil {
-		return err
-	}
-	s.out.Uint(made.Refunded)
-	return nil
+	return s.number(made.Refunded, err)
 }
 
 // grant is GRANT: the reply is how many may pass now.
@@ -182,11 +173,7 @@ func (s *session) grant(args [][]byte) error {
 		return ErrSyntax
 	}
 	answer, err := s.server.service.GrantLimit(s.ctx, s.caller, string(args[1]), string(args[2]), n, until)
-	if err != nil {
-		return err
-	}
-	s.out.Uint(answer.Remaining)
-	return nil
+	return s.number(answer.Remaining, err)
 }
 
 // ban is BAN: the reply is until when, in Unix ms.
@@ -196,21 +183,13 @@ func (s *session) ban(args [][]byte) error {
 		return err
 	}
 	answer, err := s.server.service.BanKey(s.ctx, s.caller, string(args[1]), string(args[2]), length)
-	if err != nil {
-		return err
-	}
-	s.out.Int(answer.Until.UnixMilli())
-	return nil
+	return s.number(uint64(answer.Until.UnixMilli()), err)
 }
 
 // unban is UNBAN: the reply is 1 if there was a ban.
 func (s *session) unban(args [][]byte) error {
 	answer, err := s.server.service.UnbanKey(s.ctx, s.caller, string(args[1]), string(args[2]))
-	if err != nil {
-		return err
-	}
-	s.out.Int(int64(bit(answer.Was)))
-	return nil
+	return s.number(uint64(bit(answer.Was)), err)
 }
 
 // mostBans is how many BANS lists at most, as over HTTP.

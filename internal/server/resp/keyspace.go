@@ -122,15 +122,8 @@ func (s *session) scan(args [][]byte) error {
 	return nil
 }
 
-// permitAll fails unless the caller may use all counters.
-func (s *session) permitAll() error { return s.permitCounters([][]byte{nil}) }
-
 func (s *session) dbSize([][]byte) error {
-	if err := s.permitAll(); err != nil {
-		return err
-	}
-	s.out.Int(s.server.counters.Stats().Keys)
-	return nil
+	return s.number(uint64(s.server.counters.Stats().Keys), s.permitCounters([][]byte{nil})) // all keys
 }
 
 // flush is FLUSHDB. It removes the counters of this node, and keeps hits and limits.
@@ -139,8 +132,7 @@ func (s *session) flush(args [][]byte) error {
 		return ErrSyntax
 	}
 	s.counters.RemoveAll(s.millis, func(string) bool { return true })
-	s.out.Status("OK")
-	return nil
+	return s.ok()
 }
 
 // keyPattern is a pattern of keys with the syntax of Redis. A * matches any bytes and ? matches one byte. [a-c] matches

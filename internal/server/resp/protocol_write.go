@@ -102,11 +102,7 @@ func (w *Writer) Bulk(text string) {
 }
 
 // BulkBytes is Bulk.
-func (w *Writer) BulkBytes(text []byte) {
-	w.buf = append(strconv.AppendInt(append(w.buf, '$'), int64(len(text)), 10), '\r', '\n')
-	w.buf = append(append(w.buf, text...), '\r', '\n')
-	w.written()
-}
+func (w *Writer) BulkBytes(text []byte) { w.Bulk(ArgumentView(text)) }
 
 // Raw writes whole replies, as another Writer wrote them.
 func (w *Writer) Raw(replies []byte) {
@@ -115,38 +111,53 @@ func (w *Writer) Raw(replies []byte) {
 }
 
 // Null writes the null value.
-func (w *Writer) Null() {
-	if w.v3 {
-		w.buf = append(w.buf, "_\r\n"...)
-	} else {
-		w.buf = append(w.buf, "$-1\r\n"...)
-	}
-	w.written()
-}
+func (w *Writer) Null() { w.either("_\r\n", "$-1\r\n") }
 
 // NullArray is Null in the place of an array.
-func (w *Writer) NullArray() {
-	if w.v3 {
-		w.buf = append(w.buf, "_\r\n"...)
-	} else {
-		w.buf = append(w.buf, "*-1\r\n"...)
-	}
-	w.written()
-}
+func (w *Writer) NullArray() { w.either("_\r\n", "*-1\r\n") }
 
 // Bool writes true or false; 1 or 0 in version 2.
 func (w *Writer) Bool(b bool) {
-	switch {
-	case w.v3 && b:
-		w.buf = append(w.buf, "#t\r\n"...)
-	case w.v3:
-		w.buf = append(w.buf, "#f\r\n"...)
-	case b:
-		w.buf = append(w.buf, ":1\r\n"...)
-	default:
-		w.buf = append(w.buf, ":0\r\n"...)
+	if b {
+		w.either("#t\r\n", ":1\r\n")
+	} else {
+		w.either("#f\r\n", ":0\r\n")
 	}
+}
+
+// either writes a reply that the versions write differently.
+func (w *Writer) either(v3, v2 string) {
+	if w.v3 {
+		v2 = v3
+	}
+	w.buf = append(w.buf, v2...)
 	w.written()
+}
+
+// OptionalUint writes a whole number; null for nil.
+func (w *Writer) OptionalUint(n *uint64) {
+	if n == nil {
+		w.Null()
+	} else {
+		w.Uint(*n)
+	}
+}
+
+// OptionalBulk writes a text; null for an empty one.
+func (w *Writer) OptionalBulk(text string) {
+	if text == "" {
+		w.Null()
+	} else {
+		w.Bulk(text)
+	}
+}
+
+// Ints writes an array of whole numbers.
+func (w *Writer) Ints(list ...int64) {
+	w.Array(len(list))
+	for _, n := range list {
+		w.Int(n)
+	}
 }
 
 // Double writes a number that need not be whole; a text in version 2.

@@ -219,12 +219,6 @@ func (s *session) writeNumber(f float64) {
 	s.out.BulkBytes(strconv.AppendFloat(digits[:0], f, 'g', 14, 64))
 }
 
-func (s *session) writePair(a, b int64) {
-	s.out.Array(2)
-	s.out.Int(a)
-	s.out.Int(b)
-}
-
 // traefikScripts returns the scripts of the rateLimit middleware of Traefik v3.4 and newer: a token bucket. The
 // arguments are tokens per microsecond, burst, seconds until the key expires, the time in microseconds, and the longest
 // delay in microseconds. The reply is "true", the delay in microseconds, and the tokens that remain. A delay above the

@@ -89,10 +89,7 @@ func (s *session) asyncLog(keys, args [][]byte) error {
 	if err := s.counters.SetLog(s.millis, keys[0], times, expires); err != nil {
 		return CounterFailure(err)
 	}
-	s.out.Array(3)
-	s.out.Int(max(left, 0))
-	s.out.Int(int64(math.Floor((first + length) / 1000)))
-	s.out.Int(most)
+	s.out.Ints(max(left, 0), int64(math.Floor((first+length)/1000)), most)
 	return nil
 }
 

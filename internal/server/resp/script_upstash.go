@@ -82,14 +82,14 @@ func (s *session) upstashFixed(of *upstashScript, keys [][]byte, n [5]int64) err
 	tokens := s.upstashTokens(keys[1:], n[0])
 	if of.peeks {
 		c, _ := s.counters.Get(s.millis, keys[0])
-		s.writePair(tokens-c.Value, tokens)
+		s.out.Ints(tokens-c.Value, tokens)
 		return nil
 	}
 	used, err := s.addWithin(keys[0], n[2], n[1])
 	if err != nil {
 		return err
 	}
-	s.writePair(used, tokens)
+	s.out.Ints(used, tokens)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (s *session) upstashSliding(of *upstashScript, keys [][]byte, n [5]int64) e
 	if of.onlyValue {
 		s.out.Int(left)
 	} else {
-		s.writePair(left, tokens)
+		s.out.Ints(left, tokens)
 	}
 	return nil
 }
@@ -238,12 +238,9 @@ func (s *session) writeBucket(of *upstashScript, left, at, most int64) {
 	case of.onlyLeft:
 		s.out.Int(left)
 	case of.onlyValue:
-		s.writePair(left, at)
+		s.out.Ints(left, at)
 	default:
-		s.out.Array(3)
-		s.out.Int(left)
-		s.out.Int(at)
-		s.out.Int(most)
+		s.out.Ints(left, at, most)
 	}
 }
 

@@ -177,7 +177,7 @@ func (s *session) window(w *windowScript, key []byte, args [][]byte) error {
 		s.out.Int(left)
 		s.writeTrue(n.ban != -1 && value-n.over > n.ban)
 	default:
-		s.writePair(value, left)
+		s.out.Ints(value, left)
 	}
 	return nil
 }
@@ -219,13 +219,13 @@ func windowLeft(endless int64) func(s *session, keys, args [][]byte) error {
 	return func(s *session, keys, _ [][]byte) error {
 		switch c, ok := s.counters.Get(s.millis, keys[0]); {
 		case !ok:
-			s.writePair(0, 0)
+			s.out.Ints(0, 0)
 		case c.Log != nil:
 			return errWrongType
 		case c.Expires == 0:
-			s.writePair(c.Value, endless)
+			s.out.Ints(c.Value, endless)
 		default:
-			s.writePair(c.Value, s.millisLeft(c, ok))
+			s.out.Ints(c.Value, s.millisLeft(c, ok))
 		}
 		return nil
 	}
@@ -234,11 +234,7 @@ func windowLeft(endless int64) func(s *session, keys, args [][]byte) error {
 // clearKeys removes the counters whose keys match a pattern, and replies with their number.
 func (s *session) clearKeys(keys, _ [][]byte) error {
 	n, err := s.removeAll(keys[0], "")
-	if err != nil {
-		return err
-	}
-	s.out.Int(int64(n))
-	return nil
+	return s.number(uint64(n), err)
 }
 
 // compareAndSwap sets a counter to the second argument if its value is the first one. The third argument is the seconds

@@ -147,8 +147,8 @@ func (c Config) Validate() error {
 
 // Opening holds the address of a Server that is still starting. It answers LOADING to the first requests of a
 // connection and closes it. Clients then try again on a new connection, and set it up again, such as with HELLO.
-// Server.TakeOver passes the address to the Server.
-type Opening struct{ *listener.Opening }
+// TakeOver passes the address to the Server.
+type Opening = listener.Opening
 
 // Open listens on cfg.Addr, so that an address in use is found before any long work. It answers with the text that
 // phase returns, such as "loading: the journal is read". Close it if no Server takes it over.
@@ -162,7 +162,7 @@ func Open(cfg Config, phase func() string) (*Opening, error) {
 		return nil, err
 	}
 	cfg.Logger.Info("listening for clients of Redis; not ready yet", "addr", o.Addr())
-	return &Opening{o}, nil
+	return o, nil
 }
 
 // refuse answers the first requests of a connection, as far as they arrived together.
@@ -205,9 +205,6 @@ func linger(stream net.Conn) {
 	}
 }
 
-// TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
-func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.Address) }
-
 // Figures implements service.Listener.
 func (s *Server) Figures() access.ListenerFigures {
 	kept := s.counters.Stats()
@@ -219,10 +216,7 @@ func (s *Server) Figures() access.ListenerFigures {
 		f.Requests = append(f.Requests, access.ListenerRequests{Kind: c.name, Count: c.calls.Load()})
 	}
 	f.Requests = append(f.Requests, access.ListenerRequests{Kind: "unknown", Count: s.commands.unknown.Load()})
-	if l := s.Listener(); l != nil {
-		f.Bound = l.Bound()
-		f.Open, f.Shed = l.Count()
-	}
+	s.Connections(&f)
 	return f
 }
 

@@ -149,16 +149,12 @@ func (s *session) receive() error {
 
 // end tells the client why its connection closes, if it may still read that.
 func (s *session) end(err error) {
-	var fault *ProtocolError
-	var refused *api.Error
-	switch {
-	case errors.As(err, &fault):
-		s.fail(NewReplyError("ERR", fault.Error()))
-	case errors.As(err, &refused):
-		s.fail(refused)
-	default:
+	if fault, ok := errors.AsType[*ProtocolError](err); ok {
+		err = NewReplyError("ERR", fault.Error())
+	} else if _, ok := errors.AsType[*api.Error](err); !ok {
 		return // it left, or said nothing for too long
 	}
+	s.fail(err)
 	_ = s.out.Flush()
 }
 
@@ -226,8 +222,7 @@ func (s *session) auth(args [][]byte) error {
 	if err := s.login(user, string(password)); err != nil {
 		return err
 	}
-	s.out.Status("OK")
-	return nil
+	return s.ok()
 }
 
 // login gives the session the identity of a user that the client proves to be. If it fails, the identity does not
@@ -243,9 +238,6 @@ func (s *session) login(user, password string) error {
 	s.become(is)
 	return nil
 }
-
-// known is the error of HELLO for a client that has not authenticated; nil: it has, or need not.
-func (s *session) known() error { return s.server.service.Identify(s.caller) }
 
 // become changes the identity, after giving back what the session holds under the old one.
 func (s *session) become(c access.Caller) {
@@ -297,8 +289,8 @@ var errNoAuth = NewReplyError("ERR", "AUTH is not taken: this server was started
 
 // fail writes why a request failed.
 func (s *session) fail(err error) {
-	var own *ReplyError
-	if !errors.As(err, &own) {
+	own, ok := errors.AsType[*ReplyError](err)
+	if !ok {
 		e := request.As(err)
 		own = NewReplyError("ERR", string(e.Code)+": "+e.Message)
 		if kind := kinds[e.Code]; kind != "" {

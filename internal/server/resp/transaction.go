@@ -33,8 +33,7 @@ func (s *session) begin([][]byte) error {
 		return NewReplyError("ERR", "MULTI calls can not be nested")
 	}
 	s.multi = &transaction{}
-	s.out.Status("OK")
-	return nil
+	return s.ok()
 }
 
 // queue keeps a command for EXEC.
@@ -92,8 +91,7 @@ func (s *session) discard([][]byte) error {
 		return NewReplyError("ERR", "DISCARD without MULTI")
 	}
 	s.dropTransaction()
-	s.out.Status("OK")
-	return nil
+	return s.ok()
 }
 
 // exec runs the transaction as one atomic step for its counters. The replies stay in memory until the end, so that a

@@ -184,8 +184,8 @@ type refusals struct {
 	log *slog.Logger
 	by  [reasons]struct {
 		count  atomic.Uint64
-		logged atomic.Int64 // when it was last, ns of the Unix epoch
-		told   atomic.Uint64
+		logged atomic.Int64  // when it was last, ns of the Unix epoch
+		lines  atomic.Uint64 // of count, that were logged
 	}
 }
 
@@ -200,7 +200,7 @@ func (r *refusals) add(why reason, lines uint64, text []byte) {
 	if last != 0 && now-last < int64(logEvery) || !of.logged.CompareAndSwap(last, now) {
 		return
 	}
-	r.log.Warn("StatsD lines were not counted", "reason", words[why].name, "lines", total-of.told.Swap(total), "one", request.Clip(string(text)), "advice", words[why].advice)
+	r.log.Warn("StatsD lines were not counted", "reason", words[why].name, "lines", total-of.lines.Swap(total), "one", request.Clip(string(text)), "advice", words[why].advice)
 }
 
 // total is how many lines were not counted.

@@ -53,9 +53,8 @@ type Server struct {
 	ending    chan struct{} // closed by stop
 	serving   listener.Serving
 
-	mu       sync.Mutex // guards all below
-	listener *listener.Listener
-	packets  *net.UDPConn
+	packets          *net.UDPConn // there before the Address
+	listener.Address              // of TCP
 }
 
 // New returns a Server for of that does not listen yet. It fails with a *engine.Error of CodeInvalidConfig that names
@@ -84,9 +83,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 
 // Listen opens Config.Addr, by TCP and by UDP. What is sent waits until Run. After TakeOver, and a second time, it does nothing.
 func (s *Server) Listen() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listener != nil {
+	if s.Listener() != nil {
 		return nil
 	}
 	of, err := listen(s.cfg)
@@ -97,30 +94,16 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
-func (s *Server) Addr() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listener == nil {
-		return ""
-	}
-	return s.listener.Addr().String()
-}
-
 // Close closes the address of a Server that does not run. Otherwise it does nothing.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listener == nil {
+	if s.Listener() == nil {
 		return nil
 	}
-	var err error
-	for _, closing := range []func() error{s.listener.Close, s.packets.Close} {
-		if e := closing(); !errors.Is(e, net.ErrClosed) {
-			err = errors.Join(err, e)
-		}
+	err := s.packets.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
 	}
-	return err
+	return errors.Join(s.Address.Close(), err)
 }
 
 // Run counts until ctx is done and then stops: datagrams that the kernel has are counted, and connections
@@ -135,7 +118,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	failed := make(chan error, 2)
 	go func() { failed <- s.receive() }()
-	go func() { failed <- s.serving.Accept(s.listener, s.log, s.follow) }()
+	go func() { failed <- s.serving.Accept(s.Listener(), s.log, s.follow) }()
 	var err error
 	left := 2
 	select {
@@ -160,12 +143,10 @@ const drain, drainMost = 100 * time.Millisecond, time.Second
 
 // stop ends the waits for senders.
 func (s *Server) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	close(s.ending)
 	_ = s.packets.SetReadDeadline(time.Unix(1, 0)) // receive goes on by deadlines of its own; a closed one does not wait
 	s.serving.End((*listener.Conn).Wake)
-	_ = s.listener.Close() // it accepts nobody anymore
+	_ = s.Listener().Close() // it accepts nobody anymore
 }
 
 func (s *Server) stopping() bool {
@@ -254,8 +235,7 @@ func (c Config) Validate() error {
 // The kernel keeps what is sent to it, as far as its buffers allow. The Server that takes the address over
 // counts that (Server.TakeOver).
 type Opening struct {
-	mu      sync.Mutex // guards sockets
-	sockets *sockets   // nil: closed, or taken over
+	sockets atomic.Pointer[sockets] // nil: closed, or taken over
 }
 
 // sockets are one address, by TCP and by UDP.
@@ -274,7 +254,9 @@ func Open(cfg Config) (*Opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Opening{sockets: of}, nil
+	o := new(Opening)
+	o.sockets.Store(of)
+	return o, nil
 }
 
 // listen opens Config.Addr, with the buffer of Config.
@@ -311,26 +293,15 @@ func listenOn(addr string) (*sockets, error) {
 
 // Addr is the address listened on, host:port; "" after Close, or when a Server has taken it over.
 func (o *Opening) Addr() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.sockets == nil {
-		return ""
+	if of := o.sockets.Load(); of != nil {
+		return of.listener.Addr().String()
 	}
-	return o.sockets.listener.Addr().String()
-}
-
-// take is the sockets, the first time.
-func (o *Opening) take() *sockets {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	of := o.sockets
-	o.sockets = nil
-	return of
+	return ""
 }
 
 // Close lets the address go. After a Server has taken it over it does nothing.
 func (o *Opening) Close() error {
-	if of := o.take(); of != nil {
+	if of := o.sockets.Swap(nil); of != nil {
 		return errors.Join(of.listener.Close(), of.packets.Close())
 	}
 	return nil
@@ -338,16 +309,15 @@ func (o *Opening) Close() error {
 
 // TakeOver has the server count what is sent to an address where it is expected already, in place of Config.Addr.
 func (s *Server) TakeOver(o *Opening) {
-	if of := o.take(); of != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	if of := o.sockets.Swap(nil); of != nil {
 		s.use(of)
 	}
 }
 
-// use has the server count what the sockets get; s.mu is held.
+// use has the server count what the sockets get.
 func (s *Server) use(of *sockets) {
-	s.listener, s.packets = listener.ConnLimit(of.listener, s.cfg.MaxConns), of.packets
+	s.packets = of.packets
+	s.Use(listener.ConnLimit(of.listener, s.cfg.MaxConns))
 	s.drops.watch(of.packets)
 }
 
@@ -362,12 +332,7 @@ func (s *Server) Figures() access.ListenerFigures {
 		f.Rejected = append(f.Rejected, access.ListenerRequests{Kind: words[why].name, Count: s.refused.by[why].count.Load()})
 	}
 	f.Packets.Dropped, f.Packets.Known = s.drops.read()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.listener; l != nil {
-		f.Bound = l.Bound()
-		f.Open, f.Shed = l.Count()
-	}
+	s.Connections(&f)
 	return f
 }
 
