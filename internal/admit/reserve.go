@@ -159,8 +159,7 @@ type Permitted struct {
 	Wait   time.Duration  // of that: until the first is free, if nobody renews or releases
 }
 
-// Together tells whether the nodes of a cluster keep permits together: TakePermit, RenewPermit and ReleasePermit. Who holds one is in
-// the journal, so that all nodes know. It is for those that have a journal of many.
+// Together tells whether the nodes of a cluster keep permits together: who holds one is in the journal, so that all nodes know.
 func (l *Live) Together() bool { return l.cluster.Owners != nil }
 
 // TakePermit gives a holder a permit of all limits, or of none. It asks each limit at the node that decides for its
@@ -231,7 +230,11 @@ func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (ma
 		return made, err
 	}
 	defer of.Release()
-	made, answered, err := l.cluster.Owners.Change(engine.Change{Kind: do, Content: holder}, engine.Check{Limit: of, Key: a.Key})
+	change := engine.Change{Kind: do, Content: holder}
+	if l.cluster.Owners == nil {
+		return change.Make(of, a.Key, 0)
+	}
+	made, answered, err := l.cluster.Owners.Change(change, engine.Check{Limit: of, Key: a.Key})
 	if err == nil && !answered {
 		err = policy.Failure(api.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
 	}

@@ -218,14 +218,13 @@ type Service struct {
 	parts     Parts
 	decisions *activity.OutcomeCounts
 	denials   *activity.Denials
-	permits   *PermitTable
 	reserving sync.Map // IDs of reservations that are being made
 	begun     int64    // since when it answers, by the clock that limits are kept by, in ns
 }
 
 func New(p Parts) *Service {
 	s := &Service{
-		parts: p, decisions: activity.NewOutcomes(p.Policies), permits: NewPermits(), begun: p.Engine.LimitClock(),
+		parts: p, decisions: activity.NewOutcomes(p.Policies), begun: p.Engine.LimitClock(),
 	}
 	s.denials = activity.NewDenials(p.Node, s.clockOfDenials)
 	return s

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -67,7 +66,7 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	for range of {
 		if err := may.TakeShare(access.Permits, MaxPermits, func() (n int) {
-			s.permitsHeld(func(_, key string, held int) { n += held * ones(may.Holds(key)) })
+			s.parts.Policies.Permits(func(_, key string, held int) { n += held * ones(may.Holds(key)) })
 			return n
 		}); err != nil {
 			return api.PermitAnswer{}, err
@@ -88,8 +87,6 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 	switch d := o.Denied; {
 	case o.OK:
 		return permitAnswer(p, of), nil
-	case o.Full:
-		return api.PermitAnswer{}, &api.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d permits are held, which is all that a server keeps: try again later", MaxPermits)}
 	case o.Starts:
 		return api.PermitAnswer{}, &api.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
 			"limit %s: this server has just started, and does not know yet who holds a permit: it knows in %s, when a ttl is over, by their heartbeats", d.Name, units.FormatDuration(request.Milliseconds(o.Wait)))}
@@ -132,44 +129,40 @@ func (s *Service) ReleasePermit(c access.Caller, id string) (api.ReleaseAnswer, 
 		return api.ReleaseAnswer{}, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	released, err := s.releasePermit(p.holder, of)
+	released, err := s.parts.Policies.ReleasePermit(p.holder, of)
 	return api.ReleaseAnswer{Released: released}, err
 }
 
-// takePermit has a holder take a permit: where the nodes of a cluster keep them together, or in this server's memory.
-func (s *Service) takePermit(holder uint64, of []policy.AtOnce) (PermitOutcome, error) {
-	if !s.parts.Policies.Together() {
-		return s.permits.Take(s.age(), holder, of), nil
+// takePermit gives a holder a permit of all limits, or of none. The holders of the process before a server alone say by
+// their heartbeats that they have one, so nobody gets a new one for one ttl after its start: never more than the limit
+// are held, also across a restart.
+func (s *Service) takePermit(holder uint64, of []policy.AtOnce) (o PermitOutcome, err error) {
+	for i := range of {
+		if wait := of[i].TTL - s.age(); wait > 0 && !s.parts.Policies.Together() {
+			return PermitOutcome{admit.Permitted{Denied: &of[i], Wait: wait}, true}, nil
+		}
 	}
-	p, err := s.parts.Policies.TakePermit(holder, of)
-	return PermitOutcome{Permitted: p}, err
+	o.Permitted, err = s.parts.Policies.TakePermit(holder, of)
+	return o, err
 }
 
-// renewPermit has a holder keep its permit, where takePermit took it.
-func (s *Service) renewPermit(holder uint64, of []policy.AtOnce) (PermitOutcome, error) {
-	if !s.parts.Policies.Together() {
-		return s.permits.Renew(s.age(), holder, of), nil
+// renewPermit has a holder keep its permit, also one of the process before.
+func (s *Service) renewPermit(holder uint64, of []policy.AtOnce) (admit.Permitted, error) {
+	o, err := s.parts.Policies.RenewPermit(holder, of)
+	if err == nil && !o.OK && !s.parts.Policies.Together() && s.age() < shortest(of) {
+		return s.parts.Policies.TakePermit(holder, of)
 	}
-	p, err := s.parts.Policies.RenewPermit(holder, of)
-	return PermitOutcome{Permitted: p}, err
+	return o, err
 }
 
-// releasePermit gives a permit back where takePermit took it.
-func (s *Service) releasePermit(holder uint64, of []policy.AtOnce) (had bool, err error) {
-	if !s.parts.Policies.Together() {
-		return s.permits.Release(s.age(), holder, of), nil
-	}
-	return s.parts.Policies.ReleasePermit(holder, of)
+// PermitOutcome is what became of a request.
+type PermitOutcome struct {
+	admit.Permitted
+	Starts bool // of a denial: the server is too young to know who holds what, for Wait
 }
 
-// permitsHeld is how many permits of each limit and key are held, as this node knows.
-func (s *Service) permitsHeld(f func(limit, key string, held int)) {
-	if s.parts.Policies.Together() {
-		s.parts.Policies.Permits(f)
-		return
-	}
-	s.permits.Each(s.age(), f)
-}
+// MaxPermits is how many permits are held at once at most, of all keys and limits.
+const MaxPermits = admission.MaxPermits
 
 // enterPermit begins a request about a permit, and takes a place for it.
 func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, access.Rights, error) {
@@ -192,11 +185,14 @@ func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, acc
 
 // permitAnswer has the shortest of the limits' times.
 func permitAnswer(p permitOf, of []policy.AtOnce) api.PermitAnswer {
-	ttl := unlimitedTTL
-	if len(of) > 0 {
-		ttl = slices.MinFunc(of, func(a, b policy.AtOnce) int { return int(a.TTL - b.TTL) }).TTL
+	return api.PermitAnswer{ID: p.id(), TTLSeconds: shortest(of).Seconds(), Unmatched: len(of) == 0}
+}
+
+func shortest(of []policy.AtOnce) time.Duration {
+	if len(of) == 0 {
+		return unlimitedTTL
 	}
-	return api.PermitAnswer{ID: p.id(), TTLSeconds: ttl.Seconds(), Unmatched: len(of) == 0}
+	return slices.MinFunc(of, func(a, b policy.AtOnce) int { return int(a.TTL - b.TTL) }).TTL
 }
 
 // countPermit counts an outcome under the same keys as other limits; if the engine refuses the hit, nothing else
@@ -212,7 +208,7 @@ func (s *Service) atOnce(may access.Rights) (list []api.AtOnceLimit) {
 		return nil
 	}
 	held, keys := map[string]int{}, map[string]int{}
-	s.permitsHeld(func(limit, _ string, n int) {
+	s.parts.Policies.Permits(func(limit, _ string, n int) {
 		held[limit] += n
 		keys[limit]++
 	})
@@ -228,7 +224,7 @@ func (s *Service) atOnce(may access.Rights) (list []api.AtOnceLimit) {
 // no heartbeat comes.
 func (s *Service) permitKeys(may access.Rights, of *policy.Concurrency, n int) api.LimitKeysAnswer {
 	answer := api.LimitKeysAnswer{Name: of.Name, Keys: []api.LimitKey{}}
-	s.permitsHeld(func(limit, key string, held int) {
+	s.parts.Policies.Permits(func(limit, key string, held int) {
 		if limit == of.Name && may.Holds(key) {
 			answer.Keys = append(answer.Keys, api.LimitKey{
 				Key: key, Used: uint64(held), Burst: uint64(of.Max), Remaining: uint64(max(0, of.Max-held)),
@@ -239,139 +235,4 @@ func (s *Service) permitKeys(may access.Rights, of *policy.Concurrency, n int) a
 	slices.SortFunc(answer.Keys, func(a, b api.LimitKey) int { return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Key, b.Key)) })
 	answer.Keys = answer.Keys[:min(n, len(answer.Keys))]
 	return answer
-}
-
-// This part keeps who holds permits of concurrency limits, by limit and key, under one lock.
-//
-// Invariant: no more unexpired permits of a key are held than its limit allows, also across a restart. The permits of
-// the process before are not known. So for one TTL after the start no new permit is given, and holders recover theirs
-// by a heartbeat. Memory is bounded. Time is an argument, by a clock that never goes back.
-
-// MaxPermits is how many permits are held at once at most, of all keys and limits.
-const MaxPermits = 100_000
-
-// PermitTable keeps permits. It is safe for many goroutines.
-type PermitTable struct {
-	mu   sync.Mutex // guards all below
-	keys map[id]*admission.PermitKey
-	held int // at least as many as are held
-}
-
-type id struct{ limit, key string }
-
-// NewPermits returns an empty table, which takes the time 0 for its start.
-func NewPermits() *PermitTable { return &PermitTable{keys: map[id]*admission.PermitKey{}} }
-
-// PermitOutcome is what became of a request.
-type PermitOutcome struct {
-	admit.Permitted
-	Full   bool // the table has reached MaxPermits
-	Starts bool // of a denial: the table is too young to know who holds what, for Wait
-}
-
-// Take gives a holder a permit of all limits, or of none.
-func (t *PermitTable) Take(now time.Duration, holder uint64, of []policy.AtOnce) (o PermitOutcome) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.full(now, len(of)) {
-		return PermitOutcome{Full: true}
-	}
-	for i := range of {
-		l := &of[i]
-		if now < l.TTL {
-			return PermitOutcome{Permitted: admit.Permitted{Denied: l, Wait: l.TTL - now}, Starts: true}
-		}
-		k := t.keys[id{l.Name, l.Key}]
-		if k == nil {
-			continue
-		}
-		if held := k.Held(int64(now)); held >= l.Most {
-			return PermitOutcome{Permitted: admit.Permitted{Denied: l, Held: held, Wait: time.Duration(k.Next()) - now}}
-		}
-	}
-	for i := range of {
-		t.key(&of[i]).Take(int64(now), holder, of[i].Most, int64(of[i].TTL))
-	}
-	t.held += len(of)
-	o.OK = true
-	return o
-}
-
-// Renew is a heartbeat of a holder. It is not OK for one that has lost its permit, of any of the limits: then it has none.
-func (t *PermitTable) Renew(now time.Duration, holder uint64, of []policy.AtOnce) PermitOutcome {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	has := false // of some limit: others may be new
-	for i := range of {
-		k := t.keys[id{of[i].Name, of[i].Key}]
-		has = has || k != nil && k.Renew(int64(now), holder, int64(of[i].TTL))
-	}
-	for i := range of {
-		l := &of[i]
-		if k := t.keys[id{l.Name, l.Key}]; k != nil && k.Renew(int64(now), holder, int64(l.TTL)) {
-			continue
-		}
-		if !has && now >= l.TTL || t.full(now, 1) || !t.key(l).Adopt(int64(now), holder, l.Most, int64(l.TTL)) {
-			t.release(now, holder, of)
-			return PermitOutcome{Permitted: admit.Permitted{Denied: l}}
-		}
-		t.held++
-	}
-	return PermitOutcome{Permitted: admit.Permitted{OK: true}}
-}
-
-// Release gives a permit back, of all limits; false: it was of none.
-func (t *PermitTable) Release(now time.Duration, holder uint64, of []policy.AtOnce) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.release(now, holder, of)
-}
-
-func (t *PermitTable) release(now time.Duration, holder uint64, of []policy.AtOnce) (had bool) {
-	for i := range of {
-		at := id{of[i].Name, of[i].Key}
-		if k := t.keys[at]; k != nil {
-			had = k.Release(int64(now), holder) || had
-			if k.Held(int64(now)) == 0 {
-				delete(t.keys, at)
-			}
-		}
-	}
-	return had
-}
-
-func (t *PermitTable) key(l *policy.AtOnce) *admission.PermitKey {
-	at := id{l.Name, l.Key}
-	k := t.keys[at]
-	if k == nil {
-		k = new(admission.PermitKey)
-		t.keys[at] = k
-	}
-	return k
-}
-
-// full reports whether the table has no space for more permits. Before it says so, it counts the unexpired ones again.
-func (t *PermitTable) full(now time.Duration, more int) bool {
-	if t.held+more <= MaxPermits {
-		return false
-	}
-	t.held = 0
-	for at, k := range t.keys {
-		n := k.Held(int64(now))
-		if t.held += n; n == 0 {
-			delete(t.keys, at)
-		}
-	}
-	return t.held+more > MaxPermits
-}
-
-// Each calls f with each key of which permits are held, by limit. f must not call the table.
-func (t *PermitTable) Each(now time.Duration, f func(limit, key string, held int)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for at, k := range t.keys {
-		if n := k.Held(int64(now)); n > 0 {
-			f(at.limit, at.key, n)
-		}
-	}
 }
