@@ -153,7 +153,7 @@ func (s *session) setInfo(what, text []byte) error {
 	return s.ok()
 }
 
-// version is that of the protocol.
+// version is 2 or 3.
 func (s *session) version() int {
 	if s.out.V3() {
 		return 3

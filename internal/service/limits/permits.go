@@ -133,9 +133,8 @@ func (s *Service) ReleasePermit(c access.Caller, id string) (api.ReleaseAnswer, 
 	return api.ReleaseAnswer{Released: released}, err
 }
 
-// takePermit gives a holder a permit of all limits, or of none. The holders of the process before a server alone say by
-// their heartbeats that they have one, so nobody gets a new one for one ttl after its start: never more than the limit
-// are held, also across a restart.
+// takePermit gives a holder a permit of all limits, or of none. A server alone learns by heartbeats who held one before
+// its start. Nobody gets a new one for one ttl, so that never more than the limit are held across a restart.
 func (s *Service) takePermit(holder uint64, of []policy.AtOnce) (o PermitOutcome, err error) {
 	for i := range of {
 		if wait := of[i].TTL - s.age(); wait > 0 && !s.parts.Policies.Together() {
