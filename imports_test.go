@@ -56,7 +56,8 @@ var layers = []layer{
 	{"resp", []string{"internal/server/resp"}, "base auth engine settings api policy service listener", ""},
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "engine settings api service listener", ""},
-	{"node", []string{"node/..."}, "base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
+	{"topics", []string{"internal/topics"}, "base engine settings api journal cluster durable replay service", "nats-io twmb/franz-go"},
+	{"node", []string{"node/..."}, "topics base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
 	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
 	{"deploy", []string{"deploy"}, "", ""},
 }
@@ -116,7 +117,7 @@ func (l *layer) mayImport(path string) bool {
 // other, and only what keeps or moves the journal knows NATS.
 func TestLayers(t *testing.T) {
 	listeners := []string{"http", "resp", "envoy", "statsd"}
-	knowNATS := []string{"journal", "cluster", "durable", "distributed", "region"}
+	knowNATS := []string{"journal", "cluster", "durable", "distributed", "region", "topics"}
 	seen := map[string]bool{}
 	for _, l := range layers {
 		for name := range strings.FieldsSeq(l.imports) {

@@ -27,6 +27,7 @@ import (
 	"github.com/weir-counter/weir/internal/server/statsd"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/internal/topics"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -85,6 +86,9 @@ type Config struct {
 	// be given. Logger is set by Start.
 	StatsD statsd.Config
 
+	// Topics are streams and topics of brokers whose messages are hits. Not of an ephemeral node. Logger is set by Start.
+	Topics topics.Config
+
 	// OnMemory, if set, gets what the process needs for this node, in bytes. The first number is what the Go runtime needs
 	// while neither limits nor receipts are in use. The second is what the process takes when all budgets are used. It is
 	// called at the start, and when the number of other regions changes. The program may use it for debug.SetMemoryLimit, as
@@ -136,7 +140,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	cfg.Journal.Logger, cfg.Service.Logger, cfg.HTTP.Logger = cfg.Logger, cfg.Logger, cfg.Logger
+	cfg.Journal.Logger, cfg.Service.Logger, cfg.HTTP.Logger, cfg.Topics.Logger = cfg.Logger, cfg.Logger, cfg.Logger, cfg.Logger
 	cfg.Service.Audit = cfg.Logger
 	cfg.Journal = cfg.Journal.WithDefaults()
 	cfg.Service = cfg.Service.WithDefaults()
@@ -200,6 +204,7 @@ func (cfg Config) validate() error {
 		cfg.validateMemory(machineMemory()),
 		cfg.validateJournal(),
 		cfg.validateHistory(),
+		in("Topics", cfg.Topics.Validate()),
 		in("Engine", cfg.Engine.Validate()),
 	)
 }
@@ -211,6 +216,9 @@ func (cfg Config) validateJournal() error {
 		}
 		if cfg.Regions.Region != "" {
 			return settings.Invalid("Ephemeral", "regions count together by their journals, and an ephemeral node has none: leave out Ephemeral, or Regions")
+		}
+		if len(cfg.Topics.From) > 0 {
+			return settings.Invalid("Ephemeral", "the position of a topic is kept in the journal, and an ephemeral node has none: leave out Ephemeral, or Topics.From")
 		}
 		return nil
 	}

@@ -58,7 +58,7 @@ var settingsDomain = map[string][]string{
 var settingsApart = []string{
 	"--ephemeral", "--accept-damage", "--shrink-retention",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
-	"--http", "--web", "--resp", "--rls", "--statsd", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
+	"--http", "--web", "--resp", "--rls", "--statsd", "--from", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
 	"--history-url", "--region", "--link", "--cluster", "--leave-cluster", "--warn-", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 

@@ -43,7 +43,6 @@ func newServeFlags() *serveFlags {
 	cfg := &f.node
 	cfg.Service.Version = buildVersion()
 	cfg.Journal.Dir = "weir-data"
-	cfg.RLS.XDS.Node = cfg.RLS.XDS.WithDefaults().Node
 	cfg.History.On, cfg.History.Every, cfg.History.Slot = true, 5*time.Second, time.Hour
 	r, e := &cfg.RESP, &cfg.RLS
 	r.MaxConns, r.RequestTimeout, r.DrainDelay, r.StopTimeout = 0, 0, 0, 0 // as for HTTP
@@ -97,7 +96,7 @@ has begun, writes all hits to disk, and exits with code 0.`,
 // combine fills in what several flags say together, and leaves to the node what none says.
 func (f *serveFlags) combine(from cli.Sources) {
 	cfg := &f.node
-	cfg.Journal.Join.Insecure, cfg.Regions.Insecure, cfg.Warnings.Insecure = f.insecurePeers, f.insecurePeers, f.insecurePeers
+	cfg.Journal.Join.Insecure, cfg.Regions.Insecure, cfg.Warnings.Insecure, cfg.Topics.Insecure = f.insecurePeers, f.insecurePeers, f.insecurePeers, f.insecurePeers
 	if f.tlsMin == "1.2" {
 		cfg.TLS.Min = tls.VersionTLS12
 	}

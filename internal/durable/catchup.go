@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -31,6 +33,28 @@ func (j *Journal) NextFlush(evenEmpty bool) *concurrency.Group {
 		return j.waiters.JoinSpeaking()
 	}
 	return j.waiters.Join()
+}
+
+// SyncFollowed is Sync, and in a cluster waits until this node has followed the journal up to there: it then knows which moves
+// of topics count.
+func (j *Journal) SyncFollowed(ctx context.Context) error {
+	if j.others == nil {
+		return j.Sync(ctx)
+	}
+	return j.AwaitFlush(ctx, j.waiters.Join())
+}
+
+// Position is up to where a topic is counted, as far as the journal was followed; false: nothing is known of it.
+func (j *Journal) Position(topic replication.RequestID) (p replication.Position, known bool) {
+	return j.replica.Position(topic)
+}
+
+// HoldLease starts to keep a lease for this node, for the caller to close; nil: the node is alone, and needs none.
+func (j *Journal) HoldLease(name string) *kv.LeaseHolder {
+	if j.others == nil {
+		return nil
+	}
+	return kv.HoldLease(j.restores.Claims.Leases, name, j.log)
 }
 
 // Claim journals that this node owns the limits of some partitions' groups from now on, and returns once the journal

@@ -186,6 +186,12 @@ func (e *Engine) RecordedOnce(ctx context.Context, client, key string, fingerpri
 	return e.receipts.Once(ctx, client, key, fingerprint, apply)
 }
 
+// Advance applies hits of a topic, which the next cut has together with the move that apply returns. apply adds the hits that it counts
+// to recorded, which is nil before RecordRequests.
+func (e *Engine) Advance(topic replication.RequestID, apply func(recorded *replication.RequestRecorder) replication.Move) {
+	e.receipts.Advance(topic, apply)
+}
+
 // Removals returns how many removals of a key the next cut has. A recorder notes with hits what it was before them.
 func (e *Engine) Removals(key string) uint64 { return e.keys.Removals(key) }
 

@@ -3,7 +3,9 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 )
 
 // The names of the fields for the time and for the count. The first one that a line has is used.
@@ -17,13 +19,17 @@ const timeFields = "at, time, timestamp, ts, @timestamp, time_iso8601 or time_lo
 
 // jsonParser reads one JSON object per line. Templates may name any of its top-level fields whose value is a string, a number or a
 // boolean. If a name is there twice, the last value counts.
+//
+// {a.b} names a field of the object in field a.
 type jsonParser struct {
 	names   []string // template fields; their places in line.fields
+	nested  bool     // some name may be of a field in a field
 	clock   clfClock
 	scratch []byte // unescaped strings of the current line
+	path    []byte // names of the fields around the current one, each with its dot
 
-	times   [7]jsonValue // parallel to jsonTimeNames
-	weights [2]jsonValue // parallel to jsonWeightNames
+	timeNames, weightNames []string
+	times, weights         []jsonValue // parallel to these
 }
 
 // A jsonValue is a scalar. text is nil if the field is missing, null, an object or a list.
@@ -32,18 +38,44 @@ type jsonValue struct {
 	quoted bool
 }
 
-func newJSONParser(p *plan) parser { return &jsonParser{names: p.fields} }
+func newJSONParser(p *plan) parser { return newObjectParser(p, jsonTimeNames, jsonWeightNames) }
+
+func newObjectParser(p *plan, times, weights []string) *jsonParser {
+	dotted := func(name string) bool { return strings.Contains(name, ".") }
+	return &jsonParser{
+		names: p.fields, nested: slices.ContainsFunc(p.fields, dotted) || slices.ContainsFunc(times, dotted) || slices.ContainsFunc(weights, dotted),
+		timeNames: times, weightNames: weights, times: make([]jsonValue, len(times)), weights: make([]jsonValue, len(weights)),
+	}
+}
 
 func (p *jsonParser) parse(b []byte, l *line) error {
+	p.begin(l)
+	if err := p.object(b, l); err != nil {
+		return err
+	}
+	return p.end(l)
+}
+
+// begin forgets the line before.
+func (p *jsonParser) begin(l *line) {
+	clear(l.fields)
+	clear(p.times)
+	clear(p.weights)
+	p.scratch, p.path = p.scratch[:0], p.path[:0]
+}
+
+// object takes the fields of an object.
+func (p *jsonParser) object(b []byte, l *line) error {
 	b = bytes.Trim(b, " \t\r\n") // the white space that JSON has
 	if len(b) == 0 || b[0] != '{' || !json.Valid(b) {
 		return errNotJSON
 	}
-	clear(l.fields)
-	p.times, p.weights, p.scratch = [7]jsonValue{}, [2]jsonValue{}, p.scratch[:0]
 	p.scan(b, l.fields)
+	return nil
+}
 
-	var err error
+// end finds out the time and the count.
+func (p *jsonParser) end(l *line) (err error) {
 	if l.at, err = p.time(); err != nil {
 		return err
 	}
@@ -69,12 +101,26 @@ func (p *jsonParser) scan(b []byte, fields [][]byte) {
 }
 
 func (p *jsonParser) field(name, raw []byte, fields [][]byte) {
+	if len(p.path) > 0 || p.nested && raw[0] == '{' {
+		outer := len(p.path)
+		p.path = append(p.path, name...)
+		defer func() { p.path = p.path[:outer] }()
+		if name = p.path; raw[0] == '{' {
+			p.path = append(p.path, '.')
+			p.scan(raw, fields)
+			return
+		}
+	}
 	place := index(p.names, name)
-	asTime, asWeight := index(jsonTimeNames, name), index(jsonWeightNames, name)
+	asTime, asWeight := index(p.timeNames, name), index(p.weightNames, name)
 	if place < 0 && asTime < 0 && asWeight < 0 {
 		return
 	}
-	v := p.value(raw)
+	p.take(place, asTime, asWeight, p.value(raw), fields)
+}
+
+// take notes a value at its places; -1: none.
+func (p *jsonParser) take(place, asTime, asWeight int, v jsonValue, fields [][]byte) {
 	if place >= 0 {
 		fields[place] = v.text
 	}
@@ -183,4 +229,63 @@ func valueEnd(b []byte, i int) int {
 			return i
 		}
 	}
+}
+
+// Objects makes hits of JSON objects by the templates of a replay, for readers of other sources than files. It belongs to one
+// goroutine. A hit is Begin, Set and Add for its fields, and then End and Key.
+type Objects struct {
+	parser *jsonParser
+	plan   *plan
+	line   line
+}
+
+// NewObjects returns one for key templates. times and counts name the fields of the time and of the count; none: as in a log.
+func NewObjects(templates, times, counts []string) (*Objects, error) {
+	parsed, err := parseTemplates(templates)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPlan(JSON, parsed)
+	if err != nil {
+		return nil, err
+	}
+	if len(times) == 0 {
+		times = jsonTimeNames
+	}
+	if len(counts) == 0 {
+		counts = jsonWeightNames
+	}
+	return &Objects{parser: newObjectParser(p, times, counts), plan: p, line: p.newLine()}, nil
+}
+
+// Begin begins a hit.
+func (o *Objects) Begin() { o.parser.begin(&o.line) }
+
+// Set gives it a field, as text.
+func (o *Objects) Set(name string, value []byte) {
+	p, of := o.parser, []byte(name)
+	p.take(index(p.names, of), index(p.timeNames, of), index(p.weightNames, of), jsonValue{text: append([]byte{}, value...), quoted: true}, o.line.fields)
+}
+
+// Add gives it the fields of an object, with a prefix before their names.
+func (o *Objects) Add(prefix string, object []byte) error {
+	o.parser.path = append(o.parser.path[:0], prefix...)
+	return o.parser.object(object, &o.line)
+}
+
+// End returns the time in Unix seconds and the count; timed is false if the hit has no time.
+func (o *Objects) End() (at int64, timed bool, n uint64, err error) {
+	if err = o.parser.end(&o.line); errors.Is(err, errNoTimeField) {
+		n, err = o.parser.weight()
+		return 0, false, n, err
+	}
+	return o.line.at, true, o.line.n, err
+}
+
+// Keys is how many templates there are.
+func (o *Objects) Keys() int { return len(o.plan.bound) }
+
+// AppendKey appends the key of a template. It returns false if the hit lacks a field: then it has no key by this template.
+func (o *Objects) AppendKey(key []byte, template int) ([]byte, bool) {
+	return o.plan.bound[template].appendKey(key, o.line.fields)
 }

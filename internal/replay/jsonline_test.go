@@ -34,7 +34,7 @@ func TestJSON(t *testing.T) {
 		{"no hits", `{"at":1700000000,"n":0}`, 1700000000, 0, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, l := &jsonParser{names: []string{"key", "path"}}, line{fields: make([][]byte, 2)}
+			p, l := newJSONParser(&plan{fields: []string{"key", "path"}}), line{fields: make([][]byte, 2)}
 			if err := p.parse([]byte(test.text), &l); err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestJSONMalformed(t *testing.T) {
 		`{"at":1,"n":"x"}`:              errBadWeight,
 		`{"at":1,"n":4294967297}`:       errBadWeight,
 	} {
-		p, l := &jsonParser{}, line{}
+		p, l := newJSONParser(&plan{}), line{}
 		if err := p.parse([]byte(text), &l); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", text, err, want)
 		}
@@ -74,7 +74,7 @@ func TestJSONMalformed(t *testing.T) {
 func FuzzJSON(f *testing.F) {
 	f.Add(`{"ts":1700000000.5,"key":"a\\\"b","x":{"key":[1,"]"]},"n":2}`)
 	f.Add(`{ "at" : "2023-11-14T22:13:20Z" , "key" : -0.5e3 , "key":null}`)
-	p, l := &jsonParser{names: []string{"key", "x"}}, line{fields: make([][]byte, 2)}
+	p, l := newJSONParser(&plan{fields: []string{"key", "x"}}), line{fields: make([][]byte, 2)}
 	f.Fuzz(func(t *testing.T, text string) {
 		err := p.parse([]byte(text), &l)
 		var fields map[string]json.RawMessage

@@ -270,12 +270,34 @@ func (t *Receipts) Once(ctx context.Context, client, key string, fingerprint uin
 func (t *Receipts) apply(r *receipt, apply func(*replication.RequestRecorder) []byte) (answer []byte) {
 	t.gate.RLock()
 	defer t.gate.RUnlock()
-	var recorded *replication.RequestRecorder
-	if t.gather && t.shared.Load() {
-		recorded = &replication.RequestRecorder{}
-	}
+	recorded := t.recorder()
 	defer func() { t.leave(r, answer, recorded) }() // after a panic too
 	return apply(recorded)
+}
+
+// Advance applies hits of a topic: apply adds them to recorded, as with Once, and returns from where to where they are. Both are in
+// one cut. Where apply moved nothing, nothing is noted.
+func (t *Receipts) Advance(topic replication.RequestID, apply func(recorded *replication.RequestRecorder) replication.Move) {
+	t.gate.RLock()
+	defer t.gate.RUnlock()
+	recorded := t.recorder()
+	move := apply(recorded)
+	if !t.gather || !move.From.Before(move.To) {
+		return
+	}
+	request := recorded.Moved(topic, move)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests = append(t.requests, request)
+	t.requestBytes += requestHitBytes * int64(len(request.Hits))
+}
+
+// recorder is what a request that is applied now is recorded with.
+func (t *Receipts) recorder() *replication.RequestRecorder {
+	if t.gather && t.shared.Load() {
+		return &replication.RequestRecorder{}
+	}
+	return nil
 }
 
 // Cut runs cut while no request is being applied, and returns the receipts and the recorded requests since the call

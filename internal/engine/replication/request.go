@@ -16,10 +16,25 @@ type RequestID [16]byte
 
 // Request is what one request with an idempotency key counted at one node. It is in the cut that has its hits. Where the journal has the
 // same request of another node before it, readers of the journal leave its hits out: see replica.
+//
+// A Request with a Move is hits that were read of a topic: ID identifies the topic, not the request.
 type Request struct {
 	ID   RequestID
-	Hits []RequestHit // by Key and At, each once
+	Move Move         // zero: a request with an idempotency key
+	Hits []RequestHit // by Key and At, each once; of a Move none where nobody else writes the journal
 }
+
+// Position is a place in one partition of a topic: the offset of the next message, and how many of its hits are counted already.
+type Position struct{ Offset, Hits uint64 }
+
+// Before tells whether a position is an earlier one.
+func (p Position) Before(o Position) bool {
+	return p.Offset < o.Offset || p.Offset == o.Offset && p.Hits < o.Hits
+}
+
+// Move says that the hits of a topic between two positions are counted by the cut that has it. Of two moves from one position the
+// journal's first one counts (package replica).
+type Move struct{ From, To Position }
 
 // RequestHit is the hits of one key in one second.
 type RequestHit struct {
@@ -66,8 +81,27 @@ func (r *RequestRecorder) Request(key string, fingerprint uint64) (Request, bool
 	if r == nil || len(r.hits) == 0 {
 		return Request{}, false
 	}
+	merged, total := r.merge()
+	b := make([]byte, 16, 16+len(key))
+	binary.LittleEndian.PutUint64(b, fingerprint)
+	binary.LittleEndian.PutUint64(b[8:], total)
+	sum := sha256.Sum256(append(b, key...))
+	return Request{ID: RequestID(sum[:16]), Hits: merged}, true
+}
+
+// Moved returns what was collected of a topic.
+func (r *RequestRecorder) Moved(topic RequestID, move Move) Request {
+	if r == nil {
+		return Request{ID: topic, Move: move}
+	}
+	hits, _ := r.merge()
+	return Request{ID: topic, Move: move, Hits: hits}
+}
+
+// merge sorts the hits, and has each key and second once.
+func (r *RequestRecorder) merge() (merged []RequestHit, total uint64) {
 	slices.SortFunc(r.hits, func(a, b RequestHit) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.At, b.At)) })
-	merged, total := r.hits[:0], uint64(0)
+	merged = r.hits[:0]
 	for _, h := range r.hits {
 		total += h.N
 		if last := len(merged) - 1; last >= 0 && merged[last].Key == h.Key && merged[last].At == h.At && merged[last].N <= math.MaxUint64-h.N {
@@ -76,9 +110,5 @@ func (r *RequestRecorder) Request(key string, fingerprint uint64) (Request, bool
 		}
 		merged = append(merged, h)
 	}
-	b := make([]byte, 16, 16+len(key))
-	binary.LittleEndian.PutUint64(b, fingerprint)
-	binary.LittleEndian.PutUint64(b[8:], total)
-	sum := sha256.Sum256(append(b, key...))
-	return Request{RequestID(sum[:16]), slices.Clip(merged)}, true
+	return slices.Clip(merged), total
 }

@@ -271,17 +271,25 @@ func (b *Batch) rewrite(list []replication.Delta, keep func(d *replication.Delta
 // unsigned varints:
 //
 //	16 bytes   ID (replication.RequestID)
+//	           offset and hits of a move's From and To; all 0: it is none
 //	then each: 8 bytes sum of the key (replication.After), little endian; at, as a zigzag difference to the one before; N
 //
 // One with many hits is in several pieces with the same ID.
 
 // encodeRequest returns pieces of about so many bytes at most.
 func encodeRequest(r replication.Request, most int) (pieces [][]byte) {
+	begin := slices.Clone(r.ID[:])
+	for _, v := range []uint64{r.Move.From.Offset, r.Move.From.Hits, r.Move.To.Offset, r.Move.To.Hits} {
+		begin = binary.AppendUvarint(begin, v)
+	}
 	var b []byte
 	at := int64(0)
+	if len(r.Hits) == 0 {
+		b = begin
+	}
 	for _, h := range r.Hits {
 		if b == nil {
-			b, at = append(b, r.ID[:]...), 0
+			b, at = slices.Clone(begin), 0
 		}
 		b = binary.LittleEndian.AppendUint64(b, h.Key)
 		b = binary.AppendVarint(b, h.At-at)
@@ -301,6 +309,8 @@ func (r *reader) requests() (list []replication.Request) {
 		e := newReader(r.Block())
 		one := replication.Request{}
 		copy(one.ID[:], e.Bytes(len(one.ID)))
+		one.Move.From = replication.Position{Offset: e.Uvarint(), Hits: e.Uvarint()}
+		one.Move.To = replication.Position{Offset: e.Uvarint(), Hits: e.Uvarint()}
 		for at := int64(0); e.Len() > 0; {
 			h := replication.RequestHit{Key: e.Uint64()}
 			at += e.Varint()
@@ -316,12 +326,14 @@ func (r *reader) requests() (list []replication.Request) {
 	return list
 }
 
-// SeenRequest is a request and the flush that counts it.
+// SeenRequest is a request and the flush that counts it; or the moves of a topic that one life of a node made in a row.
 type SeenRequest struct {
 	ID replication.RequestID
 	Incarnation
-	Flush uint64
-	At    int64 // of the flush, Unix ms
+	Flush uint64               // of moves, the last one
+	At    int64                // of the flush, Unix ms
+	First uint64               // of moves: the first flush that has one; 0: it is a request
+	To    replication.Position // of the last move
 }
 
 func appendSeen(b []byte, list []SeenRequest) []byte {
@@ -331,7 +343,9 @@ func appendSeen(b []byte, list []SeenRequest) []byte {
 		b = binary.LittleEndian.AppendUint64(b, s.Origin)
 		b = binary.AppendUvarint(b, s.Epoch)
 		b = binary.AppendUvarint(b, s.Flush)
-		b = binary.AppendUvarint(b, uint64(s.At))
+		for _, v := range []uint64{uint64(s.At), s.First, s.To.Offset, s.To.Hits} {
+			b = binary.AppendUvarint(b, v)
+		}
 	}
 	return b
 }
@@ -341,6 +355,7 @@ func (r *reader) seen() (list []SeenRequest) {
 		var s SeenRequest
 		copy(s.ID[:], r.Bytes(len(s.ID)))
 		s.Origin, s.Epoch, s.Flush, s.At = r.Uint64(), r.Uvarint(), r.Uvarint(), int64(r.Uvarint())
+		s.First, s.To = r.Uvarint(), replication.Position{Offset: r.Uvarint(), Hits: r.Uvarint()}
 		if r.Failed() || s.At < 0 {
 			r.Fail()
 			return nil

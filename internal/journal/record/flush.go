@@ -14,7 +14,7 @@ import (
 // bytes of a part, numbers as unsigned varints:
 //
 //	byte 0     'F'
-//	byte 1     version, 6
+//	byte 1     version, 7
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
@@ -58,7 +58,7 @@ import (
 // batches come before the partition's batches of admissions.
 const (
 	flushMagic   = 'F'
-	flushVersion = 6
+	flushVersion = 7
 
 	FlushOriginAt = 2 // the place of the origin in a part
 

@@ -15,7 +15,7 @@ import (
 // epoch, and all batches of earlier epochs. Numbers are unsigned varints:
 //
 //	byte 0     'S'
-//	byte 1     version, 4
+//	byte 1     version, 5
 //	8 bytes    origin that took it, little endian
 //	           epoch, partition
 //	           origins: how many, then each: 8 bytes origin, little endian;
@@ -26,7 +26,7 @@ import (
 //	           length of the state, the state (package weir, state.go)
 //	           receipts: how many, then each: length, bytes; partition 0 has all
 //	           requests: how many, then each: 16 bytes of its ID, 8 bytes
-//	               origin, little endian; epoch, flush, at; partition 0 has all
+//	               origin, little endian; epoch, flush, at; first flush, offset and hits of moves (SeenRequest); partition 0 has all
 //	last 4     CRC-32C of all bytes before, little endian
 type Snapshot struct {
 	Incarnation
@@ -70,7 +70,7 @@ type OriginPosition struct {
 
 const (
 	snapshotMagic   = 'S'
-	snapshotVersion = 4
+	snapshotVersion = 5
 )
 
 // Encode is the bytes of the snapshot, which DecodeSnapshot reads.

@@ -32,8 +32,8 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 		kind     uint64
 		restored bool
 	}{
-		{"hits", partOf(6, flagLast, 300, KindHits, hit), KindHits, false},
-		{"restored", partOf(6, flagLast|flagRestored, 300, KindClear, []byte{1}), KindClear, true},
+		{"hits", partOf(7, flagLast, 300, KindHits, hit), KindHits, false},
+		{"restored", partOf(7, flagLast|flagRestored, 300, KindClear, []byte{1}), KindClear, true},
 	} {
 		p, err := DecodePart(c.data)
 		if err != nil || len(p.Batches) != 1 || p.Batches[0].Partition != 300 || p.Batches[0].Kind != c.kind || p.Restored != c.restored {
@@ -46,8 +46,8 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 // throw it away.
 func TestNewerKindIsRefusedByName(t *testing.T) {
 	for part, why := range map[string]string{
-		string(partOf(6, flagLast, 3, kinds, []byte("anything"))): "kind 9: this build knows kinds 0 to 8",
-		string(partOf(7, flagLast, 3, KindHits, nil)):             "version 7: this build reads version 6",
+		string(partOf(7, flagLast, 3, kinds, []byte("anything"))): "kind 9: this build knows kinds 0 to 8",
+		string(partOf(8, flagLast, 3, KindHits, nil)):             "version 8: this build reads version 7",
 	} {
 		_, err := DecodePart([]byte(part))
 		if err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), why) {

@@ -176,6 +176,79 @@ func (r *Replica) ownAll(partition int, seq uint64) (list []replication.Delta) {
 type requests struct {
 	by    map[replication.RequestID][]seen // several, of clocks or times that are far from each other; a slice is never changed
 	order []replication.RequestID          // as they came
+	moved map[replication.RequestID][]run  // by topic, in the order of the journal; at most maxRuns each
+}
+
+// run is moves of a topic that one life of a node made, and no other node in between. A node makes a move only once it has followed
+// its last one. So a move of that life counts if its flush is one from first to last.
+type run struct {
+	of          record.Incarnation
+	first, last uint64 // flushes
+	to          replication.Position
+}
+
+// maxRuns bounds the runs that are kept of a topic: a reader that begins again behind so many takeovers would refuse the first.
+const maxRuns = 64
+
+// move notes a move of a topic, and tells whether it counts. It does not if an earlier flush went beyond its beginning: then it is
+// of a node that read the topic before, and whose flush came late.
+func (s *requests) move(r replication.Request, p *record.Part) bool {
+	runs := s.moved[r.ID]
+	last := len(runs) - 1
+	for i := last; i >= 0; i-- {
+		if runs[i].of == p.Incarnation && runs[i].first <= p.Flush && p.Flush <= runs[i].last {
+			return true // it is read again, or another piece
+		}
+	}
+	switch {
+	case last >= 0 && r.Move.From.Before(runs[last].to):
+		return false
+	case last >= 0 && runs[last].of == p.Incarnation:
+		runs[last].last, runs[last].to = p.Flush, r.Move.To
+		return true
+	case s.moved == nil:
+		s.moved = map[replication.RequestID][]run{}
+	}
+	s.moved[r.ID] = append(runs[max(0, len(runs)-maxRuns+1):], run{p.Incarnation, p.Flush, p.Flush, r.Move.To})
+	return true
+}
+
+// resumeRun notes a run that a snapshot lists.
+func (s *requests) resumeRun(r record.SeenRequest) {
+	if s.moved == nil {
+		s.moved = map[replication.RequestID][]run{}
+	}
+	runs := s.moved[r.ID]
+	for i := range runs {
+		if is := &runs[i]; is.of == r.Incarnation && is.first == r.First {
+			if is.last < r.Flush {
+				is.last, is.to = r.Flush, r.To
+			}
+			return
+		}
+	}
+	runs = append(runs, run{r.Incarnation, r.First, r.Flush, r.To})
+	slices.SortStableFunc(runs, func(a, b run) int {
+		switch {
+		case a.to.Before(b.to):
+			return -1
+		case b.to.Before(a.to):
+			return 1
+		}
+		return 0
+	})
+	s.moved[r.ID] = runs
+}
+
+// Position is up to where a topic is counted, as far as the journal was followed; false: nothing is known of it.
+func (r *Replica) Position(topic replication.RequestID) (p replication.Position, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	runs := r.audit.requests.moved[topic]
+	if len(runs) == 0 {
+		return p, false
+	}
+	return runs[len(runs)-1].to, true
 }
 
 // seen is the flush that counts a request.
@@ -202,9 +275,14 @@ const (
 // settle notes the requests of a flush. It returns the hits of the flush that must be left out because an earlier
 // flush counts them; nil: none.
 func (s *requests) settle(parts []record.Part) (less *record.Less) {
-	for _, p := range parts {
+	for i := range parts {
+		p := &parts[i]
 		for _, r := range p.Requests {
-			if s.note(r.ID, seen{of: p.Incarnation, Head: record.Head{Epoch: p.Epoch, Flush: p.Flush}, at: p.At}) {
+			if r.Move != (replication.Move{}) {
+				if s.move(r, p) {
+					continue
+				}
+			} else if s.note(r.ID, seen{of: p.Incarnation, Head: record.Head{Epoch: p.Epoch, Flush: p.Flush}, at: p.At}) {
 				continue
 			}
 			if less == nil {
@@ -268,12 +346,21 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 		kept = append(kept, id)
 	}
 	s.order = kept
+	for id, runs := range s.moved {
+		for _, of := range runs {
+			list = append(list, record.SeenRequest{ID: id, Incarnation: of.of, Flush: of.last, First: of.first, To: of.to})
+		}
+	}
 	return list
 }
 
 // resume notes the requests of a snapshot.
 func (s *requests) resume(list []record.SeenRequest) {
 	for _, r := range list {
+		if r.First > 0 {
+			s.resumeRun(r)
+			continue
+		}
 		s.note(r.ID, seen{of: r.Incarnation, Head: record.Head{Epoch: r.Epoch, Flush: r.Flush}, at: r.At})
 	}
 }
@@ -310,5 +397,9 @@ func (s *requests) remember(data []byte) {
 }
 
 func (s *requests) clone() requests {
-	return requests{maps.Clone(s.by), slices.Clone(s.order)}
+	moved := maps.Clone(s.moved)
+	for id, runs := range moved {
+		moved[id] = slices.Clone(runs)
+	}
+	return requests{maps.Clone(s.by), slices.Clone(s.order), moved}
 }

@@ -187,10 +187,20 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 			}
 		}
 	})
+	if !r.clustered && len(requests) > 0 { // moves, which nobody else makes: the snapshots of this cut have them
+		r.mu.Lock()
+		r.audit.requests.settle([]record.Part{{Incarnation: e.Incarnation, Flush: e.Flush, Requests: requests}})
+		for i := range f.Snaps {
+			if f.Snaps[i].Partition == 0 {
+				f.Snaps[i].Requests = r.audit.requests.list(now)
+			}
+		}
+		r.mu.Unlock()
+	}
 	for _, partition := range as.Claims {
 		e.Claim(partition)
 	}
-	if e.Empty() && len(receipts) == 0 && !as.Leaving && !as.EvenEmpty && (!r.clustered || as.Quiet || now.Sub(r.beat) < HeartbeatEvery) {
+	if e.Empty() && len(receipts)+len(requests) == 0 && !as.Leaving && !as.EvenEmpty && (!r.clustered || as.Quiet || now.Sub(r.beat) < HeartbeatEvery) {
 		e.Cancel()
 		r.openBefore(f.Snaps)
 		return f

@@ -38,11 +38,13 @@ type simCluster struct {
 	blind     bool         // a node has said so, as what was before is trimmed
 	asked     int          // requests with a key so far
 	requests  map[string][3]simOp
-	retries   bool // many requests are repeated at once at another node
-	removes   bool // between hits of their keys there that were deleted, and their own
-	alarms    int  // messages that a node found lost, and findings
-	healed    bool // nothing fails any more
-	quiet     bool // nobody begins a flush any more
+	topics    bool    // nodes read a topic
+	topic     []simOp // its messages
+	retries   bool    // many requests are repeated at once at another node
+	removes   bool    // between hits of their keys there that were deleted, and their own
+	alarms    int     // messages that a node found lost, and findings
+	healed    bool    // nothing fails any more
+	quiet     bool    // nobody begins a flush any more
 	failures  []string
 	takes     []func() // each ends a take-over
 	tally     *simTally
@@ -75,6 +77,7 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	c.restores = seed%11 == 0
 	c.removes = seed%17 == 16
 	c.retries = seed%13 == 12 || c.removes
+	c.topics = seed%5 >= 3
 	c.wild = c.skewed && w.Chance(.4)
 	c.net = NewNetwork(w, c.faults())
 	var names []string

@@ -15,6 +15,10 @@ func (c *simCluster) act() {
 	if n == nil {
 		return
 	}
+	if c.topics && c.holes == simSound && c.w.Chance(.3) {
+		n.read()
+		return
+	}
 	switch c.w.IntN(20) {
 	case 0, 1:
 		c.asked++

@@ -30,6 +30,7 @@ type simOp struct {
 	right int64 // the same, by the right one
 
 	request simRequest // of which it is a part; zero: none
+	from    uint64     // of a message of the topic: where its move begins, and one more
 }
 
 // simRequest is a request with an idempotency key, and the hits that a node counted of it.
@@ -160,14 +161,21 @@ func (m *simModel) truth(partitionOf func(key string) int) simTruth {
 		}
 		to[key][op.at] += op.n
 	}
-	by := map[simRequest][]*simFlush{}
+	by, read := map[simRequest][]*simFlush{}, uint64(0)
 	for _, f := range m.counted {
+		upTo := read
 		for _, op := range f.ops {
 			if counts := by[op.request]; op.request.key != "" && !slices.Contains(counts, f) {
 				if slices.ContainsFunc(counts, func(c *simFlush) bool { return max(c.at-f.at, f.at-c.at) < requestsFor.Milliseconds() }) {
 					continue // its retry at another node
 				}
 				by[op.request] = append(counts, f)
+			}
+			if op.from > 0 {
+				if op.from-1 != upTo {
+					continue // another node read it before
+				}
+				read++
 			}
 			switch op.kind {
 			case simHit:

@@ -39,8 +39,9 @@ type simNode struct {
 	scarce  *engine.KeyedLimit
 	r       *Replica
 
-	ops  []simOp // since the last cut
-	once []string
+	ops   []simOp // since the last cut
+	moved uint64  // the flush with its last move of the topic
+	once  []string
 
 	stores Stores               // what it knows of the replicas
 	looked uint64               // the last message, when it looked at its own
@@ -149,6 +150,7 @@ func (n *simNode) newEngine() {
 	}
 	n.r.resends.most = n.c.ringBytes
 	n.ops, n.once, n.sending, n.snaps, n.wants = nil, nil, nil, nil, nil
+	n.moved = 0
 	n.rounds = Rounds{AtOnce: 1 + n.c.w.IntN(simPartitions), Have: make([][record.Slots]Slot, simPartitions)}
 	n.handing = false
 	n.batch, n.stalled = 0, 0
@@ -481,6 +483,38 @@ func (n *simNode) request(key string) {
 	if !repeated && answer != nil {
 		n.once = append(n.once, key)
 	}
+}
+
+// simTopic is the topic that nodes read, with no lease: several at once.
+var simTopic = replication.RequestID{1}
+
+// read counts the next messages of the topic, as far as this node knows: another node may have, and it may be one that read it long ago.
+func (n *simNode) read() {
+	if n.r.audit.progressOf(n.origin).flush < n.moved {
+		return // it does not know yet whether its last move counts
+	}
+	from, _ := n.r.Position(simTopic)
+	for len(n.c.topic) < int(from.Offset)+5 {
+		n.c.topic = append(n.c.topic, n.newHit(n.c.key()))
+	}
+	n.e.Advance(simTopic, func(recorded *replication.RequestRecorder) replication.Move {
+		move := replication.Move{From: from, To: from}
+		for _, op := range n.c.topic[from.Offset:][:1+n.c.w.IntN(5)] {
+			op.wall, op.right, op.from = n.wall(), n.c.now().UnixMilli(), from.Offset+1
+			removals := n.e.Removals(op.key)
+			outcome, err := n.e.HitAt(time.Unix(op.at, 0), op.key, op.n)
+			if err != nil || outcome == engine.TooLate {
+				break // its clock may be another
+			}
+			recorded.Add(op.at, op.key, removals, op.n)
+			n.ops = append(n.ops, op)
+			move.To.Offset++
+		}
+		if move.To != from {
+			n.moved = n.r.encoder.Flush + 1
+		}
+		return move
+	})
 }
 
 func (n *simNode) newHit(key string) simOp {

@@ -166,6 +166,16 @@ func (s *Service) Once(ctx context.Context, client access.Caller, key string, fi
 	return false, err
 }
 
+// Advance counts hits of a topic: count does, and returns the move of the position that they make. Both are in one flush. As with
+// Once, the journal waits while count runs.
+func (s *Service) Advance(topic replication.RequestID, t *Tally, count func() replication.Move) {
+	s.parts.Engine.Advance(topic, func(recorded *replication.RequestRecorder) replication.Move {
+		t.recorded = recorded
+		defer func() { t.recorded = nil }()
+		return count()
+	})
+}
+
 // Fingerprint tells requests under the same idempotency key apart, by their content and the kind that it is written in.
 // It is kept on disk: the same request must have the same one in every build.
 func Fingerprint(kind byte, content []byte) uint64 {

@@ -1,0 +1,134 @@
+package topics
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A URL says what is read; what is wrong in one is refused with what to do, and without its password.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ url, want string }{
+		{"nats://127.0.0.1:4222/EVENTS", ""},
+		{"nats+tls://weir:se%40cret@10.0.0.1:4222,10.0.0.2:4222/EVENTS?consumer=w1&subject=hits.>&key=url:{path}&key=host:{host}&n=count&time=ts&dead=dead.hits&start=new", ""},
+		{"kafka://localhost:9092,localhost:9093/hits?group=weir&format=cloudevents&key={type}:{data.path}", ""},
+		{"http://localhost/x", "must begin with nats://"},
+		{"nats://127.0.0.1:4222", "a stream or topic stands after"},
+		{"nats://:password@127.0.0.1/EVENTS", "write host:port"},
+		{"nats://10.0.0.1:4222/EVENTS", "nats+tls://"},
+		{"nats://127.0.0.1:4222/EVENTS?keys={a}", `no parameter "keys", did you mean`},
+		{"kafka://127.0.0.1:9092/hits?consumer=x", `no parameter "consumer"`},
+		{"nats://127.0.0.1:4222/EVENTS?key={a", "a { without a }"},
+		{"nats://127.0.0.1:4222/EVENTS?n=a&n=b", "stands twice"},
+		{"nats://127.0.0.1:4222/EVENTS?format=xml", "one of json, cloudevents, plain"},
+		{"nats://127.0.0.1:4222/EVENTS?start=now", "first or new"},
+		{"nats://127.0.0.1:4222/EVENTS?consumer=a.b", "no space and none of"},
+		{"kafka://127.0.0.1:9092/hits?dead=hits", "would come back"},
+		{"nats://127.0.0.1:4222/EVENTS?creds=/nowhere", "creds:"},
+	} {
+		err := Config{From: []string{c.url}}.Validate()
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "password@")) {
+			t.Errorf("%s: %v, want %q", c.url, err, c.want)
+		}
+	}
+	twice := Config{From: []string{"nats://127.0.0.1:4222/A", "nats://localhost:4222/A?key={x}"}}
+	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), "read already") {
+		t.Error(err)
+	}
+	s, err := parseSource("kafka+tls://a%3Ab:c%25d@h:1,i:2/t")
+	if err != nil || s.user != "a:b" || s.password != "c%d" || len(s.servers) != 2 || s.topic != "t" || s.reader != "weir" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// Messages of each format make hits, or none of their hits counts.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	came := now.Add(-time.Hour)
+	for _, c := range []struct{ query, value, headers, want string }{
+		{"key=url:{path}", `{"path":"/a","at":1600000000,"n":3}`, "", "url:/a 3 1600000000"},
+		{"key=url:{path}", `{"path":"/a"}`, "", "url:/a 1 1699996400"},
+		{"key=url:{path}", "{\"path\":\"/a\"}\n\n{\"path\":\"/b\",\"count\":2}\n", "", "url:/a 1 1699996400, url:/b 2 1699996400"},
+		{"key=url:{path}", "{\"path\":\"/a\"}\n{\"path\":", "", "not a JSON object"},
+		{"key=url:{path}&key=u:{user.id}", "{\n\"path\":\"/a\", \"user\": {\"id\": 7, \"x\": {}}}", "", "url:/a 1 1699996400, u:7 1 1699996400"},
+		{"key=url:{path}", `{"x":1}`, "", "no key template fits"},
+		{"key=url:{path}", ``, "", "no object"},
+		{"key=url:{path}", `[1]`, "", "not a JSON object"},
+		{"key=url:{path}&n=bytes&time=when", `{"path":"/a","bytes":9,"n":"x","when":"2020-09-13T12:26:40Z"}`, "", "url:/a 9 1600000000"},
+		{"key=url:{path}", `{"path":"/a","n":-1}`, "", "not a whole number"},
+		{"key=url:{path}", `{"path":"/a","at":1700000100}`, "", "in the future"},
+		{"key={path}", `{"path":"limit:a"}`, "", "counted by limits alone"},
+		{"key={$subject}:{$key}", `{}`, "", "hits.web:k 1 1699996400"},
+		{"format=plain", " url:/home \n", "", "url:/home 1 1699996400"},
+		{"format=plain", "a\nb", "", "not one key"},
+		{"format=plain", "", "", "the key is empty"},
+		{"format=cloudevents&key={type}:{data.path}", `{"specversion":"1.0","type":"visit","source":"/w","id":"1","time":"2020-09-13T12:26:40Z","data":{"path":"/a"}}`, "content-type=application/cloudevents+json; charset=utf-8", "visit:/a 1 1600000000"},
+		{"format=cloudevents&key={type}&n=data.n", `{"specversion":"1.0","type":"visit","data":{"n":5}}`, "", "visit 5 1699996400"},
+		{"format=cloudevents&key={type}", `{"specversion":"0.3","type":"visit"}`, "", "not a CloudEvent"},
+		{"format=cloudevents&key={type}", `{"type":"visit"}`, "", "not a CloudEvent"},
+		{"format=cloudevents&key={type}:{data.path}", `{"path":"/a"}`, "ce-specversion=1.0,ce-type=visit,ce-time=2020-09-13T12:26:40Z", "visit:/a 1 1600000000"},
+		{"format=cloudevents&key={type}", `not JSON`, "ce-specversion=1.0,ce-type=visit", "visit 1 1699996400"},
+		{"format=cloudevents&key={type}:{data.path}", `not JSON`, "ce-specversion=1.0,ce-type=visit", "content type of its data"},
+		{"format=cloudevents&key={type}", `{}`, "ce-specversion=2.0,ce-type=visit", "not a CloudEvent"},
+	} {
+		s, err := parseSource("nats://127.0.0.1:4222/EVENTS?" + c.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newParser(s, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers := map[string]string{}
+		for pair := range strings.SplitSeq(c.headers, ",") {
+			name, value, _ := strings.Cut(pair, "=")
+			headers[name] = value
+		}
+		var to piece
+		m := &message{at: came, name: []byte("hits.web"), key: []byte("k"), value: []byte(c.value), header: func(name string) string { return headers[name] }}
+		if err = p.add(&to, m, now); err != nil {
+			if len(to.hits) > 0 || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s of %s: %v, %v", c.value, c.query, to.hits, err)
+			}
+			continue
+		}
+		var got []string
+		for _, h := range to.hits {
+			got = append(got, fmt.Sprintf("%s %d %d", h.key, h.n, h.at))
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.value, c.query, got, c.want)
+		}
+	}
+}
+
+// No content makes the parser fail, and none makes hits with a key that is none.
+func FuzzMessages(f *testing.F) {
+	f.Add([]byte(`{"path":"/a","user":{"id":7}}`), true)
+	f.Add([]byte(`{"specversion":"1.0","data":{"path":{"x":[{}]}}}`), false)
+	f.Fuzz(func(t *testing.T, value []byte, plain bool) {
+		query := "format=cloudevents&key={type}:{data.path}&n=data.n"
+		if plain {
+			query = "key=p:{path}&key=u:{user.id}"
+		}
+		s, err := parseSource("kafka://127.0.0.1:1/t?" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newParser(s, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var to piece
+		err = p.add(&to, &message{value: value, header: func(string) string { return "" }}, time.Unix(1, 0))
+		for _, h := range to.hits {
+			if err != nil || h.n == 0 || h.key == "" || !json.Valid(value) && !plain {
+				t.Errorf("%+v, %v", h, err)
+			}
+		}
+	})
+}
