@@ -17,8 +17,9 @@ import (
 const transit = 500 * time.Millisecond
 
 // Reserve is TakeNow of requests whose need is known later: Settle says then how much of it was used. What is
-// admitted without a decision (a strict limit with away: open) is not reserved. After an error nothing is reserved, and what was taken is
-// given back, but for what a node took that does not answer.
+// admitted without a decision (a strict limit with away: open) is not reserved. Of a part that another node reserved under the ID, it gives
+// back what it took (d.Repeats). After an error nothing is reserved, and what was taken is given back, but for what a node took that does not
+// answer, and for parts that two nodes asked for.
 func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error {
 	if err := l.engine.RefusesReservation(r.ID); err != nil {
 		return err
@@ -30,22 +31,33 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 	parts := d.reservedParts()
 	r.Parts = uint64(len(parts))
 	for i := range parts {
-		if err := l.reserve(&parts[i], r, time.Since(began)); err != nil {
+		p := &parts[i]
+		again, err := l.reserve(p, r, time.Since(began))
+		if err != nil {
 			l.unreserve(parts[:i+1], r.ID)
 			for _, p := range parts[i+1:] {
-				_, _ = l.change(engine.Change{Kind: engine.ChangeRefund}, p.boundLimit, p.key, p.n)
+				l.refund(&p)
 			}
 			return err
 		}
+		if again {
+			l.refund(p)
+			d.Repeats, p.n = true, 0
+		}
 	}
 	return nil
+}
+
+// refund gives a part back that is not reserved.
+func (l *Live) refund(p *reservedPart) {
+	_, _ = l.change(engine.Change{Kind: engine.ChangeRefund}, p.boundLimit, p.key, p.n)
 }
 
 // reservedPart is what was taken of one key of a limit.
 type reservedPart struct {
 	boundLimit // without elsewhere if it was decided here
 	key        string
-	n          uint64
+	n          uint64 // 0: another node reserved it, and what was taken here is given back
 }
 
 // reservedParts are what a decision took that can be settled: of each limit and key once.
@@ -69,14 +81,15 @@ func (d *Decision) reservedParts() (parts []reservedPart) {
 	return parts
 }
 
-// reserve notes a part where it was decided.
-func (l *Live) reserve(p *reservedPart, r engine.Reservation, ago time.Duration) error {
+// reserve notes a part where it was decided. again says that another node did before.
+func (l *Live) reserve(p *reservedPart, r engine.Reservation, ago time.Duration) (again bool, err error) {
 	if p.elsewhere == nil {
 		return p.limit.NoteReserved(p.key, p.n, r, ago, false)
 	}
 	order := engine.Change{Kind: engine.ChangeReserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content, Parts: r.Parts}
-	if _, err := l.change(order, p.boundLimit, p.key, p.n); err != nil {
-		return err
+	made, err := l.change(order, p.boundLimit, p.key, p.n)
+	if err != nil || made.Again {
+		return made.Again, err
 	}
 	return p.limit.NoteReserved(p.key, p.n, r, ago+transit, true)
 }
@@ -86,9 +99,12 @@ func (l *Live) reserve(p *reservedPart, r engine.Reservation, ago time.Duration)
 func (l *Live) unreserve(parts []reservedPart, id string) {
 	order := engine.Change{Kind: engine.ChangeUnreserve, ID: id}
 	for i, p := range parts {
+		if p.n == 0 {
+			continue
+		}
 		made, err := l.change(order, p.boundLimit, p.key, 0)
 		if err == nil && !made.Was && i == len(parts)-1 {
-			_, _ = l.change(engine.Change{Kind: engine.ChangeRefund}, p.boundLimit, p.key, p.n)
+			l.refund(&p)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	of, _ := live.Limit("a")
 	until := time.Now().Add(time.Hour)
 	for i := range engine.MaxReservations {
-		if err := of.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
+		if _, err := of.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestReserveThatFailsInPart(t *testing.T) {
 	b, _ := live.Limit("b")
 	until := time.Now().Add(time.Hour)
 	for i := range engine.MaxReservations - 1 {
-		if err := a.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
+		if _, err := a.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
 			t.Fatal(err)
 		}
 	}

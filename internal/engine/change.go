@@ -39,13 +39,14 @@ type Change struct {
 	Ago     time.Duration // of Reserve
 	Parts   uint64        // of Reserve: Reservation.Parts
 	Content uint64        // of Reserve: Reservation.Content; of permits: the number of the holder
+	By      string        // of Reserve: Reservation.By
 	Flag    bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
 }
 
 // Changed is what came of a Change.
 type Changed struct {
 	Was   bool    // Reset: there was something; Settle and Unreserve: it is known; of permits: it is held, or for ReleasePermit it was
-	Again bool    // Settle: it had been settled before
+	Again bool    // Settle: it had been settled before; Reserve: another node asked for it before
 	Freed uint64  // by how many more are free for it
 	Used  uint64  // Settle: that count as used; of permits: how many are held
 	Over  uint64  // Settle: that were used beyond the reservation, and denied
@@ -71,7 +72,7 @@ func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err err
 	case ChangeGrant:
 		err = l.Grant(key, n, c.At)
 	case ChangeReserve:
-		err = l.NoteReserved(key, n, Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag, Content: c.Content, Parts: c.Parts}, c.Ago, false)
+		made.Again, err = l.NoteReserved(key, n, Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag, Content: c.Content, Parts: c.Parts, By: c.By}, c.Ago, false)
 	case ChangeUnreserve:
 		made.Was, err = l.Unreserve(key, c.ID)
 	case ChangeUse:

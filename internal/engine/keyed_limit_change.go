@@ -283,7 +283,7 @@ func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, erro
 	if err != nil || !v.Allowed || n == 0 {
 		return v, err
 	}
-	if err = l.NoteReserved(key, n, r, time.Since(began), false); err != nil {
+	if _, err = l.NoteReserved(key, n, r, time.Since(began), false); err != nil {
 		_, _ = l.Refund(key, n, time.Time{}) // what was just taken
 	}
 	return v, err
@@ -325,11 +325,12 @@ func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
 	return l.engine.limits.RefusesReservations()
 }
 
-// NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. If known, another node decides
-// for the key, and this node only keeps a record of it.
-func (l *KeyedLimit) NoteReserved(key string, n uint64, r Reservation, ago time.Duration, known bool) error {
+// NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. again says that another node asked for the
+// same before: nothing was noted, and the admissions are to be given back. If known, another node decides for the key, and this node
+// only keeps a record of it.
+func (l *KeyedLimit) NoteReserved(key string, n uint64, r Reservation, ago time.Duration, known bool) (again bool, err error) {
 	if err := l.checkReservation(key, r); err != nil {
-		return err
+		return false, err
 	}
 	return l.engine.limits.Reserve(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n, r, ago, known)
 }

@@ -311,6 +311,44 @@ func TestSettleWhatIsOfAnotherNode(t *testing.T) {
 	}
 }
 
+// A repeated request to reserve that another node admitted a moment ago is no denial, though that took all there was.
+func TestReserveAgainWhereNothingIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policies, err := policy.Parse("p", []byte("limits: [{name: all, keys: 'k:*', limit: 10, per: 1h}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New(engine.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		live, err := admit.NewClusterLive(e, policies, admit.Cluster{Node: "n2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newListener(t, service.Backend{Engine: e, Policies: live, Node: "n2", Cluster: unreachable{}}, service.Config{})
+		var said admit.Decision
+		reserve := func(id string) (string, bool, error) {
+			return d.service.Reserve(d.caller, []admit.Request{{Key: "k:a", N: 10}}, limits.Reservation{ID: id}, &said)
+		}
+		if _, _, err := reserve("first"); err != nil || !said.Allowed {
+			t.Fatal(err)
+		}
+		content := e.Reserved("first")[0].Content
+		go func() { // what the other node reserved arrives after a flush
+			time.Sleep(100 * time.Millisecond)
+			of, _ := live.Limit("all")
+			if _, err := of.NoteReserved("k:a", 10, engine.Reservation{ID: "x", Until: time.Now().Add(time.Minute), Content: content, Parts: 1}, 0, true); err != nil {
+				t.Error(err)
+			}
+		}()
+		if id, known, err := reserve("x"); id != "x" || !known || err != nil {
+			t.Errorf("%q, %v, %v: want it known", id, known, err)
+		}
+	})
+}
+
 // unreachable is a cluster with a node that does not answer.
 type unreachable struct{ queries.Cluster }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +57,41 @@ func reserveAndSettle(t *testing.T, c *clustertest.Cluster[*limits.Limits], key 
 		used += took
 	}
 	return used, true
+}
+
+// A request to reserve that is sent to all nodes at once, before any of them can know of the others from the journal, takes what it
+// needs once.
+func TestReserveAtSeveralNodesTakesOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 1000, per: 1h}\n  - {name: s, keys: \"h:*\", limit: 1000, per: 1h, where: strict}\n", 20*time.Millisecond)
+	transporttest.Eventually(t, "it took what it needs once", func() bool { // an answer that is lost on a busy machine takes quota with it
+		key := fmt.Sprint("h:", time.Now().UnixNano())
+		var all sync.WaitGroup
+		var failed, first atomic.Int64
+		for n := range clustertest.Size {
+			all.Go(func() {
+				var d admit.Decision
+				err := c.At(n).Live.Reserve([]admit.Request{{Key: key, N: 10}}, engine.Reservation{ID: key, Until: time.Now().Add(time.Minute)}, &d)
+				if err != nil || !d.Allowed {
+					t.Logf("node %d: %+v, %v", n, d.Results, err)
+					failed.Add(1)
+				} else if !d.Repeats {
+					first.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		for began := time.Now(); failed.Load() == 0 && time.Since(began) < 20*time.Second; <-time.After(100 * time.Millisecond) {
+			var d admit.Decision
+			if err := c.At(0).Live.Peek([]admit.Request{{Key: key}}, &d); err != nil {
+				t.Fatal(err)
+			}
+			if r := d.Results; r[0].Away == "" && r[1].Away == "" && r[0].Remaining == 990 && r[1].Remaining == 990 {
+				return first.Load() <= 1 // with two limits, each node may have been first at one of them
+			}
+		}
+		return false
+	})
 }
 
 // A reset of a leased key reaches all nodes at once, also those that deny by what the owner said before.

@@ -154,6 +154,7 @@ func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, e
 
 // change makes a change of a key. What is granted stays so.
 func (l *lender) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
+	q.change.By = q.node
 	made, err := q.change.MakeOnce(l.cfg.Engine, of.Limit, of.Key, of.N)
 	if g.books[bookKey{of.Limit.Name(), of.Key}] != nil {
 		l.of.owners.changed(of.Limit.Name(), of.Key)

@@ -14,8 +14,10 @@ import (
 // ID, with the key's state: both are in one cut, so that a crash leaves both or none. All nodes
 // know of it, and it is settled once: whatever settles it again finds that.
 type reserved struct {
-	replication.Reservation       // At by Clock, in ns
-	end                     int64 // Unix ms: Until, or later, if it was over when the journal had it
+	replication.Reservation        // At by Clock, in ns
+	end                     int64  // Unix ms: Until, or later, if it was over when the journal had it
+	by                      string // Reservation.By
+	shared                  bool   // another node asked for it too
 }
 
 // partID names a part of a reservation.
@@ -63,6 +65,7 @@ type Reservation struct {
 	GiveBack bool      // what is not settled until then is given back; else it stays used
 	Content  uint64    // identifies what is asked for, if the ID may come again: another content is refused. 0: not checked
 	Parts    uint64    // how many limits and keys have a reservation with the ID; 0: not known
+	By       string    // the node that asks the one that decides; "": not known
 }
 
 // Settled is how a part was settled.
@@ -84,24 +87,29 @@ func (ls *Table) RefusesReservations() error {
 }
 
 // Reserve notes that a key took n admissions of the plan's limit for a reservation, no longer ago than that. The same
-// again does nothing. With known, others decide for the key, and this node only knows of it.
-func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Reservation, ago time.Duration, known bool) error {
+// again does nothing; again says that another node asked for it before, and that these n are to be given back. With known, others decide
+// for the key, and this node only knows of it.
+func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Reservation, ago time.Duration, known bool) (again bool, err error) {
 	s := &ls.shares[partition]
 	taken := ls.Clock.Now() - int64(ago)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := changeAt(plan.Name.Name, key, taken)
 	made := replication.Reservation{ChangeOf: of, ID: strings.Clone(r.ID), N: n, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts}
-	if s.reserved[idOf(&made)] != nil {
-		return nil
+	if was := s.reserved[idOf(&made)]; was != nil {
+		again = was.by != r.By && was.by != "" && r.By != ""
+		was.shared = was.shared || again
+		return again, nil
 	}
 	if err := ls.RefusesReservations(); err != nil {
-		return err
+		return false, err
 	}
-	if ls.reserve(s, partition, made); !known {
+	ls.reserve(s, partition, made)
+	s.reserved[idOf(&made)].by = r.By
+	if !known {
 		ls.record(s, recorded(made))
 	}
-	return nil
+	return false, nil
 }
 
 // recorded is a part as the journal has it: its admissions were taken at At or later.
@@ -117,7 +125,7 @@ func (ls *Table) reserve(s *share, partition int, made replication.Reservation) 
 	if s.reserved == nil {
 		s.reserved = map[partID]*reserved{}
 	}
-	r := &reserved{made, made.Until}
+	r := &reserved{Reservation: made, end: made.Until}
 	if ls.over(made.Until) {
 		r.end = ls.nowMs() + repeatsFor
 	}
@@ -216,8 +224,8 @@ func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, 
 	return done, nil
 }
 
-// Unreserve gives a part of a reservation back that failed in another one, and forgets it. It is false for one that is
-// not known.
+// Unreserve gives a part of a reservation back that failed in another one, and forgets it, unless another node asked for it too. It is
+// false for one that is not known.
 func (ls *Table) Unreserve(plan *Plan, partition int, key, id string) (known bool) {
 	s := &ls.shares[partition]
 	s.mu.Lock()
@@ -226,7 +234,9 @@ func (ls *Table) Unreserve(plan *Plan, partition int, key, id string) (known boo
 	if r == nil || r.Settled {
 		return false
 	}
-	ls.settle(s, r, ls.Clock.Now(), 0, 0, true)
+	if !r.shared {
+		ls.settle(s, r, ls.Clock.Now(), 0, 0, true)
+	}
 	return true
 }
 

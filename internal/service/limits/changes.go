@@ -196,6 +196,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	if err != nil {
 		return "", false, err
 	}
+	chosen := r.ID != ""
 	until, err := s.reservedUntil(&r)
 	if err != nil {
 		return "", false, err
@@ -206,14 +207,8 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.reserving.Delete(own)
 	content := r.content(requests)
-	switch parts := s.parts.Engine.Reserved(own); {
-	case len(parts) == 0:
-	case parts[0].Content != content:
-		return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
-	case !whole(parts) && open(parts):
-		return "", false, inPart(r.ID)
-	default:
-		return r.ID, true, nil
+	if parts := s.parts.Engine.Reserved(own); len(parts) > 0 {
+		return r.repeats(parts, content)
 	}
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
 		return "", false, err
@@ -233,6 +228,14 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	case d.Never:
 		return "", false, neverPasses(d)
 	}
+	if d.Repeats || !d.Allowed && chosen && s.parts.Node != "" { // what denies may be what another node reserved a moment ago
+		if parts, _ := s.awaitParts(context.Background(), own); len(parts) > 0 { // within settleWait, and then by what is known
+			return r.repeats(parts, content)
+		}
+	}
+	if d.Repeats {
+		return r.ID, true, nil
+	}
 	s.banDenied(may, d)
 	if r := d.Undecided(); r != nil {
 		return "", false, ownerUnreachable(r)
@@ -245,6 +248,17 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 		return "", false, nil
 	}
 	return r.ID, false, nil
+}
+
+// repeats answers a request under the ID of a reservation of which these parts are known.
+func (r *Reservation) repeats(parts []engine.ReservedPart, content uint64) (id string, known bool, err error) {
+	switch {
+	case parts[0].Content != content:
+		return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
+	case !whole(parts) && open(parts):
+		return "", false, inPart(r.ID)
+	}
+	return r.ID, true, nil
 }
 
 // content tells what a reservation is of apart: it is kept with it, on disk.
