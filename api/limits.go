@@ -38,7 +38,7 @@ type LimitPolicy struct {
 	Mode           string       `json:"mode" enum:"enforce,shadow"`
 	Where          string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together. shared: all; each holder of the key decides by what it knows. node: each node alone. strict: all; the owner decides. leased: all; the owner grants quota leases to the other nodes."`
 	Regions        []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst. where says how the nodes of one region keep theirs."`
-	Away           string       `json:"away,omitempty" enum:"closed,open,share" doc:"What happens to requests under a strict or leased limit while the owner is unreachable."`
+	Away           string       `json:"away,omitempty" enum:"closed,open" doc:"What happens to requests under a strict or leased limit while the owner is unreachable."`
 	DenyForSeconds float64      `json:"deny_for_s,omitempty" doc:"For how many seconds a key that was over is banned."`
 	WaitSeconds    float64      `json:"wait_s,omitempty" doc:"For how many seconds at most a request waits for its turn in place of being denied; absent: it does not."`
 	Cost           string       `json:"cost,omitempty" doc:"Which of a request's costs it takes; absent: n." example:"tokens"`

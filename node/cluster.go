@@ -13,7 +13,6 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/query"
-	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -55,7 +54,7 @@ func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *s
 	sockets.Node = name
 	sockets.Figures = append(sockets.Figures, func() any { return l.OwnerStats() }, func() any { return l.Stats() })
 	sockets.Counters = l.Counters()
-	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Owners: l}
+	sockets.policy = admit.Cluster{Node: name, Owners: l}
 	return nil
 }
 
@@ -95,23 +94,6 @@ func (m *clustered) openRouter(e *engine.Engine, sockets *sockets, parts *parts)
 	sockets.Answers = r
 	sockets.Figures = append(sockets.Figures, func() any { return r.Stats() })
 	return nil
-}
-
-// nodesOf returns how many nodes there are, up or not. In a cluster it counts the nodes with a vote; in an existing NATS all
-// known nodes that have not left.
-func nodesOf(j *internaldurable.Journal) func() int {
-	return func() int {
-		if size := j.Joined().Size(); size > 0 {
-			return size
-		}
-		nodes := 0
-		for _, o := range j.Origins() {
-			if !o.Left {
-				nodes++
-			}
-		}
-		return nodes
-	}
 }
 
 // auditFile is the file of the audit log. It may be moved: reopen then creates a new one. Each record is one write.

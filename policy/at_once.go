@@ -131,16 +131,12 @@ const (
 
 	// AwayOpen admits, and counts nothing.
 	AwayOpen
-
-	// AwayShare decides here: by all admissions that are known here, and at most this
-	// node's share of the burst, rounded down, but at least 1.
-	AwayShare
 )
 
 // wheres and aways are the words of the file, in the order of their constants.
 var (
 	wheres = []string{limit.WhereLeased.String(), limit.WhereNode.String(), limit.WhereStrict.String()}
-	aways  = []string{"closed", "open", "share"}
+	aways  = []string{"closed", "open"}
 )
 
 func (a Away) String() string {

@@ -34,8 +34,8 @@ func TestCalendars(t *testing.T) {
 			}
 		}
 	}
-	set, err := Parse("p.yaml", []byte("limits:\n- {name: a, keys: \"k*\", limit: 5, per: day, where: shared}\n- {name: b, keys: \"k*\", limit: 5, per: day, away: share}\n"))
-	if err != nil || set.Policies()[0].Where != limit.WhereStrict || !set.Policies()[0].WasShared || set.Policies()[1].Away != AwayShare {
+	set, err := Parse("p.yaml", []byte("limits:\n- {name: a, keys: \"k*\", limit: 5, per: day, where: shared}\n- {name: b, keys: \"k*\", limit: 5, per: day, away: open}\n"))
+	if err != nil || set.Policies()[0].Where != limit.WhereStrict || !set.Policies()[0].WasShared || set.Policies()[1].Away != AwayOpen {
 		t.Errorf("%v", err)
 	}
 	if part := PartOf(set.Policies()[0].Limit, 2); part != (limit.Limit{N: 2, Calendar: limit.Calendar{Unit: limit.Day}}) {

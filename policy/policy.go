@@ -24,7 +24,7 @@
 //   - mode: enforce, or shadow, which denies nothing
 //   - where: leased, node or strict, which nodes of a cluster count together and who decides;
 //     or global, where each region has a part in percent (regions) and keeps it as within says
-//   - away: closed, open or share, what becomes of requests while the node that decides is unreachable
+//   - away: closed or open, what becomes of requests while the node that decides is unreachable
 //   - deny_for: how long a key that was over is denied
 //   - warn: from which share of the burst on answers warn
 //   - wait: what may pass within this time waits for its turn

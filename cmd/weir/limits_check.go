@@ -27,7 +27,7 @@ With KEYs, show which policies match each key, and which key is counted.
         - {key: "login:admin", limit: 100}
 
 The fields are name, keys, by, limit, per, burst, algorithm (window, fixed, gcra), mode
-(enforce, shadow), where (leased, node, strict), away (closed, open, share), order, last,
+(enforce, shadow), where (leased, node, strict), away (closed, open), order, last,
 except and overrides; docs/policies.md has all of them.
 
 Exit codes: 0 valid, 1 invalid or unreadable, 2 invalid command line.`

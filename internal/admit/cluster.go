@@ -3,7 +3,6 @@ package admit
 import (
 	"sync/atomic"
 
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -21,10 +20,6 @@ type Cluster struct {
 	// what all regions were asked.
 	Region string
 	Whole  bool
-
-	// Nodes is how many nodes there are, up or not. Each has its share of a strict limit while the node that decides is
-	// unreachable. nil: one.
-	Nodes func() int
 
 	// Owners decide strict and leased limits. nil: they are decided here.
 	Owners Owners
@@ -64,11 +59,6 @@ type elsewhere struct {
 	leased bool // this node may have a part of it
 	away   policy.Away
 	counts *awayCounts
-
-	// With AwayShare: this node's share, of so many nodes.
-	whole engine.Limit
-	share *engine.KeyedLimit
-	nodes atomic.Int64
 }
 
 // unwritten makes ready a limit of no policy, which all nodes of a cluster keep together. Decisions without its owner
@@ -79,63 +69,24 @@ func (l *Live) unwritten(name, countedAs string, of engine.Limit) (b boundLimit,
 		where = limit.WhereStrict
 	}
 	if b.limit, err = l.limit(where, name, of); err == nil {
-		b.elsewhere, err = l.decidedByOne(countedAs, where, of, policy.AwayClosed)
+		b.elsewhere = l.decidedByOne(countedAs, where, policy.AwayClosed)
 	}
 	return b, err
 }
 
 // decidedByOne is for a strict or leased limit; nil if this node decides alone.
-func (l *Live) decidedByOne(name string, where limit.Where, of engine.Limit, away policy.Away) (*elsewhere, error) {
+func (l *Live) decidedByOne(name string, where limit.Where, away policy.Away) *elsewhere {
 	if l.cluster.Owners == nil {
-		return nil, nil
+		return nil
 	}
-	s := &elsewhere{leased: where == limit.WhereLeased, away: away, counts: l.countsOf(name), whole: of}
-	if away != policy.AwayShare {
-		return s, nil
-	}
-	nodes := l.nodes()
-	part, err := shareOf(of, nodes)
-	if err != nil {
-		return nil, err
-	}
-	s.share, err = l.limit(limit.WhereNode, name, part)
-	s.nodes.Store(int64(nodes))
-	return s, err
-}
-
-func (l *Live) nodes() int {
-	if l.cluster.Nodes == nil {
-		return 1
-	}
-	return max(1, l.cluster.Nodes())
-}
-
-// shareNow is the share by the number of nodes that there are now.
-func (s *elsewhere) shareNow(nodes int) (*engine.KeyedLimit, error) {
-	if s.nodes.Swap(int64(nodes)) == int64(nodes) {
-		return s.share, nil
-	}
-	part, err := shareOf(s.whole, nodes)
-	if err == nil {
-		err = s.share.SetLimit(part)
-	}
-	return s.share, err
-}
-
-// shareOf is a node's part of a limit.
-func shareOf(of engine.Limit, nodes int) (engine.Limit, error) {
-	plan, err := limit.New(of)
-	if err != nil {
-		return engine.Limit{}, policy.Failure(api.CodeInvalidLimit, "limit", "%v", err)
-	}
-	return policy.PartOf(plan.Limit(), max(1, plan.Limit().Burst/uint64(nodes))), nil
+	return &elsewhere{leased: where == limit.WhereLeased, away: away, counts: l.countsOf(name)}
 }
 
 // awayCounts counts, by Away, the decisions of a policy without the node that decides.
-type awayCounts [policy.AwayShare + 1]atomic.Uint64
+type awayCounts [policy.AwayOpen + 1]atomic.Uint64
 
 // AwayCount is how many decisions of a policy were made without the node that decides, by its Away.
-type AwayCount struct{ Closed, Open, Share uint64 }
+type AwayCount struct{ Closed, Open uint64 }
 
 // InlineAway is, for Live.Away, the name of all limits that requests bring along: theirs may be any. No policy has it.
 const InlineAway = policy.InlinePrefix + "*"
@@ -149,7 +100,7 @@ func (l *Live) Away(name string) AwayCount {
 	if c == nil {
 		return AwayCount{}
 	}
-	return AwayCount{c[policy.AwayClosed].Load(), c[policy.AwayOpen].Load(), c[policy.AwayShare].Load()}
+	return AwayCount{c[policy.AwayClosed].Load(), c[policy.AwayOpen].Load()}
 }
 
 // countsOf is kept by name, so that another Set goes on counting.

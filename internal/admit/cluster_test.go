@@ -83,7 +83,7 @@ func clusterRig(t *testing.T, file string) (*rig, *other) {
 	r.engine = newEngine(t, r)
 	o := &other{engine: newEngine(t, r)}
 	var err error
-	r.Live, err = NewClusterLive(r.engine, mustParse(t, file), Cluster{Node: "n1", Nodes: func() int { return 3 }, Owners: o})
+	r.Live, err = NewClusterLive(r.engine, mustParse(t, file), Cluster{Node: "n1", Owners: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,17 +107,17 @@ func policyOf(name, keys string, n int, more string) string {
 
 func TestWhereAndAway(t *testing.T) {
 	set := mustParse(t, "limits:\n"+policyOf("a", "a", 1, "")+policyOf("b", "b", 1, ", where: node")+
-		policyOf("c", "c", 1, ", where: strict")+policyOf("d", "d", 1, ", where: strict, away: share")+policyOf("e", "e", 1, ", where: shared"))
+		policyOf("c", "c", 1, ", where: strict")+policyOf("d", "d", 1, ", where: strict, away: open")+policyOf("e", "e", 1, ", where: shared"))
 	var got []string
 	for _, p := range set.Policies() {
 		got = append(got, p.Where.String()+" "+p.Away.String())
 	}
-	if want := "leased closed, node closed, strict closed, strict share, leased closed"; strings.Join(got, ", ") != want {
+	if want := "leased closed, node closed, strict closed, strict open, leased closed"; strings.Join(got, ", ") != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for text, want := range map[string]string{
 		good + "    where: here\n":                   `p.yaml:6: where: "here"; there are leased, node, strict, global`,
-		good + "    where: strict\n    away: ajar\n": `p.yaml:7: away: "ajar"; there are closed, open, share`,
+		good + "    where: strict\n    away: ajar\n": `p.yaml:7: away: "ajar"; there are closed, open`,
 		good + "    away: open\n    where: node\n":   "p.yaml:6: away: it is for strict and leased limits, whose one node that decides may be away: remove it, or the `where`",
 	} {
 		if _, err := policy.Parse("p.yaml", []byte(text)); err == nil || err.Error() != want {
@@ -188,8 +188,6 @@ func TestAway(t *testing.T) {
 		{"", []string{"no s[k]=no/0 by s retry 1s", "no s[k]=no/0 by s retry 1s"}, AwayCount{Closed: 2}},
 		{", mode: shadow", []string{"ok s[k]=no/0", "ok s[k]=no/0"}, AwayCount{Closed: 2}},
 		{", away: open", []string{"ok s[k]=ok/0", "ok s[k]=ok/0"}, AwayCount{Open: 2}},
-		{", away: share", []string{"ok s[k]=ok/1", "ok s[k]=ok/0", "no s[k]=no/0 by s retry 1m0s"}, AwayCount{Share: 3}},
-		{", away: share, burst: 2", []string{"ok s[k]=ok/0", "no s[k]=no/0 by s retry 15s"}, AwayCount{Share: 2}},
 	} {
 		r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 8, c.more+", where: strict"))
 		o.away = true
@@ -208,45 +206,6 @@ func TestAway(t *testing.T) {
 		o.away = false
 		if err := r.Take([]Request{{Key: "k", N: 1}}, &d); err != nil || !d.Allowed || d.Results[0].Away != "" {
 			t.Errorf("%s: after it: %+v, %v", c.more, d.Results, err)
-		}
-	}
-}
-
-// What a share admits counts for the whole, which is known here, and the other way.
-func TestShareKnowsTheWhole(t *testing.T) {
-	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 9, ", where: strict, away: share"))
-	o.away = true
-	if !mustIn(t, r.engine, limit.WhereStrict, "s", 9).AllowN("k", 8) { // as the journal told
-		t.Fatal("denied")
-	}
-	for _, want := range []string{"ok s[k]=ok/0", "no s[k]=no/0 by s retry 1m0s"} {
-		if got := r.take("k"); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-// All shares together admit no more than the burst in any interval of the whole.
-func TestSharesAreWithinTheWhole(t *testing.T) {
-	for _, whole := range []engine.Limit{
-		{N: 10, Per: time.Minute}, {N: 10, Per: time.Minute, Burst: 5}, {N: 1, Per: time.Hour, Burst: 100}, {N: 1000, Per: time.Second, Burst: 3},
-		{N: 7, Per: 3 * time.Second, Burst: 7, Algorithm: limit.GCRA}, {N: 1_000_000, Per: time.Second, Burst: 10},
-	} {
-		for nodes := 1; nodes < 20; nodes++ {
-			part, err := shareOf(whole, nodes)
-			if err != nil {
-				t.Fatal(err)
-			}
-			of, err := limit.New(part)
-			if err != nil {
-				t.Errorf("%+v of %d nodes: %v", whole, nodes, err)
-				continue
-			}
-			plan, _ := limit.New(whole)
-			burst := plan.Limit().Burst
-			if of.Interval() < plan.Interval() || part.Burst*uint64(nodes) > max(burst, uint64(nodes)) {
-				t.Errorf("%+v of %d nodes: %+v", whole, nodes, part)
-			}
 		}
 	}
 }

@@ -141,7 +141,7 @@ type Decision struct {
 	lastInline lastInline
 
 	leased    bool         // all limits are leased, so far
-	apart     bool         // there are limits that another node decides:
+	byOwners  bool         // there are limits that another node decides:
 	elsewhere []*elsewhere // by check, nil for one that is decided here
 	away      []string     // by check
 }
@@ -151,17 +151,17 @@ func (d *Decision) reset() {
 	d.Allowed, d.Unmatched, d.Never, d.Repeats, d.Denied, d.RetryAfter, d.Denial, d.at = false, false, false, false, nil, 0, d.Denial[:0], 0
 	d.Waited, d.behind, d.wait = 0, -1, 0
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
-	d.leased, d.apart, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]
+	d.leased, d.byOwners, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]
 }
 
 // add notes one limit that the requests must pass.
 func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) {
 	limit, elsewhere := of.limit, of.elsewhere
 	d.leased = d.leased && elsewhere != nil && elsewhere.leased
-	if elsewhere != nil && !elsewhere.leased { // of these decideApart does
+	if elsewhere != nil && !elsewhere.leased { // of these decideByOwners does
 		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits
 	}
-	d.apart = d.apart || elsewhere != nil
+	d.byOwners = d.byOwners || elsewhere != nil
 	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
 	d.checks = append(d.checks, engine.Check{Limit: limit, Key: key, N: n, Shadow: mode == policy.Shadow})
 	d.hits = append(d.hits, hits)

@@ -4,7 +4,7 @@
 // permits, bans.
 //
 // If other nodes decide a limit, a Cluster reaches them. Requests are asked there after the limits that are decided here
-// (apart.go).
+// (owners_decision.go).
 package admit
 
 import (
@@ -164,9 +164,9 @@ func (l *Live) bindLimit(p *policy.Policy, of engine.Limit) (b boundLimit, err e
 		return b, nil
 	}
 	if p.Where.ByOne() {
-		b.elsewhere, err = l.decidedByOne(p.Name, p.Where, of, p.Away)
+		b.elsewhere = l.decidedByOne(p.Name, p.Where, p.Away)
 	}
-	return b, err
+	return b, nil
 }
 
 // Set is the Set in use, never nil.

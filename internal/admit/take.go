@@ -86,8 +86,8 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	}
 	switch {
 	case decided:
-	case d.apart:
-		allowed, err = l.decideApart(d, take)
+	case d.byOwners:
+		allowed, err = l.decideByOwners(d, take)
 	default:
 		allowed, d.at, err = l.engine.DecideAll(d.checks, nil, d.verdicts, take)
 	}

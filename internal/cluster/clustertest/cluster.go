@@ -125,7 +125,7 @@ func (c *Cluster[D]) start(i int) (*Node[D], error) {
 	if n.Decider, decided, err = c.open(ctx, of); err != nil {
 		return nil, err
 	}
-	decided.Node, decided.Nodes = of.Name, func() int { return Size }
+	decided.Node = of.Name
 	n.Live, err = admit.NewClusterLive(n.Engine, c.Policies, decided)
 	return n, err
 }

@@ -31,7 +31,7 @@ func (nobody) Change(engine.Change, engine.Check) (made engine.Changed, answered
 func TestLimitsAmongNodes(t *testing.T) {
 	set, err := policy.Parse("policies.yaml", []byte(`limits:
   - {name: closed, keys: "c", limit: 9, per: 1m, where: strict}
-  - {name: share, keys: "s", limit: 9, per: 1m, where: strict, away: share}
+  - {name: open, keys: "s", limit: 9, per: 1m, where: strict, away: open}
   - {name: own, keys: "n", limit: 2, per: 1m, where: node}
   - {name: far, keys: "g", limit: 2, per: 1m, where: shared}
 `))
@@ -43,7 +43,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	live, err := admit.NewClusterLive(e, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Owners: nobody{}})
+	live, err := admit.NewClusterLive(e, set, admit.Cluster{Node: "n1", Owners: nobody{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if want := `"code":"owner_unreachable"`; r.status != 503 || r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, want) {
 		t.Errorf("%d %s, want %s", r.status, r.body, want)
 	}
-	if r := a.allow(`{"key":"s"}`); r.status != 200 || !strings.Contains(r.body, `"away":"share",`) || !strings.Contains(r.body, `"remaining":2,`) {
+	if r := a.allow(`{"key":"s"}`); r.status != 200 || !strings.Contains(r.body, `"away":"open",`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	for _, body := range []string{`{"key":"g"}`, `{"key":"g","limit":{"n":1,"per":"1s"}}`} {
@@ -64,7 +64,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 			t.Errorf("%s: %d %s", body, r.status, r.body)
 		}
 	}
-	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"where":"strict","away":"share"`) || !strings.Contains(r.body, `"where":"node",`) {
+	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"where":"strict","away":"open"`) || !strings.Contains(r.body, `"where":"node",`) {
 		t.Errorf("%s", r.body)
 	}
 	of, err := live.Prepare("rls/x", admit.Limit{N: 1, Per: time.Second}, policy.Enforce) // as a listener has it
@@ -79,7 +79,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 	}
 	r = a.get("/metrics")
 	for _, want := range []string{
-		`weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="share",limit="share"} 1`,
+		`weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="open",limit="open"} 1`,
 		`weir_limit_away_total{away="closed",limit="far"} 1`, `weir_limit_away_total{away="closed",limit="inline/*"} 1`,
 		`weir_limit_away_total{away="closed",limit="rls/x"} 1`,
 		"weir_leased_local_total 11", "weir_leased_messages_total 12", "weir_leased_served_total 13", "weir_leased_short_total 14",

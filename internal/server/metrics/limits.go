@@ -8,19 +8,18 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// newLimitCollector says how limits keep their word among nodes. There are three
+// newLimitCollector says how limits keep their word among nodes. There are two
 // series for each policy and each limit of a listener that one node decides at a time.
 func newLimitCollector(live *admit.Live) *collector {
 	const away, lost = "weir_limit_away_total", "weir_limit_strict_lost_total"
 	return newCollector([]metric{
-		{away, "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share). inline/* is all limits that requests bring along.", "limit away"},
+		{away, "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied) or open (admitted). inline/* is all limits that requests bring along.", "limit away"},
 		{lost, "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile.", ""},
 	}, func(emit emit) {
 		of := func(name string) {
 			n := live.Away(name)
 			emit(away, float64(n.Closed), name, "closed")
 			emit(away, float64(n.Open), name, "open")
-			emit(away, float64(n.Share), name, "share")
 		}
 		for _, p := range live.Set().Policies() {
 			if p.Where.ByOne() {

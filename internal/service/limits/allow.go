@@ -109,7 +109,7 @@ func (s *Service) undecided(may access.Rights, err error) *api.Error {
 // ownerUnreachable is the error of requests that could not be decided. They may have used up quota.
 func ownerUnreachable(r *admit.Result) *api.Error {
 	return &api.Error{Code: api.CodeOwnerUnreachable, Field: "key", Message: fmt.Sprintf(
-		"the node that decides limit %s for key %q did not answer, so it is not known whether the request is over the limit: try again in a second; `away: open` or `away: share` in the policy decides such requests otherwise", r.Name, request.Clip(r.Key))}
+		"the node that decides limit %s for key %q did not answer, so it is not known whether the request is over the limit: try again in a second; `away: open` in the policy admits such requests", r.Name, request.Clip(r.Key))}
 }
 
 // neverPasses is the error of a request for more than a burst: waiting does not help.

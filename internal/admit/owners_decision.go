@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
@@ -18,26 +17,24 @@ const awayRetry = time.Second
 // noPartRetry is the same for one whose region has no part of the limit: another policy file may give it one.
 const noPartRetry = time.Minute
 
-// apart is a decision with limits that another node decides.
+// ownersDecision is a decision with limits that another node decides.
 //
 // It asks the limits that are decided here first, and takes nothing: a denial there costs no message. Then it takes the
 // limits of other nodes, group by group, and last the limits that are decided here. With limits of several groups it
 // asks all before it takes the first. A later limit may have changed meanwhile and deny. What was taken before then
 // stays taken: that never exceeds a limit, and StrictLost counts it.
-type apart struct {
+type ownersDecision struct {
 	*Live
 	d    *Decision
 	take bool
 
-	here    []engine.Check // the limits that are decided here
-	verdict []engine.Verdict
-	whose   []int // of here: the place in d.checks
-
-	taken bool // of another node
+	here   []engine.Check // the limits that are decided here
+	places []int          // of here, in d.checks
+	taken  bool           // of another node
 }
 
-// decideApart is decide for a decision with limits of others, whose verdicts are made.
-func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
+// decideByOwners is decide for a decision with limits of others, whose verdicts are made.
+func (l *Live) decideByOwners(d *Decision, take bool) (allowed bool, err error) {
 	for i, e := range d.elsewhere {
 		if e != nil && e.leased {
 			d.checks[i].Key = strings.Clone(d.checks[i].Key)
@@ -52,7 +49,7 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 			d.verdicts[i] = engine.Verdict{RetryAfter: noPartRetry, Reset: noPartRetry}
 		}
 	}
-	a := &apart{Live: l, d: d, take: take}
+	a := &ownersDecision{Live: l, d: d, take: take}
 	for i, c := range d.checks {
 		if d.elsewhere[i] != nil && d.elsewhere[i] != noPart {
 			continue
@@ -61,7 +58,7 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 			return false, nil
 		}
 		if d.elsewhere[i] == nil {
-			a.atHome(i, c)
+			a.here, a.places = append(a.here, c), append(a.places, i)
 		}
 	}
 	groups := a.groups()
@@ -76,11 +73,11 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 		}
 		a.taken = a.taken || take
 	}
-	return a.home()
+	return a.decideHere()
 }
 
 // groups returns the places of the checks that other nodes decide, with the checks of each group together.
-func (a *apart) groups() (groups [][]int) {
+func (a *ownersDecision) groups() (groups [][]int) {
 	at := map[int]int{}
 	for i, c := range a.d.checks {
 		e := a.d.elsewhere[i]
@@ -100,7 +97,7 @@ func (a *apart) groups() (groups [][]int) {
 }
 
 // askAll asks all groups at the same time, and takes nothing.
-func (a *apart) askAll(groups [][]int) (passes bool, err error) {
+func (a *ownersDecision) askAll(groups [][]int) (passes bool, err error) {
 	all, errs := make([]bool, len(groups)), make([]error, len(groups))
 	var asking sync.WaitGroup
 	for i, g := range groups {
@@ -111,7 +108,7 @@ func (a *apart) askAll(groups [][]int) (passes bool, err error) {
 }
 
 // ask asks the node that decides for the checks at the places of one group, and tells whether the request may go on.
-func (a *apart) ask(places []int, take bool) (passes bool, err error) {
+func (a *ownersDecision) ask(places []int, take bool) (passes bool, err error) {
 	checks := make([]engine.Check, len(places))
 	verdicts := make([]engine.Verdict, len(places))
 	for i, place := range places {
@@ -131,14 +128,9 @@ func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 	passes = true
 	granted := a.granted(places)
 	for _, place := range places {
-		if slices.Contains(granted, place) {
-			continue
+		if !slices.Contains(granted, place) {
+			passes = a.without(place, take == a.take) && passes
 		}
-		ok, err := a.without(place, take == a.take)
-		if err != nil {
-			return false, err
-		}
-		passes = passes && ok
 	}
 	if passes && len(granted) > 0 {
 		return a.ask(granted, take)
@@ -148,7 +140,7 @@ func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 
 // granted returns the places whose leased limits this node may decide although the owner does not answer. They had to
 // wait for strict limits of the same owner. If all are leased, none was decided.
-func (a *apart) granted(places []int) (granted []int) {
+func (a *ownersDecision) granted(places []int) (granted []int) {
 	for _, place := range places {
 		if a.d.elsewhere[place].leased {
 			granted = append(granted, place)
@@ -161,59 +153,32 @@ func (a *apart) granted(places []int) (granted []int) {
 }
 
 // without decides a check whose node is away; last is false if it will be asked again.
-func (a *apart) without(place int, last bool) (passes bool, err error) {
+func (a *ownersDecision) without(place int, last bool) (passes bool) {
 	d := a.d
 	c, s := d.checks[place], d.elsewhere[place]
 	d.away[place] = s.away.String()
-	switch s.away {
-	case policy.AwayOpen:
-		d.verdicts[place] = engine.Verdict{Allowed: true}
-		passes = true
-	case policy.AwayShare:
-		passes = true // until home asks
-		if last {
-			share, err := s.shareNow(a.nodes())
-			if err != nil {
-				return false, err
-			}
-			a.atHome(place, c)
-			a.atHome(place, engine.Check{Limit: share, Key: c.Key, N: c.N, Shadow: c.Shadow})
-		}
-	default:
-		d.verdicts[place] = engine.Verdict{RetryAfter: awayRetry, Reset: awayRetry}
-		passes = c.Shadow
+	if s.away == policy.AwayOpen {
+		d.verdicts[place], passes = engine.Verdict{Allowed: true}, true
+	} else {
+		d.verdicts[place], passes = engine.Verdict{RetryAfter: awayRetry, Reset: awayRetry}, c.Shadow
 	}
 	if last && a.take && c.N > 0 {
 		s.counts[s.away].Add(1)
 	}
-	return passes, nil
+	return passes
 }
 
-// atHome notes a check that is decided here, for the check at a place.
-func (a *apart) atHome(place int, c engine.Check) {
-	a.here = append(a.here, c)
-	a.whose = append(a.whose, place)
-}
-
-// home decides the limits that are decided here.
-func (a *apart) home() (allowed bool, err error) {
+// decideHere decides the limits that are decided here.
+func (a *ownersDecision) decideHere() (allowed bool, err error) {
 	if len(a.here) == 0 {
 		return true, nil
 	}
-	if len(a.here) > engine.MaxChecks {
-		return false, policy.Failure(api.CodeInvalidCount, "checks", "more than %d limits to pass at once while the node that decides is away: ask for fewer keys in a request", engine.MaxChecks)
-	}
-	a.verdict = slices.Grow(a.verdict, len(a.here))[:len(a.here)]
-	allowed, _, err = a.engine.DecideAll(a.here, nil, a.verdict, a.take)
-	if err != nil {
+	verdicts := make([]engine.Verdict, len(a.here))
+	if allowed, _, err = a.engine.DecideAll(a.here, nil, verdicts, a.take); err != nil {
 		return false, a.lost(err)
 	}
-	for i, place := range a.whose {
-		if i > 0 && a.whose[i-1] == place {
-			a.d.verdicts[place] = stricter(a.d.verdicts[place], a.verdict[i])
-		} else {
-			a.d.verdicts[place] = a.verdict[i]
-		}
+	for i, place := range a.places {
+		a.d.verdicts[place] = verdicts[i]
 	}
 	if !allowed {
 		return false, a.lost(nil)
@@ -221,16 +186,8 @@ func (a *apart) home() (allowed bool, err error) {
 	return true, nil
 }
 
-// stricter is what two limits of one check say together.
-func stricter(a, b engine.Verdict) engine.Verdict {
-	return engine.Verdict{
-		Allowed: a.Allowed && b.Allowed, Never: a.Never || b.Never, Remaining: min(a.Remaining, b.Remaining),
-		RetryAfter: max(a.RetryAfter, b.RetryAfter), Reset: max(a.Reset, b.Reset),
-	}
-}
-
 // lost counts a decision that took something of another node in vain.
-func (a *apart) lost(err error) error {
+func (a *ownersDecision) lost(err error) error {
 	if a.taken {
 		a.strictLost.Add(1)
 	}
