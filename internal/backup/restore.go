@@ -200,10 +200,8 @@ func (c *RestoreClaims) Await(ctx context.Context) (claimed context.Context, fre
 		if !told {
 			c.Log.Info("journal: waits to write what this directory had as a node alone into the cluster's journal", "for", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, errors.Join(context.Cause(ctx), err)
-		case <-time.After(claimPoll):
+		if ended := concurrency.Sleep(ctx, claimPoll); ended != nil {
+			return nil, nil, errors.Join(ended, err)
 		}
 	}
 }

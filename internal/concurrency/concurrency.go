@@ -1,4 +1,4 @@
-// Package concurrency has what goroutines share: a cached answer, periodic and parallel calls, and the queue of those that wait for a flush.
+// Package concurrency has what goroutines share: a cached answer, pauses, periodic and parallel calls, and the queue of those that wait for a flush.
 package concurrency
 
 import (
@@ -36,6 +36,18 @@ func (v *Value[T]) Get(maxAge time.Duration, ask func() T) T {
 	value := ask()
 	v.last.Store(&entry[T]{value, asked})
 	return value
+}
+
+// Sleep returns nil after d, or the cause of ctx as soon as it is done.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
 }
 
 // Every calls f each time d has passed, until ctx is done or f returns false.

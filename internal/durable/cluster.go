@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -144,10 +145,7 @@ func (j *Journal) leave(ctx context.Context) {
 		return
 	}
 	if j.server.Embedded() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(linger):
-		}
+		_ = concurrency.Sleep(ctx, linger)
 	}
 }
 

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,22 +97,12 @@ func (cfg Config) Validate() error { return cfg.WithDefaults().validate() }
 
 // WithDefaults returns the Config with the defaults that its zeros stand for.
 func (cfg Config) WithDefaults() Config {
-	if cfg.FlushEvery == 0 {
-		cfg.FlushEvery = defaultFlushEvery
-	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = defaultMaxBytes
-	}
-	if cfg.SnapshotBytes == 0 {
-		cfg.SnapshotBytes = defaultSnapshotBytes
-	}
+	cfg.FlushEvery = cmp.Or(cfg.FlushEvery, defaultFlushEvery)
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, defaultMaxBytes)
+	cfg.SnapshotBytes = cmp.Or(cfg.SnapshotBytes, defaultSnapshotBytes)
 	cfg.SnapshotBytes = min(cfg.SnapshotBytes, max(cfg.MaxBytes/8, minSnapshotBytes))
-	if cfg.MoveAfter == 0 {
-		cfg.MoveAfter = defaultMoveAfter
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.MoveAfter = cmp.Or(cfg.MoveAfter, defaultMoveAfter)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg
 }
 

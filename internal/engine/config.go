@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -164,30 +165,16 @@ const (
 func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
 
 func (cfg Config) withDefaults() Config {
-	if cfg.Partitions == 0 {
-		cfg.Partitions = defaultPartitions
-	}
-	if cfg.Retention == 0 {
-		cfg.Retention = window.DefaultRetention * time.Second
-	}
+	cfg.Partitions = cmp.Or(cfg.Partitions, defaultPartitions)
+	cfg.Retention = cmp.Or(cfg.Retention, window.DefaultRetention*time.Second)
 	if cfg.Retention > 0 && cfg.Retention < window.MinRetention*time.Second && cfg.Retention%time.Second == 0 {
 		cfg.Retention = window.MinRetention * time.Second
 	}
-	if cfg.Memory == 0 {
-		cfg.Memory = defaultMemory
-	}
-	if cfg.LimitMemory == 0 {
-		cfg.LimitMemory = defaultLimitBytes
-	}
-	if cfg.OnceMemory == 0 {
-		cfg.OnceMemory = defaultOnceBytes
-	}
-	if cfg.MaxWaiting == 0 {
-		cfg.MaxWaiting = defaultMaxWaiting
-	}
-	if cfg.MaxAhead == 0 {
-		cfg.MaxAhead = defaultMaxAhead
-	}
+	cfg.Memory = cmp.Or(cfg.Memory, defaultMemory)
+	cfg.LimitMemory = cmp.Or(cfg.LimitMemory, defaultLimitBytes)
+	cfg.OnceMemory = cmp.Or(cfg.OnceMemory, defaultOnceBytes)
+	cfg.MaxWaiting = cmp.Or(cfg.MaxWaiting, defaultMaxWaiting)
+	cfg.MaxAhead = cmp.Or(cfg.MaxAhead, defaultMaxAhead)
 	return cfg
 }
 

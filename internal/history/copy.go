@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -110,10 +111,8 @@ func (f *fetch) prepare(ctx context.Context) error {
 		case what != copyBegun:
 			return errors.New("the other node gave an answer that this build does not know")
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(copyPoll):
+		if err := concurrency.Sleep(ctx, copyPoll); err != nil {
+			return err
 		}
 	}
 }

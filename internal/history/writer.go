@@ -94,9 +94,7 @@ const leaseTTL = 30 * time.Second
 func NewWriter(cfg WriterConfig) *Writer {
 	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)
 	cfg.Slot = cmp.Or(cfg.Slot, time.Hour)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Writer{cfg: cfg, kick: make(chan struct{}, 1), adopted: make(chan adoption), moved: make(chan struct{})}
 }
 

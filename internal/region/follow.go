@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // load reads the log at the start.
@@ -43,10 +45,8 @@ func (r *Region) followTo(ctx context.Context, last uint64) error {
 			r.take(ctx, sequence, entry{})
 		}
 		if !r.asked.IsZero() {
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(holePoll):
+			if err := concurrency.Sleep(ctx, holePoll); err != nil {
+				return err
 			}
 		}
 	}
@@ -152,10 +152,8 @@ func (r *Region) pieces(ctx context.Context, region string, id ID, do func(m Mes
 	for at := first; at <= last; at++ {
 		of, err := r.message(ctx, at)
 		for err != nil && !errors.Is(err, errNoMessage) {
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(holePoll):
+			if err := concurrency.Sleep(ctx, holePoll); err != nil {
+				return err
 			}
 			of, err = r.message(ctx, at)
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // offer is what a link brings: all parts of a digest, or a piece of a base.
@@ -152,10 +154,8 @@ func (r *Region) pull(ctx context.Context, l *linkState) {
 		if time.Since(began) > mostPause {
 			pause = firstPause
 		}
-		select {
-		case <-ctx.Done():
+		if concurrency.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, mostPause)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -77,10 +78,8 @@ func (s *owners) change(i int, q *question) (a answer, err error) {
 		if err == nil || errors.Is(err, errWire) || !again {
 			return a, err
 		}
-		select {
-		case <-ctx.Done():
+		if concurrency.Sleep(ctx, changePause) != nil {
 			return a, err
-		case <-time.After(changePause):
 		}
 	}
 }
@@ -100,10 +99,7 @@ func (s *owners) within(ctx context.Context, d time.Duration, i int, ask func(ct
 			err = context.DeadlineExceeded
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(keepEvery / 4):
-		}
+		_ = concurrency.Sleep(ctx, keepEvery/4)
 	}
 	s.groups[i].breaker.leave(began, time.Now(), err == nil, errors.Is(err, context.DeadlineExceeded))
 	return err

@@ -8,6 +8,7 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"log/slog"
@@ -68,12 +69,8 @@ type Stats struct {
 
 // Open takes part in deciding: this node owns its share of the groups as soon as it is their turn.
 func Open(cfg Config) (*Limits, error) {
-	if cfg.Deadline == 0 {
-		cfg.Deadline = DefaultDeadline
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Deadline = cmp.Or(cfg.Deadline, DefaultDeadline)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	l := newLimits(cfg)
 	l.owners = newOwners(cfg, &l.lends)
 	if err := l.owners.open(); err != nil {

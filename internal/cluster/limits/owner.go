@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/wire"
@@ -354,10 +355,7 @@ func (s *owners) recall(ctx context.Context, groups []int) {
 	ctx, cancel := context.WithTimeout(ctx, recallTime)
 	defer cancel()
 	for granted() > 0 && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(keepEvery / 4):
-		}
+		_ = concurrency.Sleep(ctx, keepEvery/4)
 	}
 }
 

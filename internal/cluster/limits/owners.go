@@ -118,10 +118,7 @@ func (s *owners) close(ctx context.Context) error {
 		if owned == 0 || len(v.names) == 0 {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(keepEvery / 4):
-		}
+		_ = concurrency.Sleep(ctx, keepEvery/4)
 	}
 	s.commits.mu.Lock()
 	s.commits.closed = true

@@ -301,10 +301,7 @@ func (f *Freshness) Run(ctx context.Context) {
 		}
 		began := time.Now()
 		f.runRound(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Until(began.Add(freshApart))):
-		}
+		_ = concurrency.Sleep(ctx, time.Until(began.Add(freshApart)))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // codeNotMember is JetStream's error of a server that has no vote.
@@ -222,10 +223,8 @@ func (n *Node) awaitOthers(ctx context.Context) error {
 		if err == nil {
 			err = fmt.Errorf("%d other running nodes have all data, and %d are needed: start them first; if they report the same, read \"A damaged disk\" in docs/cluster-operations.md before anything else", here, needed)
 		}
-		select {
-		case <-ctx.Done():
+		if concurrency.Sleep(ctx, lookEvery) != nil {
 			return err
-		case <-time.After(lookEvery):
 		}
 	}
 }

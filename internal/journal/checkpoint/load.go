@@ -169,10 +169,8 @@ func (c *Checkpointer) awaitSettled(ctx context.Context, snap record.Snapshot) b
 		if settled, sound := c.cfg.Replica.Settle(snap); settled {
 			return sound
 		}
-		select {
-		case <-ctx.Done():
+		if concurrency.Sleep(ctx, settlePoll) != nil {
 			return false
-		case <-time.After(settlePoll):
 		}
 	}
 }

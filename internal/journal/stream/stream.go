@@ -28,6 +28,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -318,10 +319,8 @@ const appliedWithin = 30 * time.Second // of a leader's election
 // that was just elected says less for a moment: it has not yet applied its log to the stream.
 func (s *Store) AwaitApplied(ctx context.Context, last, known uint64) (uint64, error) {
 	for end := time.Now().Add(appliedWithin); last < known && time.Now().Before(end); {
-		select {
-		case <-ctx.Done():
-			return last, context.Cause(ctx)
-		case <-time.After(retryEvery):
+		if err := concurrency.Sleep(ctx, retryEvery); err != nil {
+			return last, err
 		}
 		var err error
 		if _, last, _, err = s.Bounds(ctx); err != nil {
