@@ -43,7 +43,7 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 3:
-				f.Evicted = []replication.Evicted{{Place: r.IntN(replication.EvictedPlaces), Hits: 3, Newest: second()}}
+				f.Evicted = []replication.Evicted{{Place: r.IntN(replication.SketchPlaces), Hits: 3, Newest: second()}}
 				model.e.MergeEvicted(partition, f.Evicted)
 			case 4:
 				f.Deltas = []replication.Delta{{Key: key}}

@@ -216,13 +216,12 @@ func (e *Engine) decodeState(partition int, state []byte) (s replication.State, 
 	s, err = replication.ReadState(state)
 	switch {
 	case err != nil:
-	case s.Partitions != uint64(e.cfg.Partitions):
+	case s.Partitions != e.cfg.Partitions:
 		err = fmt.Errorf("the state is of an engine with %d partitions, this one has %d: their number can't be changed", s.Partitions, e.cfg.Partitions)
-	case s.Partition != uint64(partition):
+	case s.Partition != partition:
 		err = fmt.Errorf("%w: of partition %d in place of %d", replication.ErrDamagedState, s.Partition, partition)
-	case s.Retention != uint64(e.clock.Retention):
-		err = fmt.Errorf("the state was kept with a retention of %v, not %v: the retention of existing data can't be changed",
-			time.Duration(s.Retention)*time.Second, e.cfg.Retention)
+	case s.Retention != e.cfg.Retention:
+		err = fmt.Errorf("the state was kept with a retention of %v, not %v: the retention of existing data can't be changed", s.Retention, e.cfg.Retention)
 	}
 	return s, err
 }

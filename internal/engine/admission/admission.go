@@ -143,6 +143,13 @@ func (ls *Table) eachShare(f func(partition int, s *share)) {
 	}
 }
 
+// locked is the share of a partition, whose lock the caller gives back.
+func (ls *Table) locked(partition int) *share {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	return s
+}
+
 // InUse tells whether keys have states of the name.
 func (n *Name) InUse() bool { return n.states.Load() > 0 }
 

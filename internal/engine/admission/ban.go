@@ -23,8 +23,7 @@ func (id keyID) clone() keyID { return keyID{strings.Clone(id.name), strings.Clo
 
 // Ban bans a key under the limit of a name until a time of day in Unix ms, in place of an earlier ban; 0 lifts it.
 func (ls *Table) Ban(name string, partition int, key string, until int64) error {
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return err

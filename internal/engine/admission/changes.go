@@ -17,9 +17,8 @@ const Newest = math.MaxInt64
 // Refund gives back up to n admissions that a key took of the plan's limit at a time of
 // Clock, or Newest, and returns how many more are free for it: see limit.Plan.Refund.
 func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint64) (free uint64, err error) {
-	s := &ls.shares[partition]
 	now := ls.Clock.Now()
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	st := s.find(ls.hash(plan.Name, key), plan.Name, key)
 	if st == nil || n == 0 {
@@ -80,8 +79,7 @@ func (ls *Table) refund(st *entry, now, at int64, n uint64) (free, given uint64)
 // Reset forgets what a key has used of the limit of a name, on whatever node, its grant and its ban: it
 // has its whole burst again. It tells whether there was something here.
 func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err error) {
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return false, err

@@ -246,8 +246,7 @@ func (ls *Table) grow(plan *Plan, bytes int64) {
 //
 // Cost: O(keys of the partition with limits in use).
 func (ls *Table) InlineNames(partition int, key string) (names []string) {
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	s.table.Load().Each(func(st *entry) {
 		if st.Value.plan.Inline && st.Key() == key {
@@ -261,8 +260,7 @@ func (ls *Table) InlineNames(partition int, key string) (names []string) {
 // It counts under that plan, or the one that own returns for the key. Both functions run under the partition's lock of limits.
 func (ls *Table) Uses(partition int, plan *Plan, own func(key string) *Plan, f func(u limit.KeyUse)) {
 	now := ls.Clock.Now()
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	s.table.Load().Each(func(st *entry) {
 		if st.Value.plan.Name != plan.Name {

@@ -20,8 +20,7 @@ const MaxGrants = 10_000
 // Grant gives a key n admissions more than the limit of a name until a time of day in Unix ms.
 // It replaces an earlier grant; n of 0 takes that back.
 func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until int64) error {
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return err

@@ -92,8 +92,7 @@ func (ls *Table) record(s *share, one replication.Change) {
 
 // Cut appends a partition's changes and admissions since the cut before to c, and writes its states, with more changes, if w is not nil.
 func (ls *Table) Cut(partition int, c *replication.Cut, w *replication.StateWriter, more []replication.Change) {
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	ls.cut(s, c)
 	if w != nil {
@@ -148,9 +147,8 @@ func (ls *Table) ApplyChanges(partition int, list []replication.Change) error {
 }
 
 func (ls *Table) applyChange(partition int, one replication.Change) {
-	s := &ls.shares[partition]
 	now := ls.Clock.Now()
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	switch c := one.(type) {
 	case *replication.Refund:
@@ -202,8 +200,7 @@ func (ls *Table) apply(partition int, a *replication.Admission) error {
 	if now-at >= int64(plan.Interval()) && !plan.hasNoEnd() {
 		return nil
 	}
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	ls.charge(ls.stateToCharge(s, plan, a.Key, now), at, a.N)
 	return nil

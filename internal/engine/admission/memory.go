@@ -81,9 +81,8 @@ func (ls *Table) drop(s *share, st *entry) {
 
 // Expire drops all idle states of a share, and the grants, bans, permits and leases that are over. It gives back their memory.
 func (ls *Table) Expire(partition int) {
-	s := &ls.shares[partition]
 	now := ls.Clock.Now()
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	ls.dropIdle(s, now, s.table.Load().Buckets())
 	nowMs := (now + ls.Clock.Ahead()) / msOfNs

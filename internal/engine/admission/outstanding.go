@@ -29,9 +29,8 @@ func (o *outstanding) change(id outstandingID) replication.Change {
 // SetOut notes how much of a key's limit is outstanding, granted by a node, for held from now on: instead of what
 // SetOut said before. It is in the next cut.
 func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, held time.Duration, out uint64) error {
-	s := &ls.shares[partition]
 	now := ls.Clock.Now()
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	id := outstandingID{plan.Name.Name, strings.Clone(key), holder}
 	o := ls.setOutstanding(s, id, outstanding{min(out, limit.MaxBurst), now, now + int64(held), false})
@@ -116,8 +115,7 @@ func (ls *Table) Outs(of func(partition int) bool, f func(Out)) {
 // Use counts n admissions of a key that were made at a time, not after now, without asking.
 func (ls *Table) Use(plan *Plan, partition int, key string, at int64, n uint64) {
 	now := ls.Clock.Now()
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	st := ls.stateToCharge(s, plan, key, now)
 	before := cellBytes(st)

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -65,8 +66,7 @@ func (ls *Table) ReleasePermit(name string, partition int, key string, holder ui
 // changePermit has change look at who holds a key, and the journal tell of it if it did something: the holder has a permit for the ttl, or
 // with 0 none.
 func (ls *Table) changePermit(name string, partition int, key string, holder uint64, ttl time.Duration, change func(k *PermitKey, now int64) (did bool, err error)) error {
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return err
@@ -123,9 +123,7 @@ func (ls *Table) Permits(f func(name, key string, held int)) {
 		return
 	}
 	now := ls.Clock.Now()
-	for i := range ls.shares {
-		s := &ls.shares[i]
-		s.mu.Lock()
+	ls.eachShare(func(_ int, s *share) {
 		for id := range s.permits {
 			ls.holders(s, id, func(k *PermitKey) {
 				if held := k.Held(now); held > 0 {
@@ -133,15 +131,14 @@ func (ls *Table) Permits(f func(name, key string, held int)) {
 				}
 			})
 		}
-		s.mu.Unlock()
-	}
+	})
 }
 
 // This part decides how many hold something at once: a permit is taken, kept by heartbeats, and given back; one whose
 // holder is silent is free again after its time to live, never earlier.
 //
 // The package is pure: time is an argument, in ns by any clock that does not run back. There is no lock and no
-// goroutine. What a Key does not know, because the process that knew it is gone, comes back by heartbeats: Adopt.
+// goroutine.
 
 // PermitKey is who holds permits of one key. The zero Key has no holders.
 type PermitKey struct {
@@ -175,29 +172,24 @@ func (k *PermitKey) Take(now int64, id uint64, most int, ttl int64) bool {
 // than before does not take back what was promised.
 func (k *PermitKey) Renew(now int64, id uint64, ttl int64) bool {
 	k.lapse(now)
-	for i := range k.held {
-		if p := &k.held[i]; p.id == id {
-			p.until = max(p.until, now+ttl)
-			return true
-		}
+	held := k.index(id) >= 0
+	if held {
+		k.Note(id, now+ttl)
 	}
-	return false
+	return held
 }
 
-// Adopt is Renew that takes the permit of a holder for one that it had before, if fewer than most are held.
-func (k *PermitKey) Adopt(now int64, id uint64, most int, ttl int64) bool {
-	return k.Renew(now, id, ttl) || k.Take(now, id, most, ttl)
+func (k *PermitKey) index(id uint64) int {
+	return slices.IndexFunc(k.held, func(p permit) bool { return p.id == id })
 }
 
 // Note is what another who decides for the key, or who did, says of a holder: it has a permit until then, if it has none for longer.
 func (k *PermitKey) Note(id uint64, until int64) {
-	for i := range k.held {
-		if p := &k.held[i]; p.id == id {
-			p.until = max(p.until, until)
-			return
-		}
+	if i := k.index(id); i >= 0 {
+		k.held[i].until = max(k.held[i].until, until)
+	} else {
+		k.held = append(k.held, permit{id, until})
 	}
-	k.held = append(k.held, permit{id, until})
 }
 
 // Each calls f with all holders, and until when they hold a permit.
@@ -210,13 +202,11 @@ func (k *PermitKey) Each(f func(id uint64, until int64)) {
 // Release gives a permit back; false: it was not held.
 func (k *PermitKey) Release(now int64, id uint64) bool {
 	k.lapse(now)
-	for i := range k.held {
-		if k.held[i].id == id {
-			k.held = append(k.held[:i], k.held[i+1:]...)
-			return true
-		}
+	i := k.index(id)
+	if i >= 0 {
+		k.held = slices.Delete(k.held, i, i+1)
 	}
-	return false
+	return i >= 0
 }
 
 // Next is when the first permit is free if nobody renews or releases one; 0: none is held.
@@ -231,13 +221,5 @@ func (k *PermitKey) Next() (at int64) {
 
 // lapse forgets permits whose time is over.
 func (k *PermitKey) lapse(now int64) {
-	kept := k.held[:0]
-	for _, p := range k.held {
-		if p.until > now {
-			kept = append(kept, p)
-		}
-	}
-	if k.held = kept; len(kept) == 0 {
-		k.held = nil
-	}
+	k.held = slices.DeleteFunc(k.held, func(p permit) bool { return p.until <= now })
 }

@@ -41,7 +41,7 @@ func TestKeyAgainstMap(t *testing.T) {
 					model[id] = max(model[id], now+ttl)
 				}
 			case 2:
-				got, want = k.Adopt(now, id, most, ttl), held || len(model) < most
+				got, want = k.Renew(now, id, ttl) || k.Take(now, id, most, ttl), held || len(model) < most
 				if want {
 					model[id] = max(model[id], now+ttl)
 				}

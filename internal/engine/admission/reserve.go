@@ -90,9 +90,8 @@ func (ls *Table) RefusesReservations() error {
 // again does nothing; again says that another node asked for it before, and that these n are to be given back. With known, others decide
 // for the key, and this node only knows of it.
 func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Reservation, ago time.Duration, known bool) (again bool, err error) {
-	s := &ls.shares[partition]
 	taken := ls.Clock.Now() - int64(ago)
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	of := changeAt(plan.Name.Name, key, taken)
 	made := replication.Reservation{ChangeOf: of, ID: strings.Clone(r.ID), N: n, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts}
@@ -194,9 +193,8 @@ func (ls *Table) OpenReservations(f func(key string)) {
 // used beyond them counts as debt, whatever the limit says, or else if the limit has
 // all of it left.
 func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, debt bool) (done Settled, err error) {
-	s := &ls.shares[partition]
 	now := ls.Clock.Now()
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	r := s.reserved[partID{plan.Name.Name, key, id}]
 	if r == nil || !r.Settled && ls.over(r.Until) {
@@ -227,8 +225,7 @@ func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, 
 // Unreserve gives a part of a reservation back that failed in another one, and forgets it, unless another node asked for it too. It is
 // false for one that is not known.
 func (ls *Table) Unreserve(plan *Plan, partition int, key, id string) (known bool) {
-	s := &ls.shares[partition]
-	s.mu.Lock()
+	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	r := s.reserved[partID{plan.Name.Name, key, id}]
 	if r == nil || r.Settled {

@@ -103,7 +103,7 @@ func (p *partition) addEvicted(f replication.Evicted) {
 	switch {
 	case f.Place == replication.EvictedOfAll:
 		p.evictedOfAll.Add(f.Hits, f.Newest)
-	case f.Place >= 0 && f.Place < replication.EvictedPlaces:
+	case f.Place >= 0 && f.Place < replication.SketchPlaces:
 		p.shared.bytes.Add(p.evicted.Merge(f.Place, f.Hits, f.Newest))
 	}
 }

@@ -63,9 +63,9 @@ var ErrStateContent = fmt.Errorf("%w: its checksum is right, its content is not"
 // State is what the state of a partition has, for an engine with as many partitions and the
 // same retention. For others there is Content.
 type State struct {
-	Partitions uint64 // of the engine it is of
-	Partition  uint64 // which of them
-	Retention  uint64 // of that engine, in seconds
+	Partitions int           // of the engine it is of
+	Partition  int           // which of them
+	Retention  time.Duration // of that engine, whole seconds
 
 	Total       window.Window // of all hits of the partition
 	Evicted     []Evicted
@@ -94,17 +94,14 @@ type KeyWindow struct {
 
 // Evicted is a place of the sketch of hits whose keys were evicted.
 type Evicted struct {
-	Place  int    // 0 to EvictedPlaces-1, or EvictedOfAll
+	Place  int    // 0 to SketchPlaces-1, or EvictedOfAll
 	Hits   uint64 // that may be of any key of the place
 	Newest int64  // Unix second of the newest of them
 }
 
-// EvictedPlaces is how many places a partition has for hits of evicted keys.
-const EvictedPlaces = SketchPlaces
-
 // EvictedOfAll is the place of hits that the count of all keys lacks: they had left under
 // a shorter retention than now. It is not in the sketch, and no key's.
-const EvictedOfAll = EvictedPlaces
+const EvictedOfAll = SketchPlaces
 
 // LimitState is what a key has used of a limit.
 type LimitState struct {
@@ -124,7 +121,9 @@ func ReadState(state []byte) (s State, err error) {
 	if err != nil {
 		return s, err
 	}
-	s = State{Partitions: r.Uvarint(), Partition: r.Uvarint(), Retention: r.Uvarint()}
+	s = State{Partitions: int(r.AtMost(math.MaxInt)), Partition: int(r.AtMost(math.MaxInt))}
+	retention := int64(r.AtMost(window.MaxSeconds))
+	s.Retention = time.Duration(retention) * time.Second
 	s.Total = r.window()
 	s.Evicted = r.evicted()
 	n := r.Count()
@@ -140,10 +139,10 @@ func ReadState(state []byte) (s State, err error) {
 	s.Limits, s.Changes = r.limits()
 	if r.version > stateHits {
 		for left := r.Count(); left > 0 && !r.Failed(); left-- {
-			s.Distinct = append(s.Distinct, ReadDistinct(&r.Reader, int64(s.Retention)))
+			s.Distinct = append(s.Distinct, ReadDistinct(&r.Reader, retention))
 		}
 	}
-	if !r.Done() || s.Partition >= s.Partitions || s.Retention > window.MaxSeconds {
+	if !r.Done() || s.Partition >= s.Partitions {
 		return s, ErrStateContent
 	}
 	return s, nil
@@ -306,39 +305,24 @@ func (w *StateWriter) Distinct(sets map[string]*distinct.Set) {
 // Seal ends the state, and returns it after the bytes that it was begun with.
 func (w *StateWriter) Seal() []byte { return wire.Seal(w.b, w.start) }
 
-// Content is what the state of a partition has (Cut), apart from the engine that it is
-// of: for one with other partitions or another retention, or one that has hits already.
-type Content struct {
-	Partitions int           // of the engine it is of
-	Partition  int           // which of them
-	Retention  time.Duration // of that engine
-
-	Total   window.Window // of all hits of the partition
-	Keys    []KeyWindow   // by key, which may have several: of seconds that have not come
-	Evicted []Evicted     // hits of evicted keys, by place
-	Past    int64         // as of State
-	Limits  []LimitState  // what keys have used of limits that survive a restart
-	Changes []Change      // as of State
-
-	Distinct []KeyDistinct // by key
-}
+// Content is a state for an engine with other partitions or another retention, or one that has hits already. It has Keys and
+// Distinct by key, and what was Quarantined among Keys: a key may have several windows.
+type Content struct{ State }
 
 // ReadContent reads a state that a cut made. One that is damaged is an error that wraps
 // ErrDamagedState.
 func ReadContent(state []byte) (c Content, err error) {
-	s, err := ReadState(state)
-	if err != nil {
+	if c.State, err = ReadState(state); err != nil {
 		return c, err
 	}
-	c = Content{Partitions: int(s.Partitions), Partition: int(s.Partition), Retention: time.Duration(s.Retention) * time.Second,
-		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Past: s.Past, Limits: s.Limits, Changes: s.Changes, Distinct: s.Distinct}
 	slices.SortFunc(c.Distinct, func(a, b KeyDistinct) int { return strings.Compare(a.Key, b.Key) })
-	for _, ahead := range s.Quarantined {
+	for _, ahead := range c.Quarantined {
 		if ahead.Key == allKeys {
 			ahead.Key = ""
 		}
 		c.Keys = append(c.Keys, ahead)
 	}
+	c.Quarantined = nil
 	slices.SortFunc(c.Keys, func(a, b KeyWindow) int {
 		first, _ := a.Window.Newest()
 		second, _ := b.Window.Newest()

@@ -107,9 +107,14 @@ func (b *Batch) Changes() (list []replication.Change) {
 
 // eachChange calls f with each change, up to one that is impossible.
 func (b *Batch) eachChange(f func(one replication.Change)) (sound bool) {
-	r := wire.NewReader(b.Entries)
+	return eachRead(b.Entries, replication.ReadChange, f)
+}
+
+// eachRead calls f with what read reads of entries, up to one that is impossible.
+func eachRead[T any](entries []byte, read func(r *wire.Reader) T, f func(one T)) (sound bool) {
+	r := wire.NewReader(entries)
 	for r.Len() > 0 {
-		one := replication.ReadChange(r)
+		one := read(r)
 		if r.Failed() {
 			return false
 		}
@@ -128,15 +133,7 @@ func (b *Batch) Distinct() (list []replication.KeyDistinct) {
 
 // eachDistinct calls f with the ids of each key, up to those that are impossible.
 func (b *Batch) eachDistinct(f func(one replication.KeyDistinct)) (sound bool) {
-	r := wire.NewReader(b.Entries)
-	for r.Len() > 0 {
-		one := replication.ReadDistinct(r, window.MaxSeconds)
-		if r.Failed() {
-			return false
-		}
-		f(one)
-	}
-	return !r.Failed()
+	return eachRead(b.Entries, func(r *wire.Reader) replication.KeyDistinct { return replication.ReadDistinct(r, window.MaxSeconds) }, f)
 }
 
 // OfLimits tells whether a batch is about limits, and has no hits.

@@ -173,18 +173,30 @@ func (e *Encoder) AddPast(partition int, hits []replication.Delta) {
 }
 
 func (e *Encoder) addDeltas(partition int, kind uint64, deltas []replication.Delta) {
-	e.body = e.body[:0]
 	key, at := "", int64(0)
-	for i, d := range deltas {
-		e.body = appendEntry(e.body, d, key, at)
-		key = d.Key
-		if d.N > 0 {
-			at = d.At
-			e.Totals[partition] += d.N
+	addEach(e, partition, kind, deltas, func(b []byte, d *replication.Delta, first bool) ([]byte, uint64) {
+		if first {
+			key, at = "", 0
 		}
-		if len(e.body) > e.BatchBytes || i == len(deltas)-1 {
+		b = appendEntry(b, *d, key, at)
+		if key = d.Key; d.N > 0 {
+			at = d.At
+		}
+		return b, d.N
+	})
+}
+
+// addEach appends a list as one batch, or several. add appends the bytes of an entry, the first of a batch or not, and returns
+// what it adds to the partition's total.
+func addEach[T any](e *Encoder, partition int, kind uint64, list []T, add func(b []byte, one *T, first bool) ([]byte, uint64)) {
+	e.body = e.body[:0]
+	for i := range list {
+		var n uint64
+		e.body, n = add(e.body, &list[i], len(e.body) == 0)
+		e.Totals[partition] += n
+		if len(e.body) > e.BatchBytes || i == len(list)-1 {
 			e.closeBatch(partition, kind)
-			e.body, key, at = e.body[:0], "", 0
+			e.body = e.body[:0]
 		}
 	}
 }
@@ -209,44 +221,30 @@ const kindBits = 5
 
 // AddAdmissions appends a partition's admissions as one batch, or several.
 func (e *Encoder) AddAdmissions(partition int, list []replication.Admission) {
-	e.body = e.body[:0]
 	limit, at := "", int64(0)
-	for i, a := range list {
-		e.body = appendAdmission(e.body, a, limit, at)
-		limit, at = a.Limit, a.At
-		e.Totals[partition] += a.N
-		if len(e.body) > e.BatchBytes || i == len(list)-1 {
-			e.closeBatch(partition, KindAdmissions)
-			e.body, limit, at = e.body[:0], "", 0
+	addEach(e, partition, KindAdmissions, list, func(b []byte, a *replication.Admission, first bool) ([]byte, uint64) {
+		if first {
+			limit, at = "", 0
 		}
-	}
+		b = appendAdmission(b, *a, limit, at)
+		limit, at = a.Limit, a.At
+		return b, a.N
+	})
 }
 
 // AddChanges appends changes of a partition as one batch, or several.
 func (e *Encoder) AddChanges(partition int, list []replication.Change) {
-	e.body = e.body[:0]
-	for i, one := range list {
-		e.body = replication.AppendChange(e.body, one)
-		e.Totals[partition]++
-		if len(e.body) > e.BatchBytes || i == len(list)-1 {
-			e.closeBatch(partition, KindChanges)
-			e.body = e.body[:0]
-		}
-	}
+	addEach(e, partition, KindChanges, list, func(b []byte, one *replication.Change, _ bool) ([]byte, uint64) {
+		return replication.AppendChange(b, *one), 1
+	})
 }
 
 // AddDistinct appends ids of keys of a partition as one batch, or several.
 func (e *Encoder) AddDistinct(partition int, list []replication.KeyDistinct) {
 	var scratch []byte
-	e.body = e.body[:0]
-	for i, one := range list {
-		e.body = one.AppendDistinct(e.body, &scratch)
-		e.Totals[partition]++
-		if len(e.body) > e.BatchBytes || i == len(list)-1 {
-			e.closeBatch(partition, KindDistinct)
-			e.body = e.body[:0]
-		}
-	}
+	addEach(e, partition, KindDistinct, list, func(b []byte, one *replication.KeyDistinct, _ bool) ([]byte, uint64) {
+		return one.AppendDistinct(b, &scratch), 1
+	})
 }
 
 func appendAdmission(b []byte, a replication.Admission, lastLimit string, lastAt int64) []byte {

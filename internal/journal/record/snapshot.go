@@ -249,37 +249,26 @@ func (b *Batch) CheckRestored() (sound bool) {
 	return sound
 }
 
-// Windows are the entries of a batch of windows, which it counts in n.
+// Windows are the entries of a batch of windows, which it counts in N.
 func (b *Batch) Windows() (list []replication.KeyWindow, sound bool) {
-	b.N = 0
-	e := newReader(b.Entries)
-	for e.Len() > 0 {
-		var one replication.KeyWindow
-		key := e.Bytes(e.Count())
-		err := one.Window.UnmarshalBinary(e.Bytes(e.Count()))
-		if e.Failed() || err != nil || len(key) > engine.MaxKeyBytes {
-			return nil, false
+	sound = eachRead(b.Entries, func(r *wire.Reader) (one replication.KeyWindow) {
+		one.Key = r.Text(engine.MaxKeyBytes)
+		if one.Window.UnmarshalBinary(r.Block()) != nil {
+			r.Fail()
 		}
-		one.Key = string(key)
-		list = append(list, one)
-		b.N++
-	}
-	return list, true
+		return one
+	}, func(one replication.KeyWindow) { list = append(list, one) })
+	b.N = uint64(len(list))
+	return list, sound
 }
 
 // Evicted are the entries of a batch of KindEvicted, which it counts in N.
 func (b *Batch) Evicted() (list []replication.Evicted, sound bool) {
-	b.N = 0
-	e := newReader(b.Entries)
-	for e.Len() > 0 {
-		place, hits, newest := e.Uvarint(), e.Uvarint(), e.Uvarint()
-		if e.Failed() || place > replication.EvictedOfAll || newest > window.MaxTime {
-			return nil, false
-		}
-		list = append(list, replication.Evicted{Place: int(place), Hits: hits, Newest: int64(newest)})
-		b.N++
-	}
-	return list, true
+	sound = eachRead(b.Entries, func(r *wire.Reader) replication.Evicted {
+		return replication.Evicted{Place: int(r.AtMost(replication.EvictedOfAll)), Hits: r.Uvarint(), Newest: int64(r.AtMost(window.MaxTime))}
+	}, func(one replication.Evicted) { list = append(list, one) })
+	b.N = uint64(len(list))
+	return list, sound
 }
 
 // BackupName is the node's name in flushes of a backup that is merged. No node can have it.
