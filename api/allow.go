@@ -51,7 +51,7 @@ type LimitState struct {
 	Never             bool    `json:"never,omitempty" doc:"More was asked than the burst of a shadow limit; one that is enforced answers that with the problem invalid_count."`
 	Banned            bool    `json:"banned,omitempty" doc:"The key is banned for retry_after_s, whatever it has used: by hand, or as deny_for of the policy says."`
 	Warning           bool    `json:"warning,omitempty" doc:"As much of the burst is used as warn of the policy says; the header field Weir-Warning names such limits."`
-	Away              string  `json:"away,omitempty" enum:"closed,open,own" doc:"The node that decides this limit did not answer, and it was decided without it: a strict one as its policy says, denied, admitted, or by this node's share; a shared one by what this node itself has admitted (own)."`
+	Away              string  `json:"away,omitempty" enum:"closed,open,own" doc:"The node that decides this limit did not answer, and it was decided without it: a strict one as its policy says, denied or admitted; a shared one by what this node itself has admitted (own)."`
 	NoPart            bool    `json:"no_part,omitempty" doc:"A limit over regions (where: global) of which the region that was asked has no part: it denies there, until the policy names the region."`
 	N                 uint64  `json:"n" doc:"How many were asked for."`
 	Limit             uint64  `json:"limit" doc:"How many per per_s. Of a limit over regions it is the part of the region that was asked, per the interval in which the burst comes back."`
