@@ -87,6 +87,9 @@ type SettleRequest struct {
 	Over string   `json:"over,omitempty" enum:"deny,debt" doc:"Usage beyond the reservation: counts only if the limit permits all of it (deny, the default), or in any case (debt)."`
 }
 
+// Outcome is the name of the status of an answer among the costs of Used: policies with count_if have used all or nothing by it.
+const Outcome = "status"
+
 // Used is one number for all limits of a reservation, or one for each cost: "requests" is the number for limits without a cost.
 type Used struct {
 	N     uint64

@@ -42,6 +42,7 @@ type LimitPolicy struct {
 	DenyForSeconds float64      `json:"deny_for_s,omitempty" doc:"For how many seconds a key that was over is banned."`
 	WaitSeconds    float64      `json:"wait_s,omitempty" doc:"For how many seconds at most a request waits for its turn in place of being denied; absent: it does not."`
 	Cost           string       `json:"cost,omitempty" doc:"Which of a request's costs it takes; absent: n." example:"tokens"`
+	CountIf        string       `json:"count_if,omitempty" doc:"Which answers count, for callers that report their status." example:"status >= 400"`
 	Warn           int          `json:"warn,omitempty" doc:"From how many percent of the burst on answers warn."`
 	Last           bool         `json:"last,omitempty" doc:"No later policy is asked for its keys."`
 	Overrides      int          `json:"overrides" doc:"Keys and address ranges that have another limit."`

@@ -67,45 +67,48 @@ func New(c Config) (*Middleware, error) {
 	return m, nil
 }
 
-// Wrap returns next behind the limits. next gets the very ResponseWriter of the server:
-// nothing that it can do is hidden.
+// Wrap returns next behind the limits. next gets the very ResponseWriter of the server: nothing that it can do is hidden. If a
+// policy counts some answers only, next gets one that notes the status; http.ResponseController reaches the server's.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.enter(w, r) {
+		switch ok, outcome := m.enter(w, r); {
+		case ok && outcome != nil:
+			m.observe(w, r, next, outcome)
+		case ok:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// enter decides the request, and answers it if it does not go on.
-func (m *Middleware) enter(w http.ResponseWriter, r *http.Request) bool {
+// enter decides the request, and answers it if it does not go on. outcome is Decision.Outcome.
+func (m *Middleware) enter(w http.ResponseWriter, r *http.Request) (ok bool, outcome func(int, func(error))) {
 	if m.cfg.Skip != nil && m.cfg.Skip(r) {
 		m.counts.skipped.Add(1)
-		return true
+		return true, nil
 	}
 	k := m.pool.Get().(*work)
 	defer m.release(k)
 	if err := m.gather(k, r); err != nil {
-		return m.refuse(w, r, err)
+		return m.refuse(w, r, err), nil
 	}
 	if len(k.checks) == 0 {
 		m.counts.skipped.Add(1)
-		return true
+		return true, nil
 	}
 	if err := m.cfg.Decider.Decide(r.Context(), k.checks, &k.decision); err != nil {
-		return m.undecided(w, r, err)
+		return m.undecided(w, r, err), nil
 	}
 	if !m.cfg.HideFields {
 		k.writeFields(w.Header())
 	}
 	if k.decision.Allowed {
 		m.counts.allowed.Add(1)
-		return true
+		return true, k.decision.Outcome
 	}
 	m.counts.denied.Add(1)
 	k.writeRetryAfter(w.Header())
 	m.cfg.Denied(w, r, &k.decision)
-	return false
+	return false, nil
 }
 
 func (m *Middleware) gather(k *work, r *http.Request) error {
@@ -327,6 +330,10 @@ type Decision struct {
 
 	// RetryAfter is how long to wait until all that denied would allow it, if nothing else happens; 0 if Allowed.
 	RetryAfter time.Duration
+
+	// Outcome, if not nil, is called once with the status of the answer: the Decider counts the request by it. What a Decider does in the
+	// background calls failed if it fails; the request then stays counted.
+	Outcome func(status int, failed func(error))
 }
 
 // Result is the verdict of one limit by itself: Quota per Window.

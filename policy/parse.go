@@ -20,7 +20,7 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "deny_for", "warn", "wait", "cost", "order", "last", "except", "overrides"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "deny_for", "warn", "wait", "cost", "count_if", "order", "last", "except", "overrides"}
 	overrideFields = []string{"key", "cidr", "limit", "per", "burst"}
 )
 
@@ -115,6 +115,7 @@ func (p *parser) policy(n *yaml.Node) {
 	made.Warn = p.percent(fields["warn"], "warn", "from which share of the burst on the answer warns", "warn: 80%")
 	made.Wait = p.duration(fields["wait"], "wait", "wait: 200ms", time.Millisecond, MaxWait, "")
 	made.Cost = p.cost(fields["cost"])
+	made.CountIf = p.outcome(fields["count_if"])
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
 	limitOK, burstOK := p.limitFields(&made.Limit, fields, "")

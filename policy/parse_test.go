@@ -65,7 +65,7 @@ limits:
 
 // Each fault as it is told. A text that begins with + is added to good.
 func TestFaults(t *testing.T) {
-	const known = "there are name, keys, by, limit, per, tz, anchor, burst, algorithm, mode, where, regions, within, away, deny_for, warn, wait, cost, order, last, except, overrides"
+	const known = "there are name, keys, by, limit, per, tz, anchor, burst, algorithm, mode, where, regions, within, away, deny_for, warn, wait, cost, count_if, order, last, except, overrides"
 	const none = "limits: there are none: write `limits:` and a list of policies, or `limits: []` for none on purpose"
 	const year = "p.yaml:5: per: %s: must be 1ms to 366d"
 	override := func(rest string) string { return "+    overrides:\n      - " + rest }

@@ -29,6 +29,7 @@
 //   - warn: from which share of the burst on answers warn
 //   - wait: what may pass within this time waits for its turn
 //   - cost: which of a request's costs it counts, in place of n
+//   - count_if: which answers it counts, for callers that report their status
 //   - order: lower first; equal ones as in the file
 //   - last: no later policy is asked
 //   - except: address ranges whose requests it is not for
@@ -92,6 +93,7 @@ type Policy struct {
 	Warn      uint8         // from how many percent of the burst on results warn; 0: never
 	Wait      time.Duration // requests that may pass within it wait in place of being denied; 0: none
 	Cost      string        // which of Request.Costs a request takes; "": Request.N
+	CountIf   Condition     // an admission whose answer it does not hold for is given back, if the caller reports it; nil: all stay
 	Order     int           // lower first
 	Last      bool          // no later policy is looked at
 	Except    []netip.Prefix
@@ -106,7 +108,7 @@ func (p *Policy) Row() api.LimitPolicy {
 		Name: p.Name, Keys: p.Keys, By: p.By, Version: p.Version,
 		Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
 		Mode: p.Mode.String(), Where: p.Where.String(), Regions: p.Parts, Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(),
-		Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides), Except: len(p.Except),
+		Cost: p.Cost, CountIf: p.CountIf.String(), Last: p.Last, Overrides: len(p.Overrides), Except: len(p.Except),
 	}
 	if p.Where.ByOne() {
 		row.Away = p.Away.String()
@@ -135,6 +137,7 @@ type Set struct {
 	patterns  []pattern.Pattern
 	templates []pattern.Template
 	ranges    []*ranges
+	outcomes  bool // a policy has a CountIf
 	index     pattern.Index
 	names     map[string]int
 	content   filewatch.Hash // of the file
@@ -159,6 +162,7 @@ func (p *parser) set(content filewatch.Hash) *Set {
 		s.templates = append(s.templates, one.template)
 		s.ranges = append(s.ranges, one.ranges)
 		s.names[one.Name] = i
+		s.outcomes = s.outcomes || one.CountIf != nil
 	}
 	s.index = pattern.NewIndex(s.patterns)
 	var atOnce []pattern.Pattern
@@ -168,6 +172,9 @@ func (p *parser) set(content filewatch.Hash) *Set {
 	s.atOnceIndex = pattern.NewIndex(atOnce)
 	return s
 }
+
+// HasOutcomes reports whether a policy has a CountIf.
+func (s *Set) HasOutcomes() bool { return s.outcomes }
 
 // Len is how many policies there are, without those with max. Their places, from 0, are in order of application.
 func (s *Set) Len() int { return len(s.policies) }

@@ -84,6 +84,7 @@ type Result struct {
 	NoPart bool
 
 	values  string        // of the request
+	outcome bool          // Policy.CountIf is set
 	warn    uint8         // Policy.Warn
 	denyFor time.Duration // Policy.DenyFor
 	wait    time.Duration // Policy.Wait

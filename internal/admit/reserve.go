@@ -28,7 +28,35 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
 		return err
 	}
-	parts := d.reservedParts()
+	return l.noteParts(d.reservedParts(), r, began, d)
+}
+
+// TakeForOutcome is Take, and reserves what policies with a CountIf took until Settle says by the status of the answer whether it counts.
+// reserved is false if there are none.
+func (l *Live) TakeForOutcome(reqs []Request, r engine.Reservation, d *Decision) (reserved bool, err error) {
+	began := time.Now()
+	if err := l.Take(reqs, d); err != nil || !d.Allowed {
+		return false, err
+	}
+	var conditional, others []reservedPart
+	for _, p := range d.reservedParts() {
+		if slices.ContainsFunc(d.Results, func(r Result) bool { return r.outcome && r.Name == p.limit.Name() && r.Key == p.key }) {
+			conditional = append(conditional, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	if err := l.noteParts(conditional, r, began.Add(d.Waited), d); err != nil {
+		for _, p := range others {
+			l.refund(&p)
+		}
+		return false, err
+	}
+	return len(conditional) > 0, nil
+}
+
+// noteParts notes all parts of a decision, or gives them back.
+func (l *Live) noteParts(parts []reservedPart, r engine.Reservation, began time.Time, d *Decision) error {
 	r.Parts = uint64(len(parts))
 	for i := range parts {
 		p := &parts[i]
@@ -109,7 +137,8 @@ func (l *Live) unreserve(parts []reservedPart, id string) {
 	}
 }
 
-// Used is what a request really used: N of every limit, or with Costs the cost that a policy takes.
+// Used is what a request really used: N of every limit, or with Costs the cost that a policy takes. If they have api.Outcome, a
+// policy with a CountIf has used all or nothing.
 type Used struct {
 	N     uint64
 	Costs []Cost
@@ -122,6 +151,14 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 		return u.N, nil
 	}
 	cost := Requests
+	if p != nil && p.CountIf != nil {
+		switch status, said := costNamed(u.Costs, api.Outcome); {
+		case said && !p.CountIf.Holds(status):
+			return 0, nil
+		case said && p.Cost == "":
+			return reserved, nil
+		}
+	}
 	if p != nil {
 		cost = cmp.Or(p.Cost, Requests)
 	}

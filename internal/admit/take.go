@@ -152,7 +152,7 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 		return true, err
 	}
 	result := &d.Results[len(d.Results)-1]
-	result.warn, result.wait, result.denyFor = of.Warn, of.Wait, of.DenyFor
+	result.warn, result.wait, result.denyFor, result.outcome = of.Warn, of.Wait, of.DenyFor, of.CountIf != nil
 	return true, nil
 }
 

@@ -14,6 +14,7 @@ package policies
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,8 +33,9 @@ import (
 // Requests of a rule whose policy was removed are refused, with middleware.ErrMisconfigured, until it is back. Otherwise a
 // slip in the file would silently lift the limit.
 type Decider struct {
-	live *admit.Live
-	pool sync.Pool // of *work
+	engine *engine.Engine
+	live   *admit.Live
+	pool   sync.Pool // of *work
 }
 
 // New returns a Decider by the policies of set. What keys have used of them is kept by e, which counts decisions too.
@@ -42,7 +44,7 @@ func New(e *weir.Engine, set *policy.Set) (*Decider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Decider{live: live}, nil
+	return &Decider{engine: (*engine.Engine)(e), live: live}, nil
 }
 
 // Replace decides by the policies of set from now on. What keys have used of a policy that keeps its name
@@ -79,7 +81,13 @@ func (p *Decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 	}
 	k.decision.Context = ctx
 	k.decision.Until, _ = ctx.Deadline()
-	if err := p.live.Take(k.requests, &k.decision); err != nil {
+	var err error
+	if p.live.Set().HasOutcomes() {
+		d.Outcome, err = p.takeForOutcome(k)
+	} else {
+		err = p.live.Take(k.requests, &k.decision)
+	}
+	if err != nil {
 		if e, ok := errors.AsType[*weir.Error](err); ok && e.Code == api.CodeInvalidLimit {
 			return fmt.Errorf("%w: %w", middleware.ErrMisconfigured, err)
 		}
@@ -93,6 +101,23 @@ func (p *Decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 		})
 	}
 	return nil
+}
+
+// reservedFor is how long a request may run and still be given back.
+const reservedFor = 10 * time.Minute
+
+// takeForOutcome decides where policies count some answers only. outcome is nil if none of them is for the requests.
+func (p *Decider) takeForOutcome(k *work) (outcome func(int, func(error)), err error) {
+	id := rand.Text()
+	reserved, err := p.live.TakeForOutcome(k.requests, engine.Reservation{ID: id, Until: p.engine.Wall().Add(reservedFor)}, &k.decision)
+	if !reserved || err != nil {
+		return nil, err
+	}
+	return func(status int, failed func(error)) {
+		if _, err := p.live.Settle(id, admit.Used{Costs: []admit.Cost{{Field: api.Outcome, N: uint64(status)}}}, false, nil); err != nil {
+			failed(err)
+		}
+	}, nil
 }
 
 func (p *Decider) release(k *work) {

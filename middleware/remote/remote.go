@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -45,17 +46,30 @@ type Options struct {
 	// Pause is how long nobody asks after failures. Default 1 s.
 	Pause time.Duration
 
+	// Outcomes has policies of the server count by the status of answers, as their count_if says. Each request then reserves, and reports
+	// the status once it is answered: two calls in place of one. It does not wait for its turn. If it takes more than ten minutes, it
+	// stays counted.
+	Outcomes bool
+
 	// Limits are those that requests bring along, by name: the server needs no
 	// policies for them. Programs with one name count together.
 	Limits map[string]weir.Limit
 }
 
 type decider struct {
-	client  *client.Client
-	timeout time.Duration
-	limits  map[string]*client.Limit
-	breaker breaker
+	client   *client.Client
+	timeout  time.Duration
+	limits   map[string]*client.Limit
+	breaker  breaker
+	outcomes chan struct{} // as many reports as are under way; nil: there are none
 }
+
+// Reports of outcomes.
+const (
+	mostReports   = 256
+	reportTimeout = 5 * time.Second
+	reservedFor   = 10 * time.Minute
+)
 
 // New returns a Decider that asks the server of c, or an error that names the option at
 // fault. It does not connect: a server may come later, and go.
@@ -68,6 +82,9 @@ func New(c *client.Client, o Options) (middleware.Decider, error) {
 	}
 	o.Timeout, o.Pause = cmp.Or(o.Timeout, 100*time.Millisecond), cmp.Or(o.Pause, time.Second)
 	d := &decider{client: c, timeout: o.Timeout, limits: map[string]*client.Limit{}, breaker: breaker{pause: o.Pause}}
+	if o.Outcomes {
+		d.outcomes = make(chan struct{}, mostReports)
+	}
 	for name, l := range o.Limits {
 		if _, err := limit.New(l); err != nil {
 			return nil, fmt.Errorf("remote: limit %q: %w", name, err)
@@ -94,7 +111,7 @@ func (r *decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 	}
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	answer, err := r.client.Allow(limited, asked...)
+	answer, id, err := r.ask(limited, asked)
 	if err != nil && ctx.Err() != nil {
 		r.breaker.done(t, abandoned, nil)
 		return err
@@ -103,8 +120,38 @@ func (r *decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 	r.breaker.done(t, o, err)
 	if err == nil && !d.Never {
 		fill(d, &answer)
+		if id != "" {
+			d.Outcome = func(status int, failed func(error)) { r.report(ctx, id, status, failed) }
+		}
 	}
 	return err
+}
+
+// ask asks the server. id is of what is to be settled.
+func (r *decider) ask(ctx context.Context, asked []client.Check) (answer api.AllowAnswer, id string, err error) {
+	if r.outcomes == nil {
+		answer, err = r.client.Allow(ctx, asked...)
+		return answer, "", err
+	}
+	made, err := r.client.Reserve(ctx, client.Reservation{TTL: reservedFor}, asked...)
+	refused, isError := errors.AsType[*client.Error](err)
+	if err != nil && (!isError || refused.Status >= http.StatusInternalServerError || refused.Status == http.StatusTooManyRequests || refused.Code == "") {
+		err = &client.NoDecisionError{MayHaveTaken: true, Err: err}
+	}
+	return made.AllowAnswer, made.ID, err
+}
+
+// report settles in the background, so that the client need not wait; with mostReports under way it waits for one of them.
+func (r *decider) report(ctx context.Context, id string, status int, failed func(error)) {
+	r.outcomes <- struct{}{}
+	go func() {
+		defer func() { <-r.outcomes }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+		defer cancel()
+		if _, err := r.client.SettleCosts(ctx, id, map[string]uint64{api.Outcome: uint64(status)}, false); err != nil {
+			failed(err)
+		}
+	}()
 }
 
 // judge returns what an error means: whether Weir answered, and the error for the caller.

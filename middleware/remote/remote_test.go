@@ -37,6 +37,11 @@ const policies = `limits:
     limit: 1
     per: 1h
     mode: shadow
+  - name: fails
+    keys: "fails:*"
+    limit: 2
+    per: 1h
+    count_if: status >= 400
 `
 
 // weirServer is a Weir that can be killed and comes back at its address, without its
@@ -421,5 +426,69 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	if _, err := remote.New(nil, remote.Options{}); err == nil {
 		t.Error("no client: no error")
+	}
+}
+
+// With Outcomes a server's policy counts the answers that its count_if is for.
+func TestRemoteOutcomes(t *testing.T) {
+	s := newWeirServer(t)
+	c, err := client.New("http://"+s.addr, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decider, err := remote.New(c, remote.Options{Outcomes: true, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed atomic.Uint64
+	m, err := middleware.New(middleware.Config{
+		Decider: decider, Fail: middleware.FailClosed,
+		Rules:   []middleware.Rule{{Key: middleware.ByFunc(func(r *http.Request) (string, bool) { return r.URL.Query().Get("key"), true })}},
+		OnError: func(*http.Request, error) { failed.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("bad") {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	get := func(path string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	remaining := func(want uint64) {
+		t.Helper()
+		for until := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) {
+			d, err := c.Peek(t.Context(), client.Check{Key: "fails:bob", N: 1})
+			if err == nil && d.Limits[0].Remaining == want {
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("%+v, %v, want %d", d, err, want)
+			}
+		}
+	}
+	for range 10 {
+		if got := get("/?key=fails:bob"); got != http.StatusOK {
+			t.Fatalf("a success is %d", got)
+		}
+		remaining(2)
+	}
+	get("/?key=fails:bob&bad")
+	remaining(1)
+	get("/?key=fails:bob&bad")
+	remaining(0)
+	if got := get("/?key=fails:bob"); got != http.StatusTooManyRequests {
+		t.Errorf("%d after as many failures as may be", got)
+	}
+	if got := get("/?key=none"); got != http.StatusOK {
+		t.Errorf("%d of a key without a policy", got)
+	}
+	s.stop()
+	if got := get("/?key=fails:ann"); got != http.StatusServiceUnavailable || failed.Load() != 1 {
+		t.Errorf("%d without a server, %d failed", got, failed.Load())
 	}
 }
