@@ -107,6 +107,40 @@ func (l *Live) Use(reqs []Request, tenant string) error {
 	return err
 }
 
+// Hold is one part of a limit that somebody outside Weir uses without asking.
+type Hold struct {
+	Used  uint64 // that is counted as used first, whatever the limit says
+	Need  uint64
+	Want  uint64
+	Life  time.Duration // it counts for so long, and then for an interval of the limit
+}
+
+// Hold renews the hold of an ID of all limits that enforce and that are for a request. order says what is wanted of each. The Used
+// of each result is what is held from now on, and Freed its share: see admission.Table.SetHold.
+func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(of engine.Limit) Hold) (made []Changed, err error) {
+	d := Decision{Tenant: tenant}
+	if err := l.gather(l.bound.Load(), &req, &d); err != nil {
+		return nil, err
+	}
+	for i, c := range d.checks {
+		if c.Shadow {
+			continue
+		}
+		of, want := boundLimit{limit: c.Limit, elsewhere: d.elsewhere[i]}, order(c.Limit.Limit())
+		if want.Used > 0 {
+			if _, err := l.change(engine.Change{Kind: engine.ChangeUse}, of, c.Key, want.Used); err != nil {
+				return made, err
+			}
+		}
+		one, err := l.change(engine.Change{Kind: engine.ChangeHold, ID: id, Parts: seq, Content: want.Need, Ago: want.Life}, of, c.Key, want.Want)
+		if err != nil {
+			return made, err
+		}
+		made = append(made, one)
+	}
+	return made, nil
+}
+
 // changeEach makes a change of each limit that is for a request.
 func (l *Live) changeEach(order engine.Change, reqs []Request, id, tenant string) (made []Changed, err error) {
 	d := Decision{Tenant: tenant}

@@ -27,6 +27,7 @@ const (
 	ChangeRenewPermit              // Permit, a heartbeat
 	ChangeReleasePermit            // Permit, given back
 	ChangeUse                      // Engine.Use, at once
+	ChangeHold                     // a hold: see admission.Table.SetHold
 	ChangeKinds                    // how many there are
 )
 
@@ -36,19 +37,20 @@ type Change struct {
 	At   time.Time // of Refund: taken; of Grant and Reserve: until
 
 	ID      string        // of Reserve, Settle and Unreserve: the reservation's ID; else the change's own ID, by which it may be repeated
-	Ago     time.Duration // of Reserve
-	Parts   uint64        // of Reserve: Reservation.Parts
-	Content uint64        // of Reserve: Reservation.Content; of permits: the number of the holder
+	Ago     time.Duration // of Reserve; of Hold: Held.Life
+	Parts   uint64        // of Reserve: Reservation.Parts; of Hold: Held.Seq
+	Content uint64        // of Reserve: Reservation.Content; of permits: the number of the holder; of Hold: Held.Need
 	By      string        // of Reserve: Reservation.By
 	Flag    bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
+	Beside  uint64        // of Hold: what is out of the limit in other ways. Who decides fills it in
 }
 
 // Changed is what came of a Change.
 type Changed struct {
 	Was   bool    // Reset: there was something; Settle and Unreserve: it is known; of permits: it is held, or for ReleasePermit it was
 	Again bool    // Settle: it had been settled before; Reserve: another node asked for it before
-	Freed uint64  // by how many more are free for it
-	Used  uint64  // Settle: that count as used; of permits: how many are held
+	Freed uint64  // by how many more are free for it; Hold: its share
+	Used  uint64  // Settle: that count as used; of permits: how many are held; Hold: how much
 	Over  uint64  // Settle: that were used beyond the reservation, and denied
 	After Verdict // what the limit says then; of permits: RetryAfter alone, until the first is free
 }
@@ -57,7 +59,7 @@ type Changed struct {
 func (k ChangeKind) OfPermit() bool { return k >= ChangeTakePermit && k <= ChangeReleasePermit }
 
 // HasContent tells whether a change has Content.
-func (k ChangeKind) HasContent() bool { return k == ChangeReserve || k.OfPermit() }
+func (k ChangeKind) HasContent() bool { return k == ChangeReserve || k == ChangeHold || k.OfPermit() }
 
 // Make makes the change to a key, with the n of the method that it stands for; of Settle that is what was used.
 func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err error) {
@@ -77,6 +79,9 @@ func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err err
 		made.Was, err = l.Unreserve(key, c.ID)
 	case ChangeUse:
 		l.engine.Use(l, key, l.engine.LimitClock(), n)
+	case ChangeHold:
+		made.Was = true
+		made.Used, made.Freed, err = l.engine.limits.SetHold(l.plan.Load(), l.engine.keys.PartitionOf(key), key, admission.Held{ID: c.ID, Seq: c.Parts, Need: c.Content, Want: n, Life: c.Ago}, c.Beside)
 	case ChangeSettle:
 		var done Settled
 		done, err = l.Settle(key, c.ID, n, c.Flag)

@@ -155,6 +155,9 @@ func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, e
 // change makes a change of a key. What is granted stays so.
 func (l *lender) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
 	q.change.By = q.node
+	if b := g.books[bookKey{of.Limit.Name(), of.Key}]; b != nil {
+		q.change.Beside = b.Out(l.cfg.Engine.LimitClock(), grant.TermsOf(of.Limit.Limit()))
+	}
 	made, err := q.change.MakeOnce(l.cfg.Engine, of.Limit, of.Key, of.N)
 	if g.books[bookKey{of.Limit.Name(), of.Key}] != nil {
 		l.of.owners.changed(of.Limit.Name(), of.Key)

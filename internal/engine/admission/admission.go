@@ -73,6 +73,7 @@ type share struct {
 
 	outstanding    map[outstandingID]*outstanding
 	newOutstanding []outstandingID // since the last cut
+	held           map[keyID]*heldKey
 	_              [64]byte
 }
 

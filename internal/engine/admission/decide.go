@@ -42,6 +42,7 @@ func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool)
 			return false, now, err
 		}
 		a.grant = ls.granted(&ls.shares[a.Partition], a.Plan, a.Key, now)
+		a.Beside += ls.shares[a.Partition].heldOf(a.Plan, a.Key, now)
 		verdicts[i] = a.peek(now, a.withEarlier(asked[:i]))
 		a.passes = verdicts[i].Allowed
 		allowed = allowed && (a.passes || a.Shadow)
@@ -141,6 +142,10 @@ func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
 	if n > 0 && ls.refusesTake(st.Value.plan) != nil {
 		return false
 	}
+	if held := share.heldOf(plan, key, now); held > 0 {
+		v, err := ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Beside: held, state: st}, now)
+		return v.Allowed && err == nil
+	}
 	if g := ls.granted(share, plan, key, now); g != nil {
 		return ls.takeOf(share, g, st, now, n).Allowed
 	}
@@ -157,6 +162,9 @@ func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Ve
 		return limit.Verdict{}, err
 	}
 	defer share.mu.Unlock()
+	if held := share.heldOf(plan, key, now); held > 0 {
+		return ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Beside: held, state: st}, now)
+	}
 	g := ls.granted(share, plan, key, now)
 	if refused := ls.refusesTake(st.Value.plan); refused != nil && n > 0 {
 		if v := g.peek(st.Value.plan, &st.Value.state, now, n); !v.Allowed {
@@ -179,8 +187,8 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 	now := ls.Clock.Now()
 	share.mu.Lock()
 	defer share.mu.Unlock()
-	st := ls.look(share, plan, key, now)
-	return ls.granted(share, plan, key, now).peek(plan, &st.Value.state, now, n)
+	a := Request{Plan: plan, Beside: share.heldOf(plan, key, now), state: ls.look(share, plan, key, now), grant: ls.granted(share, plan, key, now)}
+	return a.peek(now, n)
 }
 
 // enter finds or makes the key's state and returns it with its share locked. It looks the key

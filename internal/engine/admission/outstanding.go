@@ -15,6 +15,8 @@ type outstanding struct {
 	n         uint64
 	at, until int64 // by Clock
 	fresh     bool  // no cut has it
+
+	want, seq uint64 // of a hold: of the last Held
 }
 
 type outstandingID struct{ name, key, holder string }
@@ -33,12 +35,16 @@ func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, he
 	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	id := outstandingID{plan.Name.Name, strings.Clone(key), holder}
-	o := ls.setOutstanding(s, id, outstanding{min(out, limit.MaxBurst), now, now + int64(held), false})
-	if ls.gather && !o.fresh {
+	ls.setOut(s, id, outstanding{n: min(out, limit.MaxBurst), at: now, until: now + int64(held)})
+	return nil
+}
+
+// setOut is setOutstanding, and in the next cut. The caller holds s.mu.
+func (ls *Table) setOut(s *share, id outstandingID, said outstanding) {
+	if o := ls.setOutstanding(s, id, said); ls.gather && !o.fresh {
 		o.fresh = true
 		s.newOutstanding = append(s.newOutstanding, id)
 	}
-	return nil
 }
 
 // setOutstanding replaces what is outstanding, unless what is there was said later. The caller holds s.mu.
@@ -55,6 +61,9 @@ func (ls *Table) setOutstanding(s *share, id outstandingID, said outstanding) *o
 	if said.at >= o.at {
 		said.fresh = o.fresh
 		*o = said
+	}
+	if id.isHold() {
+		s.noteHold(id, o)
 	}
 	return o
 }
@@ -85,6 +94,7 @@ func (ls *Table) forgetOutstanding(s *share, now int64) {
 		if o.until <= now && !o.fresh {
 			delete(s.outstanding, id)
 			ls.bytes.Add(-id.bytes())
+			s.forgetHold(id)
 		}
 	}
 }
@@ -105,7 +115,7 @@ func (ls *Table) Outs(of func(partition int) bool, f func(Out)) {
 			return
 		}
 		for id, o := range s.outstanding {
-			if o.n > 0 && o.until > now {
+			if o.n > 0 && o.until > now && !id.isHold() {
 				f(Out{Limit: id.name, Key: id.key, Holder: id.holder, Partition: partition, N: o.n, Until: o.until})
 			}
 		}

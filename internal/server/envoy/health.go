@@ -27,10 +27,10 @@ type healthServer struct {
 	*health.Server
 	of *Server
 
-	mu            sync.Mutex                                       // guards all below
-	was           grpc_health_v1.HealthCheckResponse_ServingStatus // what was noted last
-	own           access.CallerCounts                              // streams of Watch, by client
-	all, unproved int                                              // of them
+	watches places
+
+	mu  sync.Mutex                                       // guards all below
+	was grpc_health_v1.HealthCheckResponse_ServingStatus // what was noted last
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 )
 
 func newHealthServer(of *Server) *healthServer {
-	h := &healthServer{Server: health.NewServer(), of: of, own: access.CallerCounts{}}
+	h := &healthServer{Server: health.NewServer(), of: of, watches: newPlaces(maxWatches, maxOwnWatches)}
 	h.look()
 	return h
 }
@@ -56,7 +56,7 @@ func (h *healthServer) look() {
 		return
 	}
 	h.was = is
-	for _, name := range []string{"", envoyName, kuadrantName} {
+	for _, name := range []string{"", envoyName, kuadrantName, quotaName} {
 		h.SetServingStatus(name, is)
 	}
 }
@@ -82,7 +82,7 @@ func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc
 	defer cancel()
 	defer context.AfterFunc(h.of.ending, cancel)()
 	c, _ := h.of.callerOf(ctx) // who proves nothing may watch too
-	leave, ok := h.enter(c)
+	leave, ok := h.watches.enter(c)
 	if !ok {
 		return status.Error(codes.ResourceExhausted, "too many streams of health are open: close some, or ask with Check")
 	}
@@ -102,33 +102,45 @@ type watchStream struct {
 
 func (s watchStream) Context() context.Context { return s.ctx }
 
+// places bounds what clients have open.
+type places struct {
+	most int // of all clients; a quarter of it is for clients that have proved no identity
+	each int // of one client: an identity, or an address
+
+	mu            sync.Mutex          // guards all below
+	own           access.CallerCounts // by client
+	all, unproved int
+}
+
 // The bounds of streams of Watch, each of which takes some 11 KB for as long as its client likes.
 const (
-	maxWatches    = 1024           // of all clients
-	maxUnproved   = maxWatches / 4 // of clients that have proved no identity
-	maxOwnWatches = 64             // of one client: an identity, or an address
+	maxWatches    = 1024
+	maxOwnWatches = 64
 )
 
-// enter counts a stream of a client, unless the client, or all clients, have reached their bound. leave ends the
-// stream.
-func (h *healthServer) enter(c access.Caller) (leave func(), ok bool) {
+func newPlaces(most, each int) places {
+	return places{most: most, each: each, own: access.CallerCounts{}}
+}
+
+// enter counts one of a client, unless the client, or all clients, have reached their bound. leave ends it.
+func (p *places) enter(c access.Caller) (leave func(), ok bool) {
 	unproved := 0
 	if !c.Known() {
 		unproved = 1
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all >= maxWatches || h.unproved+unproved > maxUnproved || h.own.Of(c) >= maxOwnWatches {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= p.most || unproved > 0 && p.unproved >= p.most/4 || p.own.Of(c) >= int64(p.each) {
 		return nil, false
 	}
 	add := func(n int) {
-		h.own.Add(c, int64(n))
-		h.all, h.unproved = h.all+n, h.unproved+n*unproved
+		p.own.Add(c, int64(n))
+		p.all, p.unproved = p.all+n, p.unproved+n*unproved
 	}
 	add(1)
 	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		add(-1)
 	}, true
 }

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/server/listener"
@@ -42,6 +43,8 @@ type Server struct {
 	json    *jsonServer
 	xds     *XDSClient // nil: limits come from files, or policies
 	health  *healthServer
+	streams places // of the quota service
+	buckets places
 	ending  context.Context // ends when streams are to end
 	end     context.CancelFunc
 
@@ -64,6 +67,9 @@ const (
 	streamWorkers = 128
 	// pingsApart is how often a client may ping, at most.
 	pingsApart = 5 * time.Second
+	// pingAfter is after how long without a message a client is pinged, and has to answer. So quotas do not wait for long on a broken
+	// connection: see quotaDelay.
+	pingAfter = 5 * time.Second
 )
 
 // New returns a Server for of that does not listen yet, with its limits read. It fails with a *engine.Error of
@@ -86,12 +92,14 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	s.grpc = grpc.NewServer(
 		grpc.Creds(handshake{s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
 		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout, Time: pingAfter, Timeout: pingAfter}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
 		grpc.NumStreamWorkers(streamWorkers), grpc.ForceServerCodecV2(newCodec()),
 	)
 	s.grpc.RegisterService(s.envoyService(), s)
 	s.grpc.RegisterService(s.kuadrantService(), s)
+	s.streams, s.buckets = newPlaces(maxQuotaStreams, maxOwnQuotaStreams), newPlaces(maxQuotaBuckets, maxOwnQuotaBuckets)
+	rlqs.RegisterRateLimitQuotaServiceServer(s.grpc, quotaServer{of: s})
 	s.health = newHealthServer(s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	s.json = newJSONServer(s)

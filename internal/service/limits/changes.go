@@ -385,6 +385,23 @@ func (s *Service) Commit(ctx context.Context, c access.Caller, requests []admit.
 	return false, nil
 }
 
+// Hold is admit.Live.Hold for a caller that may decide.
+func (s *Service) Hold(c access.Caller, r admit.Request, id string, seq uint64, order func(of engine.Limit) admit.Hold) ([]admit.Changed, error) {
+	may, err := s.enter(c, []admit.Request{r})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return nil, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	made, err := s.parts.Policies.Hold(r, id, may.Tenant(), seq, order)
+	if err != nil {
+		return nil, s.undecided(may, err)
+	}
+	return made, nil
+}
+
 // awaitParts waits for a reservation that another node may have made just now. It returns once all parts are known
 // here, or once everything that any node took before is known. While a node is unreachable, the latter fails after
 // settleWait. It returns the parts known by then.

@@ -1,0 +1,307 @@
+package envoy
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const quotaName = "envoy.service.rate_limit_quota.v3.RateLimitQuotaService"
+
+// The bounds of streams, of which an Envoy has one for each of its workers or filters, and of their buckets.
+const (
+	maxQuotaStreams    = 4096
+	maxOwnQuotaStreams = 1024
+	maxQuotaBuckets    = 100_000
+	maxOwnQuotaBuckets = 10_000
+	maxBucketEntries   = 64
+	quotaAsks          = 32 // buckets of a stream that limits are asked of at the same time
+)
+
+// quotaServer is envoy.service.rate_limit_quota.v3.RateLimitQuotaService.
+type quotaServer struct {
+	rlqs.UnimplementedRateLimitQuotaServiceServer
+	of *Server
+}
+
+// quotaStream is one stream of an Envoy.
+type quotaStream struct {
+	*Server
+	caller  access.Caller
+	began   time.Time
+	domain  string
+	buckets map[string]*openBucket // by key
+	full    bool                   // a bucket was refused
+}
+
+// openBucket is a bucket of a stream.
+type openBucket struct {
+	quotaBucket
+	id         *rlqs.BucketId
+	descriptor *ratelimit.RateLimitDescriptor
+	key        string
+	leave      func()
+	hold       string // ID of its hold
+	asked      time.Duration
+	renewals   uint64
+}
+
+// StreamRateLimitQuotas serves a stream until its client leaves, its identity ends, or the server stops. What the Envoy has stays
+// held until it has expired.
+func (q quotaServer) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRateLimitQuotasServer) error {
+	q.of.calls[callQuotas].Add(1)
+	s := &quotaStream{Server: q.of, began: time.Now(), buckets: map[string]*openBucket{}}
+	if err := s.identify(stream.Context()); err != nil {
+		return s.fail(err)
+	}
+	leave, ok := s.streams.enter(s.caller)
+	if !ok {
+		s.calls[callRefusals].Add(1)
+		return s.fail(status.Errorf(codes.ResourceExhausted, "too many quota streams are open: %d of all clients, or %d of this one; let Envoys share a stream, or use another identity", maxQuotaStreams, maxOwnQuotaStreams))
+	}
+	defer leave()
+	defer func() {
+		for _, b := range s.buckets {
+			b.leave()
+		}
+	}()
+	if err := s.run(stream); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+func (s *quotaStream) identify(ctx context.Context) (err error) {
+	if s.caller, err = s.callerOf(ctx); err != nil {
+		return err
+	}
+	if err := s.service.Permit(s.caller, access.Decides); err != nil {
+		return unauthorized(err, s.caller)
+	}
+	return nil
+}
+
+func (s *quotaStream) run(stream rlqs.RateLimitQuotaService_StreamRateLimitQuotasServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	reports := make(chan *rlqs.RateLimitQuotaUsageReports)
+	go func() { // until the stream ends, which it does with run
+		defer close(reports)
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case reports <- m:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	tick := time.NewTicker(quotaRenew)
+	defer tick.Stop()
+	for {
+		answer := new(rlqs.RateLimitQuotaResponse)
+		select {
+		case <-s.ending.Done():
+			return status.Error(codes.Unavailable, "the server stops")
+		case m, open := <-reports:
+			if !open {
+				return nil
+			}
+			if err := s.identify(ctx); err != nil {
+				return err
+			}
+			if err := s.reported(m, answer); err != nil {
+				return err
+			}
+		case <-tick.C:
+			if err := s.identify(ctx); err != nil {
+				return err
+			}
+			s.abandonIdle(answer)
+		}
+		if err := s.renew(answer); err != nil {
+			return err
+		}
+		if len(answer.BucketAction) == 0 {
+			continue
+		}
+		if err := stream.Send(answer); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *quotaStream) now() time.Duration { return time.Since(s.began) }
+
+// reported takes in a message. The first report of a bucket subscribes to it.
+func (s *quotaStream) reported(m *rlqs.RateLimitQuotaUsageReports, answer *rlqs.RateLimitQuotaResponse) error {
+	if s.domain == "" {
+		s.domain = m.Domain
+	}
+	if s.domain == "" {
+		return invalid(api.CodeInvalidParameter, "domain", "the first report has no domain: Envoy's filter has a setting of that name")
+	}
+	now := s.now()
+	for _, usage := range m.BucketQuotaUsages {
+		s.calls[callReports].Add(1)
+		d, key, err := bucketDescriptor(s.domain, usage.GetBucketId())
+		if err != nil {
+			return err
+		}
+		if err := s.service.PermitDecision(s.caller, key); err != nil {
+			return err
+		}
+		b := s.buckets[key]
+		if b == nil {
+			leave, ok := s.Server.buckets.enter(s.caller)
+			if !ok {
+				s.refuse(usage.BucketId, answer)
+				continue
+			}
+			b = &openBucket{id: usage.BucketId, descriptor: d, key: key, leave: leave, hold: rand.Text(), asked: now - quotaRenew}
+			b.busy = now
+			s.buckets[key] = b
+		}
+		b.report(now, usage.GetTimeElapsed().AsDuration(), usage.NumRequestsAllowed, usage.NumRequestsDenied)
+	}
+	return nil
+}
+
+// bucketDescriptor is a bucket's ID as a descriptor, and its key. The entries are by key, since an ID has no order.
+func bucketDescriptor(domain string, id *rlqs.BucketId) (*ratelimit.RateLimitDescriptor, string, error) {
+	if n := len(id.GetBucket()); n == 0 || n > maxBucketEntries {
+		return nil, "", invalid(api.CodeInvalidParameter, "bucket_id", "the ID of a bucket must have 1 to 64 entries: set bucket_id_builder in Envoy's filter")
+	}
+	d, entries := new(ratelimit.RateLimitDescriptor), []ConfigEntry(nil)
+	for _, key := range slices.Sorted(maps.Keys(id.Bucket)) {
+		d.Entries = append(d.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: id.Bucket[key]})
+		entries = append(entries, ConfigEntry{Key: key, Value: id.Bucket[key]})
+	}
+	return d, LimitKey(domain, entries), nil
+}
+
+// refuse abandons a bucket for which there is no place: Envoy then does as its filter says for buckets without an assignment.
+func (s *quotaStream) refuse(id *rlqs.BucketId, answer *rlqs.RateLimitQuotaResponse) {
+	s.calls[callRefusals].Add(1)
+	if !s.full {
+		s.log.Warn("rate limit quota service: a bucket is refused: there are too many; use fewer entries in bucket_id_builder, or another identity", "most", maxQuotaBuckets, "of one client", maxOwnQuotaBuckets)
+	}
+	s.full = true
+	abandon(id, answer)
+}
+
+func abandon(id *rlqs.BucketId, answer *rlqs.RateLimitQuotaResponse) {
+	answer.BucketAction = append(answer.BucketAction, &rlqs.RateLimitQuotaResponse_BucketAction{
+		BucketId: id, BucketAction: &rlqs.RateLimitQuotaResponse_BucketAction_AbandonAction_{AbandonAction: &rlqs.RateLimitQuotaResponse_BucketAction_AbandonAction{}},
+	})
+}
+
+// abandonIdle abandons buckets without requests.
+func (s *quotaStream) abandonIdle(answer *rlqs.RateLimitQuotaResponse) {
+	for key, b := range s.buckets {
+		if s.now()-b.busy > quotaIdle {
+			s.calls[callAbandons].Add(1)
+			b.leave()
+			delete(s.buckets, key)
+			abandon(b.id, answer)
+		}
+	}
+}
+
+// renew asks the limits of all buckets that are due, and appends their assignments.
+func (s *quotaStream) renew(answer *rlqs.RateLimitQuotaResponse) (err error) {
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	places := make(chan struct{}, quotaAsks)
+	now := s.now()
+	for _, b := range s.buckets {
+		if now-b.asked < quotaRenew*9/10 {
+			continue
+		}
+		b.asked = now
+		places <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-places }()
+			action, failure := s.assignment(b)
+			mu.Lock()
+			defer mu.Unlock()
+			if failure != nil {
+				err = failure
+			} else if action != nil {
+				answer.BucketAction = append(answer.BucketAction, &rlqs.RateLimitQuotaResponse_BucketAction{BucketId: b.id, BucketAction: action})
+			}
+		})
+	}
+	asking.Wait()
+	return err
+}
+
+// assignment renews the hold of a bucket and returns the assignment that fits into it; nil if none is to be sent now, because
+// the limits can't be asked: the earlier one expires.
+func (s *quotaStream) assignment(b *openBucket) (*rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_, error) {
+	strategy, err := s.strategy(b)
+	if err != nil {
+		switch request.As(err).Code {
+		case api.CodeNotHeld, api.CodeOverloaded, api.CodeStarting, api.CodeOwnerUnreachable, api.CodeCeiling:
+			s.failed.Add(1)
+			return nil, nil
+		}
+		return nil, err
+	}
+	if strategy == nil {
+		return nil, nil
+	}
+	return &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{QuotaAssignmentAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{
+		AssignmentTimeToLive: durationpb.New(quotaLife), RateLimitStrategy: strategy,
+	}}, nil
+}
+
+func (s *quotaStream) strategy(b *openBucket) (*typev3.RateLimitStrategy, error) {
+	a, err := s.newAsk(take, &pb.RateLimitRequest{Domain: s.domain, Descriptors: []*ratelimit.RateLimitDescriptor{b.descriptor}})
+	defer a.free()
+	if err != nil {
+		return nil, err
+	}
+	p := &a.parts[0]
+	switch {
+	case !p.policies && p.limit == nil, !p.policies && (p.limit.Unlimited || p.shadow):
+		if err := s.service.PermitDecision(s.caller, b.key); err != nil {
+			return nil, err
+		}
+		return blanket(typev3.RateLimitStrategy_ALLOW_ALL), nil
+	case !p.policies && p.shown.requests == 0:
+		return blanket(typev3.RateLimitStrategy_DENY_ALL), nil
+	}
+	r := p.request(s.cfg.Algorithm)
+	r.N = 0
+	b.renewals++
+	held, err := s.service.Hold(s.caller, r, b.hold, b.renewals, func(of engine.Limit) admit.Hold { return b.order(s.now(), of) })
+	switch {
+	case err != nil:
+		return nil, err
+	case len(held) == 0: // no policy that enforces
+		return blanket(typev3.RateLimitStrategy_ALLOW_ALL), nil
+	case !b.assign(s.now(), held):
+		return nil, nil
+	}
+	return b.quota.strategy(), nil
+}

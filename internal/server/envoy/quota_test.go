@@ -1,0 +1,215 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/weir-counter/weir/internal/auth"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// quotas is a stream of an Envoy.
+type quotas struct {
+	testing.TB
+	rlqs.RateLimitQuotaService_StreamRateLimitQuotasClient
+}
+
+func (s *testServer) quotas(ctx context.Context) quotas {
+	s.Helper()
+	stream, err := rlqs.NewRateLimitQuotaServiceClient(s.conn).StreamRateLimitQuotas(ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return quotas{s, stream}
+}
+
+func bucketOf(pairs ...string) *rlqs.BucketId {
+	id := &rlqs.BucketId{Bucket: map[string]string{}}
+	for _, pair := range pairs {
+		key, value, _ := strings.Cut(pair, "=")
+		id.Bucket[key] = value
+	}
+	return id
+}
+
+// report reports use of a bucket.
+func (q quotas) report(domain string, id *rlqs.BucketId, allowed uint64) {
+	q.Helper()
+	if err := q.Send(&rlqs.RateLimitQuotaUsageReports{Domain: domain, BucketQuotaUsages: []*rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage{
+		{BucketId: id, TimeElapsed: durationpb.New(time.Second), NumRequestsAllowed: allowed},
+	}}); err != nil {
+		q.Fatal(err)
+	}
+}
+
+// told is the next answer as text.
+func (q quotas) told() string {
+	answer, err := q.Recv()
+	if err != nil {
+		return status.Code(err).String() + ": " + status.Convert(err).Message()
+	}
+	var parts []string
+	for _, action := range answer.BucketAction {
+		text := "abandon"
+		if assignment := action.GetQuotaAssignmentAction(); assignment != nil {
+			switch s := assignment.RateLimitStrategy.Strategy.(type) {
+			case *typev3.RateLimitStrategy_BlanketRule_:
+				text = s.BlanketRule.String()
+			case *typev3.RateLimitStrategy_TokenBucket:
+				text = fmt.Sprintf("%d + %d/%v", s.TokenBucket.MaxTokens, s.TokenBucket.TokensPerFill.Value, s.TokenBucket.FillInterval.AsDuration())
+			}
+			if assignment.AssignmentTimeToLive.AsDuration() != quotaLife {
+				text += " for another time"
+			}
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+const quotaLimits = `
+domain: edge
+descriptors:
+- {key: env, value: prod, descriptors: [{key: name, value: api, rate_limit: {unit: minute, requests_per_unit: 640}}]}
+- {key: free, rate_limit: {unlimited: true}}
+- {key: none, rate_limit: {unit: minute, requests_per_unit: 0}}
+- {key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+`
+
+// A first report subscribes; what is assigned is held of the limit, and other requests find the rest.
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	const policies = `limits: [{name: api, keys: "edge:env=prod:name=api", limit: 640, per: 1m}]`
+	for _, o := range []options{{limits: quotaLimits}, {policies: policies}} {
+		s := newTestServer(t, o)
+		q := s.quotas(t.Context())
+		q.report("edge", bucketOf("name=api", "env=prod"), 1)
+		if got := q.told(); got != "49 + 75/1m0s" {
+			t.Errorf("first: %s", got)
+		}
+		if got := s.ask("edge", "env=prod name=api"); got != "OK, ok 514/640" { // 125 are held, and 1 is taken
+			t.Errorf("the rest: %s", got)
+		}
+		another := s.quotas(t.Context())
+		another.report("edge", bucketOf("name=api", "env=prod"), 1)
+		if got := another.told(); got != "49 + 75/1m0s" {
+			t.Errorf("another: %s", got)
+		}
+		if got := s.askFor("edge", 390, "env=prod name=api"); got != "OVER, over 0/640" {
+			t.Errorf("more than is left: %s", got)
+		}
+	}
+	s := newTestServer(t, options{limits: quotaLimits})
+	q := s.quotas(t.Context())
+	for pair, want := range map[string]string{"free=1": "ALLOW_ALL", "none=1": "DENY_ALL", "shadow=1": "ALLOW_ALL", "nothing=1": "ALLOW_ALL"} {
+		q.report("edge", bucketOf(pair), 1)
+		if got := q.told(); got != want {
+			t.Errorf("%s: %s, want %s", pair, got, want)
+		}
+	}
+	go func() { _ = s.stop() }()
+	if got := q.told(); got != "Unavailable: the server stops" {
+		t.Error(got)
+	}
+	if figures := s.Figures(); figures.Requests[callQuotas].Count != 1 || figures.Requests[callReports].Count != 4 {
+		t.Errorf("%+v", figures)
+	}
+}
+
+// Role and prefix come before all else, and a stream ends with its identity.
+func TestQuotaRights(t *testing.T) {
+	t.Parallel()
+	identities := map[string]string{"reader": "permissions: [{role: read}]", "envoy": `permissions: [{role: decide, keys: ["edge:"]}]`}
+	s := locked(t, options{limits: quotaLimits}, identities)
+	for name, ctx := range map[string]context.Context{
+		"PermissionDenied": as(t.Context(), "reader"), "Unauthenticated": t.Context(),
+	} {
+		if got := s.quotas(ctx).told(); !strings.HasPrefix(got, name) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	for want, wrong := range map[string]struct {
+		domain string
+		id     *rlqs.BucketId
+	}{
+		"PermissionDenied: forbidden": {"other", bucketOf("name=api")},
+		"InvalidArgument: invalid_parameter: the first report has no domain": {"", bucketOf("name=api")},
+		"InvalidArgument: invalid_parameter: the ID of a bucket":             {"edge", bucketOf()},
+	} {
+		q := s.quotas(as(t.Context(), "envoy"))
+		q.report(wrong.domain, wrong.id, 1)
+		if got := q.told(); !strings.HasPrefix(got, want) {
+			t.Errorf("%+v: %s", wrong, got)
+		}
+	}
+	q := s.quotas(as(t.Context(), "envoy"))
+	q.report("edge", bucketOf("free=1"), 1)
+	if got := q.told(); got != "ALLOW_ALL" {
+		t.Error(got)
+	}
+	delete(identities, "envoy")
+	set, err := auth.Parse("tokens", []byte(tokenFile(identities)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tokens.Live().Use(set)
+	got := q.told()
+	for got == "ALLOW_ALL" { // renewed a moment before
+		got = q.told()
+	}
+	if !strings.HasPrefix(got, "Unauthenticated") {
+		t.Error(got)
+	}
+}
+
+// Streams and buckets of one client are bounded, and what it gives up is free for it again. Buckets without requests are abandoned.
+func TestQuotaBounds(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, options{limits: quotaLimits})
+	s.streams.each, s.Server.buckets.each = 2, 2
+	first := s.quotas(t.Context())
+	for i, want := range []string{"ALLOW_ALL", "ALLOW_ALL", "abandon"} {
+		first.report("edge", bucketOf(fmt.Sprintf("free=%d", i)), 1)
+		if got := first.told(); got != want {
+			t.Errorf("bucket %d: %s", i, got)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	second := s.quotas(ctx)
+	second.report("edge", bucketOf("free=1"), 1)
+	if got := second.told(); got != "abandon" {
+		t.Error(got)
+	}
+	if got := s.quotas(t.Context()).told(); !strings.HasPrefix(got, "ResourceExhausted: too many quota streams") {
+		t.Error(got)
+	}
+	cancel()
+	for until := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		third := s.quotas(t.Context())
+		third.report("edge", bucketOf("free=2"), 1)
+		if got := third.told(); got == "abandon" {
+			break
+		} else if time.Now().After(until) {
+			t.Fatal(got)
+		}
+	}
+	left := 0
+	idle := &quotaStream{Server: s.Server, began: time.Now().Add(-time.Hour), buckets: map[string]*openBucket{}}
+	for i, key := range []string{"a", "b"} {
+		b := &openBucket{id: bucketOf(key), leave: func() { left++ }}
+		b.busy = time.Hour - time.Duration(i)*quotaIdle
+		idle.buckets[key] = b
+	}
+	answer := new(rlqs.RateLimitQuotaResponse)
+	idle.abandonIdle(answer)
+	if left != 1 || len(answer.BucketAction) != 1 || answer.BucketAction[0].GetAbandonAction() == nil || len(maps.Collect(maps.All(idle.buckets))) != 1 {
+		t.Errorf("%d left, %v", left, answer)
+	}
+}
