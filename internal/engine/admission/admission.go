@@ -62,6 +62,7 @@ type share struct {
 
 	mu       sync.Mutex                 // guards all below, the states, and writing to the table
 	grants   map[keyID]*grant           // in the lock's line: each decision reads it
+	held     map[keyID]*heldKey         // too
 	hand     int                        // the bucket where the next search for idle states begins
 	fresh    map[*entry]freshAdmissions // since the last cut, of the limits that are journaled
 	changes  []replication.Change       // since the last cut, before those
@@ -73,7 +74,6 @@ type share struct {
 
 	outstanding    map[outstandingID]*outstanding
 	newOutstanding []outstandingID // since the last cut
-	held           map[keyID]*heldKey
 	_              [64]byte
 }
 

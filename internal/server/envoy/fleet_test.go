@@ -1,9 +1,9 @@
 package envoy
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -12,6 +12,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/policy"
 )
+
+var fleetSeeds = flag.Uint64("fleet.seeds", 2, "how many fleets of Envoys to simulate")
 
 // fleet is a hundred simulated Envoys, the server's side of their streams, and a real engine.
 type fleet struct {
@@ -237,11 +239,7 @@ func (f *fleet) check(limit int, per, from time.Duration) (used int) {
 // A hundred Envoys that are killed, cut off and slow are never over the limit, and use at least 95 % of it when they are not.
 func TestFleetOfEnvoys(t *testing.T) {
 	t.Parallel()
-	seeds := 2
-	if n, err := strconv.Atoi(os.Getenv("WEIR_FLEET_SEEDS")); err == nil {
-		seeds = n
-	}
-	for seed := range uint64(seeds) {
+	for seed := range *fleetSeeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, seed, fmt.Sprintf("limit: %d, per: %v", fleetLimit, fleetPer))
