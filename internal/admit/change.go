@@ -109,10 +109,10 @@ func (l *Live) Use(reqs []Request, tenant string) error {
 
 // Hold is one part of a limit that somebody outside Weir uses without asking.
 type Hold struct {
-	Used  uint64 // that is counted as used first, whatever the limit says
-	Need  uint64
-	Want  uint64
-	Life  time.Duration // it counts for so long, and then for an interval of the limit
+	Used uint64 // that is counted as used first, whatever the limit says
+	Need uint64
+	Want uint64
+	Life time.Duration // it counts for so long, and then for an interval of the limit
 }
 
 // Hold renews the hold of an ID of all limits that enforce and that are for a request. order says what is wanted of each. The Used

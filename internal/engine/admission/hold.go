@@ -7,9 +7,9 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// A hold is a part of a key's limit that somebody outside Weir may use without asking, for example an Envoy: it counts as
-// used for as long as it is renewed, and then for a time. The journal has it as outstanding, with the hold's ID after
-// holdMark as the holder. No node has such a name.
+// A hold is a part of a key's limit that somebody outside Weir may use without asking, for example an Envoy. It counts as used while
+// it is renewed, and for a time after that. The journal has it as outstanding, with holdMark and the hold's ID as the holder. No node
+// has such a name.
 const holdMark = "/"
 
 func (id outstandingID) isHold() bool { return strings.HasPrefix(id.holder, holdMark) }
@@ -90,16 +90,16 @@ type Held struct {
 // holdAsks is for how long a hold counts among those that want something.
 const holdAsks = int64(15 * time.Second)
 
-// SetHold holds a part of a key's limit, in place of what the ID held before. n is held from now on. share is what the ID
-// has a claim to among all that hold of the key: all that it wants, or its share by what they want. It may be less than Need,
-// which then is to be given up. beside is what is out of the limit in other ways.
-func (ls *Table) SetHold(plan *Plan, partition int, key string, of Held, beside uint64) (n, share uint64, err error) {
+// SetHold holds a part of a key's limit, in place of what the ID held before. n is held from now on. All that hold of the key have a
+// claim to what they want, or else to a share by what they want: share is the ID's. It may be less than Need, the rest of which is then to
+// be given up. out is what is out of the limit in other ways.
+func (ls *Table) SetHold(plan *Plan, partition int, key string, of Held, out uint64) (n, share uint64, err error) {
 	s := &ls.shares[partition]
 	now := ls.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := outstandingID{plan.Name.Name, strings.Clone(key), holdMark + of.ID}
-	had, others, idle, wants := uint64(0), beside, beside, float64(of.Want)
+	had, others, idle, wants := uint64(0), out, out, float64(of.Want)
 	if h := s.held[keyID{id.name, id.key}]; h != nil {
 		for other, o := range h.holds {
 			switch {
