@@ -58,7 +58,7 @@ var layers = []layer{
 	{"statsd", []string{"internal/server/statsd"}, "engine settings api service listener", ""},
 	{"topics", []string{"internal/topics"}, "base engine settings api journal cluster durable replay service", "nats-io twmb/franz-go"},
 	{"node", []string{"node/..."}, "topics base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
-	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
+	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
 	{"deploy", []string{"deploy"}, "", ""},
 }
 

@@ -133,7 +133,7 @@ type Distinct struct {
 	Estimate uint64  `json:"estimate" doc:"The best guess of how many different ids."`
 	Error    float64 `json:"error" doc:"The relative standard error of lower, estimate and upper: in two of three answers they are off by no more. 0: there is none, and lower and upper are bounds."`
 	Lower    uint64  `json:"lower" doc:"The ids surely within the window."`
-	Upper    *uint64 `json:"upper" nullable:"true" doc:"Those that may be within it. null: not known, for a node is late, or the window reaches back beyond the retention."`
+	Upper    *uint64 `json:"upper" nullable:"true" doc:"Those that may be within it. null: not known, for a node is late, the window reaches back beyond the retention, or ids of other regions are missing (scope=region leaves them out)."`
 	Region   string  `json:"region,omitempty" doc:"The server's region, if it has one: ids of other regions are not known here."`
 }
 

@@ -84,7 +84,7 @@ type SiteView struct {
 	To       Time      `json:"to" doc:"The last second of it, or now."`
 	Unit     string    `json:"unit,omitempty" doc:"What the points of line are: hour, day or month."`
 	Now      *Distinct `json:"now,omitempty" doc:"Visitors of the last 5 minutes."`
-	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period ended, or began before the retention."`
+	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period began before the retention."`
 	Views    Bounds    `json:"views"`
 	Filtered Bounds    `json:"filtered" doc:"Views that do not count: of crawlers, for example."`
 	Line     []Point   `json:"line" nullable:"false" doc:"Views over the period."`

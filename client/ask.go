@@ -26,7 +26,7 @@ type CountQuery struct {
 	// ByRegion asks for the part of each region in addition to the sum. It needs ScopeGlobal.
 	ByRegion bool
 
-	// Distinct asks for CountAnswer.Distinct: how many different ids the hits carried, in windows that end now.
+	// Distinct asks for CountAnswer.Distinct: how many different ids the hits carried.
 	Distinct bool
 }
 

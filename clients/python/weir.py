@@ -314,7 +314,7 @@ class Client:
 
     def count(self, key: str, window: Window = "5m", *, at: Optional[float] = None, fresh: Optional[str] = None, distinct: bool = False) -> Count:
         """Hits of a key in a window. fresh="2s" waits so long for all hits that any node took before. With distinct,
-        raw["distinct"] is how many different ids they carried, if any did; then the window must end now."""
+        raw["distinct"] is how many different ids they carried, if any did."""
         a = self._ask("/v1/count", {"key": key, "window": window, "at": at, "fresh": fresh, "distinct": "true" if distinct else None})
         return Count(a["key"], a["window_s"], a["at"], a["lower"], a["estimate"], a["upper"], a["exact"], a)
 

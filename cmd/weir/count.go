@@ -145,7 +145,7 @@ func newCount(w *cli.World) *cobra.Command {
 			}
 		}),
 	})
-	cmd.Flags().BoolVar(&f.ids, "distinct", false, "show how many different ids the hits carried, such as visitors; of windows that end now")
+	cmd.Flags().BoolVar(&f.ids, "distinct", false, "show how many different ids the hits carried, such as visitors")
 	return cmd
 }
 

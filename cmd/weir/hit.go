@@ -30,6 +30,9 @@ can lose at most one flush interval.`,
 		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
 		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			if id == "" && cmd.Flags().Changed("distinct") {
+				return cli.Usage(errors.New("--distinct is empty (an unset shell variable?): name an id, or leave it out"))
+			}
 			hit := client.Hit{Key: args[0], N: 1, At: at, Distinct: id}
 			if len(args) == 2 {
 				n, err := strconv.ParseUint(args[1], 10, 64)

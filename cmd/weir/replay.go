@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/replay/shadow"
+	"github.com/weir-counter/weir/internal/service/pageviews"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/web"
 )
@@ -32,12 +34,15 @@ the other. The format is detected from the first lines:
 
 The time zone of each line is used. A key template makes the key of a line. Its
 fields are, for clf: {host} {ident} {user} {time} {request} {method} {path}
-{proto} {status} {bytes} {referer} {agent}, and {vhost} of vhost_combined; for json: every top-level field;
-for tsv: {key}. Values are not changed; {path} includes the query string.
+{proto} {status} {bytes} {referer} {agent}, and {vhost} of vhost_combined; for json: every field, of inner
+objects {request.uri}; for tsv: {key}. Values are not changed; {path} includes the query string.
 
 Totals, busiest windows, rates and the counts of --at and --window are exact. They
 count each line once, whatever the number of templates. A line is late if a line
 before it in the same file has a newer time; it still counts.
+
+With --site, successful GETs of pages count as 'weir serve --web' counts views, from
+logs of Apache, nginx, Caddy and Traefik. Crawlers count as filtered.
 
 With --to, all keys are counted on a server, at the times of the lines. The server's
 --retention must be long enough. There, the key * counts each line once per template.
@@ -58,7 +63,7 @@ const replayExamples = `  weir replay access.log
 type replayFlags struct {
 	cli.Login
 	options  replay.Options
-	to       string
+	to, site string
 	compress client.Compression
 	durable  bool
 	out      reportFlags
@@ -82,6 +87,7 @@ func newReplay(w *cli.World) *cobra.Command {
 	o, flags := &f.options, cmd.Flags()
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.Keys, "key", nil, "key template, may be repeated (default url:{path} and host:{host}, for json and tsv {key})")
+	flags.StringVar(&f.site, "site", "", "count page views under the keys that 'weir serve --web' has for this host, such as example.com, without crawlers")
 	cli.Choice(cmd, &o.Format, "format", "format of the files", replay.Formats...)
 	flags.VarP(cli.Number(&o.Top), "top", "n", "how many keys to list per template")
 	flags.Var(cli.NewValues(&o.At, "time", replay.ParseTime, cli.FormatMoment), "at", "count up to this time: RFC 3339, Unix seconds or as in a log; may be repeated (default the newest hit)")
@@ -116,6 +122,16 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 			return err
 		}
 		o.To = to
+	}
+	if cmd.Flags().Changed("site") {
+		log, err := pageviews.NewLog(f.site)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--site: %w", err))
+		}
+		o.Site = &replay.Site{Keys: log.Templates(), Of: func(r replay.Request) []string {
+			v := pageviews.View{Path: string(r.Path), Referrer: string(r.Referrer), Agent: string(r.Agent), Prefetch: bytes.HasPrefix(r.Purpose, []byte("pre"))}
+			return log.Keys(string(r.Method), string(r.Status), &v)
+		}}
 	}
 	if o.Follow {
 		o.Status = func(s replay.Status) { fmt.Fprintln(w.Stderr, s) }

@@ -208,6 +208,23 @@ func (s *Set) Count(from int64) Count {
 	return Count{Lower: whole(lower), Estimate: whole(lower + share*(upper-lower)), Upper: whole(upper), Error: s.sketch.error()}
 }
 
+// CountUntil answers for the ids seen after a second, until another one that is past. An id that was seen again since then
+// may have been seen in between too: only Upper has it.
+func (s *Set) CountUntil(from, to int64) Count {
+	if to >= s.newest {
+		return s.Count(from)
+	}
+	all, since := s.Count(from), s.Count(to)
+	c := Count{Upper: all.Upper, Error: all.Error}
+	for _, at := range s.seconds {
+		if int64(at) > from && int64(at) <= to {
+			c.Lower++
+		}
+	}
+	c.Estimate = max(c.Lower, all.Estimate-min(all.Estimate, since.Estimate))
+	return c
+}
+
 func whole(x float64) uint64 { return uint64(math.Round(x)) }
 
 // Merge adds all ids of another set, which does not change but may be settled.

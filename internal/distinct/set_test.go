@@ -105,6 +105,28 @@ func TestAgainstBruteForce(t *testing.T) {
 	}
 }
 
+// A window that is past has at least the ids that were last seen in it, and at most those that were seen since it began.
+func TestCountUntil(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		n := 1 + r.IntN(3000)
+		list := schedule(r, n, 1+r.Uint64N(uint64(n)), 1+r.Int64N(month-1))
+		s := filled(list)
+		from := s.Newest() - r.Int64N(month)
+		to := from + r.Int64N(month)
+		within := map[uint64]bool{}
+		for _, one := range list {
+			if one.second > from && one.second <= to {
+				within[one.id] = true
+			}
+		}
+		truth, got := float64(len(within)), s.CountUntil(from, to)
+		if float64(got.Lower) > truth*(1+4*got.Error) || float64(got.Upper)*(1+4*got.Error) < truth || got.Lower > got.Estimate || got.Estimate > got.Upper {
+			t.Fatalf("seed %d: %+v of %v", seed, got, truth)
+		}
+	}
+}
+
 // A set has the same bytes whatever the order of sightings and merges, and however often they come.
 func TestOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(60) {

@@ -145,6 +145,9 @@ type plan struct {
 	bound     []boundTemplate // parallel to templates
 	fields    []string        // by their places in line.fields
 	has       string          // the fields of the first lines, for messages
+
+	site   *Site                     // makes the keys, in place of templates; nil: they do
+	places [len(requestFields)][]int // of the fields of a Request, in line.fields
 }
 
 // newPlan binds templates, or the format's own if there are none, to the fields of a format.

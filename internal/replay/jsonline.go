@@ -20,7 +20,7 @@ const timeFields = "at, time, timestamp, ts, @timestamp, time_iso8601 or time_lo
 // jsonParser reads one JSON object per line. Templates may name any of its top-level fields whose value is a string, a number or a
 // boolean. If a name is there twice, the last value counts.
 //
-// {a.b} names a field of the object in field a.
+// {a.b} names a field of the object in field a. Of a list, fields have the first value if a name has a dot.
 type jsonParser struct {
 	names   []string // template fields; their places in line.fields
 	nested  bool     // some name may be of a field in a field
@@ -136,7 +136,12 @@ func (p *jsonParser) value(raw []byte) jsonValue {
 	switch raw[0] {
 	case '"':
 		return jsonValue{text: p.unescape(raw), quoted: true}
-	case '{', '[', 'n':
+	case '[':
+		if i := skipSpace(raw, 1); p.nested && raw[i] != ']' {
+			return p.value(raw[i:valueEnd(raw, i)])
+		}
+		return jsonValue{}
+	case '{', 'n':
 		return jsonValue{}
 	}
 	return jsonValue{text: raw}

@@ -32,6 +32,8 @@ type Options struct {
 	Format Format
 	// Keys are the templates that make keys of a line, at most MaxTemplates. Default: url:{path} and host:{host} for CLF, else {key}.
 	Keys []string
+	// Site, if set, makes keys in place of Keys.
+	Site *Site
 	// DefaultKeys, if set, returns the templates for a format if Keys is empty; none: the default of Keys.
 	DefaultKeys func(Format) []string
 

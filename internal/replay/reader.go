@@ -173,7 +173,12 @@ func (r *reader) prepare(text []byte) error {
 			}
 			r.templates = templates
 		}
-		plan, err := newPlan(format, r.templates)
+		plan, err := &plan{format: format, templates: r.templates}, error(nil)
+		if r.opts.Site != nil {
+			err = plan.siteOf(r.opts.Site)
+		} else {
+			plan, err = newPlan(format, r.templates)
+		}
 		if err != nil {
 			return &OptionError{Field: "Keys", Message: err.Error()}
 		}

@@ -51,11 +51,17 @@ func (o Options) prepare() ([]template, error) {
 	if err := o.plainToFollow(); err != nil {
 		return nil, err
 	}
+	if o.Site != nil {
+		if len(o.Keys) > 0 {
+			return nil, &OptionError{Field: "Site", Message: "a site has keys of its own: leave key templates out, or the site"}
+		}
+		o.Keys = o.Site.Keys
+	}
 	templates, err := parseTemplates(o.Keys)
 	if err != nil {
 		return nil, &OptionError{Field: "Keys", Message: err.Error()}
 	}
-	if len(templates) > 0 && o.Format != Auto {
+	if len(templates) > 0 && o.Format != Auto && o.Site == nil {
 		if _, err := newPlan(o.Format, templates); err != nil {
 			return nil, &OptionError{Field: "Keys", Message: err.Error()}
 		}
@@ -267,6 +273,9 @@ func (w *worker) chunk(c *chunk) error {
 func (w *worker) count(f *found) error {
 	at, n := w.line.at, w.line.n
 	w.text, w.ends = w.text[:0], w.ends[:0]
+	if w.plan.site != nil {
+		return w.countView(f)
+	}
 	for i, t := range w.plan.bound {
 		start := len(w.text)
 		text, ok := t.appendKey(w.text, w.line.fields)
@@ -277,11 +286,7 @@ func (w *worker) count(f *found) error {
 		case !validKey(key):
 			f.refused += n
 		default:
-			if len(w.countKeys) > 0 {
-				if k, ok := w.countKeys[string(key)]; ok {
-					f.addCount(k, at, n)
-				}
-			}
+			w.note(f, key)
 			w.text, w.ends = text, append(w.ends, len(text))
 		}
 	}
@@ -292,6 +297,25 @@ func (w *worker) count(f *found) error {
 		start = end
 	}
 	return w.sink.line(at, n, w.keys)
+}
+
+// note counts a key of the line if it is one of Options.CountKeys.
+func (w *worker) note(f *found, key []byte) {
+	if len(w.countKeys) > 0 {
+		if k, ok := w.countKeys[string(key)]; ok {
+			f.addCount(k, w.line.at, w.line.n)
+		}
+	}
+}
+
+// countView counts the line under the keys of its page view, if it is one.
+func (w *worker) countView(f *found) error {
+	w.keys = w.keys[:0]
+	for _, key := range w.plan.siteKeys(&w.line) {
+		w.keys = append(w.keys, []byte(key))
+		w.note(f, []byte(key))
+	}
+	return w.sink.line(w.line.at, w.line.n, w.keys)
 }
 
 // gatherAtMost is how many different keys a worker gathers: a few MiB of them.

@@ -75,7 +75,7 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
       notices.set([], of.late);
       if (of.now) now.set(...distinct(of.now, "in the last 5 minutes"));
       if (of.visitors) visitors.set(...distinct(of.visitors, period === "today" ? "" : "anew every day"));
-      else visitors.set("\u2013", "not known for days that are over");
+      else visitors.set("\u2013", "not known: longer ago than ids are kept");
       views.setKnown(of.views, range(of.views));
       filtered.setKnown(of.filtered, range(of.filtered) || "of bots, and too many of one visitor");
       chart.draw(bars(of.line, of.unit!, "Views", of.to));

@@ -80,6 +80,14 @@ func (k *Keyspace) KnowsID(key string, hash uint64) bool {
 	return set != nil && set.Has(hash)
 }
 
+// HasIDs reports whether a key has ids.
+func (k *Keyspace) HasIDs(key string) bool {
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sets[key] != nil
+}
+
 // AddID notes that an id of a key was seen at a second that was checked.
 func (k *Keyspace) AddID(key string, second int64, hash uint64) {
 	p := k.partition(key)

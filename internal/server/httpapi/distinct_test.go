@@ -36,7 +36,9 @@ func TestDistinct(t *testing.T) {
 	ask("key=a&distinct=true&window=1h", `"distinct":{"estimate":3,"error":0,"lower":3,"upper":3}`)
 	ask("key=a&distinct=true&window=60d", `"distinct":{"estimate":3,"error":0,"lower":3,"upper":null}`)
 	ask("key=a&key=b&distinct=true", `"distinct":{"estimate":1,"error":0,"lower":1,"upper":1}`)
-	ask(fmt.Sprintf("key=a&distinct=true&at=%d", now-5), `leave out at, or distinct`)
+	ask(fmt.Sprintf("key=a&distinct=true&at=%d&window=1h", now-5), `"distinct":{"estimate":1,"error":0,"lower":1,"upper":3}`)
+	ask(fmt.Sprintf("key=a&distinct=true&at=%d", now-500), `"distinct":{"estimate":0,"error":0,"lower":0,"upper":3}`)
+	ask(fmt.Sprintf("key=a&distinct=true&at=%d&window=30d", now-5), `"distinct":{"estimate":1,"error":0,"lower":1,"upper":null}`)
 	for _, query := range []string{"key=a", "key=c&distinct=true", "key=nobody&distinct=true"} {
 		if r := a.get("/v1/count?" + query); strings.Contains(r.body, "distinct") || r.status != 200 {
 			t.Errorf("%s: %s", query, r.body)

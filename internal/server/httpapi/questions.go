@@ -82,7 +82,7 @@ type countQuestion struct {
 	Window []string `query:"window,explode" doc:"The window, whole seconds from 1s to 1000000000s; may be repeated. Default 5m." example:"[\"5m\"]"`
 	At     string   `query:"at" doc:"The end of the window; default now. A whole second stands for all of that second; with a fraction the moment is meant, and the bounds include the two seconds that the window cuts. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so. Where history is kept, a window that ended and whose edges are on whole hours of UTC (at=...T23:59:59Z and window=24h are a day) is answered from it, if that is closer: source says so."`
 	ReachParams
-	Distinct bool   `query:"distinct" doc:"In addition, how many different ids the hits of the window carried (the member distinct of a hit). The window must end now."`
+	Distinct bool   `query:"distinct" doc:"In addition, how many different ids the hits of the window carried (the member distinct of a hit). With at, an id that was seen again after the window is in upper only."`
 	By       string `query:"by" enum:"region" doc:"In addition to the sum, the part of each region."`
 }
 

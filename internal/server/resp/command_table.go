@@ -110,7 +110,7 @@ func commandTable() map[string][]commandRow {
 		"generic": {
 			{"type", "key", "Says whether a key holds a number (string) or a log of times (zset).", 2, oneKey, counter, decides, s.kind},
 			{"persist", "key", "Has a counter never expire.", 2, oneKey, counter | writes, decides, s.persist},
-			{"exists", "key [key ...]", "Says how many of the keys have a counter.", -2, keys, counter, decides, s.exists},
+			{"exists", "key [key ...]", "Says how many of the keys have a counter, or ids of PFADD at this node.", -2, keys, counter, decides, s.exists},
 			{"expire", "key seconds " + expireSyntax, "Says after how many seconds a counter expires.", -3, oneKey, counter | writes, decides, expire(1000, false)},
 			{"pexpire", "key milliseconds " + expireSyntax, "Says after how many milliseconds a counter expires.", -3, oneKey, counter | writes, decides, expire(1, false)},
 			{"expireat", "key seconds " + expireSyntax, "Says at which second of the Unix epoch a counter expires.", -3, oneKey, counter | writes, decides, expire(1000, true)},

@@ -84,6 +84,10 @@ func (s *session) getEx(args [][]byte) error {
 // kind is TYPE, in words of Redis.
 func (s *session) kind(args [][]byte) error {
 	c, ok := s.counters.Get(s.millis, args[1])
+	if !ok && s.server.service.HasIDs(ArgumentView(args[1])) {
+		s.out.Status("string") // as in Redis
+		return nil
+	}
 	s.out.Status(kindOf(&c, ok))
 	return nil
 }
@@ -101,7 +105,7 @@ func kindOf(c *counters.Counter, ok bool) string {
 func (s *session) exists(args [][]byte) error {
 	n := 0
 	for _, key := range args[1:] {
-		if _, ok := s.counters.Get(s.millis, key); ok {
+		if _, ok := s.counters.Get(s.millis, key); ok || s.server.service.HasIDs(ArgumentView(key)) {
 			n++
 		}
 	}

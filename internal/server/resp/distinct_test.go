@@ -23,6 +23,13 @@ func TestDistinct(t *testing.T) {
 		PFCOUNT a -> 4
 		COUNT a 5m -> [8 8 8 1 1769860800000]
 		COUNT c 5m -> [2 2 2 1 1769860800000]
+		EXISTS a c nobody -> 2
+		TYPE c -> string
+		TYPE nobody -> none
+		PFMERGE d a -> OK
+		EXISTS d -> 1
+		DEL d d -> 1
+		EXISTS d -> 0
 		DEL c -> 1
 		PFCOUNT c -> 0
 		PFMERGE empty nobody -> OK

@@ -26,9 +26,10 @@ type line struct {
 	rate   float64 // above 0, at most 1
 	tags   []byte  // tag[:value][,tag...]
 	at     int64   // Unix seconds; 0: now
+	set    bool    // values is an id, of which the different ones are counted
 }
 
-// split reads a line of a counter. Sections that it does not know it leaves out, as senders add new ones.
+// split reads a line of a counter or a set. Sections that it does not know it leaves out, as senders add new ones.
 func (l *line) split(text []byte) reason {
 	*l = line{rate: 1}
 	switch {
@@ -47,7 +48,7 @@ func (l *line) split(text []byte) reason {
 	}
 	l.name, l.values = name, values
 	kind, rest, more := bytes.Cut(rest, []byte{'|'})
-	if string(kind) != "c" {
+	if l.set = string(kind) == "s"; !l.set && string(kind) != "c" {
 		why, known := kinds[string(kind)]
 		if !known {
 			why = unknownType
@@ -61,12 +62,15 @@ func (l *line) split(text []byte) reason {
 			return why
 		}
 	}
+	if l.set && l.rate != 1 {
+		return invalidRate
+	}
 	return counted
 }
 
-// kinds tells why lines of a kind other than c are not counted.
+// kinds tells why lines of a kind other than c and s are not counted.
 var kinds = map[string]reason{
-	"g": refusedGauge, "ms": refusedTimer, "h": refusedHistogram, "d": refusedDistribution, "s": refusedSet, "": malformed,
+	"g": refusedGauge, "ms": refusedTimer, "h": refusedHistogram, "d": refusedDistribution, "": malformed,
 }
 
 func (l *line) section(text []byte) reason {
@@ -132,7 +136,6 @@ const (
 	refusedTimer
 	refusedHistogram
 	refusedDistribution
-	refusedSet
 	refusedEvent
 	refusedCheck
 	unknownType
@@ -153,19 +156,18 @@ const (
 // words are the names of reasons in metrics and logs, and what to do about them.
 var words = [reasons]struct{ name, advice string }{
 	malformed:           {"malformed", "write name:value|c"},
-	invalidValue:        {"invalid_value", "a counter's value is a decimal number"},
+	invalidValue:        {"invalid_value", "the value of a counter is a decimal number, and of a set 512 bytes at most"},
 	negative:            {"negative", "hits can't be taken back: send what is 0 or more"},
 	tooLarge:            {"too_large", "value / rate is 1099511627776 at most"},
-	invalidRate:         {"invalid_rate", "a sample rate is above 0, and 1 at most"},
+	invalidRate:         {"invalid_rate", "a sample rate is above 0, and 1 at most; sets have none"},
 	invalidTime:         {"invalid_timestamp", "write |T and Unix seconds, not milliseconds or smaller units"},
 	refusedGauge:        {"unsupported_gauge", "Weir counts: send counters (|c) here, and gauges elsewhere"},
 	refusedTimer:        {"unsupported_timer", "Weir counts: send counters (|c) here, and timers elsewhere"},
 	refusedHistogram:    {"unsupported_histogram", "Weir counts: send counters (|c) here, and histograms elsewhere"},
 	refusedDistribution: {"unsupported_distribution", "Weir counts: send counters (|c) here, and distributions elsewhere"},
-	refusedSet:          {"unsupported_set", "Weir does not count distinct values: send counters (|c) here, and sets elsewhere"},
 	refusedEvent:        {"unsupported_event", "Weir counts: send events elsewhere"},
 	refusedCheck:        {"unsupported_service_check", "Weir counts: send service checks elsewhere"},
-	unknownType:         {"unknown_type", "the type of a counter is c"},
+	unknownType:         {"unknown_type", "the type of a counter is c, of a set s"},
 	longLine:            {"line_too_long", "send shorter lines"},
 	manyTags:            {"too_many_tags", "send 64 tags at most where the key has {tags}"},
 	invalidKey:          {"invalid_key", "a key has 1 to 512 bytes of UTF-8, of sampled lines 497: send a shorter name, or write another --statsd-key"},
@@ -291,7 +293,10 @@ func (c *counting) countLine(text []byte, now time.Time) error {
 	late, rejected := t.TooLate, t.RejectedLines
 	if !t.Refuses() {
 		var err error
-		if added > 0 {
+		if c.line.set {
+			var expected [1]engine.Expected
+			err = s.service.HitDistinct(t, at, s.service.Expect(expected[:0], []string{view(c.key)})[0], n, engine.HashID(view(c.line.values)))
+		} else if added > 0 {
 			err = s.service.HitSampled(t, at, view(c.key), n, added)
 		} else {
 			err = s.service.Hit(t, at, view(c.key), n)
@@ -316,7 +321,12 @@ func (c *counting) read(text []byte) (n, added uint64, why reason) {
 	if why = c.line.split(text); why != counted {
 		return 0, 0, why
 	}
-	if n, added, why = c.hits(); why != counted {
+	if !c.line.set {
+		n, added, why = c.hits()
+	} else if n = 1; len(c.line.values) > engine.MaxIDBytes {
+		why = invalidValue
+	}
+	if why != counted {
 		return 0, 0, why
 	}
 	if c.key, why = c.server.template.appendKey(c.key[:0], &c.line, engine.MaxKeyBytes); why != counted {

@@ -130,14 +130,20 @@ func (q *SiteQuery) view(ctx context.Context, s *service.Service, c access.Calle
 		return a, err
 	}
 	a.Line = slices.DeleteFunc(series.Points, func(point api.Point) bool { return point.Start.After(p.last) })
-	visitors := func(w time.Duration) *api.Distinct {
-		d, failed := s.Distinct(ctx, c, queries.DistinctQuery{Keys: []string{views}, Window: w})
+	visitors := func(w time.Duration, at time.Time) *api.Distinct {
+		d, failed := s.Distinct(ctx, c, queries.DistinctQuery{Keys: []string{views}, Window: w, At: at})
 		err = cmp.Or(err, failed)
 		return &d
 	}
-	a.Now = visitors(siteNow)
-	if !p.ended && !p.beyond(s) {
-		a.Visitors = visitors(p.window())
+	a.Now = visitors(siteNow, time.Time{})
+	switch {
+	case p.beyond(s):
+	case !p.ended:
+		a.Visitors = visitors(p.window(), time.Time{})
+	default:
+		if a.Visitors = visitors(p.window(), p.last); p.To.Unix()%int64(day/time.Second) == 0 && a.Visitors.Upper != nil {
+			a.Visitors.Lower, a.Visitors.Upper = a.Visitors.Estimate, &a.Visitors.Estimate // no visitor is the same after midnight of UTC
+		}
 	}
 	return a, err
 }

@@ -76,6 +76,9 @@ func (s *Service) HitDistinct(t *Tally, at time.Time, key engine.Expected, n, id
 // KnowsID reports whether an id of a key was seen, as far as this node knows.
 func (s *Service) KnowsID(key string, id uint64) bool { return s.parts.Engine.KnowsID(key, id) }
 
+// HasIDs reports whether a key has ids, as far as this node knows.
+func (s *Service) HasIDs(key string) bool { return s.parts.Engine.HasIDs(key) }
+
 // AddDistinct adds all ids of a set to a key, and counts no hit. Like Hit it notes in t what it refuses.
 func (s *Service) AddDistinct(t *Tally, key string, set *distinct.Set) error {
 	if !t.Admits(s.parts.Engine, key) {

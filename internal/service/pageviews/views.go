@@ -166,7 +166,20 @@ func (c *Counter) Count(t *ingest.Tally, at time.Time, v *View) (filtered string
 	if v.Event != "" {
 		return "", c.hit(t, at, name("event", word(v.Event)), 0)
 	}
-	keys := []string{s.Name + ":browser:" + agent.browser, s.Name + ":device:" + agent.device}
+	for _, key := range s.keys(v, agent, name) {
+		if err := c.hit(t, at, key, 0); err != nil {
+			return "", err
+		}
+	}
+	if err := c.hit(t, at, s.Name+":visitors", visitor); err != nil {
+		return "", err
+	}
+	return "", c.hit(t, at, name("path", page), visitor)
+}
+
+// keys are those of a view whose visitors are not counted. name makes the key of a name of some class.
+func (s *Site) keys(v *View, by agent, name func(class, name string) string) []string {
+	keys := []string{s.Name + ":browser:" + by.browser, s.Name + ":device:" + by.device}
 	if from := referrerOf(v.Referrer, s.Name); from != "" {
 		keys = append(keys, name("ref", from))
 	}
@@ -178,15 +191,7 @@ func (c *Counter) Count(t *ingest.Tally, at time.Time, v *View) (filtered string
 			}
 		}
 	}
-	for _, key := range keys {
-		if err := c.hit(t, at, key, 0); err != nil {
-			return "", err
-		}
-	}
-	if err := c.hit(t, at, s.Name+":visitors", visitor); err != nil {
-		return "", err
-	}
-	return "", c.hit(t, at, name("path", page), visitor)
+	return keys
 }
 
 // hit counts one hit of a key, with a visitor if that is not 0.

@@ -182,3 +182,34 @@ func TestHashes(t *testing.T) {
 		t.Error("nobody is a visitor")
 	}
 }
+
+// The log of a site has the keys of its views, and of nothing else.
+func TestLog(t *testing.T) {
+	l, err := NewLog("Example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		method, status string
+		view           View
+		want           string
+	}{
+		{"GET", "200", View{Path: "/About/?utm_source=Mail&x=1", Referrer: "https://news.example/x", Agent: firefox}, "browser:firefox device:desktop ref:news.example utm_source:mail visitors path:/About"},
+		{"GET", "304", View{Path: "/v1.2", Referrer: "https://example.com/", Agent: safari}, "browser:safari device:phone visitors path:/v1.2"},
+		{"GET", "200", View{Path: "/", Agent: "Examplebot/1.0 (+https://example.com/bot)"}, "bot bot:crawler"},
+		{"GET", "200", View{Path: "/", Agent: firefox, Prefetch: true}, "bot bot:prefetch"},
+		{"GET", "200", View{Path: "/a.CSS?x", Agent: firefox}, ""},
+		{"POST", "200", View{Path: "/", Agent: firefox}, ""},
+		{"GET", "301", View{Path: "/", Agent: firefox}, ""},
+		{"GET", "404", View{Path: "/", Agent: firefox}, ""},
+		{"GET", "", View{Path: "/", Agent: firefox}, ""},
+	} {
+		got := strings.ReplaceAll(strings.Join(l.Keys(c.method, c.status, &c.view), " "), "example.com:", "")
+		if got != c.want {
+			t.Errorf("%s %s %+v: %s, not %s", c.method, c.status, c.view, got, c.want)
+		}
+	}
+	if _, err := NewLog("https://example.com"); err == nil {
+		t.Error("an address is taken for a host")
+	}
+}

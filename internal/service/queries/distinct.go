@@ -11,12 +11,14 @@ import (
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// DistinctQuery asks how many different ids keys have together, in a window that ends now.
+// DistinctQuery asks how many different ids keys have together.
 type DistinctQuery struct {
 	Keys   []string
 	Window time.Duration // whole seconds; 0: the retention
+	At     time.Time     // the end of the window; zero: now
 }
 
 // Distinct answers it for this region.
@@ -25,7 +27,7 @@ func (s *Service) Distinct(ctx context.Context, c access.Caller, q DistinctQuery
 	if err != nil {
 		return api.Distinct{}, err
 	}
-	return s.distinctAnswer(u, q.Window), nil
+	return s.distinctAnswer(u, ""), nil
 }
 
 // Union returns the different ids of keys together, of this region.
@@ -38,6 +40,7 @@ func (s *Service) Union(ctx context.Context, c access.Caller, keys ...string) (*
 type idUnion struct {
 	set   *distinct.Set // nil: there are none
 	from  int64         // the second at which the window begins
+	to    int64         // its last second; 0: it ends now, and clocks may differ
 	gone  uint64        // as of engine.Engine.Distinct
 	fresh api.Freshness
 }
@@ -55,13 +58,18 @@ func (s *Service) union(ctx context.Context, c access.Caller, q *DistinctQuery) 
 	}
 	ctx, cancel := asked.boundIDs(ctx)
 	defer cancel()
+	at, err := asked.At("at", q.At)
+	if err != nil {
+		return u, err
+	}
 	for _, key := range q.Keys {
-		more, err := asked.ids(ctx, api.CountQuestion{Key: key, At: asked.now(), Window: q.Window})
+		more, err := asked.ids(ctx, api.CountQuestion{Key: key, At: at, Window: q.Window})
 		if err != nil {
 			return u, err
 		}
 		u.add(more)
 	}
+	u.ends(q.At)
 	return u, nil
 }
 
@@ -86,6 +94,13 @@ func (a *Asked) ids(ctx context.Context, q api.CountQuestion) (u idUnion, err er
 	return u, err
 }
 
+// ends notes where the window ends that was asked for.
+func (u *idUnion) ends(at time.Time) {
+	if !at.IsZero() {
+		u.to = at.Unix()
+	}
+}
+
 func (u *idUnion) add(more idUnion) {
 	u.from, u.gone = more.from, u.gone+min(more.gone, ^uint64(0)-u.gone)
 	if len(u.fresh.Late) == 0 {
@@ -99,27 +114,29 @@ func (u *idUnion) add(more idUnion) {
 	}
 }
 
-// distinctAnswer counts the ids. There is no upper bound where SourceBounds has none, nor in a window beyond the retention.
-func (s *Service) distinctAnswer(u idUnion, window time.Duration) (d api.Distinct) {
+// distinctAnswer counts the ids. There is no upper bound where SourceBounds has none, nor in a window beyond the retention,
+// nor for all regions: regions do not exchange ids.
+func (s *Service) distinctAnswer(u idUnion, scope request.Scope) (d api.Distinct) {
 	var c distinct.Count
 	if u.set != nil {
-		c = u.set.Count(u.from)
+		if c = u.set.Count(u.from); u.to != 0 {
+			c = u.set.CountUntil(u.from, u.to)
+		}
 	}
 	d.Lower, d.Estimate, d.Error = c.Lower, c.Estimate, c.Error
-	if upper := c.Upper + u.gone; upper >= u.gone && len(u.fresh.Late) == 0 && window <= s.parts.Sources.engine.Config().Retention {
+	if upper := c.Upper + u.gone; upper >= u.gone && len(u.fresh.Late) == 0 && s.parts.Sources.Now().Unix()-u.from <= int64(s.parts.Sources.engine.Config().Retention/time.Second) {
 		d.Upper = &upper
 	}
 	if s.parts.Regions != nil {
-		d.Region = s.parts.Regions.Region()
+		if d.Region = s.parts.Regions.Region(); scope != request.Region && scope != request.Node {
+			d.Upper = nil
+		}
 	}
 	return d
 }
 
 // addDistinct adds the ids to counts of the same questions.
 func (s *Service) addDistinct(ctx context.Context, asked *Asked, q *CountQuery, into *Counting) error {
-	if !q.At.IsZero() {
-		return &api.Error{Code: api.CodeInvalidParameter, Field: "at", Message: "distinct ids are known of windows that end now: leave out at, or distinct"}
-	}
 	ctx, cancel := asked.boundIDs(ctx)
 	defer cancel()
 	for all := into.questions; len(all) > 0; {
@@ -139,7 +156,8 @@ func (s *Service) addDistinct(ctx context.Context, asked *Asked, q *CountQuery, 
 				return err
 			}
 			if of.set != nil || of.gone > 0 {
-				d := s.distinctAnswer(of, question.Window)
+				of.ends(q.At)
+				d := s.distinctAnswer(of, q.Scope)
 				into.Answers[len(into.questions)-len(all)].Distinct = &d
 			}
 			all = all[1:]
