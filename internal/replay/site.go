@@ -27,7 +27,7 @@ var requestFields = [...][]string{
 	{"request.headers.Sec-Purpose", "request_Sec-Purpose"},
 }
 
-// siteOf has the plan read the fields of requests, in place of those of its templates.
+// siteOf makes the plan read the fields of requests. Its templates are not read.
 func (p *plan) siteOf(site *Site) error {
 	fields := formats[p.format].fields
 	if fields != nil && !slices.Contains(fields, "agent") {

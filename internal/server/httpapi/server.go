@@ -285,6 +285,7 @@ type Config struct {
 
 	// Web are sites whose page views count, each a host. Options follow: ;badge or ;public if everybody may see how many, or
 	// the page of the site, and ;proxies=N where the guess of one proxy at a private address is wrong.
+	// Default none; 100 at most.
 	Web []string
 
 	// MetricsKeys are prefixes of keys: those keys with most hits have series of their own among the

@@ -177,7 +177,7 @@ func (c *Counter) Count(t *ingest.Tally, at time.Time, v *View) (filtered string
 	return "", c.hit(t, at, name("path", page), visitor)
 }
 
-// keys are those of a view whose visitors are not counted. name makes the key of a name of some class.
+// keys returns the keys of a view under which no visitors count. name makes the key of a name of some class.
 func (s *Site) keys(v *View, by agent, name func(class, name string) string) []string {
 	keys := []string{s.Name + ":browser:" + by.browser, s.Name + ":device:" + by.device}
 	if from := referrerOf(v.Referrer, s.Name); from != "" {
