@@ -45,7 +45,8 @@ const MaxGrants = admission.MaxGrants
 
 // Grant gives the key n admissions in addition to the limit, 1 to limit.MaxBurst, usable until a time of day. A request
 // that the limit would deny uses what is left of the limit, and takes the rest from the grant. A grant replaces an
-// earlier grant of the key, so it may be sent again. n = 0 takes it back. All limits of the name share one grant.
+// earlier grant of the key; the same n and until again change nothing, so it may be sent again. n = 0 takes it back. All limits of the
+// name share one grant.
 func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
 	if err := checkKey(key); err != nil {
 		return err

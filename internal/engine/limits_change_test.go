@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -417,6 +418,56 @@ func TestGrant(t *testing.T) {
 			c.flush(false)
 			if v, _ := kl.Peek("k", 0); v.Remaining > 1 {
 				t.Errorf("after its end: %+v", v)
+			}
+		}
+	}
+}
+
+// A grant that two owners of the key make, since the answer of the first one was lost, is one grant, wherever the first one's comes in the
+// journal: what was used of it stays used on all nodes.
+func TestGrantOfAFormerOwnerComesLate(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	for late := range 3 { // so many batches of the new owner come before it
+		var engines [3]*Engine // the former owner, the new one, and a node that follows
+		var kept [3]*KeyedLimit
+		for i := range engines {
+			engines[i] = newTestEngine(t, Config{Partitions: 1, Gather: true})
+			kept[i] = mustLimit(t, engines[i], "x", Limit{N: 5, Per: time.Hour})
+		}
+		batches := func(of int) []replication.Change {
+			var c replication.Cut
+			engines[of].Cut(0, &c, false)
+			return changesOf(t, &c)
+		}
+		var journal [][]replication.Change
+		for _, make := range []func() error{
+			func() error { return kept[1].Grant("k", 10, later) },
+			func() error {
+				if v, err := kept[1].Take("k", 8); err != nil || !v.Allowed { // 5 of the limit
+					t.Fatal(v, err)
+				}
+				return kept[0].Grant("k", 10, later)
+			},
+		} {
+			if err := make(); err != nil {
+				t.Fatal(err)
+			}
+			journal = append(journal, batches(1))
+		}
+		journal = slices.Insert(journal, late, batches(0))
+		for at, list := range journal {
+			for i, e := range engines {
+				if wrote := map[bool]int{true: 0, false: 1}[at == late]; i == wrote {
+					continue
+				}
+				if err := e.ApplyChanges(0, list); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i := range engines {
+			if v, err := kept[i].Peek("k", 0); err != nil || v.Remaining != 7 {
+				t.Errorf("late by %d, engine %d: %d left, want 7", late, i, v.Remaining)
 			}
 		}
 	}

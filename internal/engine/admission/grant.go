@@ -9,6 +9,7 @@ import (
 // limit would deny uses what is left of the limit, and the rest of the grant. So no more
 // than the limit's own bound and the grant is ever admitted.
 type grant struct {
+	n     uint64 // at first, or what was left at a start
 	left  uint64
 	until int64  // Unix ms, by the time of day
 	spent uint64 // since the last cut
@@ -35,7 +36,8 @@ func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until in
 	return nil
 }
 
-// grant puts a grant in, or takes it out. The caller holds s.mu.
+// grant puts a grant in, or takes it out. One of the same size and end as the key's is the same: two owners of the key may have been asked
+// for it, and the journal may have both, in any order. The caller holds s.mu.
 func (ls *Table) grant(s *share, id keyID, n uint64, until int64) {
 	if n == 0 || until <= ls.nowMs() {
 		ls.ungrant(s, id)
@@ -44,10 +46,13 @@ func (ls *Table) grant(s *share, id keyID, n uint64, until int64) {
 	if s.grants == nil {
 		s.grants = map[keyID]*grant{}
 	}
-	if s.grants[id] == nil {
+	switch g := s.grants[id]; {
+	case g == nil:
 		ls.grants.Add(1)
+	case g.n == n && g.until == until:
+		return
 	}
-	s.grants[id.clone()] = &grant{left: n, until: until}
+	s.grants[id.clone()] = &grant{n: n, left: n, until: until}
 }
 
 // ungrant takes a grant out. The caller holds s.mu.
