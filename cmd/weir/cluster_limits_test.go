@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,10 +17,16 @@ import (
 	"testing"
 	"time"
 
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // limitPolicies are never over in a cluster. The first is by default.
@@ -30,32 +39,43 @@ const limitPolicies = `limits:
   - {name: jobs, keys: "j:*", max: 3, ttl: 4s}
 `
 
-// adversary asks for admissions at one node and then at another, over HTTP.
+// adversary asks for admissions at one node and then at another, over HTTP, Envoy's gRPC and RESP.
 type adversary struct {
-	c    *processes
-	keys []string
-	http http.Client
+	c          *processes
+	keys       []string
+	http       http.Client
+	resp, grpc []string // addresses of the nodes
+	envoy      []pb.RateLimitServiceClient
 
 	mu       sync.Mutex
 	admitted map[string][]span
 	denied   int
 	failed   int
+	answered [protocols]int
 }
+
+// The protocols.
+const (
+	overHTTP = iota
+	overGRPC
+	overRESP
+	protocols
+)
 
 // span is when an admission was made: between two times, in Unix ns.
 type span struct{ before, after int64 }
 
-func (a *adversary) run(seed uint64, over <-chan struct{}) {
+func (a *adversary) run(seed uint64, ended <-chan struct{}) {
 	random := rand.New(rand.NewPCG(seed, 6))
 	for {
-		i, key := random.IntN(clusterSize), a.keys[random.IntN(len(a.keys))]
+		i, key, protocol := random.IntN(clusterSize), a.keys[random.IntN(len(a.keys))], random.IntN(protocols)
 		for range 1 + random.IntN(80) {
 			select {
-			case <-over:
+			case <-ended:
 				return
 			case <-time.After(time.Millisecond):
 			}
-			if !a.ask(i, key) {
+			if !a.ask(i, protocol, key) {
 				break
 			}
 		}
@@ -63,38 +83,90 @@ func (a *adversary) run(seed uint64, over <-chan struct{}) {
 }
 
 // ask asks a node once, and tells whether it answered.
-func (a *adversary) ask(i int, key string) bool {
+func (a *adversary) ask(i, protocol int, key string) bool {
 	p := a.c.nodes[i].Load()
 	if p == nil {
 		return false
 	}
 	before := time.Now().UnixNano()
-	answer, err := a.http.Post("http://"+p.addr+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
-	if err != nil {
-		a.note(&a.failed)
-		return false
+	var allowed bool
+	var err error
+	switch protocol {
+	case overHTTP:
+		allowed, err = a.askHTTP(p.addr, key)
+	case overGRPC:
+		allowed, err = a.askGRPC(i, key)
+	case overRESP:
+		allowed, err = a.askRESP(i, key)
 	}
-	_, err = io.Copy(io.Discard, answer.Body)
-	answer.Body.Close()
 	after := time.Now().UnixNano()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
-	case err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests:
-		a.note(&a.failed)
+	case err != nil:
+		a.failed++
 		return false
-	case answer.StatusCode == http.StatusOK:
-		a.mu.Lock()
-		defer a.mu.Unlock()
+	case allowed:
 		a.admitted[key] = append(a.admitted[key], span{before, after})
 	default:
-		a.note(&a.denied)
+		a.denied++
 	}
+	a.answered[protocol]++
 	return true
 }
 
-func (a *adversary) note(what *int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	*what++
+func (a *adversary) askHTTP(addr, key string) (allowed bool, err error) {
+	answer, err := a.http.Post("http://"+addr+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+	if err != nil {
+		return false, err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	answer.Body.Close()
+	if err == nil && answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests {
+		err = errors.New(answer.Status)
+	}
+	return answer.StatusCode == http.StatusOK, err
+}
+
+// askGRPC asks for a domain and an entry without a value, which are the key.
+func (a *adversary) askGRPC(i int, key string) (allowed bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), a.http.Timeout)
+	defer cancel()
+	domain, entry, _ := strings.Cut(key, ":")
+	answer, err := a.envoy[i].ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: domain, Descriptors: []*ratelimit.RateLimitDescriptor{
+		{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: entry}}},
+	}})
+	return answer.GetOverallCode() == pb.RateLimitResponse_OK, err
+}
+
+func (a *adversary) askRESP(i int, key string) (allowed bool, err error) {
+	conn, err := net.DialTimeout("tcp", a.resp[i], a.http.Timeout)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(a.http.Timeout)); err != nil {
+		return false, err
+	}
+	if _, err := fmt.Fprintf(conn, "ALLOW %s\r\n", key); err != nil {
+		return false, err
+	}
+	var fields, first int
+	_, err = fmt.Fscanf(conn, "*%d\r\n:%d\r\n", &fields, &first) // -ERR of what could not be decided
+	return first == 1, err
+}
+
+// connect makes the clients for Envoy's gRPC. They connect by themselves.
+func (a *adversary) connect(t *testing.T) {
+	for _, addr := range a.grpc {
+		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: time.Second}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		a.envoy = append(a.envoy, pb.NewRateLimitServiceClient(conn))
+	}
 }
 
 // most is the most admissions of a key that were surely within one interval: by brute force, each
@@ -174,8 +246,13 @@ func TestClusterCrashOfLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newProcesses(t, "--policy", file, "--flush-every", "20ms")
+	ports := transporttest.Addrs(t, 2*clusterSize)
+	a := &adversary{c: c, admitted: map[string][]span{}, http: http.Client{Timeout: 3 * time.Second}, resp: ports[:clusterSize], grpc: ports[clusterSize:]}
+	for i := range clusterSize {
+		c.own[i] = append(c.own[i], "--resp", a.resp[i], "--rls", a.grpc[i])
+	}
+	a.connect(t)
 	c.start(0, 1, 2)
-	a := &adversary{c: c, admitted: map[string][]span{}, http: http.Client{Timeout: 3 * time.Second}}
 	a.http.Transport = &http.Transport{MaxIdleConnsPerHost: 16}
 	for _, p := range set.Policies() {
 		for k := range 2 {
@@ -216,7 +293,10 @@ func TestClusterCrashOfLimits(t *testing.T) {
 	close(over)
 	asking.Wait()
 	a.http.CloseIdleConnections()
-	t.Logf("%d denied, %d failed", a.denied, a.failed)
+	t.Logf("%d denied, %d failed, answers over HTTP, gRPC and RESP: %d", a.denied, a.failed, a.answered)
+	if slices.Contains(a.answered[:], 0) {
+		t.Error("a protocol answered nothing")
+	}
 	for _, key := range jobs {
 		most, all := holds.Most(key)
 		if t.Logf("%s: %d at once, of %d; %v", key, most, all, &holds); most > set.Concurrencies()[0].Max {
