@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // SenderOptions change how a Sender works. The zero value of every field stands for its default.
@@ -57,7 +59,7 @@ type Sender struct {
 	opts   SenderOptions
 	table  *sumTable
 
-	wake  chan struct{} // holds one: something can be sent at once
+	wake  concurrency.Signal // holds one: something can be sent at once
 	stop  context.CancelFunc
 	ended chan struct{} // closed when no goroutine is left
 
@@ -118,10 +120,10 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sender{
 		client: c, opts: o,
-		wake: make(chan struct{}, 1), stop: stop, ended: make(chan struct{}),
+		wake: concurrency.NewSignal(), stop: stop, ended: make(chan struct{}),
 		open: map[*batch]struct{}{}, nodes: make([]nodeState, c.nodes.count()), changed: make(chan struct{}),
 	}
-	s.table = newSumTable(o.MaxLines, o.MaxBytes, s.wakeUp)
+	s.table = newSumTable(o.MaxLines, o.MaxBytes, s.wake.Raise)
 	go s.run(ctx)
 	return s, nil
 }
@@ -153,7 +155,7 @@ func (s *Sender) flush(ctx context.Context, enough func() bool) error {
 	s.mu.Lock()
 	upTo := s.epoch
 	s.mu.Unlock()
-	s.wakeUp()
+	s.wake.Raise()
 	for {
 		settled, changed := s.settled(upTo)
 		if settled {
@@ -258,13 +260,6 @@ func (s *Sender) Stats() SenderStats {
 	st.Taken, st.Refused, st.Lines, st.Bytes = t.Taken, t.Refused, t.Lines, t.Bytes
 	st.Waiting = st.Taken - st.Counted - st.TooLate - st.Rejected - st.InDoubt
 	return st
-}
-
-func (s *Sender) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it is awake
-	}
 }
 
 func (s *Sender) tell(err error) {

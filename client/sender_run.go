@@ -251,7 +251,7 @@ func (s *Sender) endDoubt(at int) {
 	s.mu.Lock()
 	s.nodes[at].doubt = nil
 	s.mu.Unlock()
-	s.wakeUp()
+	s.wake.Raise()
 }
 
 // wakeWaiting wakes the callers that wait for a batch to settle, or for lines to be taken.

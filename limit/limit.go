@@ -48,6 +48,16 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }
 
+// ParseAlgorithm returns the Algorithm whose String is word.
+func ParseAlgorithm(word string) (a Algorithm, ok bool) {
+	for a = Window; a <= GCRA; a++ {
+		if a.String() == word {
+			return a, true
+		}
+	}
+	return Window, false
+}
+
 // Limit is N admissions per period Per, with bursts of Burst.
 type Limit struct {
 	N         uint64        // 1 to 1,000,000 per second of Per, rounded up

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/settings"
 )
@@ -35,14 +36,14 @@ type Tokens struct {
 
 // locks are tokens and certificates.
 type locks struct {
-	tokens *access.Tokens  // nil: everybody may do everything
-	certs  *auth.CertStore // nil: listeners speak without TLS
-	reload chan struct{}   // of certs; holds one
+	tokens *access.Tokens     // nil: everybody may do everything
+	certs  *auth.CertStore    // nil: listeners speak without TLS
+	reload concurrency.Signal // of certs; holds one
 }
 
 // readLocks reads the files for the first time, before anything is opened.
 func readLocks(cfg *Config) (l locks, err error) {
-	l.reload = make(chan struct{}, 1)
+	l.reload = concurrency.NewSignal()
 	if l.tokens, err = access.ReadTokens(cfg.Tokens.File); err != nil {
 		return l, err
 	}
@@ -133,10 +134,7 @@ func (l *locks) alarms() (list []api.Alarm) {
 
 func (l *locks) reloadAll() {
 	l.tokens.Reload()
-	select {
-	case l.reload <- struct{}{}:
-	default: // they are about to be read
-	}
+	l.reload.Raise()
 }
 
 // validateLocks refuses listeners for other machines without tokens and TLS, unless Insecure.

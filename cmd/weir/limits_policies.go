@@ -170,74 +170,21 @@ func (f *rlsFiles) load(w *cli.World) (*envoy.LimitConfig, error) {
 	return c, err
 }
 
-type listedLimit struct {
-	Name         string   `json:"name"`
-	Keys         string   `json:"keys"`
-	By           string   `json:"by,omitempty"`
-	Limit        uint32   `json:"limit"`
-	PerS         float64  `json:"per_s"`
-	Unlimited    bool     `json:"unlimited,omitempty"`
-	Mode         string   `json:"mode"`
-	Quota        bool     `json:"quota,omitempty"`
-	CountsValues bool     `json:"counts_values,omitempty"`
-	Label        string   `json:"label,omitempty"` // its name field
-	Replaces     []string `json:"replaces,omitempty"`
-	File         string   `json:"file"`
-	Line         int      `json:"line"`
-	HasMetadata  bool     `json:"has_metadata,omitempty"`
-}
-
 // list prints the limits.
 func (f *rlsFiles) list(w *cli.World, r *cli.Remote) error {
 	c, err := f.load(w)
 	if err != nil {
 		return err
 	}
-	list := make([]listedLimit, 0, len(c.Limits()))
-	for _, l := range c.Limits() {
-		keys, by := l.Pattern()
-		mode := policy.Enforce
-		if l.Shadow {
-			mode = policy.Shadow
-		}
-		list = append(list, listedLimit{
-			Name: l.Name, Keys: keys, By: by, Limit: l.Requests, PerS: l.Period().Seconds(), Unlimited: l.Unlimited, Mode: mode.String(), Quota: l.Quota,
-			CountsValues: l.CountsValues(), Label: l.Label, Replaces: l.Replaces, File: l.File, Line: l.Line, HasMetadata: l.Metadata != nil,
-		})
+	answer := api.LimitsAnswer{Limits: []api.LimitPolicy{}}
+	for _, p := range envoy.Policies(c, limit.Window) {
+		answer.Limits = append(answer.Limits, p.Row())
 	}
-	answer := struct {
-		Limits []listedLimit `json:"limits"`
-	}{list}
 	return r.Print(w.Stdout, answer, func(t *cli.Table) {
-		t.Row("NAME", "KEYS", "LIMIT", "MODE", "NOTES")
-		for i, l := range c.Limits() {
-			rate := "unlimited"
-			if !l.Unlimited {
-				rate = cli.LimitText(uint64(l.Requests), l.Period(), uint64(l.Requests), limit.Window.String(), "")
-			}
-			t.Row(l.Name, keysText(list[i].Keys, list[i].By), rate, list[i].Mode, notes(l))
+		t.Row("NAME", "KEYS", "LIMIT", "MODE")
+		for _, p := range answer.Limits {
+			t.Row(policyCells(p)...)
 		}
 		t.Row("the limits are valid")
 	})
-}
-
-// notes says what else is to know of a limit.
-func notes(l *envoy.ConfigLimit) (text string) {
-	add := func(is bool, note string) {
-		switch {
-		case !is:
-		case text == "":
-			text = note
-		default:
-			text += ", " + note
-		}
-	}
-	add(l.Quota, "quota")
-	add(l.CountsValues(), "counted by values")
-	add(l.Metadata != nil, "metadata")
-	add(l.Label != "", "name "+l.Label)
-	for _, label := range l.Replaces {
-		add(true, "replaces "+label)
-	}
-	return text
 }

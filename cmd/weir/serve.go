@@ -100,7 +100,7 @@ func (f *serveFlags) combine(from cli.Sources) {
 	if f.tlsMin == "1.2" {
 		cfg.TLS.Min = tls.VersionTLS12
 	}
-	cfg.RLS.Algorithm = algorithmOf(f.rlsAlgorithm)
+	cfg.RLS.Algorithm, _ = limit.ParseAlgorithm(f.rlsAlgorithm) // the flag takes no other word
 	if f.clock == "event" {
 		cfg.Engine.Clock = weir.EventClock
 	}
@@ -197,13 +197,4 @@ func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
 	return a
-}
-
-func algorithmOf(word string) limit.Algorithm {
-	for _, a := range []limit.Algorithm{limit.Window, limit.Fixed, limit.GCRA} {
-		if a.String() == word {
-			return a
-		}
-	}
-	panic(word) // the flag takes no other
 }

@@ -38,6 +38,20 @@ func (v *Value[T]) Get(maxAge time.Duration, ask func() T) T {
 	return value
 }
 
+// Signal wakes a goroutine that waits for it, once however often it was raised before that.
+type Signal chan struct{}
+
+// NewSignal returns one that nobody has raised.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Raise does not wait. Of a nil Signal it does nothing.
+func (s Signal) Raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
 // Sleep returns nil after d, or the cause of ctx as soon as it is done.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

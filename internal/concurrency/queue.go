@@ -15,8 +15,8 @@ var ErrQueueFull = errors.New("the data directory is at its size bound: raise --
 // What was counted before Join is in the flush of the group that Join returns, or in an earlier one. A group ends once,
 // also when no flush begins any more.
 type Queue struct {
-	kick  chan struct{} // someone waits: do not wait for the interval
-	speak atomic.Bool   // the next flush is written even if empty
+	kick  Signal      // someone waits: do not wait for the interval
+	speak atomic.Bool // the next flush is written even if empty
 
 	mu     sync.Mutex
 	next   *Group // of those who wait for the next flush to begin; nil: nobody
@@ -31,7 +31,7 @@ type Group struct {
 }
 
 // NewQueue returns one in which nobody waits.
-func NewQueue() *Queue { return &Queue{kick: make(chan struct{}, 1)} }
+func NewQueue() *Queue { return &Queue{kick: NewSignal()} }
 
 // Kicked has a value when a flush is to begin at once.
 func (q *Queue) Kicked() <-chan struct{} { return q.kick }
@@ -63,10 +63,7 @@ func (q *Queue) Speaks() bool { return q.speak.Swap(false) }
 
 // Hurry begins the next flush at once, though nobody waits for it to end.
 func (q *Queue) Hurry() {
-	select {
-	case q.kick <- struct{}{}:
-	default:
-	}
+	q.kick.Raise()
 }
 
 // Take is called when a flush begins; later callers of Join wait for the next. nil: nobody

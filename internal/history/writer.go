@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -55,7 +56,7 @@ type WriterConfig struct {
 // Writer writes one history. Create it with NewWriter.
 type Writer struct {
 	cfg     WriterConfig
-	kick    chan struct{}
+	kick    concurrency.Signal
 	adopted chan adoption
 
 	mu     sync.Mutex
@@ -95,7 +96,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)
 	cfg.Slot = cmp.Or(cfg.Slot, time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Writer{cfg: cfg, kick: make(chan struct{}, 1), adopted: make(chan adoption), moved: make(chan struct{})}
+	return &Writer{cfg: cfg, kick: concurrency.NewSignal(), adopted: make(chan adoption), moved: make(chan struct{})}
 }
 
 // Retries after an error.
@@ -459,8 +460,5 @@ const awaitPoll = 100 * time.Millisecond
 
 // Kick makes the writer write what the journal has by now.
 func (w *Writer) Kick() {
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
+	w.kick.Raise()
 }

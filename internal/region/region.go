@@ -26,6 +26,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -81,7 +82,7 @@ type Region struct {
 	unread  uint64               // flushes of the journal that no digest has
 
 	told     atomic.Uint64 // the newest message of the log that was announced
-	news     chan struct{}
+	news     concurrency.Signal
 	calls    chan func(context.Context) // for the goroutine that runs
 	ended    chan struct{}              // closed with Close
 	owner    ownership
@@ -143,7 +144,7 @@ func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	e.Memory = cfg.Memory
 	r := &Region{
 		cfg: cfg, engine: e, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(e), cfg.Others), building: map[string]builder{},
-		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), calls: make(chan func(context.Context)), ended: make(chan struct{}),
+		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: concurrency.NewSignal(), calls: make(chan func(context.Context)), ended: make(chan struct{}),
 		sum: NewSum(e.Partitions), pieceBytes: PieceBytes,
 	}
 	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
@@ -179,10 +180,7 @@ func (r *Region) hearNews(msg *nats.Msg) {
 	}
 	for was := r.told.Load(); sequence > was; was = r.told.Load() {
 		if r.told.CompareAndSwap(was, sequence) {
-			select {
-			case r.news <- struct{}{}:
-			default:
-			}
+			r.news.Raise()
 			return
 		}
 	}

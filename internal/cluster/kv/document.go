@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
@@ -128,12 +129,9 @@ func (d *Document) open(ctx context.Context, make bool) (kv jetstream.KeyValue, 
 
 // Follow calls look after each change that another node tells of, and every few seconds, until ctx ends.
 func (d *Document) Follow(ctx context.Context, look func()) {
-	hints := make(chan struct{}, 1)
+	hints := concurrency.NewSignal()
 	heard, err := d.JetStream.Conn().Subscribe(hintSubject, func(*nats.Msg) {
-		select {
-		case hints <- struct{}{}:
-		default: // it is about to look
-		}
+		hints.Raise()
 	})
 	if err == nil {
 		defer func() { _ = heard.Unsubscribe() }() // of a connection that is closed there is none

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
@@ -46,8 +47,8 @@ type Limits struct {
 	shards  [shards]shard
 	number  atomic.Uint64 // of the newest credit
 	asking  [groupCount]atomic.Bool
-	wake    chan struct{} // the first credit was granted something
-	closing atomic.Bool   // this node takes no more grants
+	wake    concurrency.Signal // the first credit was granted something
+	closing atomic.Bool        // this node takes no more grants
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	stats   counters
@@ -84,7 +85,7 @@ func Open(cfg Config) (*Limits, error) {
 
 // newLimits returns one that asks nobody.
 func newLimits(cfg Config) *Limits {
-	l := &Limits{cfg: cfg, seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
+	l := &Limits{cfg: cfg, seed: maphash.MakeSeed(), wake: concurrency.NewSignal()}
 	l.lends = lender{of: l, cfg: cfg, most: maxBooks}
 	for i := range l.shards {
 		l.shards[i].keys, l.shards[i].lent = map[entryKey]*entry{}, map[*entry]struct{}{}

@@ -104,10 +104,7 @@ func (l *Limits) noteLent(sh *shard, e *entry) {
 		return
 	}
 	sh.lent[e] = struct{}{}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wake.Raise()
 }
 
 var errWire = errors.New("could not decode the message: check that all nodes run the same version of Weir")

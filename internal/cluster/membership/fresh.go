@@ -72,7 +72,7 @@ type FreshnessConfig struct {
 type Freshness struct {
 	FreshnessConfig
 
-	kick    chan struct{}
+	kick    concurrency.Signal
 	inbox   string // the number of a round follows
 	number  uint64 // of the last round
 	answers chan freshAnswer
@@ -99,7 +99,7 @@ type freshRound struct {
 // NewFreshness returns one whose loops, Run and RunAnswers, are the caller's to run.
 func NewFreshness(cfg FreshnessConfig) *Freshness {
 	return &Freshness{
-		FreshnessConfig: cfg, kick: make(chan struct{}, 1), inbox: cfg.Conn.NewInbox(),
+		FreshnessConfig: cfg, kick: concurrency.NewSignal(), inbox: cfg.Conn.NewInbox(),
 		answers: make(chan freshAnswer, maxFreshAsked), asked: make(chan *nats.Msg, maxFreshAsked),
 	}
 }
@@ -128,10 +128,7 @@ func (f *Freshness) join() *freshRound {
 			f.next.err = f.ending
 			close(f.next.done)
 		}
-		select {
-		case f.kick <- struct{}{}:
-		default:
-		}
+		f.kick.Raise()
 	}
 	f.next.waiting++
 	return f.next
@@ -409,12 +406,12 @@ type HighWater struct {
 	log  *slog.Logger
 
 	last atomic.Uint64
-	news chan struct{} // last has grown
+	news concurrency.Signal // last has grown
 }
 
 // NewHighWater returns a HighWater that knows of no message yet.
 func NewHighWater(conn *nats.Conn, log *slog.Logger) *HighWater {
-	return &HighWater{conn: conn, log: log, news: make(chan struct{}, 1)}
+	return &HighWater{conn: conn, log: log, news: concurrency.NewSignal()}
 }
 
 // Notify tells the other nodes that a flush is in the journal.
@@ -440,10 +437,7 @@ func (h *HighWater) Listen() error {
 func (h *HighWater) Hear(sequence uint64) {
 	for was := h.last.Load(); sequence > was; was = h.last.Load() {
 		if h.last.CompareAndSwap(was, sequence) {
-			select {
-			case h.news <- struct{}{}:
-			default:
-			}
+			h.news.Raise()
 			return
 		}
 	}

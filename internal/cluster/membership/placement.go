@@ -16,6 +16,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
@@ -54,8 +55,8 @@ type Registry struct {
 	bucket  string
 	kv      jetstream.KeyValue
 	log     *slog.Logger
-	upTo    uint64        // revision up to which the bucket was read; of the goroutine that reads
-	changed chan struct{} // holds one: an entry was written
+	upTo    uint64             // revision up to which the bucket was read; of the goroutine that reads
+	changed concurrency.Signal // holds one: an entry was written
 	done    context.Context
 	closed  sync.WaitGroup
 
@@ -90,7 +91,7 @@ func OpenRegistry(ctx context.Context, js jetstream.JetStream, bucket string, re
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
 	}
-	r := &Registry{conn: js.Conn(), bucket: bucket, kv: kv, log: log, changed: make(chan struct{}, 1), entries: map[string]PlacementEntry{}}
+	r := &Registry{conn: js.Conn(), bucket: bucket, kv: kv, log: log, changed: concurrency.NewSignal(), entries: map[string]PlacementEntry{}}
 	if err := r.readAll(ctx); err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
 	}
@@ -123,10 +124,7 @@ func (r *Registry) subjects() string { return "$KV." + r.bucket + ".>" }
 func (r *Registry) follow() error {
 	done, end := context.WithCancel(context.Background())
 	sub, err := r.conn.Subscribe(r.subjects(), func(*nats.Msg) {
-		select {
-		case r.changed <- struct{}{}:
-		default: // it is about to read
-		}
+		r.changed.Raise()
 	})
 	if err != nil {
 		end()

@@ -65,7 +65,7 @@ type Checkpointer struct {
 	cfg   Config
 	ended atomic.Uint64 // rounds
 	work  chan []record.Snapshot
-	wrote chan struct{} // something was stored
+	wrote concurrency.Signal // something was stored
 
 	unstored atomic.Pointer[error] // why the last snapshot that was tried could not be stored; nil: it was
 
@@ -78,7 +78,7 @@ type Checkpointer struct {
 
 // New returns one that knows of no snapshot: Begin follows.
 func New(cfg Config) *Checkpointer {
-	return &Checkpointer{cfg: cfg, work: make(chan []record.Snapshot, 1), wrote: make(chan struct{}, 1), pins: pins{turn: make(chan struct{}, 1)}}
+	return &Checkpointer{cfg: cfg, work: make(chan []record.Snapshot, 1), wrote: concurrency.NewSignal(), pins: pins{turn: make(chan struct{}, 1)}}
 }
 
 // Begin says what the slots have, by partition. It is called once, before Run.

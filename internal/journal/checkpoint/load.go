@@ -213,10 +213,7 @@ func (c *Checkpointer) endOfBatch(ctx context.Context) {
 	if ended {
 		c.ended.Add(1)
 	}
-	select {
-	case c.wrote <- struct{}{}:
-	default:
-	}
+	c.wrote.Raise()
 }
 
 // neededByAll is OldestNeeded where others take snapshots too. 0: it could not be found

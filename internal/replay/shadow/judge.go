@@ -108,8 +108,7 @@ func (j *judge) line(p *part, a *asked, routes []*route) error {
 	if err == nil {
 		return nil
 	}
-	var refused *engine.Error
-	if !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*engine.Error](err); !refused {
 		return err
 	}
 	a.undecided = true
@@ -262,7 +261,7 @@ func (j *judge) prepare(asked []question, need func(*question) uint64) {
 // routesMost is how many keys a router knows at once: some 10 MiB of them.
 const routesMost = 1 << 16
 
-// route is the limits of a key. Routers make it; only the clerk sets the records.
+// router finds the limits of the keys of lines.
 type router struct {
 	accounts map[string]*account
 	live     *admit.Live

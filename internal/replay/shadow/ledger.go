@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -51,28 +52,38 @@ func (l *ledger) keep(accounts []*account, now int64) {
 	}
 }
 
-func (l *ledger) dropIdle(accounts []*account, now int64) {
-	for _, a := range accounts {
-		for _, r := range a.records {
-			if r.denied == 0 && !r.whole && r.at < now-r.rule.memory {
-				l.drop(a, r)
+// all are the records of all accounts.
+func all(accounts []*account) iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		for _, a := range accounts {
+			for _, r := range a.records {
+				if !yield(r) {
+					return
+				}
 			}
+		}
+	}
+}
+
+func (l *ledger) dropIdle(accounts []*account, now int64) {
+	for r := range all(accounts) {
+		if r.denied == 0 && !r.whole && r.at < now-r.rule.memory {
+			l.drop(r)
 		}
 	}
 }
 
 func (l *ledger) dropUndenied(accounts []*account, _ int64) {
-	for _, a := range accounts {
-		for _, r := range a.records {
-			if r.denied == 0 {
-				a.cut = true // also the demand that would have been denied later
-				l.drop(a, r)
-			}
+	for r := range all(accounts) {
+		if r.denied == 0 {
+			r.rule.account.cut = true // also the demand that would have been denied later
+			l.drop(r)
 		}
 	}
 }
 
-func (l *ledger) drop(a *account, r *record) {
+func (l *ledger) drop(r *record) {
+	a := r.rule.account
 	delete(a.records, r.key)
 	l.bytes -= r.bytes()
 	r.gone = true
@@ -80,30 +91,22 @@ func (l *ledger) drop(a *account, r *record) {
 }
 
 func (l *ledger) cutDemand(accounts []*account, _ int64) {
-	for _, a := range accounts {
-		for _, r := range a.records {
-			l.bytes -= int64(cap(r.series))
-			r.demand.drop()
-			l.bytes += int64(cap(r.series))
-			a.cut = true
-		}
+	for r := range all(accounts) {
+		l.bytes -= int64(cap(r.series))
+		r.demand.drop()
+		l.bytes += int64(cap(r.series))
+		r.rule.account.cut = true
 	}
 }
 
 // thin drops the half of all records that has the fewest denials.
 func (l *ledger) thin(accounts []*account, _ int64) {
-	var all []*record
-	for _, a := range accounts {
-		for _, r := range a.records {
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, func(a, b *record) int {
+	sorted := slices.SortedFunc(all(accounts), func(a, b *record) int {
 		return cmp.Or(cmp.Compare(a.denied, b.denied), cmp.Compare(a.key, b.key))
 	})
-	for _, r := range all[:(len(all)+1)/2] {
+	for _, r := range sorted[:(len(sorted)+1)/2] {
 		r.rule.account.thinned = true
-		l.drop(r.rule.account, r)
+		l.drop(r)
 	}
 }
 

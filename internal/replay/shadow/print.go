@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -130,11 +131,7 @@ func (p printer) needs(l *Limit) {
 	if l.NeedsUnknown != "" {
 		p.Row("enough", "not known: "+l.NeedsUnknown)
 	}
-	for i, n := range l.Needs {
-		if i > 0 && n.N == l.Needs[i-1].N {
-			continue
-		}
-		text := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst, Calendar: l.Calendar}.text()
+	for n, text := range l.rules() {
 		if n.OrLess {
 			text += " or less"
 		}
@@ -193,18 +190,28 @@ func (l *Limit) sentence() string {
 	return b.String()
 }
 
+// rules are the different Needs, each with its rule as text.
+func (l *Limit) rules() iter.Seq2[Need, string] {
+	return func(yield func(Need, string) bool) {
+		for i, n := range l.Needs {
+			if i > 0 && n.N == l.Needs[i-1].N {
+				continue
+			}
+			if !yield(n, Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst, Calendar: l.Calendar}.text()) {
+				return
+			}
+		}
+	}
+}
+
 // needs says which limits would have denied fewer.
 func (l *Limit) needs() string {
 	var parts []string
-	for i, n := range l.Needs {
-		if i > 0 && n.N == l.Needs[i-1].N {
-			continue
-		}
+	for n, rule := range l.rules() {
 		whom := "nobody"
 		if n.Share > 0 {
 			whom = "at most " + percent(n.Share)
 		}
-		rule := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst, Calendar: l.Calendar}.text()
 		switch {
 		case !n.OrLess:
 			parts = append(parts, fmt.Sprintf("%s would have denied %s", rule, whom))

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/internal/replay"
@@ -59,17 +60,13 @@ func (c *clerk) useless(o *Options, err error) error {
 		return nil
 	}
 	const most = 5
-	policies := o.Policies.Policies()
-	var patterns string
-	for i, p := range policies {
-		if i == most {
-			patterns += fmt.Sprintf(" and %d more", len(policies)-most)
-			break
-		}
-		if i > 0 {
-			patterns += ", "
-		}
-		patterns += p.Keys
+	var keys []string
+	for _, p := range o.Policies.Policies() {
+		keys = append(keys, p.Keys)
+	}
+	patterns := strings.Join(keys[:min(most, len(keys))], ", ")
+	if more := len(keys) - most; more > 0 {
+		patterns += fmt.Sprintf(" and %d more", more)
 	}
 	if c.stranger == "" {
 		return fmt.Errorf("no line has a key: make one with --key that a policy is for (%s)", patterns)

@@ -11,6 +11,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/policy"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -68,18 +69,22 @@ func modeOf(of *ConfigLimit) policy.Mode {
 	return policy.Enforce
 }
 
-// Limits implements service.Limited. What is unlimited is no limit.
-func (s *Server) Limits() (list []policy.Policy) {
-	now := s.live.now.Load()
-	if now == nil {
-		return nil
+// Limits implements service.Limited.
+func (s *Server) Limits() []policy.Policy {
+	if now := s.live.now.Load(); now != nil {
+		return Policies(now.config, s.cfg.Algorithm)
 	}
-	for _, of := range now.config.Limits() {
+	return nil
+}
+
+// Policies lists the limits of a configuration, for people to read. What is unlimited is no limit.
+func Policies(c *LimitConfig, by admit.Algorithm) (list []policy.Policy) {
+	for _, of := range c.Limits() {
 		if of.Unlimited {
 			continue
 		}
 		keys, counted := of.Pattern()
-		limit := limitOf(of, s.cfg.Algorithm)
+		limit := limitOf(of, by)
 		limit.Burst = limit.N
 		list = append(list, policy.Policy{Name: of.Name, Keys: keys, By: counted, Limit: limit, Mode: modeOf(of), Line: of.Line})
 	}
@@ -111,7 +116,7 @@ type live struct {
 	now     atomic.Pointer[limits] // nil: there are none yet
 	loads   atomic.Uint64
 	trouble atomic.Bool // the newest files are not in use
-	reload  chan struct{}
+	reload  concurrency.Signal
 }
 
 // CheckLimits fails if New would for the files of Config.Limits: a start finds that out before it opens anything.
@@ -200,8 +205,5 @@ func (s *Server) watch(ctx context.Context) {
 
 // Reload asks for the files to be read again, soon.
 func (s *Server) Reload() {
-	select {
-	case s.live.reload <- struct{}{}:
-	default: // they are about to be read
-	}
+	s.live.reload.Raise()
 }

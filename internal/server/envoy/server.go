@@ -23,6 +23,7 @@ import (
 	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -80,7 +81,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: forBoth(cfg.TLS)}
-	s.live.reload = make(chan struct{}, 1)
+	s.live.reload = concurrency.NewSignal()
 	s.ending, s.end = context.WithCancel(context.Background())
 	if err := s.readLimits(); err != nil {
 		return nil, err

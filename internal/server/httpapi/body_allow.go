@@ -363,11 +363,8 @@ func (p *AllowParser) readAlgorithm(l *engine.Limit) *api.Error {
 	if !ok {
 		return p.wrong(api.CodeInvalidLimit, "algorithm", "it must be window, fixed or gcra")
 	}
-	for _, a := range []limit.Algorithm{limit.Window, limit.Fixed, limit.GCRA} {
-		if a.String() == string(word) {
-			l.Algorithm = a
-			return nil
-		}
+	if l.Algorithm, ok = limit.ParseAlgorithm(view(word)); ok {
+		return nil
 	}
 	return p.wrong(api.CodeInvalidLimit, "algorithm", quoteField(word)+": it must be window, fixed or gcra")
 }

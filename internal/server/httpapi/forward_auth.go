@@ -156,15 +156,11 @@ func inlineOf(q url.Values) (*engine.Limit, error) {
 			return nil, err
 		}
 	}
-	if !q.Has("algorithm") {
-		return l, nil
+	ok := false
+	if l.Algorithm, ok = limit.ParseAlgorithm(q.Get("algorithm")); !ok && q.Has("algorithm") {
+		return nil, fail(api.CodeInvalidLimit, "algorithm", "algorithm must be window, fixed or gcra")
 	}
-	for _, l.Algorithm = range []limit.Algorithm{limit.Window, limit.Fixed, limit.GCRA} {
-		if l.Algorithm.String() == q.Get("algorithm") {
-			return l, nil
-		}
-	}
-	return nil, fail(api.CodeInvalidLimit, "algorithm", "algorithm must be window, fixed or gcra")
+	return l, nil
 }
 
 func numberOf(q url.Values, name string, least uint64) (uint64, error) {

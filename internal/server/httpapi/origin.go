@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,12 +127,7 @@ func (o *OriginGuard) hostKnown(host string) bool {
 	if o.hosts[name] || strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal") {
 		return true
 	}
-	for _, within := range o.within {
-		if strings.HasSuffix(name, within) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.within, func(within string) bool { return strings.HasSuffix(name, within) })
 }
 
 // shares lets a page of an allowed origin read the answer (CORS). done says that the

@@ -307,13 +307,9 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) exportQuery(r *http.Request) (q queries.ExportQuery, err error) {
-	values := r.URL.Query()
-	for name := range values {
-		switch name {
-		case "unit", "format", "prefix", "from", "to":
-		default:
-			return q, fail(api.CodeUnknownParameter, request.Clip(name), "there are unit, format, prefix, from and to")
-		}
+	values, err := queryOf(r, ": there are unit, format, prefix, from and to", "unit", "format", "prefix", "from", "to")
+	if err != nil {
+		return q, err
 	}
 	p := params{now: s.service.Now()}
 	q = queries.ExportQuery{

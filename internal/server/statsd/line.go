@@ -30,7 +30,7 @@ type line struct {
 }
 
 // split reads a line of a counter or a set. Sections that it does not know it leaves out, as senders add new ones.
-func (l *line) split(text []byte) reason {
+func (l *line) split(text []byte) *reason {
 	*l = line{rate: 1}
 	switch {
 	case bytes.HasPrefix(text, []byte("_e{")):
@@ -69,11 +69,11 @@ func (l *line) split(text []byte) reason {
 }
 
 // kinds tells why lines of a kind other than c and s are not counted.
-var kinds = map[string]reason{
+var kinds = map[string]*reason{
 	"g": refusedGauge, "ms": refusedTimer, "h": refusedHistogram, "d": refusedDistribution, "": malformed,
 }
 
-func (l *line) section(text []byte) reason {
+func (l *line) section(text []byte) *reason {
 	if len(text) == 0 {
 		return counted
 	}
@@ -120,89 +120,74 @@ func number(text []byte) (float64, bool) {
 // view is b as a string, without a copy: for what keeps no part of it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// reason is what became of a line.
-type reason int
+// reason is why a line was not counted: its name in metrics and logs, and what to do about it.
+type reason struct {
+	place        int // in reasons
+	name, advice string
+}
+
+var reasons []*reason
+
+func newReason(name, advice string) *reason {
+	r := &reason{len(reasons), name, advice}
+	reasons = append(reasons, r)
+	return r
+}
 
 // The reasons. counted is none.
-const (
-	counted reason = iota
-	malformed
-	invalidValue
-	negative
-	tooLarge
-	invalidRate
-	invalidTime
-	refusedGauge
-	refusedTimer
-	refusedHistogram
-	refusedDistribution
-	refusedEvent
-	refusedCheck
-	unknownType
-	longLine
-	manyTags
-	invalidKey
-	reservedKey
-	tooLate
-	tooFarAhead
-	forbidden
-	ceilingReached
-	unauthorized
-	overloaded
-	other
-	reasons
-)
+var (
+	counted *reason
 
-// words are the names of reasons in metrics and logs, and what to do about them.
-var words = [reasons]struct{ name, advice string }{
-	malformed:           {"malformed", "write name:value|c"},
-	invalidValue:        {"invalid_value", "the value of a counter is a decimal number, and of a set 512 bytes at most"},
-	negative:            {"negative", "hits can't be taken back: send what is 0 or more"},
-	tooLarge:            {"too_large", "value / rate is 1099511627776 at most"},
-	invalidRate:         {"invalid_rate", "a sample rate is above 0, and 1 at most; sets have none"},
-	invalidTime:         {"invalid_timestamp", "write |T and Unix seconds, not milliseconds or smaller units"},
-	refusedGauge:        {"unsupported_gauge", "Weir counts: send counters (|c) here, and gauges elsewhere"},
-	refusedTimer:        {"unsupported_timer", "Weir counts: send counters (|c) here, and timers elsewhere"},
-	refusedHistogram:    {"unsupported_histogram", "Weir counts: send counters (|c) here, and histograms elsewhere"},
-	refusedDistribution: {"unsupported_distribution", "Weir counts: send counters (|c) here, and distributions elsewhere"},
-	refusedEvent:        {"unsupported_event", "Weir counts: send events elsewhere"},
-	refusedCheck:        {"unsupported_service_check", "Weir counts: send service checks elsewhere"},
-	unknownType:         {"unknown_type", "the type of a counter is c, of a set s"},
-	longLine:            {"line_too_long", "send shorter lines"},
-	manyTags:            {"too_many_tags", "send 64 tags at most where the key has {tags}"},
-	invalidKey:          {"invalid_key", "a key has 1 to 512 bytes of UTF-8, of sampled lines 497: send a shorter name, or write another --statsd-key"},
-	reservedKey:         {"reserved_key", "keys limit:... are counted by limits alone: write another --statsd-key"},
-	tooLate:             {"too_late", "the time is before what --retention keeps"},
-	tooFarAhead:         {"too_far_ahead", "the time is further ahead than --max-ahead: set the sender's clock"},
-	forbidden:           {"forbidden", "the identity of --statsd-identity may not count this key"},
-	ceilingReached:      {"ceiling_reached", "the identity of --statsd-identity has reached a ceiling of the tokens file"},
-	unauthorized:        {"unauthorized", "the identity of --statsd-identity is not in the tokens file any more"},
-	overloaded:          {"overloaded", "the journal is behind, or too much is counted at once"},
-	other:               {"other", "the server's log says more"},
-}
+	malformed           = newReason("malformed", "write name:value|c")
+	invalidValue        = newReason("invalid_value", "the value of a counter is a decimal number, and of a set 512 bytes at most")
+	negative            = newReason("negative", "hits can't be taken back: send what is 0 or more")
+	tooLarge            = newReason("too_large", "value / rate is 1099511627776 at most")
+	invalidRate         = newReason("invalid_rate", "a sample rate is above 0, and 1 at most; sets have none")
+	invalidTime         = newReason("invalid_timestamp", "write |T and Unix seconds, not milliseconds or smaller units")
+	refusedGauge        = newReason("unsupported_gauge", "Weir counts: send counters (|c) here, and gauges elsewhere")
+	refusedTimer        = newReason("unsupported_timer", "Weir counts: send counters (|c) here, and timers elsewhere")
+	refusedHistogram    = newReason("unsupported_histogram", "Weir counts: send counters (|c) here, and histograms elsewhere")
+	refusedDistribution = newReason("unsupported_distribution", "Weir counts: send counters (|c) here, and distributions elsewhere")
+	refusedEvent        = newReason("unsupported_event", "Weir counts: send events elsewhere")
+	refusedCheck        = newReason("unsupported_service_check", "Weir counts: send service checks elsewhere")
+	unknownType         = newReason("unknown_type", "the type of a counter is c, of a set s")
+	longLine            = newReason("line_too_long", "send shorter lines")
+	manyTags            = newReason("too_many_tags", "send 64 tags at most where the key has {tags}")
+	invalidKey          = newReason("invalid_key", "a key has 1 to 512 bytes of UTF-8, of sampled lines 497: send a shorter name, or write another --statsd-key")
+	reservedKey         = newReason("reserved_key", "keys limit:... are counted by limits alone: write another --statsd-key")
+	tooLate             = newReason("too_late", "the time is before what --retention keeps")
+	tooFarAhead         = newReason("too_far_ahead", "the time is further ahead than --max-ahead: set the sender's clock")
+	forbidden           = newReason("forbidden", "the identity of --statsd-identity may not count this key")
+	ceilingReached      = newReason("ceiling_reached", "the identity of --statsd-identity has reached a ceiling of the tokens file")
+	unauthorized        = newReason("unauthorized", "the identity of --statsd-identity is not in the tokens file any more")
+	overloaded          = newReason("overloaded", "the journal is behind, or too much is counted at once")
+	other               = newReason("other", "the server's log says more")
+)
 
 // refusals counts the lines that were not counted, by reason, and logs them now and then.
 type refusals struct {
 	log *slog.Logger
-	by  [reasons]struct {
-		count  atomic.Uint64
-		logged atomic.Int64  // when it was last, ns of the Unix epoch
-		lines  atomic.Uint64 // of count, that were logged
-	}
+	by  []refusal // by reason
+}
+
+type refusal struct {
+	count  atomic.Uint64
+	logged atomic.Int64  // when it was last, ns of the Unix epoch
+	lines  atomic.Uint64 // of count, that were logged
 }
 
 // logEvery is how often a reason is logged at most.
 const logEvery = time.Minute
 
 // add notes lines of a reason, one of them text.
-func (r *refusals) add(why reason, lines uint64, text []byte) {
-	of := &r.by[why]
+func (r *refusals) add(why *reason, lines uint64, text []byte) {
+	of := &r.by[why.place]
 	total := of.count.Add(lines)
 	now, last := time.Now().UnixNano(), of.logged.Load()
 	if last != 0 && now-last < int64(logEvery) || !of.logged.CompareAndSwap(last, now) {
 		return
 	}
-	r.log.Warn("StatsD lines were not counted", "reason", words[why].name, "lines", total-of.lines.Swap(total), "one", request.Clip(string(text)), "advice", words[why].advice)
+	r.log.Warn("StatsD lines were not counted", "reason", why.name, "lines", total-of.lines.Swap(total), "one", request.Clip(string(text)), "advice", why.advice)
 }
 
 // total is how many lines were not counted.
@@ -214,12 +199,12 @@ func (r *refusals) total() (n uint64) {
 }
 
 // codeReasons are the reasons of error codes of the service.
-var codeReasons = map[api.Code]reason{
+var codeReasons = map[api.Code]*reason{
 	api.CodeInvalidKey: invalidKey, api.CodeInvalidTime: invalidTime, api.CodeReservedKey: reservedKey, api.CodeTooFarAhead: tooFarAhead, api.CodeTooLate: tooLate,
 	api.CodeForbidden: forbidden, api.CodeCeiling: ceilingReached, api.CodeUnauthorized: unauthorized, api.CodeOverloaded: overloaded,
 }
 
-func reasonOf(code api.Code) reason {
+func reasonOf(code api.Code) *reason {
 	if why, known := codeReasons[code]; known {
 		return why
 	}
@@ -317,7 +302,7 @@ func (c *counting) countLine(text []byte, now time.Time) error {
 }
 
 // read splits a line, and makes its key, how many hits it stands for, and how many of them sampling added.
-func (c *counting) read(text []byte) (n, added uint64, why reason) {
+func (c *counting) read(text []byte) (n, added uint64, why *reason) {
 	if why = c.line.split(text); why != counted {
 		return 0, 0, why
 	}
@@ -340,7 +325,7 @@ func (c *counting) read(text []byte) (n, added uint64, why reason) {
 
 // hits is the sum of a line's values over its sample rate, as a whole number whose mean is that. added is what the sender
 // did not see. It is at least 1 for a sampled line.
-func (c *counting) hits() (n, added uint64, why reason) {
+func (c *counting) hits() (n, added uint64, why *reason) {
 	sum := 0.0
 	for rest := c.line.values; ; {
 		text, after, more := bytes.Cut(rest, []byte{':'})
@@ -447,7 +432,7 @@ func parseTemplate(text string) (template, error) {
 }
 
 // appendKey appends the key of a line to dst, up to a bit more than limit bytes.
-func (t template) appendKey(dst []byte, of *line, limit int) ([]byte, reason) {
+func (t template) appendKey(dst []byte, of *line, limit int) ([]byte, *reason) {
 	for _, p := range t {
 		switch p.kind {
 		case literal:
@@ -457,7 +442,7 @@ func (t template) appendKey(dst []byte, of *line, limit int) ([]byte, reason) {
 		case oneTag:
 			dst = append(dst, tagOf(of.tags, p.text)...)
 		case allTags:
-			var why reason
+			var why *reason
 			if dst, why = appendTags(dst, of.tags); why != counted {
 				return dst, why
 			}
@@ -484,7 +469,7 @@ func tagOf(tags []byte, name string) []byte {
 }
 
 // appendTags appends all tags in order, so that a set of tags has one key.
-func appendTags(dst, tags []byte) ([]byte, reason) {
+func appendTags(dst, tags []byte) ([]byte, *reason) {
 	var list [maxTags][]byte
 	n := 0
 	for len(tags) > 0 {

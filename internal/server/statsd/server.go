@@ -77,7 +77,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	}
 	return &Server{
 		service: of, caller: caller, cfg: cfg, log: cfg.Logger, template: t,
-		refused: refusals{log: cfg.Logger}, ending: make(chan struct{}),
+		refused: refusals{cfg.Logger, make([]refusal, len(reasons))}, ending: make(chan struct{}),
 	}, nil
 }
 
@@ -328,8 +328,8 @@ func (s *Server) Figures() access.ListenerFigures {
 		Requests: []access.ListenerRequests{{Kind: "counter", Count: s.counters.Load()}},
 		Packets:  &access.ListenerPackets{Received: s.datagrams.Load()},
 	}
-	for why := malformed; why < reasons; why++ {
-		f.Rejected = append(f.Rejected, access.ListenerRequests{Kind: words[why].name, Count: s.refused.by[why].count.Load()})
+	for _, why := range reasons {
+		f.Rejected = append(f.Rejected, access.ListenerRequests{Kind: why.name, Count: s.refused.by[why.place].count.Load()})
 	}
 	f.Packets.Dropped, f.Packets.Known = s.drops.read()
 	s.Connections(&f)

@@ -197,7 +197,7 @@ func (s *Service) PermitDecision(c Caller, key string) error {
 	}
 	may := s.gate.rights(is, auth.Decide)
 	if may.Permission == nil {
-		return may.Refuse("", "identity "+is.Name+" has no role decide")
+		return may.Refuse("", noRole(may))
 	}
 	return may.CheckKey(key)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -225,7 +226,7 @@ func OpenToOthers(addr string) bool {
 type Tokens struct {
 	path   string
 	live   *auth.Live
-	reload chan struct{} // holds one: a reload that has not begun is for all that ask
+	reload concurrency.Signal // holds one: a reload that has not begun is for all that ask
 
 	mu      sync.Mutex // guards trouble
 	trouble string     // why the newest file is not in use; "": it is
@@ -244,13 +245,13 @@ func ReadTokens(path string) (*Tokens, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the tokens file can't be used:\n%w", err)
 	}
-	return &Tokens{path: path, live: auth.NewLive(set), reload: make(chan struct{}, 1)}, nil
+	return &Tokens{path: path, live: auth.NewLive(set), reload: concurrency.NewSignal()}, nil
 }
 
 // NewTokens locks a service with a Set that no file is followed for: for tests, and for programs
 // that keep identities elsewhere.
 func NewTokens(set *auth.Set) *Tokens {
-	return &Tokens{live: auth.NewLive(set), reload: make(chan struct{}, 1)}
+	return &Tokens{live: auth.NewLive(set), reload: concurrency.NewSignal()}
 }
 
 // Live is the identities in use. t must not be nil.
@@ -258,12 +259,8 @@ func (t *Tokens) Live() *auth.Live { return t.live }
 
 // Reload asks for the file to be read again, soon.
 func (t *Tokens) Reload() {
-	if t == nil {
-		return
-	}
-	select {
-	case t.reload <- struct{}{}:
-	default: // it is about to be read
+	if t != nil {
+		t.reload.Raise()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -21,7 +22,7 @@ import (
 // it was read. It is safe for many goroutines. A nil one stands for no file.
 type PolicyFile struct {
 	path   string
-	reload chan struct{} // holds one: a reload that has not begun is for all that ask
+	reload concurrency.Signal // holds one: a reload that has not begun is for all that ask
 
 	mu  sync.Mutex // guards all below
 	now PolicyFileStats
@@ -49,17 +50,13 @@ func ReadPolicyFile(path string) (*PolicyFile, *policy.Set, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("--policy: %w", err)
 	}
-	return &PolicyFile{path: path, reload: make(chan struct{}, 1), now: PolicyFileStats{Loaded: time.Now(), Loads: 1}}, set, nil
+	return &PolicyFile{path: path, reload: concurrency.NewSignal(), now: PolicyFileStats{Loaded: time.Now(), Loads: 1}}, set, nil
 }
 
 // Reload asks for the file to be read again, soon.
 func (f *PolicyFile) Reload() {
-	if f == nil {
-		return
-	}
-	select {
-	case f.reload <- struct{}{}:
-	default: // it is about to be read
+	if f != nil {
+		f.reload.Raise()
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/policy"
 )
 
 // This part shows people hits and denials as they arrive: all if they are few, else a sample that eyes can follow.
@@ -163,13 +162,7 @@ func (s *sample) add(e api.LogEvent, halved uint32) {
 	}
 	s.list = append(s.list, e)
 	for len(s.list) > PerTick {
-		kept := s.list[:0]
-		for _, e := range s.list {
-			if drawn(1) {
-				kept = append(kept, e)
-			}
-		}
-		s.list = kept
+		s.list = slices.DeleteFunc(s.list, func(api.LogEvent) bool { return drawn(1) })
 		s.halved.Add(1)
 	}
 }
@@ -196,12 +189,7 @@ type Reader struct {
 }
 
 func (r *Reader) seesHit(key string) bool {
-	for _, prefix := range r.Keys {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Keys, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // seesDenial reports whether the reader may know about a denial. The reader must see the key, and every limit that
@@ -209,10 +197,7 @@ func (r *Reader) seesHit(key string) bool {
 func (r *Reader) seesDenial(requests []admit.Request, d *admit.Decision) bool {
 	for i := range d.Results {
 		said := &d.Results[i]
-		if said.Allowed || said.Mode != policy.Enforce {
-			continue
-		}
-		if !r.Sees(said.Name, said.Key) || !r.Sees(said.Name, requests[said.Asked].Key) {
+		if denies(said) && (!r.Sees(said.Name, said.Key) || !r.Sees(said.Name, requests[said.Asked].Key)) {
 			return false
 		}
 	}

@@ -160,7 +160,7 @@ func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
 		w.about[i].name, w.about[i].key = said.Name, append(w.about[i].key[:0], said.Key...)
 	}
 	of := &w.about[i]
-	if apart := now - w.last[i]; w.denied[i] == 0 || apart > int64(Pause) || apart < -int64(Pause) {
+	if pause := now - w.last[i]; w.denied[i] == 0 || pause > int64(Pause) || pause < -int64(Pause) {
 		of.since, w.denied[i], w.newest[i] = now, 0, 0
 		if of.seconds == nil {
 			of.seconds = new([pauseSeconds]uint32)
