@@ -6,14 +6,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/service/request"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -107,8 +105,10 @@ func isAllowOption(arg []byte) bool {
 }
 
 func readAlgorithm(word []byte) (admit.Algorithm, error) {
-	if one, ok := limit.ParseAlgorithm(strings.ToLower(ArgumentView(word))); ok {
-		return one, nil
+	for _, one := range []admit.Algorithm{admit.Window, admit.Fixed, admit.GCRA} {
+		if ArgumentIs(word, one.String()) {
+			return one, nil
+		}
 	}
 	return 0, WrongArgument(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+ClipArgument(word)+": must be window, fixed or gcra")
 }
