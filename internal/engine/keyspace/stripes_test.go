@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The ways to pick a stripe, alone (docs/decisions/0003-stripes-by-stack.md).
+// The ways to pick a stripe, alone (type Stripes).
 func BenchmarkStripePick(b *testing.B) {
 	s := NewStripes()
 	b.Run("stack address", func(b *testing.B) {
