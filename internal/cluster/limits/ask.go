@@ -53,7 +53,8 @@ func (s *owners) ask(i int, q *question) (a answer, err error) {
 }
 
 const (
-	// changeTime is for how long a change is asked for that is not answered. Then it is not known whether it was made.
+	// changeTime is for how long a change, or a command on counters, is asked for that is not answered. Then it is not known whether it was
+	// made. No policy says what becomes of these: they wait longer than decisions, as on a busy machine.
 	changeTime = 3 * time.Second
 
 	// changePause is between two times.

@@ -37,7 +37,7 @@ func (c *Counters) Run(request []byte) (reply []byte, err error) {
 	s, sent, crowded := c.of, false, false
 	err = errResting
 	if s.groups[countersGroup].breaker.enter(time.Now()) {
-		err = s.within(s.life, s.cfg.Deadline, countersGroup, func(ctx context.Context) (err error) {
+		err = s.within(s.life, changeTime, countersGroup, func(ctx context.Context) (err error) {
 			reply, err = c.ask(ctx, request)
 			if crowded = errors.Is(err, errCrowded); crowded {
 				return nil // the owner has answered

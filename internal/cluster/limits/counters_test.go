@@ -117,6 +117,25 @@ func TestCounters(t *testing.T) {
 	check("after a restart of all")
 }
 
+// A command on counters whose owner answers late is answered: it may not be run again, and no policy says what becomes of it.
+func TestCountersOfASlowOwner(t *testing.T) {
+	t.Parallel()
+	const deadline = 50 * time.Millisecond // of decisions
+	c := newClusterWithin(t, "limits: []", 20*time.Millisecond, deadline)
+	for i := range clustertest.Size {
+		c.At(i).Decider.Counters().Serve(func(request []byte) ([]byte, bool) {
+			time.Sleep(4 * deadline)
+			return request, false
+		})
+	}
+	for i := range clustertest.Size {
+		transporttest.Eventually(t, fmt.Sprintf("node %d answers", i+1), func() bool {
+			reply, err := c.At(i).Decider.Counters().Run([]byte("k"))
+			return err == nil && string(reply) == "k"
+		})
+	}
+}
+
 // While too many changes wait for the journal, every node answers at once that a command was not run.
 func TestCountersCrowded(t *testing.T) {
 	t.Parallel()

@@ -250,8 +250,8 @@ func (s *owners) commit(one commit) {
 	c.count++
 }
 
-// commitTime bounds the wait for the journal: who asked has long given up.
-const commitTime = 2 * time.Second
+// commitTime bounds the wait for the journal: then who asked has given up.
+const commitTime = changeTime
 
 // flushed answers the admissions of a flush, after the admissions of the one before it.
 func (s *owners) flushed(f, before *flush) {
