@@ -270,6 +270,9 @@ func (j *Journal) ReadFlushes(ctx context.Context, t *replica.TailFlushes, upTo 
 		return fmt.Errorf("%w: message %d is wanted, the first is %d", ErrTrimmed, t.Next(), first)
 	}
 	if err := t.Learn(ctx, j.store, first); err != nil {
+		if trimmed := (*replica.TrimmedError)(nil); errors.As(err, &trimmed) {
+			err = fmt.Errorf("%w: %w", ErrTrimmed, err)
+		}
 		return err
 	}
 	if upTo-t.Next() >= readSingly {

@@ -270,6 +270,10 @@ const (
 	// journal, so that two flushes with one request are that close together. It is shorter than keyspace.ReceiptSeconds, after which a
 	// request with the same key is a new one.
 	requestsFor = 5 * time.Minute
+
+	// requestsApart is how far apart two flushes with one request are at most, but for a node that stands still. History has twice as much
+	// of the journal kept.
+	requestsApart = 30 * time.Second
 )
 
 // settle notes the requests of a flush. It returns the hits of the flush that must be left out because an earlier
@@ -370,30 +374,51 @@ func (s *requests) resume(list []record.SeenRequest) {
 // snapshots. Its first message is first.
 //
 // A snapshot that is newer than the position lists what was seen within requestsFor, which the reader may be behind. Then the
-// messages before the position count that are still there: history has a minute of them kept (package history, settleTime).
-func (s *requests) learn(ctx context.Context, from TailSource, first, position uint64) error {
+// messages before the position count that are still there: history has a minute of them kept (package history, settleTime). Where neither
+// reaches back by requestsApart, a request may come that was counted before. The error is a TrimmedError then, unless there is one origin
+// only, which knows its own requests.
+func (s *requests) learn(ctx context.Context, from TailSource, first, position uint64, origins int) error {
 	listed, upTo, err := from.Requests(ctx)
 	if err != nil {
 		return err
 	}
 	s.resume(listed)
-	if upTo = max(upTo+1, first); upTo > position {
-		upTo = first
+	begin, behind := max(upTo+1, first), upTo > position
+	if behind {
+		begin = first
 	}
-	if upTo > position {
-		return nil
+	oldest, newest, err := readParts(ctx, from, begin, position, func(p record.Part) { s.settle([]record.Part{p}) })
+	if err != nil || !behind || first <= 1 || origins <= 1 || newest.Sub(oldest) >= requestsApart {
+		return err
 	}
-	return from.Read(ctx, upTo, position, func(_ uint64, data []byte) error {
-		s.remember(data)
-		return nil
-	})
+	nothing := func(record.Part) {}
+	if newest.IsZero() {
+		if _, newest, err = readParts(ctx, from, position+1, position+1, nothing); err != nil {
+			return err
+		}
+	}
+	_, snapshot, err := readParts(ctx, from, upTo, upTo, nothing)
+	if err != nil || !newest.IsZero() && !snapshot.IsZero() && snapshot.Sub(newest) <= requestsFor-requestsApart {
+		return err
+	}
+	return &TrimmedError{Next: position + 1, First: first}
 }
 
-// remember notes the requests of a message of the journal that is not counted again.
-func (s *requests) remember(data []byte) {
-	if p, err := record.DecodePart(data); err == nil {
-		s.settle([]record.Part{p})
+// readParts calls f with the parts from one message to another, and returns the times of the first and the last; zero: there is none.
+func readParts(ctx context.Context, from TailSource, first, last uint64, f func(record.Part)) (oldest, newest time.Time, err error) {
+	if first > last {
+		return oldest, newest, nil
 	}
+	err = from.Read(ctx, first, last, func(_ uint64, data []byte) error {
+		if p, err := record.DecodePart(data); err == nil {
+			if newest = time.UnixMilli(p.At); oldest.IsZero() {
+				oldest = newest
+			}
+			f(p)
+		}
+		return nil
+	})
+	return oldest, newest, err
 }
 
 func (s *requests) clone() requests {

@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -89,6 +90,64 @@ func TestRequestsOfTwoNodes(t *testing.T) {
 			}
 			if n != want {
 				t.Errorf("flushes read up to %d, of which %s is kept, and then on have %d hits, want %d", stop, kept, n, want)
+			}
+		}
+	}
+}
+
+// Where neither a snapshot nor the messages before its position say which requests were counted, a reader that begins again goes no
+// further: it would count one twice. Of one node, which knows its own requests, it goes on.
+func TestRequestsThatNothingKnowsAnyMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes   int
+		first   uint64        // that is kept
+		after   time.Duration // of the snapshot, after the position
+		refuses bool
+	}{
+		"nothing before the position":           {2, 4, time.Hour, true},
+		"a second before the position":          {2, 3, time.Hour, true},
+		"a minute before the position":          {2, 2, time.Hour, false},
+		"all before the position":               {2, 1, time.Hour, false},
+		"a snapshot that lists what was before": {2, 4, 4 * time.Minute, false},
+		"one node":                              {1, 4, time.Hour, false},
+	} {
+		l := &log{}
+		write := func(of int, at time.Duration) {
+			e := record.NewEncoder(record.Incarnation{Origin: uint64(1 + of%c.nodes), Epoch: uint64(1 + len(l.messages))}, partitions)
+			e.Begin(time.Unix(1_000_000, 0).Add(at))
+			l.messages = append(l.messages, e.End(nil)...)
+		}
+		for i, at := range []time.Duration{0, time.Second, time.Minute, time.Minute + time.Second, time.Minute + 2*time.Second, time.Minute + c.after} {
+			write(i, at)
+		}
+		const position = 3
+		none := func(record.Batch) error { return nil }
+		never := func() bool { return false }
+		tail, flushes := replica.NewTail(l, partitions), replica.NewTailFlushes(replica.FlushPosition{})
+		if err := tail.Read(t.Context(), position, none, never); err != nil {
+			t.Fatal(err)
+		}
+		for sequence := uint64(1); sequence <= position; sequence++ {
+			p, err := record.DecodePart(l.messages[sequence-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			flushes.Take(sequence, p)
+		}
+		l.first, l.upTo = c.first, uint64(len(l.messages))
+		resumed, err := replica.ResumeTail(l, partitions, tail.Position(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := map[string]error{"tail": resumed.Read(t.Context(), math.MaxUint64, none, never), "flushes": replica.NewTailFlushes(flushes.Position()).Learn(t.Context(), l, l.first)}
+		if again, err := replica.ResumeTail(l, partitions, tail.Position(), tail); err != nil {
+			t.Fatal(err)
+		} else if err := again.Read(t.Context(), math.MaxUint64, none, never); err != nil {
+			t.Errorf("%s: a tail that has seen the requests: %v", name, err)
+		}
+		for what, err := range of {
+			if trimmed := (*replica.TrimmedError)(nil); errors.As(err, &trimmed) != c.refuses || !c.refuses && err != nil {
+				t.Errorf("%s: %s: %v, want it refused: %v", name, what, err, c.refuses)
 			}
 		}
 	}

@@ -47,10 +47,14 @@ type TailSource interface {
 	Requests(ctx context.Context) (list []record.SeenRequest, upTo uint64, err error)
 }
 
-// TrimmedError is why a tail can't go on: what comes next was trimmed before it was read.
+// TrimmedError is why a tail can't go on: what comes next was trimmed before it was read, or so much before it that requests
+// may come again that were counted.
 type TrimmedError struct{ Next, First uint64 }
 
 func (e *TrimmedError) Error() string {
+	if e.First <= e.Next {
+		return fmt.Sprintf("the journal begins with message %d, and %d comes next: too little is left before it to know which requests were counted", e.First, e.Next)
+	}
 	return fmt.Sprintf("the journal begins with message %d, and %d comes next: what is between was trimmed before it was read", e.First, e.Next)
 }
 
@@ -59,6 +63,7 @@ type Tail struct {
 	from  TailSource
 	audit *Auditor
 	aware bool // of the requests in messages before the position
+	again bool // so far as another tail of this process has seen them
 }
 
 // NewTail returns a tail that begins at the journal's first message, of an engine with so many
@@ -103,7 +108,11 @@ func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) e
 		return &TrimmedError{Next: t.Next(), First: first}
 	}
 	if !t.aware {
-		if err := t.audit.requests.learn(ctx, t.from, first, t.audit.Stream); err != nil {
+		origins := len(t.audit.byOrigin)
+		if t.again {
+			origins = 0 // it has seen the requests itself
+		}
+		if err := t.audit.requests.learn(ctx, t.from, first, t.audit.Stream, origins); err != nil {
 			return err
 		}
 	}
@@ -201,7 +210,7 @@ func ResumeTail(from TailSource, partitions int, position []byte, before *Tail) 
 	t := After(from, snaps)
 	t.aware = false
 	if before != nil {
-		t.audit.requests = before.audit.requests.clone()
+		t.audit.requests, t.again = before.audit.requests.clone(), true
 	}
 	return t, nil
 }
@@ -276,6 +285,7 @@ type TailFlushes struct {
 	audit *Auditor
 	lost  uint64
 	aware bool // of the requests in messages before the position
+	again bool // so far as another tail of this process has seen them
 }
 
 // NewTailFlushes returns Flushes that goes on after at.
@@ -307,7 +317,7 @@ func (t *TailFlushes) Learn(ctx context.Context, from TailSource, first uint64) 
 	if t.aware {
 		return nil
 	}
-	err := t.audit.requests.learn(ctx, from, first, t.audit.Stream)
+	err := t.audit.requests.learn(ctx, from, first, t.audit.Stream, len(t.audit.byOrigin))
 	t.aware = err == nil
 	return err
 }
