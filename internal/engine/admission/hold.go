@@ -134,11 +134,14 @@ func (ls *Table) SetHold(plan *Plan, partition int, key string, of Held, out uin
 		share = uint64(pool * float64(of.Want) / wants)
 	}
 	n = max(min(share, had+(free-min(free, had)+1)/2, free), min(of.Need, had))
-	interval := plan.Interval()
-	if plan.Limit().Calendar.Unit != limit.NoUnit {
-		interval += longerPeriod
+	until := now + holdAsks // of what nobody has
+	if n > 0 {
+		until = now + int64(of.Life+plan.Interval())
+		if plan.Limit().Calendar.Unit != limit.NoUnit {
+			until += int64(longerPeriod)
+		}
 	}
-	ls.setOut(s, id, outstanding{n: n, at: now, until: now + int64(of.Life+interval), want: of.Want, seq: of.Seq})
+	ls.setOut(s, id, outstanding{n: n, at: now, until: until, want: of.Want, seq: of.Seq})
 	return n, share, nil
 }
 

@@ -31,7 +31,12 @@ const (
 	maxQuotaBuckets    = 100_000
 	maxOwnQuotaBuckets = 10_000
 	maxBucketEntries   = 64
+	maxBucketBytes     = 2048
 	quotaAsks          = 32 // buckets of a stream that limits are asked of at the same time
+
+	// quotaBatch is for how long a stream begins to ask. An owner that does not answer takes 3 s more: an answer is under way within 5 s
+	// of quotaDelay.
+	quotaBatch = 2 * time.Second
 )
 
 // quotaServer is envoy.service.rate_limit_quota.v3.RateLimitQuotaService.
@@ -60,6 +65,7 @@ type openBucket struct {
 	hold       string // ID of its hold
 	asked      time.Duration
 	renewals   uint64
+	failed     bool // the last renewal
 }
 
 // StreamRateLimitQuotas serves a stream until its client leaves, its identity ends, or the server stops. What the Envoy has stays
@@ -191,10 +197,14 @@ func bucketDescriptor(domain string, id *rlqs.BucketId) (*ratelimit.RateLimitDes
 	if n := len(id.GetBucket()); n == 0 || n > maxBucketEntries {
 		return nil, "", invalid(api.CodeInvalidParameter, "bucket_id", "the ID of a bucket must have 1 to 64 entries: set bucket_id_builder in Envoy's filter")
 	}
-	d, entries := new(ratelimit.RateLimitDescriptor), []ConfigEntry(nil)
+	d, entries, size := new(ratelimit.RateLimitDescriptor), []ConfigEntry(nil), 0
 	for _, key := range slices.Sorted(maps.Keys(id.Bucket)) {
 		d.Entries = append(d.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: id.Bucket[key]})
 		entries = append(entries, ConfigEntry{Key: key, Value: id.Bucket[key]})
+		size += len(key) + len(id.Bucket[key])
+	}
+	if size > maxBucketBytes {
+		return nil, "", invalid(api.CodeInvalidParameter, "bucket_id", "the ID of a bucket has more than 2,048 bytes: use shorter values in bucket_id_builder")
 	}
 	return d, LimitKey(domain, entries), nil
 }
@@ -237,6 +247,9 @@ func (s *quotaStream) renew(answer *rlqs.RateLimitQuotaResponse) (err error) {
 		if now-b.asked < quotaRenew*9/10 {
 			continue
 		}
+		if s.now()-now > quotaBatch { // the others are due at the next tick; what is assigned is to be sent soon
+			break
+		}
 		b.asked = now
 		places <- struct{}{}
 		asking.Go(func() {
@@ -260,13 +273,16 @@ func (s *quotaStream) renew(answer *rlqs.RateLimitQuotaResponse) (err error) {
 func (s *quotaStream) assignment(b *openBucket) (*rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_, error) {
 	strategy, err := s.strategy(b)
 	if err != nil {
-		switch request.As(err).Code {
-		case api.CodeNotHeld, api.CodeOverloaded, api.CodeStarting, api.CodeOwnerUnreachable, api.CodeCeiling:
-			s.failed.Add(1)
-			return nil, nil
+		if code := request.As(err).Code; code == api.CodeUnauthorized || code == api.CodeForbidden {
+			return nil, err
 		}
-		return nil, err
+		if s.failed.Add(1); !b.failed {
+			s.log.Warn("rate limit quota service: a bucket gets no assignment", "bucket", b.key, "problem", err)
+		}
+		b.failed = true
+		return nil, nil
 	}
+	b.failed = false
 	if strategy == nil {
 		return nil, nil
 	}

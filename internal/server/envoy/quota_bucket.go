@@ -23,8 +23,9 @@ import (
 //   - If T is long, the time in which the Envoy may use something that it has not reported. What it reports counts as used of the
 //     limit itself.
 //
-// Envoy counts an assignment's time from its arrival. An assignment is taken to arrive within quotaDelay. So a hold lasts for
-// quotaLife + 2*quotaDelay after each renewal, and T longer: it ends after the last use has left the limit's interval.
+// Envoy counts an assignment's time from its arrival. An assignment is taken to arrive within quotaDelay after the hold was asked for.
+// So a hold lasts for quotaLife + 2*quotaDelay after each renewal, and T longer: it ends after the last use has left the limit's
+// interval.
 const (
 	quotaLife  = 25 * time.Second // of an assignment: more than quotaRenew + quotaDelay, so that none expires on a live stream
 	quotaDelay = 15 * time.Second // of a message, at most
@@ -120,7 +121,9 @@ func (b *quotaBucket) order(now time.Duration, of engine.Limit) (h admit.Hold) {
 	}
 	bursts, rate := b.earlierOf(now, of, b.earlier)
 	h.Need = 1 + bursts + b.quota.burst + max(rate, b.quota.rate(b.horizon(of)))
-	h.Want = min(of.Burst, max(4, of.Burst/128)+uint64(2*b.demand*b.horizon(of).Seconds()))
+	horizon := b.horizon(of).Seconds()
+	first := uint64(float64(of.Burst) * min(1./128, 2*horizon/of.Interval().Seconds())) // before anything is reported
+	h.Want = min(of.Burst, max(4, first)+uint64(2*b.demand*horizon))
 	h.Life = quotaLife + 2*quotaDelay
 	return h
 }
