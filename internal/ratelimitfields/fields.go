@@ -144,8 +144,15 @@ func (l *List) Write(h http.Header, wait time.Duration) {
 		return
 	}
 	policies, limits := l.Texts(wait)
-	add(h, Policy, string(policies))
-	add(h, Limit, string(limits))
+	if h[Policy] != nil || h[Limit] != nil {
+		add(h, Policy, string(policies))
+		add(h, Limit, string(limits))
+		return
+	}
+	l.policies = append(policies, limits...) // both fields have one piece of memory
+	text, size := string(l.policies), len(policies)
+	values := []string{text[:size], text[size:]}
+	h[Policy], h[Limit] = values[:1:1], values[1:]
 }
 
 // Texts is the values that Write adds; both are empty for an empty list. They are valid until the next call.

@@ -216,7 +216,12 @@ func open(cfg Config, l *listener.Listener, handler http.Handler) *Opening {
 	o := &Opening{addr: l.Listener.Addr().String(), conns: l, failed: make(chan error, 1)}
 	o.handOver(handler)
 	o.http = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*o.handler.Load()).ServeHTTP(w, r) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if len(r.TransferEncoding) > 0 { // it may have had a Content-Length too, which net/http drops (RFC 9112, 6.3)
+				w.Header()["Connection"] = closes
+			}
+			(*o.handler.Load()).ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: cfg.ReadHeaderTimeout,
 		ReadTimeout:       cfg.ReadTimeout,
 		WriteTimeout:      cfg.WriteTimeout,
@@ -232,6 +237,9 @@ func open(cfg Config, l *listener.Listener, handler http.Handler) *Opening {
 	go func() { o.failed <- o.http.Serve(on) }()
 	return o
 }
+
+// closes is shared by answers, which do not write to it.
+var closes = []string{"close"}
 
 // Addr is the address listened on, host:port.
 func (o *Opening) Addr() string { return o.addr }
