@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -154,7 +155,7 @@ func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
 		if round >= c.opts.Retries {
 			return body, tried(err, attempts)
 		}
-		wait(ctx, c.pause(round, refused))
+		_ = concurrency.Sleep(ctx, c.pause(round, refused)) // the next attempt says that ctx ended
 	}
 }
 
@@ -175,15 +176,6 @@ func (c *Client) attempt(ctx context.Context, at int, r request) ([]byte, error)
 		c.nodes.failed(at)
 	}
 	return body, err
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		timer.Stop()
-	}
 }
 
 // pause returns the pause after an attempt. The random part keeps clients that failed together from returning together.

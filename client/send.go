@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -83,7 +84,7 @@ func (c *Client) sendHits(ctx context.Context, hits []Hit, name func(first int, 
 			} else {
 				cut(&answer, lines)
 				lines = from - 1
-				wait(ctx, c.pause(0, behind))
+				_ = concurrency.Sleep(ctx, c.pause(0, behind)) // the next attempt says that ctx ended
 			}
 		}
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Code == api.CodeTooManyLines && lines > 1 {

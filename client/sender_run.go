@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // run sends what there is, every interval and when it is woken, until ctx ends.
@@ -209,7 +211,7 @@ func (s *Sender) repeat(ctx context.Context, at int, b *batch, o outcome) {
 			pause := s.pauseNode(at, o)
 			s.mu.Unlock()
 			left := s.opts.GiveUp - time.Since(b.doubtful)
-			wait(ctx, min(pause, max(left, 0)))
+			_ = concurrency.Sleep(ctx, min(pause, max(left, 0))) // the next attempt says that ctx ended
 			if ctx.Err() != nil {
 				return
 			}

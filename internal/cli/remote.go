@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/units"
@@ -83,10 +84,8 @@ func (r *Remote) Repeat(ctx context.Context, w *World, ask func() error) error {
 			fmt.Fprintf(w.Stderr, "weir: %s\n", LinesText(err.Error()))
 		}
 		answered = true
-		select {
-		case <-ctx.Done():
+		if concurrency.Sleep(ctx, r.every) != nil {
 			return nil
-		case <-time.After(r.every):
 		}
 	}
 }

@@ -340,10 +340,8 @@ func (k *KeptPolicies) change(ctx context.Context, of func(admit.StoredPolicies)
 		}
 		written, err := k.store.Write(ctx, book.Bytes(), revision)
 		if err == nil && !written {
-			select {
-			case <-ctx.Done():
+			if concurrency.Sleep(ctx, pause/2+rand.N(pause)) != nil {
 				return errChanged
-			case <-time.After(pause/2 + rand.N(pause)):
 			}
 			pause = min(2*pause, mostPause)
 			continue
