@@ -163,6 +163,14 @@ func (m *historian) start(e *engine.Engine, j *internaldurable.Journal, sockets 
 	cfg.Sync = j.Sync
 	if m.cfg.clustered() {
 		cfg.Peers, cfg.Sync = j.Peers(), j.CatchUp
+		cfg.NodeOf = func(origin string) (name string) {
+			for _, o := range j.Origins() {
+				if o.Origin == origin {
+					name = o.Node
+				}
+			}
+			return name
+		}
 	}
 	h, err := history.Open(cfg, m.cfg.Journal.Dir, j.Messages(), j.Origin(), m.cfg.Engine.Retention, m.log)
 	if err != nil {

@@ -39,6 +39,8 @@ type Config struct {
 	Every time.Duration
 	// Peers are the other nodes of a cluster. nil: there are none.
 	Peers Peers
+	// NodeOf returns the name of the node of an origin, "" if it is not known. nil: of none.
+	NodeOf func(origin string) string
 	// Sync has what is in memory written to the journal. Await calls it.
 	Sync func(ctx context.Context) error
 }
@@ -231,6 +233,20 @@ func (is WriterStatus) stats(last uint64, now time.Time) Stats {
 	return st
 }
 
+// nodeOf is the name of the node with an origin.
+func (h *History) nodeOf(origin string) string {
+	if h.cfg.NodeOf == nil {
+		return origin
+	}
+	return cmp.Or(h.cfg.NodeOf(origin), origin)
+}
+
+// timesOf are the first and the last of some times, to be read.
+func timesOf(spans []span) string {
+	at := func(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
+	return at(spans[0].first) + " to " + at(spans[len(spans)-1].last)
+}
+
 // lateAfter is how late history may be before that is an alarm: a restart of a database is none.
 const lateAfter = time.Minute
 
@@ -244,6 +260,13 @@ func (h *History) Alarms() (list []api.Alarm) {
 	if why, since := h.Incomplete(); why != nil && time.Since(since) > lateAfter {
 		list = append(list, api.Alarm{Code: "history_incomplete", Message: fmt.Sprintf(
 			"history lacks hits that another node has, and copying its file fails since %s: %v: answers about these times have no upper bound until it succeeds", since.UTC().Format(time.RFC3339), why)})
+	}
+	if h.peers != nil {
+		if own, other, since, ok := h.peers.different(); ok && time.Since(since) > lateAfter {
+			list = append(list, api.Alarm{Code: "history_differs", Message: fmt.Sprintf(
+				"the histories of %s and %s lack different hits, so that neither is copied: of %s the first lacks some, of %s the second. Answers about these times have no upper bound there: ask the other node",
+				h.nodeOf(own.origin), h.nodeOf(other.origin), timesOf(own.gaps), timesOf(other.gaps))})
+		}
 	}
 	if is.Full {
 		list = append(list, api.Alarm{Code: "history_full", Message: "the file of history has its size: its oldest hours are deleted before they have the age of --history-keep. Raise --history-disk, or keep less"})

@@ -35,6 +35,8 @@ type peers struct {
 	attempts int                  // since no node had more
 	next     time.Time            // of a fetch
 	loses    map[string]time.Time // until when a node is not asked whose copy lacked hits, by origin
+	other    peerState            // the history of another node that differs from this one; without an origin: none does
+	differs  time.Time            // since when one does
 }
 
 func openPeers(h *History, to Peers, origin string, log *slog.Logger) (*peers, error) {
@@ -82,6 +84,7 @@ func (p *peers) run(ctx context.Context) {
 			p.log.Debug("history: could not publish its state to the other nodes; will retry", "error", err)
 		}
 		p.donor.expire(now)
+		p.compare(own, now)
 		if from, ok := p.chooses(own, now); ok {
 			fetches.Go(func() { p.fetched(from, p.fetch(ctx, from)) })
 		}
@@ -131,6 +134,36 @@ func (p *peers) better(own peerState, changed uint64, now time.Time) (list []pee
 	}
 	slices.SortFunc(list, func(a, b peerState) int { return cmp.Compare(seconds(a.gaps), seconds(b.gaps)) })
 	return list
+}
+
+// compare looks for a history that lacks hits which this one has, and has hits which this one lacks: neither can be copied. Times of
+// which all lack hits count for none.
+func (p *peers) compare(own peerState, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.other
+	p.other = peerState{}
+	if !p.measured {
+		return
+	}
+	for _, s := range p.all(now) {
+		lack := seconds(union(slices.Concat(own.gaps, s.gaps))) - missingMore
+		if s.origin != p.origin && s.asOf > 0 && now.Sub(s.seen) <= stateFor && min(s.journals, own.journals) > 0 && s.known >= p.changed &&
+			lack > seconds(own.gaps) && lack > seconds(s.gaps) && (p.other.origin == "" || s.origin < p.other.origin) {
+			p.other = s
+		}
+	}
+	if was.origin == "" {
+		p.differs = now
+	}
+}
+
+// different returns the states of this history and of one that differs from it, and since when; ok is false if none does.
+func (p *peers) different() (own, other peerState, since time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own = peerState{origin: p.origin, gaps: p.file.gaps}
+	return own, p.other, p.differs, p.other.origin != ""
 }
 
 // chooses begins a fetch: it returns the donor, if there is one that fits and no fetch is under way.
