@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,29 +20,14 @@ type comparison struct {
 	status   uint64
 }
 
+// operators say whether a comparison holds for a status that is below, at or above its number.
+var operators = map[string][3]bool{
+	"<": {true, false, false}, "<=": {true, true, false}, "==": {false, true, false}, "!=": {true, false, true}, ">=": {false, true, true}, ">": {false, false, true},
+}
+
 // Holds reports whether an answer of a status counts.
 func (c Condition) Holds(status uint64) bool {
-	for _, one := range c {
-		holds := false
-		switch one.operator {
-		case "==":
-			holds = status == one.status
-		case "!=":
-			holds = status != one.status
-		case ">=":
-			holds = status >= one.status
-		case "<=":
-			holds = status <= one.status
-		case ">":
-			holds = status > one.status
-		case "<":
-			holds = status < one.status
-		}
-		if !holds {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(one comparison) bool { return !operators[one.operator][1+cmp.Compare(status, one.status)] })
 }
 
 // String is the condition as a file has it, "" if there is none.
