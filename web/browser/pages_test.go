@@ -117,7 +117,11 @@ func TestPages(t *testing.T) {
 		p.until(`document.querySelectorAll(".rows td.denied")[2]?.textContent === "2"`) // the most denied key
 		p.audit("limit")
 		p.do(chromedp.Click(chromedp.CSS(`button[aria-label="Change login:bob"]`)))
-		p.do(chromedp.Click(`//button[text()="Forget what it has used"]`))
+		p.do(chromedp.Click(`//button[text()="Ban it for this time"]`), chromedp.Click(`//button[text()="Ban it for this time: sure?"]`))
+		p.says("It is denied from now on.")
+		p.do(chromedp.Click(`//button[text()="Lift its ban"]`), chromedp.Click(`//button[text()="Lift its ban: sure?"]`))
+		p.says("It is not banned.")
+		p.do(chromedp.Click(`//button[text()="Forget what it has used"]`), chromedp.Click(`//button[text()="Forget what it has used: sure?"]`))
 		p.says("Its whole burst is there again.")
 		p.do(chromedp.Click(`//button[text()="Grant"]`))
 		p.says("10 more may pass.")

@@ -134,12 +134,24 @@ class Admin {
   private readonly many = h("input", { id: "grant-n", type: "number", min: 0, step: 1, value: 10, required: true });
   private readonly long = h("select", { id: "grant-for" }, ...[["10m", "10 min"], ["1h", "1 h"], ["24h", "1 d"], ["7d", "1 week"]].map(([value, title]) => h("option", { value }, title!)));
   readonly dialog = h("dialog", { class: "card", "aria-label": "Change a key" }, this.title,
-    h("p", {}, h("button", { type: "button", click: () => this.ask("DELETE", `v1/limits/${encodeURIComponent(this.limit)}/keys/${encodeURIComponent(this.key)}`, {}, "Its whole burst is there again.") }, "Forget what it has used")),
     h("form", { class: "ask", submit: (e: Event) => { e.preventDefault(); void this.ask("POST", "v1/grants", { limit: this.limit, key: this.key, n: this.many.value, for: this.long.value }, `${number(Number(this.many.value))} more may pass.`); } },
-      h("label", { for: "grant-n" }, "Let"), this.many, h("label", { for: "grant-for" }, "more pass within"), this.long, h("button", { type: "submit" }, "Grant")),
+      h("label", { for: "grant-n" }, "Let"), this.many, h("label", { for: "grant-for" }, "more pass within"), this.long, h("button", { type: "submit", class: "primary" }, "Grant")),
+    h("p", { class: "row" }, this.sure("Forget what it has used", () => this.ask("DELETE", `v1/limits/${encodeURIComponent(this.limit)}/keys/${encodeURIComponent(this.key)}`, {}, "Its whole burst is there again.")),
+      this.sure("Ban it for this time", () => this.ask("POST", "v1/bans", { limit: this.limit, key: this.key, for: this.long.value }, "It is denied from now on.")),
+      this.sure("Lift its ban", () => this.ask("DELETE", "v1/bans", { limit: this.limit, key: this.key }, "It is not banned."))),
     this.said, h("form", { method: "dialog" }, h("button", { type: "submit" }, "Close")));
 
   constructor(private readonly limit: string) {}
+
+  /** sure is a button that acts when it is clicked twice. */
+  private sure(title: string, act: () => void): HTMLElement {
+    const button: HTMLElement = h("button", { type: "button", blur: () => text(button, title), click: () => {
+      const again = button.textContent !== title;
+      text(button, again ? title : `${title}: sure?`);
+      if (again) act();
+    } }, title);
+    return button;
+  }
 
   open(key: string) {
     this.key = key;

@@ -38,10 +38,13 @@ function unknownPage(place: Place): Shown<unknown> {
 
 let close = () => {};
 let first = true;
+let alarms = 0;
 
 function say(state: State) {
+  const wrong = state === "live" && alarms > 0;
+  attr(status, "data-alarms", wrong ? "" : null);
   attr(status, "data-state", state);
-  text(status.firstElementChild!, { connecting: "Connecting", live: "Live", lost: "Connection lost: trying again" }[state]);
+  text(status.firstElementChild!, { connecting: "Connecting", live: wrong ? `Live, ${alarms} ${alarms === 1 ? "alarm" : "alarms"}` : "Live", lost: "Connection lost: trying again" }[state]);
   attr(main, "data-state", state);
 }
 
@@ -61,10 +64,12 @@ function show() {
     close = made.page.close;
     return;
   }
-  const end = watch<{ as_of?: number; at?: number; cluster?: { now: number } }>(made.path, made.params, {
+  const end = watch<{ as_of?: number; at?: number; all?: unknown; alarms?: unknown[]; cluster?: { now: number; alarms: unknown[] } }>(made.path, made.params, {
     state: say,
     view(of) {
       refused.hidden = true;
+      if (of.all || of.cluster) alarms = (of.alarms ?? of.cluster?.alarms ?? []).length; // other views have none
+      say("live");
       text(fresh, clock(of.at ?? of.cluster?.now ?? of.as_of ?? 0));
       made.view(of);
     },

@@ -3,7 +3,7 @@
 import { Chart, plotOf, Spark, Tile, whole } from "./chart";
 import { h, name } from "./dom";
 import { compact, count, number, range } from "./format";
-import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
+import { address, card, Change, copyable, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { here, link, windowOf, type Place } from "./place";
 import { LiveTable } from "./table";
 import type { KeyView, Overview } from "./types";
@@ -46,15 +46,19 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
     type: "search", "aria-label": "Only keys that begin with", placeholder: "Only keys that begin with", value: prefix, spellcheck: "false", autocapitalize: "off",
     change: (e: Event) => { location.hash = link("overview", "", { window: here().params.get("window") ?? undefined, prefix: (e.target as HTMLInputElement).value }); },
   });
+  const first = card("Nothing is counted yet", null, h("p", { class: "said" }, "Count the first hit:"), copyable(`curl -s ${address("v1/hits")} -d url:/home`),
+    h("p", { class: "said" }, "Sample traffic, on a second server:"), copyable("weir serve --demo --http 127.0.0.1:8090"));
+  first.hidden = true;
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Overview"), windowTabs(place, window)),
-    notices.element, tiles, chartCard, card(`Top keys in ${spoken[window]}`, filter, table.element));
+    notices.element, first, tiles, chartCard, card(`Top keys in ${spoken[window]}`, filter, table.element));
 
   return {
     page: { title: "Overview", element, close: () => chart.close() },
     path: "v1/views/overview", params: { window, prefix },
     view(of) {
       notices.set(of.alarms, of.late);
+      first.hidden = of.all?.keys !== 0;
       tiles.hidden = chartCard.hidden = !of.all;
       if (of.all) {
         now.setKnown(of.all.per_second, "", compact);

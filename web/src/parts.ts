@@ -25,6 +25,7 @@ export class Count {
   readonly element = h("span", { class: "count" }, this.value, this.range);
   set(b: Bounds) {
     text(this.value, count(b));
+    attr(this.value, "data-zero", b.upper === 0 ? "" : null);
     text(this.range, range(b));
   }
 }
@@ -73,3 +74,12 @@ export const card = (title: string | (Node | string)[], ...children: (Node | nul
   const [beside, ...below] = children;
   return h("section", { class: "card" }, h("header", {}, h("h2", {}, ...[title].flat()), beside ?? null), ...below);
 };
+
+/** address is where a path of this server is. */
+export const address = (path: string) => new URL(path, location.href.split("#")[0]).href;
+
+/** copyable is a command with a button that copies it. */
+export function copyable(code: string): HTMLElement {
+  const button = h("button", { type: "button", click: () => void navigator.clipboard.writeText(code).then(() => text(button, "Copied")) }, "Copy");
+  return h("div", { class: "row" }, h("code", { class: "copy" }, code), navigator.clipboard ? button : null);
+}

@@ -3,7 +3,7 @@
 import { bars, Chart, Tile } from "./chart";
 import { attr, fill, h, name, text } from "./dom";
 import { distinct, moment, range, zone } from "./format";
-import { card, Count, Notices, type Page } from "./parts";
+import { address, card, copyable, Count, Notices, type Page } from "./parts";
 import { link, type Place } from "./place";
 import { LiveTable } from "./table";
 import type { Bounds, Site } from "./types";
@@ -93,17 +93,11 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
   };
 }
 
-/** copyable is a command with a button that copies it. */
-function copyable(code: string): HTMLElement {
-  const button = h("button", { type: "button", click: () => void navigator.clipboard.writeText(code).then(() => text(button, "Copied")) }, "Copy");
-  return h("div", { class: "row" }, h("code", { class: "copy" }, code), navigator.clipboard ? button : null);
-}
-
 /** sitesPage lists the sites, and says how to count one. */
 function sitesPage(): { page: Page; path: string; params: Record<string, string>; view(of: Site): void } {
   const list = h("div", { class: "page" });
   const element = h("div", { class: "page" }, h("h1", { tabindex: -1 }, "Sites"), list);
-  const snippet = (site: string) => copyable(`<script defer src="${new URL("w.js", location.href.split("#")[0]).href}" data-site="${site}"></script>`);
+  const snippet = (site: string) => copyable(`<script defer src="${address("w.js")}" data-site="${site}"></script>`);
   const show = (sites: string[]) => fill(list, ...(sites.length
     ? sites.map((site) => card([h("a", { href: link("site", site) }, name(site))], null, h("p", { class: "said" }, "This line in its pages counts their views:"), snippet(site)))
     : [card("No site is counted yet", null, h("p", { class: "said" }, "Start the server with the host of your site:"), copyable("weir serve --web example.com"),
