@@ -83,7 +83,7 @@ type SiteView struct {
 	From     Time      `json:"from" doc:"The first second of the period."`
 	To       Time      `json:"to" doc:"The last second of it, or now."`
 	Unit     string    `json:"unit,omitempty" doc:"What the points of line are: hour, day or month."`
-	Now      *Distinct `json:"now,omitempty" doc:"Visitors of the last 5 minutes."`
+	Now      *Distinct `json:"now,omitempty" doc:"Visitors of the last 5 minutes, whatever the period."`
 	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period began before the retention."`
 	Views    Bounds    `json:"views"`
 	Filtered Bounds    `json:"filtered" doc:"Views that do not count: of crawlers, for example."`
