@@ -41,7 +41,7 @@ func TestRoomDecidesAlike(t *testing.T) {
 			if !bytes.Equal(use.AppendState(nil, &with), use.AppendState(nil, &without)) {
 				t.Fatalf("%d words: the states differ", words)
 			}
-			switch size := with.SizeBeside(room); {
+			switch size := with.SizeWithout(room); {
 			case size == 0 && without.Size() > 0 && left:
 				t.Fatalf("%d words: the state is back in room that it left", words)
 			case size > 0 && size != with.Size():

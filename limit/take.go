@@ -196,8 +196,8 @@ func (s *State) Size() int {
 	return 8 * int(s.size)
 }
 
-// SizeBeside is Size without the space that Begin gave s, if s still uses it.
-func (s *State) SizeBeside(space []int64) int {
+// SizeWithout is Size without the space that Begin gave s, if s still uses it.
+func (s *State) SizeWithout(space []int64) int {
 	if len(space) > 0 && s.cells == unsafe.SliceData(space) {
 		return s.Size() - 8*int(s.size)
 	}

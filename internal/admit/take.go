@@ -40,13 +40,13 @@ func (l *Live) TakeNow(reqs []Request, d *Decision) error {
 	return nil
 }
 
-// how a decision is made.
-type how uint8
+// purpose is why a decision is made.
+type purpose uint8
 
 const (
-	peeks       how = iota
-	takes           // unless others wait for the key
-	takesInTurn     // whoever waits
+	peeks       purpose = iota
+	takes               // unless others wait for the key
+	takesInTurn         // whoever waits
 )
 
 // Peek says what Take would decide: it takes and counts nothing.
@@ -54,7 +54,7 @@ func (l *Live) Peek(reqs []Request, d *Decision) error {
 	return l.decide(reqs, d, peeks)
 }
 
-func (l *Live) decide(reqs []Request, d *Decision, by how) error {
+func (l *Live) decide(reqs []Request, d *Decision, by purpose) error {
 	d.reset()
 	take := by != peeks
 	b := l.bound.Load()

@@ -152,9 +152,9 @@ func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err 
 	return allowed, err
 }
 
-// DecideAll is TakeAll or PeekAll. `beside`, unless nil, has for each check the admissions that count as used in
+// DecideAll is TakeAll or PeekAll. outstanding, unless nil, has for each check the admissions that count as used in
 // addition to the state. at is when it was decided, by the clock of limits.
-func (e *Engine) DecideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
+func (e *Engine) DecideAll(checks []Check, outstanding []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
 	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
 		return false, 0, &Error{Code: api.CodeInvalidCount, Field: "checks", Message: fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
 	}
@@ -171,8 +171,8 @@ func (e *Engine) DecideAll(checks []Check, beside []uint64, verdicts []Verdict, 
 			return false, 0, err
 		}
 		asked[i] = admission.Request{Plan: c.Limit.plan.Load(), Key: c.Key, N: c.N, Shadow: c.Shadow, Partition: e.keys.PartitionOf(c.Key)}
-		if beside != nil {
-			asked[i].Beside = beside[i]
+		if outstanding != nil {
+			asked[i].Outstanding = outstanding[i]
 		}
 	}
 	return e.limits.DecideAll(asked, verdicts, take)

@@ -81,15 +81,15 @@ type Region struct {
 	damaged uint64               // messages of the log that could not be read
 	unread  uint64               // flushes of the journal that no digest has
 
-	told     atomic.Uint64 // the newest message of the log that was announced
-	news     concurrency.Signal
-	calls    chan func(context.Context) // for the goroutine that runs
-	ended    chan struct{}              // closed with Close
-	owner    ownership
-	links    []*linkState
-	moved    atomic.Int64 // when the goroutine last made progress, Unix ns
-	figures  figures
-	unviewed atomic.Uint64 // messages that a view could not take
+	announced atomic.Uint64 // the newest message of the log that was announced
+	news      concurrency.Signal
+	calls     chan func(context.Context) // for the goroutine that runs
+	ended     chan struct{}              // closed with Close
+	owner     ownership
+	links     []*linkState
+	moved     atomic.Int64 // when the goroutine last made progress, Unix ns
+	figures   figures
+	unviewed  atomic.Uint64 // messages that a view could not take
 
 	subs    []*nats.Subscription
 	stop    context.CancelFunc
@@ -178,8 +178,8 @@ func (r *Region) hearNews(msg *nats.Msg) {
 	if !from.Done() {
 		return
 	}
-	for was := r.told.Load(); sequence > was; was = r.told.Load() {
-		if r.told.CompareAndSwap(was, sequence) {
+	for was := r.announced.Load(); sequence > was; was = r.announced.Load() {
+		if r.announced.CompareAndSwap(was, sequence) {
 			r.news.Raise()
 			return
 		}
@@ -445,7 +445,7 @@ func (r *Region) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.news:
-			err = r.followTo(ctx, r.told.Load())
+			err = r.followTo(ctx, r.announced.Load())
 		case <-poll.C:
 			err = r.follow(ctx)
 		case call := <-r.calls:

@@ -5,7 +5,7 @@
 // Credit. A node asks (Ask) and is answered (Answer) over a network that loses, delays and repeats.
 // The counters of both are totals of one grant, so a repeat changes nothing:
 //
-//	granted   admissions that the holder has lent, ever
+//	granted   admissions that the holder has granted, ever
 //	used      of these, what the node has admitted
 //	returned  of these, what it has given back: it never uses them
 //
@@ -37,12 +37,12 @@ import (
 // Book is what the holder of a key knows of its grants, in addition to the limit's own state. The zero Book has
 // granted nothing. Times are by the holder's monotonic clock, in ns.
 type Book struct {
-	grants []lent
+	grants []nodeGrant
 	before []before
 }
 
-// `lent` is the grant to one node. Invariant: used + returned <= granted.
-type lent struct {
+// nodeGrant is the grant to one node. Invariant: used + returned <= granted.
+type nodeGrant struct {
 	node     string
 	id       ID
 	granted  uint64
@@ -53,7 +53,7 @@ type lent struct {
 	asked    int64 // when demand was reported; 0: never before
 }
 
-func (l *lent) out() uint64 { return l.granted - l.used - l.returned }
+func (g *nodeGrant) out() uint64 { return g.granted - g.used - g.returned }
 
 // before is what was out before: nobody can settle it.
 type before struct {
@@ -62,8 +62,8 @@ type before struct {
 	own   bool  // Own tells of it
 }
 
-// `Lend` is what a Book needs to make a grant.
-type Lend struct {
+// `Basis` is what a Book needs to make a grant.
+type Basis struct {
 	Now   int64
 	Node  string
 	Token uint64 // of the holder's time; a Book belongs to one
@@ -71,7 +71,7 @@ type Lend struct {
 }
 
 // end is when a grant ends that is answered now.
-func (l *Lend) end() int64 { return l.Now + int64(l.Terms.Life+l.Terms.Margin()) }
+func (b *Basis) end() int64 { return b.Now + int64(b.Terms.Life+b.Terms.Margin()) }
 
 // Out is how much of the limit is out at a time.
 func (b *Book) Out(now int64, t Terms) (n uint64) {
@@ -152,9 +152,9 @@ func (b *Book) lapse(now int64, t Terms) {
 
 // Settle processes what a node reports. It calls charge with what the node has used since its last report: n
 // admissions, made at the time at, or earlier.
-func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
-	of := b.of(l, a)
-	of.demand, of.asked = a.Demand, l.Now
+func (b *Book) Settle(by Basis, a *Ask, charge func(at int64, n uint64)) {
+	of := b.of(by, a)
+	of.demand, of.asked = a.Demand, by.Now
 	if a.ID != of.id || a.Returned > math.MaxUint64-a.Used {
 		return
 	}
@@ -165,26 +165,26 @@ func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
 	for i := len(a.Uses) - 1; i >= 0 && fresh > 0; i-- { // the newest were not reported before
 		n := min(a.Uses[i].N, fresh)
 		age := max(0, a.Uses[i].Age)
-		charge(l.Now-int64(age-age/rateError), n)
+		charge(by.Now-int64(age-age/rateError), n)
 		fresh -= n
 	}
 	if fresh > 0 { // of no known time
-		charge(l.Now, fresh)
+		charge(by.Now, fresh)
 	}
 }
 
 // resume continues a grant of this holder that had ended and was forgotten, because all of it was settled or it ended
 // T ago. It takes over the node's totals. What the node has left of the grant has ended, too. Otherwise a new grant
 // could lie within totals that the node had already reached, and nobody could use it.
-func (l *lent) resume(a *Ask) {
-	if a.Used+a.Returned <= l.granted {
+func (g *nodeGrant) resume(a *Ask) {
+	if a.Used+a.Returned <= g.granted {
 		return
 	}
-	told := a.Used
+	confirmed := a.Used
 	for _, u := range a.Uses {
-		told -= min(told, u.N)
+		confirmed -= min(confirmed, u.N)
 	}
-	l.granted, l.used = a.Used+a.Returned, max(l.used, told)
+	g.granted, g.used = a.Used+a.Returned, max(g.used, confirmed)
 }
 
 // GrantedOther reports whether a node may use a grant with another number than the given one now. A node has a Credit
@@ -200,19 +200,19 @@ func (b *Book) GrantedOther(now int64, node string, number uint64) bool {
 }
 
 // of is the grant that a node asks with, or a new one.
-func (b *Book) of(l Lend, a *Ask) *lent {
+func (b *Book) of(by Basis, a *Ask) *nodeGrant {
 	for i := range b.grants {
 		of := &b.grants[i]
-		if of.node != l.Node {
+		if of.node != by.Node {
 			continue
 		}
 		if a.ID.Number != of.id.Number { // the node has forgotten it, after it may have used some
-			b.Recover(of.out(), of.end+int64(l.Terms.Interval), true)
-			*of = lent{node: l.Node, id: ID{l.Token, a.ID.Number}, end: l.end()}
+			b.Recover(of.out(), of.end+int64(by.Terms.Interval), true)
+			*of = nodeGrant{node: by.Node, id: ID{by.Token, a.ID.Number}, end: by.end()}
 		}
 		return of
 	}
-	b.grants = append(b.grants, lent{node: l.Node, id: ID{l.Token, a.ID.Number}, end: l.end()})
+	b.grants = append(b.grants, nodeGrant{node: by.Node, id: ID{by.Token, a.ID.Number}, end: by.end()})
 	return &b.grants[len(b.grants)-1]
 }
 
@@ -226,31 +226,31 @@ type Decided struct {
 
 // Grant answers an Ask that was settled, once its Need was decided. What is out lasts for another
 // Terms.Life from now.
-func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
-	own := b.Own(l.Now, l.Terms)
-	of := b.of(l, a)
+func (b *Book) Grant(by Basis, a *Ask, d Decided) Answer {
+	own := b.Own(by.Now, by.Terms)
+	of := b.of(by, a)
 	out := of.out()
-	want := min(a.Want, l.Terms.Most, out+l.Terms.MaxOut()-min(l.Terms.MaxOut(), own))
-	if !l.Terms.Lends() {
+	want := min(a.Want, by.Terms.Most, out+by.Terms.MaxOut()-min(by.Terms.MaxOut(), own))
+	if !by.Terms.Grants() {
 		want = 0
 	}
 	give := uint64(0)
 	if want > out {
-		give = min(want-out, b.share(l, of, d.Free))
+		give = min(want-out, b.share(by, of, d.Free))
 	}
 	of.granted += give
-	of.end = l.end()
+	of.end = by.end()
 	answer := Answer{
 		ID: of.id, Granted: of.granted, Used: a.Used, Allowed: d.Allowed,
 		Short: d.Free == give && (want > out+give || !d.Allowed), Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
 	}
 	for i := range b.grants {
-		if b.grants[i].node != l.Node {
+		if b.grants[i].node != by.Node {
 			answer.Out += b.grants[i].out()
 		}
 	}
 	if answer.Short || !d.Allowed {
-		answer.Pause = b.pause(l, answer.Out, d.Wait)
+		answer.Pause = b.pause(by, answer.Out, d.Wait)
 	}
 	return answer
 }
@@ -259,10 +259,10 @@ func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
 // renewal interval, the node gets all of it. Otherwise capacity is scarce. The node then gets its demand for a
 // fraction of a renewal interval, and no more than its share by demand, so that little lies unused. A share below
 // scarceLeast grants nothing: the owner decides request by request.
-func (b *Book) share(l Lend, of *lent, free uint64) uint64 {
+func (b *Book) share(by Basis, of *nodeGrant, free uint64) uint64 {
 	all, nodes := of.demand, uint64(1)
 	for i := range b.grants {
-		if g := &b.grants[i]; g != of && l.Now-g.asked <= claimPaces*int64(l.Terms.Pace) {
+		if g := &b.grants[i]; g != of && by.Now-g.asked <= claimPaces*int64(by.Terms.Pace) {
 			all += g.demand
 			nodes++
 		}
@@ -270,7 +270,7 @@ func (b *Book) share(l Lend, of *lent, free uint64) uint64 {
 	if all == 0 || free/scarcePaces >= all {
 		return free
 	}
-	share := min(uint64(float64(of.demand)*float64(l.Terms.short())/float64(l.Terms.Pace)), uint64(float64(free)*float64(of.demand)/float64(all)))
+	share := min(uint64(float64(of.demand)*float64(by.Terms.short())/float64(by.Terms.Pace)), uint64(float64(free)*float64(of.demand)/float64(all)))
 	if share < scarceLeast {
 		return 0
 	}
@@ -293,12 +293,12 @@ const (
 
 // pause returns after how long a node that got nothing should ask again. By then the limit has more, or another node
 // may have returned some of what is out. The pause is short because limits change.
-func (b *Book) pause(l Lend, out uint64, wait time.Duration) time.Duration {
+func (b *Book) pause(by Basis, out uint64, wait time.Duration) time.Duration {
 	most := longestPause
 	if out > 0 {
-		most = l.Terms.Pace
+		most = by.Terms.Pace
 	}
-	return min(max(wait, l.Terms.short()), most)
+	return min(max(wait, by.Terms.short()), most)
 }
 
 // Terms are what a limit's interval makes of its grants.
@@ -356,9 +356,9 @@ func (t Terms) Held() time.Duration { return t.Life + t.Margin() + t.Interval }
 // than limit.MaxRate admits while a grant counts.
 func (t Terms) MaxOut() uint64 { return uint64(t.Held()/time.Microsecond) - 1 }
 
-// `Lends` reports whether parts of a limit are granted at all. They are not if T is longer than a year, less a day for
+// `Grants` reports whether parts of a limit are granted at all. They are not if T is longer than a year, less a day for
 // what Held adds.
-func (t Terms) Lends() bool { return t.Interval <= limit.MaxPer-24*time.Hour }
+func (t Terms) Grants() bool { return t.Interval <= limit.MaxPer-24*time.Hour }
 
 // short is how long a grant should suffice while capacity is scarce: not less than a message takes.
 func (t Terms) short() time.Duration { return max(t.Pace/scarceParts, shortestPace) }

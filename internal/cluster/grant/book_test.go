@@ -14,19 +14,19 @@ func TestTwoLimitsOfOneName(t *testing.T) {
 	t.Parallel()
 	terms := grant.TermsOf(limit.Limit{N: 10_000, Per: time.Hour, Burst: 10_000})
 	b := new(grant.Book)
-	lend := func(at time.Duration) grant.Lend {
-		return grant.Lend{Now: int64(time.Hour + at), Node: "n1", Token: 1, Terms: terms}
+	basis := func(at time.Duration) grant.Basis {
+		return grant.Basis{Now: int64(time.Hour + at), Node: "n1", Token: 1, Terms: terms}
 	}
 	first := &grant.Ask{ID: grant.ID{Number: 1}, Want: 50, Demand: 50}
-	b.Settle(lend(0), first, func(int64, uint64) {})
-	made := b.Grant(lend(0), first, grant.Decided{Allowed: true, Free: 10_000})
+	b.Settle(basis(0), first, func(int64, uint64) {})
+	made := b.Grant(basis(0), first, grant.Decided{Allowed: true, Free: 10_000})
 	if made.Granted == 0 {
 		t.Fatalf("nothing is granted: %+v", made)
 	}
-	if b.GrantedOther(lend(0).Now, "n1", 1) || !b.GrantedOther(lend(0).Now, "n1", 2) || b.GrantedOther(lend(0).Now, "n2", 2) {
+	if b.GrantedOther(basis(0).Now, "n1", 1) || !b.GrantedOther(basis(0).Now, "n1", 2) || b.GrantedOther(basis(0).Now, "n2", 2) {
 		t.Error("the grant is of another node or number")
 	}
-	if after := lend(time.Minute); b.GrantedOther(after.Now, "n1", 2) {
+	if after := basis(time.Minute); b.GrantedOther(after.Now, "n1", 2) {
 		t.Error("a grant that is over is in the way")
 	}
 }

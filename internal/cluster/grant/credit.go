@@ -4,13 +4,13 @@ import "time"
 
 // Credit is what a node has of one key of a limit. Times are by the node's monotonic clock, in ns.
 type Credit struct {
-	id       ID
-	granted  uint64
-	used     uint64
-	returned uint64
-	asked    uint64 // used, as the last Ask reported it
-	told     uint64 // used, as the holder has it for sure
-	end      int64  // nothing is used from then on
+	id        ID
+	granted   uint64
+	used      uint64
+	returned  uint64
+	asked     uint64 // used, as the last Ask reported it
+	confirmed uint64 // used, as the holder has it for sure
+	end       int64  // nothing is used from then on
 
 	uses []used // not confirmed by the holder, the oldest first; at most MaxUses
 
@@ -149,14 +149,14 @@ func (c *Credit) Paused(now int64, n uint64) time.Duration {
 // Resume ends a pause: the limit may have more than the owner said.
 func (c *Credit) Resume() { c.pause = 0 }
 
-// Untold tells whether the owner may not know yet of something that was used.
-func (c *Credit) Untold() bool { return c.used > c.told }
+// Unconfirmed tells whether the owner may not know yet of something that was used.
+func (c *Credit) Unconfirmed() bool { return c.used > c.confirmed }
 
 // Stop has the node use nothing more of what it has: its clock stood still.
 func (c *Credit) Stop(now int64) { c.end, c.oldEnd = min(c.end, now), min(c.oldEnd, now) }
 
-// `Lent` reports whether the node has anything of the key to use or to report.
-func (c *Credit) Lent() bool { return c.granted > c.returned+c.told }
+// `Active` reports whether the node has anything of the key to use or to report.
+func (c *Credit) Active() bool { return c.granted > c.returned+c.confirmed }
 
 // After so many renewal intervals a node reports what it used and returns what is left.
 const reportPaces = 4
@@ -171,13 +171,13 @@ func (c *Credit) Due(now int64, t Terms) bool {
 	case now-c.sent < int64(t.Pace)/4:
 		return false
 	case now >= c.end:
-		return left > 0 || c.used > c.told
+		return left > 0 || c.used > c.confirmed
 	case demand >= hot && now >= c.pause && (left < demand/4+1 || c.end-now < int64(t.Life)/4):
 		return true
 	case now-c.sent < reportPaces*int64(t.Pace):
 		return false
 	}
-	return c.used > c.told || left > 3*demand
+	return c.used > c.confirmed || left > 3*demand
 }
 
 // Idle tells whether nothing that c knows matters.
@@ -185,7 +185,7 @@ func (c *Credit) Idle(now int64, t Terms) bool {
 	if c.end > 0 && now >= c.end+int64(t.Held()) {
 		return true // the holder has given up too
 	}
-	return c.granted == c.used+c.returned && c.used == c.told && now >= c.pause && (c.old == 0 || now >= c.oldEnd) &&
+	return c.granted == c.used+c.returned && c.used == c.confirmed && now >= c.pause && (c.old == 0 || now >= c.oldEnd) &&
 		now-c.slot >= 8*int64(t.Pace)
 }
 
@@ -221,7 +221,7 @@ func (c *Credit) Answered(now, sent int64, t Terms, a *Ask, said *Answer) {
 			c.old, c.oldEnd = left, c.end
 		}
 		c.id, c.granted = said.ID, said.Granted
-		c.used, c.returned, c.asked, c.told, c.uses, c.end = 0, 0, 0, 0, c.uses[:0], 0
+		c.used, c.returned, c.asked, c.confirmed, c.uses, c.end = 0, 0, 0, 0, c.uses[:0], 0
 	default:
 		return // of a holder that another has followed
 	}
@@ -237,12 +237,12 @@ func (c *Credit) Answered(now, sent int64, t Terms, a *Ask, said *Answer) {
 }
 
 // forget drops what the holder knows of the uses.
-func (c *Credit) forget(told uint64) {
-	if told <= c.told {
+func (c *Credit) forget(confirmed uint64) {
+	if confirmed <= c.confirmed {
 		return
 	}
-	fresh := told - c.told
-	c.told = told
+	fresh := confirmed - c.confirmed
+	c.confirmed = confirmed
 	for len(c.uses) > 0 && fresh > 0 {
 		n := min(c.uses[0].n, fresh)
 		fresh -= n

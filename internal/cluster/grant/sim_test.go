@@ -277,7 +277,7 @@ func (n *simNode) serve(from, key string, a Ask, answer func(Answer)) {
 	w.messages++
 	now, token := n.clock(), n.token
 	h := n.of(key)
-	l := Lend{Now: now, Node: from, Token: token, Terms: w.terms}
+	l := Basis{Now: now, Node: from, Token: token, Terms: w.terms}
 	charge := func(at int64, count uint64) {
 		w.plan.Charge(&h.state, at, count)
 		n.fresh = append(n.fresh, entry{"", key, w.now - int64(float64(now-at)/n.rate), count})

@@ -23,7 +23,7 @@ func (s *owners) serve(i int, q *question, tell func(answer)) bool {
 		s.stats.refused.Add(1)
 		return true
 	}
-	a, commits, ok := s.lender.serve(i, token, q)
+	a, commits, ok := s.granter.serve(i, token, q)
 	switch {
 	case !ok: // another claim was learned of meanwhile
 		return false
@@ -113,12 +113,12 @@ var errResting = errors.New("the node that decides did not answer a moment ago; 
 
 func (s *owners) askOwner(ctx context.Context, i int, q *question) (answer, error) {
 	if _, ok := s.holds(i); ok {
-		told := make(chan answer, 1)
-		if !s.serve(i, q, func(a answer) { told <- a }) {
+		answers := make(chan answer, 1)
+		if !s.serve(i, q, func(a answer) { answers <- a }) {
 			return answer{}, errNoOwner
 		}
 		select {
-		case a := <-told:
+		case a := <-answers:
 			return a, nil
 		case <-ctx.Done():
 			return answer{}, context.Cause(ctx)
@@ -181,6 +181,6 @@ func (s *owners) changed(name, key string) {
 func (s *owners) resume(msg *nats.Msg) {
 	r := wire.NewReader(msg.Data)
 	if name := r.Text(engine.MaxLimitNameBytes); !r.Failed() {
-		s.lender.of.resume(name, string(r.Rest()))
+		s.granter.of.resume(name, string(r.Rest()))
 	}
 }

@@ -57,7 +57,7 @@ func TestForgetKeys(t *testing.T) {
 	if n, err := c.At(0).Engine.ForgetKeys("u42:"); n != len(names)+1 || err != nil {
 		t.Fatal(n, err)
 	}
-	again := func() { // a node may have told late of what it was lent
+	again := func() { // a node may have told late of what it was granted
 		if _, err := c.At(0).Engine.ForgetKeys("u42:"); err != nil {
 			t.Error(err)
 		}

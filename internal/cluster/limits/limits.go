@@ -39,9 +39,9 @@ type Config struct {
 // Limits decides leased and strict limits, for its node and as an owner. It is safe for many goroutines. It owns five of them, and
 // some that ask, until Close.
 type Limits struct {
-	lends  lender
-	cfg    Config
-	owners *owners
+	granter granter
+	cfg     Config
+	owners  *owners
 
 	seed    maphash.Seed
 	shards  [shards]shard
@@ -59,13 +59,13 @@ type counters struct{ local, asked, served, short atomic.Uint64 }
 
 // Stats are figures of leased limits, since Open.
 type Stats struct {
-	Local  uint64 `metric:"weir_leased_local_total" doc:"Decisions under leased limits that this node made itself, within its quota lease or from a recent answer of the owner."`
-	Asked  uint64 `metric:"weir_leased_messages_total" doc:"Messages about leased limits that this node sent to owners, itself included: decisions, grants and reports of usage."`
-	Served uint64 `metric:"weir_leased_served_total" doc:"Such messages that this node answered."`
-	Short  uint64 `metric:"weir_leased_short_total" doc:"Denials while the owner or other nodes had unused quota: an upper bound of the requests that a single node would have admitted."`
-	Keys   int    `metric:"weir_leased_keys" doc:"Keys of leased limits that this node was asked for lately."`
-	Lent   uint64 `metric:"weir_leased_granted" doc:"Unused admissions in the quota leases of this node."`
-	Out    uint64 `metric:"weir_leased_out" doc:"Admissions that this node or an earlier owner has granted, and that count as used."`
+	Local   uint64 `metric:"weir_leased_local_total" doc:"Decisions under leased limits that this node made itself, within its quota lease or from a recent answer of the owner."`
+	Asked   uint64 `metric:"weir_leased_messages_total" doc:"Messages about leased limits that this node sent to owners, itself included: decisions, grants and reports of usage."`
+	Served  uint64 `metric:"weir_leased_served_total" doc:"Such messages that this node answered."`
+	Short   uint64 `metric:"weir_leased_short_total" doc:"Denials while the owner or other nodes had unused quota: an upper bound of the requests that a single node would have admitted."`
+	Keys    int    `metric:"weir_leased_keys" doc:"Keys of leased limits that this node was asked for lately."`
+	Granted uint64 `metric:"weir_leased_granted" doc:"Unused admissions in the quota leases of this node."`
+	Out     uint64 `metric:"weir_leased_out" doc:"Admissions that this node or an earlier owner has granted, and that count as used."`
 }
 
 // Open takes part in deciding: this node owns its share of the groups as soon as it is their turn.
@@ -73,7 +73,7 @@ func Open(cfg Config) (*Limits, error) {
 	cfg.Deadline = cmp.Or(cfg.Deadline, DefaultDeadline)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	l := newLimits(cfg)
-	l.owners = newOwners(cfg, &l.lends)
+	l.owners = newOwners(cfg, &l.granter)
 	if err := l.owners.open(); err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func Open(cfg Config) (*Limits, error) {
 // newLimits returns one that asks nobody.
 func newLimits(cfg Config) *Limits {
 	l := &Limits{cfg: cfg, seed: maphash.MakeSeed(), wake: concurrency.NewSignal()}
-	l.lends = lender{of: l, cfg: cfg, most: maxBooks}
+	l.granter = granter{of: l, cfg: cfg, most: maxBooks}
 	for i := range l.shards {
-		l.shards[i].keys, l.shards[i].lent = map[entryKey]*entry{}, map[*entry]struct{}{}
+		l.shards[i].keys, l.shards[i].active = map[entryKey]*entry{}, map[*entry]struct{}{}
 	}
 	l.number.Store(uint64(time.Now().UnixNano())) // in another life another: it is said only to tell credits apart
 	return l
@@ -118,9 +118,9 @@ func (l *Limits) giveBack(of func(group int) bool) {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
-		for e := range sh.lent {
+		for e := range sh.active {
 			group := l.Group(e.key.key)
-			if !of(group) || !e.Lent() {
+			if !of(group) || !e.Active() {
 				continue
 			}
 			e.Stop(now)
@@ -219,7 +219,7 @@ func (l *Limits) reportKey(c *engine.Check) {
 		sh.mu.Lock()
 		sh.named(c.Limit.Name(), c.Key, func(e *entry) {
 			switch {
-			case !e.Untold():
+			case !e.Unconfirmed():
 			case e.busy != nil:
 				busy = e.busy
 			case len(report) < engine.MaxChecks:
@@ -257,13 +257,13 @@ func (l *Limits) Stats() Stats {
 		sh := &l.shards[i]
 		sh.mu.Lock()
 		s.Keys += len(sh.keys)
-		for e := range sh.lent {
-			s.Lent += e.Left(now)
+		for e := range sh.active {
+			s.Granted += e.Left(now)
 		}
 		sh.mu.Unlock()
 	}
-	for i := range l.lends.groups {
-		g := &l.lends.groups[i]
+	for i := range l.granter.groups {
+		g := &l.granter.groups[i]
 		g.mu.Lock()
 		for _, b := range g.books {
 			s.Out += b.Out(now, b.terms)
@@ -311,10 +311,10 @@ func (l *Limits) due() (due map[int][]*entry, some bool) {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
-		for e := range sh.lent {
+		for e := range sh.active {
 			switch {
-			case !e.Lent() || e.Idle(now, e.terms):
-				delete(sh.lent, e)
+			case !e.Active() || e.Idle(now, e.terms):
+				delete(sh.active, e)
 				continue
 			case e.busy == nil && e.Due(now, e.terms):
 				group := l.Group(e.key.key)

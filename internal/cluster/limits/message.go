@@ -100,10 +100,10 @@ func (l *Limits) message(group int, of []pending, take bool) (a answer, err erro
 
 // noteLent has the tick look at an entry that has something. The caller holds sh.mu.
 func (l *Limits) noteLent(sh *shard, e *entry) {
-	if !e.Lent() {
+	if !e.Active() {
 		return
 	}
-	sh.lent[e] = struct{}{}
+	sh.active[e] = struct{}{}
 	l.wake.Raise()
 }
 

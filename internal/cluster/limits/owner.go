@@ -286,7 +286,7 @@ func (s *owners) claim(ctx context.Context, groups []int) {
 	}
 	for _, i := range groups {
 		if token, ok := s.cfg.Journal.Claimed(i); ok {
-			s.lender.learn(i, token)
+			s.granter.learn(i, token)
 			s.groups[i].token.Store(token)
 			s.cfg.Logger.Info("limits: this node decides for a group", "group", s.groups[i].name, "token", token)
 		}
@@ -327,7 +327,7 @@ func (s *owners) handOver(ctx context.Context, v *view) {
 			err = s.offer(ctx, origin, groups)
 		}
 		for _, i := range groups {
-			s.lender.recall(i, false)
+			s.granter.recall(i, false)
 			s.groups[i].yields.Store(false)
 		}
 	}
@@ -342,7 +342,7 @@ func (s *owners) handOver(ctx context.Context, v *view) {
 func (s *owners) recall(ctx context.Context, groups []int) {
 	granted := func() (n uint64) {
 		for _, i := range groups {
-			n += s.lender.recall(i, true)
+			n += s.granter.recall(i, true)
 		}
 		return n
 	}
@@ -362,7 +362,7 @@ func (s *owners) recall(ctx context.Context, groups []int) {
 // recalled gives back what this node was granted.
 func (s *owners) recalled(msg *nats.Msg) {
 	if groups, err := s.readGroups(msg.Data); err == nil {
-		s.lender.of.giveBack(func(group int) bool { return slices.Contains(groups, group) })
+		s.granter.of.giveBack(func(group int) bool { return slices.Contains(groups, group) })
 	}
 }
 

@@ -34,7 +34,7 @@ const ownerTime = time.Second
 // for, until close, which must come before the journal's.
 type owners struct {
 	cfg     Config
-	lender  *lender
+	granter *granter
 	conn    *nats.Conn
 	origin  string
 	peers   peers
@@ -66,9 +66,9 @@ type OwnerStats struct {
 }
 
 // newOwners returns one that owns nothing until open.
-func newOwners(cfg Config, lender *lender) *owners {
+func newOwners(cfg Config, granter *granter) *owners {
 	s := &owners{
-		cfg: cfg, lender: lender, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, groupCount),
+		cfg: cfg, granter: granter, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, groupCount),
 		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(groupCount, cfg.Engine.Config().Partitions)),
 	}
 	s.counters.of = s

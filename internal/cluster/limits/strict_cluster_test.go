@@ -21,11 +21,11 @@ type cluster struct{ *clustertest.Cluster[*Limits] }
 func (c *cluster) answerLate(node int, by time.Duration) {
 	var late atomic.Int64
 	late.Store(int64(by))
-	lends := &c.At(node).Decider.lends
-	g := &lends.groups[0]
+	granter := &c.At(node).Decider.granter
+	g := &granter.groups[0]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	lends.decided = func(q *question) {
+	granter.decided = func(q *question) {
 		if q.isChange() {
 			time.Sleep(time.Duration(late.Swap(0)))
 		}

@@ -11,12 +11,12 @@ import (
 
 // Request is one limit that a request must pass.
 type Request struct {
-	Plan      *Plan
-	Key       string
-	N         uint64 // admissions that it takes; 0 asks only
-	Shadow    bool   // its verdict denies nothing
-	Partition int    // of the key
-	Beside    uint64 // admissions that are out (out.go): as good as taken
+	Plan        *Plan
+	Key         string
+	N           uint64 // admissions that it takes; 0 asks only
+	Shadow      bool   // its verdict denies nothing
+	Partition   int    // of the key
+	Outstanding uint64 // admissions that are out (out.go): as good as taken
 
 	state  *entry
 	grant  *grant
@@ -42,7 +42,7 @@ func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool)
 			return false, now, err
 		}
 		a.grant = ls.granted(&ls.shares[a.Partition], a.Plan, a.Key, now)
-		a.Beside += ls.shares[a.Partition].heldOf(a.Plan, a.Key, now)
+		a.Outstanding += ls.shares[a.Partition].heldOf(a.Plan, a.Key, now)
 		verdicts[i] = a.peek(now, a.withEarlier(asked[:i]))
 		a.passes = verdicts[i].Allowed
 		allowed = allowed && (a.passes || a.Shadow)
@@ -75,7 +75,7 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 	if a.state.Value.plan != a.Plan {
 		ls.adopt(a.state, a.Plan, now)
 	}
-	if a.grant != nil && a.Beside > 0 {
+	if a.grant != nil && a.Outstanding > 0 {
 		*verdict = ls.takeBeside(a, now)
 		return
 	}
@@ -88,7 +88,7 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 		a.Plan.Charge(&a.state.Value.state, now, a.N)
 		*verdict = a.Plan.Peek(&a.state.Value.state, now, 0)
 	}
-	verdict.Remaining -= min(verdict.Remaining, a.Beside)
+	verdict.Remaining -= min(verdict.Remaining, a.Outstanding)
 	ls.decided(&ls.shares[a.Partition], a.state, now, a.N, true, before)
 }
 
@@ -143,7 +143,7 @@ func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
 		return false
 	}
 	if held := share.heldOf(plan, key, now); held > 0 {
-		v, err := ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Beside: held, state: st}, now)
+		v, err := ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Outstanding: held, state: st}, now)
 		return v.Allowed && err == nil
 	}
 	if g := ls.granted(share, plan, key, now); g != nil {
@@ -163,7 +163,7 @@ func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Ve
 	}
 	defer share.mu.Unlock()
 	if held := share.heldOf(plan, key, now); held > 0 {
-		return ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Beside: held, state: st}, now)
+		return ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Outstanding: held, state: st}, now)
 	}
 	g := ls.granted(share, plan, key, now)
 	if refused := ls.refusesTake(st.Value.plan); refused != nil && n > 0 {
@@ -187,7 +187,7 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 	now := ls.Clock.Now()
 	share.mu.Lock()
 	defer share.mu.Unlock()
-	a := Request{Plan: plan, Beside: share.heldOf(plan, key, now), state: ls.look(share, plan, key, now), grant: ls.granted(share, plan, key, now)}
+	a := Request{Plan: plan, Outstanding: share.heldOf(plan, key, now), state: ls.look(share, plan, key, now), grant: ls.granted(share, plan, key, now)}
 	return a.peek(now, n)
 }
 

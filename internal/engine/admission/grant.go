@@ -132,7 +132,7 @@ func (ls *Table) cutSpent(s *share, list []replication.Change) []replication.Cha
 // peek is what the request's limit says of n admissions, with what a grant adds, where others are outstanding.
 func (a *Request) peek(now int64, n uint64) limit.Verdict {
 	st := &a.state.Value.state
-	if a.Beside == 0 {
+	if a.Outstanding == 0 {
 		return a.grant.peek(a.Plan, st, now, n)
 	}
 	extra := uint64(0)
@@ -141,7 +141,7 @@ func (a *Request) peek(now int64, n uint64) limit.Verdict {
 	}
 	burst, free := a.Plan.Limit().Burst, a.free(now)
 	own := n - min(n, extra)
-	v := a.Plan.Peek(st, now, min(burst, own+min(a.Beside, burst)))
+	v := a.Plan.Peek(st, now, min(burst, own+min(a.Outstanding, burst)))
 	v.Allowed, v.Never, v.Remaining = n <= free+extra, own > burst, free+extra
 	switch {
 	case v.Allowed:
@@ -155,7 +155,7 @@ func (a *Request) peek(now int64, n uint64) limit.Verdict {
 // free is what of the limit is neither used nor out.
 func (a *Request) free(now int64) uint64 {
 	free := a.Plan.Peek(&a.state.Value.state, now, 0).Remaining
-	return free - min(free, a.Beside)
+	return free - min(free, a.Outstanding)
 }
 
 // takeBeside takes what peek has allowed: of the limit what is free, and the rest of the grant. The
@@ -168,6 +168,6 @@ func (ls *Table) takeBeside(a *Request, now int64) limit.Verdict {
 	a.grant.left -= min(a.grant.left, a.N-own)
 	a.grant.spent += a.N - own
 	v.Remaining += a.grant.left
-	v.Remaining -= min(v.Remaining, a.Beside)
+	v.Remaining -= min(v.Remaining, a.Outstanding)
 	return v
 }

@@ -32,7 +32,7 @@ func bytesOf(st *entry) int64 {
 }
 
 // cellBytes is the memory of a state outside its entry.
-func cellBytes(st *entry) int { return st.Value.state.SizeBeside(st.Room()) }
+func cellBytes(st *entry) int { return st.Value.state.SizeWithout(st.Room()) }
 
 func (ls *Table) full() bool { return ls.bytes.Load() > ls.budget }
 

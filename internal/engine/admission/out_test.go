@@ -81,10 +81,10 @@ func TestDecideBeside(t *testing.T) {
 	t.Parallel()
 	elapsed := time.Hour
 	table, plan := newLending(t, &elapsed)
-	ask := func(n, beside uint64, take bool) limit.Verdict {
+	ask := func(n, outstanding uint64, take bool) limit.Verdict {
 		t.Helper()
 		var v [1]limit.Verdict
-		if _, _, err := table.DecideAll([]Request{{Plan: plan, Key: "k", N: n, Beside: beside}}, v[:], take); err != nil {
+		if _, _, err := table.DecideAll([]Request{{Plan: plan, Key: "k", N: n, Outstanding: outstanding}}, v[:], take); err != nil {
 			t.Fatal(err)
 		}
 		return v[0]

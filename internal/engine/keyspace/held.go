@@ -147,8 +147,8 @@ type gathering struct {
 	past          []replication.Delta // hits for history alone (read.go)
 	pastRemoved   []replication.Delta // and those before a removal of their key
 	bytes         int                 // what deltas, past and active take in a batch, at most
-	told          int                 // how many of deltas and active Engine.waiting knows of
-	toldBytes     int                 // and how many bytes
+	reported      int                 // how many of deltas and active Engine.waiting knows of
+	reportedBytes int                 // and how many bytes
 	compactAt     int                 // deltas at which equal ones are added up
 	pastCompactAt int                 // deltas of past at which equal ones are added up
 	cuts          uint64              // so far
@@ -171,16 +171,16 @@ func (p *partition) activate(en *entry, word uint64) {
 // cache line if every other wrote it. What it knows is at most an eighth too little, and one entry for each that was
 // kept. The caller holds mu.
 func (p *partition) tellWaiting() {
-	if news := p.waiting() - p.told; news < 0 || news > p.told/8 {
+	if news := p.waiting() - p.reported; news < 0 || news > p.reported/8 {
 		p.tell()
 	}
 }
 
 func (p *partition) tell() {
 	waiting := p.waiting()
-	p.shared.waiting.entries.Add(int64(waiting - p.told))
-	p.shared.waiting.bytes.Add(int64(p.bytes - p.toldBytes))
-	p.told, p.toldBytes = waiting, p.bytes
+	p.shared.waiting.entries.Add(int64(waiting - p.reported))
+	p.shared.waiting.bytes.Add(int64(p.bytes - p.reportedBytes))
+	p.reported, p.reportedBytes = waiting, p.bytes
 }
 
 // waiting is how many entries the next cut has, without the cells that were kept.

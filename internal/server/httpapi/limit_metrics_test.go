@@ -48,7 +48,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := serveTestAPI(t, e, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Figures: []func() any{func() any {
-		return limits.Stats{Local: 11, Asked: 12, Served: 13, Short: 14, Keys: 15, Lent: 16, Out: 17}
+		return limits.Stats{Local: 11, Asked: 12, Served: 13, Short: 14, Keys: 15, Granted: 16, Out: 17}
 	}, func() any {
 		return limits.OwnerStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
 	}}}})

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// lender is the side of a Limits that decides as the owner.
-type lender struct {
+// granter is the side of a Limits that decides as the owner.
+type granter struct {
 	of      *Limits
 	cfg     Config
 	groups  [groupCount]group
@@ -37,8 +37,8 @@ type bookKey struct{ limit, key string }
 
 type book struct {
 	grant.Book
-	terms grant.Terms
-	told  uint64 // to the journal: Own
+	terms     grant.Terms
+	journaled uint64 // in the journal: Own
 }
 
 // maxBooks bounds the keys of a group of which something is granted, without the grants of earlier owners. Of other keys
@@ -50,7 +50,7 @@ const sweepPause = time.Second
 
 // learn begins a time as the owner of a group, under the token of a claim. What earlier owners had granted is read from the
 // engine, which has followed the journal up to the claim.
-func (l *lender) learn(i int, token uint64) {
+func (l *granter) learn(i int, token uint64) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *lender) learn(i int, token uint64) {
 }
 
 // recall has nothing of a group granted any more, or again, and returns how much nodes still have.
-func (l *lender) recall(i int, recall bool) (granted uint64) {
+func (l *granter) recall(i int, recall bool) (granted uint64) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,7 +112,7 @@ func (g *group) sweep(now int64, most int) {
 
 // serve decides a question as the owner of a group, under a token. commits: the journal must have what was decided before it is
 // answered. It is not ok if the node owns the group under another token.
-func (l *lender) serve(i int, token uint64, q *question) (a answer, commits, ok bool) {
+func (l *granter) serve(i int, token uint64, q *question) (a answer, commits, ok bool) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,7 +131,7 @@ func (l *lender) serve(i int, token uint64, q *question) (a answer, commits, ok 
 
 // decide decides a question. An error is a *engine.Error, or of a record that is none: what was reported counts, and what is granted
 // stays so. The caller holds g.mu.
-func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, err error) {
+func (l *granter) decide(g *group, i int, q *question) (a answer, commits bool, err error) {
 	now := l.cfg.Engine.LimitClock()
 	g.sweep(now, l.most)
 	asked := make([]engine.Check, len(q.items))
@@ -153,7 +153,7 @@ func (l *lender) decide(g *group, i int, q *question) (a answer, commits bool, e
 }
 
 // change makes a change of a key. What is granted stays so.
-func (l *lender) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
+func (l *granter) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
 	q.change.By = q.node
 	if b := g.books[bookKey{of.Limit.Name(), of.Key}]; b != nil {
 		q.change.Beside = b.Out(l.cfg.Engine.LimitClock(), grant.TermsOf(of.Limit.Limit()))
@@ -171,7 +171,7 @@ func (l *lender) change(g *group, q *question, of engine.Check) (a answer, commi
 }
 
 // grant takes what the items need, or looks whether it can be taken, and grants to the nodes' credits what they want.
-func (l *lender) grant(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
+func (l *granter) grant(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
 	out := make([]uint64, len(asked))
 	grants := make([]*book, len(asked)) // nil: nothing is granted to the item's credit
 	for k := range q.items {
@@ -183,7 +183,7 @@ func (l *lender) grant(g *group, q *question, asked []engine.Check, now int64) (
 			if b, full = g.bookFor(key, terms, l.most); full || g.closed {
 				it.ask.Want = 0
 			}
-			b.Settle(l.lending(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
+			b.Settle(l.basis(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
 				l.cfg.Engine.Use(of, it.key, at, n)
 			})
 			grants[k] = b
@@ -212,25 +212,25 @@ func (l *lender) grant(g *group, q *question, asked []engine.Check, now int64) (
 		if !d.Allowed && out[k] > 0 && d.Free+out[k] >= it.ask.Need {
 			l.of.stats.short.Add(1)
 		}
-		a.grants[k] = b.Grant(l.lending(g, now, q.node, terms), &it.ask, d)
+		a.grants[k] = b.Grant(l.basis(g, now, q.node, terms), &it.ask, d)
 		own := b.Own(now, terms)
-		if own > 0 || b.told > 0 {
+		if own > 0 || b.journaled > 0 {
 			if err := l.cfg.Engine.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), own); err != nil {
 				return a, false, err
 			}
 		}
-		b.told = own
+		b.journaled = own
 		commits = commits || own > 0
 	}
 	return a, commits, nil
 }
 
-func (l *lender) lending(g *group, now int64, node string, terms grant.Terms) grant.Lend {
-	return grant.Lend{Now: now, Node: node, Token: g.token, Terms: terms}
+func (l *granter) basis(g *group, now int64, node string, terms grant.Terms) grant.Basis {
+	return grant.Basis{Now: now, Node: node, Token: g.token, Terms: terms}
 }
 
 // left is what the limit says after the needs were decided.
-func (l *lender) left(c engine.Check, out uint64) (d grant.Decided, err error) {
+func (l *granter) left(c engine.Check, out uint64) (d grant.Decided, err error) {
 	v, err := c.Limit.Peek(c.Key, 0)
 	if err != nil {
 		return d, err
@@ -255,7 +255,7 @@ const maxEntries = 4096
 type shard struct {
 	mu      sync.Mutex // guards all below, the entries too
 	keys    map[entryKey]*entry
-	lent    map[*entry]struct{} // of keys: those that may have something to use, or to report
+	active  map[*entry]struct{} // of keys: those that may have something to use, or to report
 	sweepAt int                 // keys at which the idle ones are forgotten
 	_       [64]byte
 }
@@ -321,7 +321,7 @@ func (sh *shard) sweep(now int64) {
 	for key, e := range sh.keys {
 		if e.busy == nil && e.Idle(now, e.terms) {
 			delete(sh.keys, key)
-			delete(sh.lent, e)
+			delete(sh.active, e)
 		}
 	}
 	sh.sweepAt = max(64, 2*len(sh.keys))

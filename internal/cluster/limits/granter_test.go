@@ -14,14 +14,14 @@ import (
 
 // A node that asks for ever new keys has the holder keep no more of them than it may, and takes nothing from those of
 // which something is out.
-func TestKeysOfALenderAreBounded(t *testing.T) {
+func TestKeysOfAGranterAreBounded(t *testing.T) {
 	t.Parallel()
 	e, err := engine.New(engine.Config{Partitions: 2 * groupCount, Gather: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	l := &newLimits(Config{Node: "a", Engine: e}).lends
+	l := &newLimits(Config{Node: "a", Engine: e}).granter
 	l.most = 20
 	l.learn(0, 1)
 	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
@@ -77,7 +77,7 @@ func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	l := &newLimits(Config{Node: "a", Engine: e}).lends
+	l := &newLimits(Config{Node: "a", Engine: e}).granter
 	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestANodeThatStopsKeepsNothing(t *testing.T) {
 			c.Take(stops, key)
 		}
 		<-time.After(10 * time.Millisecond)
-		return c.At(stops).Decider.Stats().Lent > 0
+		return c.At(stops).Decider.Stats().Granted > 0
 	})
 	c.Leave(stops)
 	if s := c.At(owner).Decider.Stats(); s.Out > 0 {
