@@ -80,6 +80,26 @@ func Every(ctx context.Context, d time.Duration, f func() bool) {
 	}
 }
 
+// Repeat calls f at once, and each time d has passed, until ctx is done.
+func Repeat(ctx context.Context, d time.Duration, f func()) {
+	f()
+	Every(ctx, d, func() bool {
+		f()
+		return true
+	})
+}
+
+// Background runs f on a goroutine of its own. End has f's context end, and returns when f did.
+func Background(ctx context.Context, f func(context.Context)) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	return func() {
+		stop()
+		running.Wait()
+	}
+}
+
 // Do calls f for 0 to n-1 on as many goroutines as there are processors,
 // and returns the first error. All calls are made, and have ended.
 func Do(n int, f func(i int) error) error {

@@ -196,17 +196,14 @@ const recoverEvery = 2 * time.Second
 // runRecovery ends replacements that were interrupted, by this process's life before or by another node, until ctx is done.
 func (j *Journal) runRecovery(ctx context.Context) {
 	looked := false
-	look := func() bool {
+	concurrency.Repeat(ctx, recoverEvery, func() {
 		if !looked || len(j.replica.Undecided()) > 0 {
 			err := j.restores.Recover(ctx)
 			if looked = err == nil; err != nil && !errors.Is(err, backup.ErrRestoring) && ctx.Err() == nil {
 				j.log.Warn("journal: could not look for an interrupted restore; will retry", "error", err)
 			}
 		}
-		return true
-	}
-	look()
-	concurrency.Every(ctx, recoverEvery, look)
+	})
 }
 
 // carry is how the data directory is made to fit.

@@ -407,20 +407,13 @@ func (r *Region) beat(ctx context.Context) {
 	if r.cfg.Alone {
 		return
 	}
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
-	for {
+	concurrency.Repeat(ctx, beatEvery, func() {
 		if r.owner.owns() && time.Since(time.Unix(0, r.moved.Load())) < stuckAfter {
 			if err := r.conn.Publish(ownerSubject, []byte(r.node)); err != nil {
 				r.log.Debug("regions: could not tell the other nodes who writes the log", "error", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // pollEvery is how often the log is read without an announcement.

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/concurrency"
 )
 
 // Bucket has the leases of a cluster, as one node sees them. It is safe for
@@ -263,8 +264,7 @@ type LeaseHolder struct {
 	bucket *Bucket
 	name   string
 	log    *slog.Logger
-	stop   context.CancelFunc
-	done   chan struct{}
+	end    func()
 	lease  atomic.Pointer[Lease] // the last one; nil: none
 }
 
@@ -277,9 +277,8 @@ const (
 
 // HoldLease starts to keep the lease of a name.
 func HoldLease(bucket *Bucket, name string, log *slog.Logger) *LeaseHolder {
-	ctx, stop := context.WithCancel(context.Background())
-	h := &LeaseHolder{bucket: bucket, name: name, log: log, stop: stop, done: make(chan struct{})}
-	go h.run(ctx)
+	h := &LeaseHolder{bucket: bucket, name: name, log: log}
+	h.end = concurrency.Background(context.Background(), h.run)
 	return h
 }
 
@@ -298,8 +297,7 @@ func (h *LeaseHolder) Who(ctx context.Context) (node string, err error) {
 
 // Close gives the lease back. If it can't before ctx ends, the lease runs out by itself.
 func (h *LeaseHolder) Close(ctx context.Context) error {
-	h.stop()
-	<-h.done
+	h.end()
 	if l := h.lease.Swap(nil); l != nil {
 		return h.bucket.Release(ctx, *l)
 	}
@@ -307,11 +305,8 @@ func (h *LeaseHolder) Close(ctx context.Context) error {
 }
 
 func (h *LeaseHolder) run(ctx context.Context) {
-	defer close(h.done)
-	tick := time.NewTicker(max(h.bucket.ttl/ticksPerTTL, shortestTick))
-	defer tick.Stop()
 	failing := false // said once, not at every tick
-	for {
+	concurrency.Repeat(ctx, max(h.bucket.ttl/ticksPerTTL, shortestTick), func() {
 		err := h.work(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -322,12 +317,7 @@ func (h *LeaseHolder) run(ctx context.Context) {
 			h.log.Info("the lease can be taken and renewed again", "lease", h.name)
 		}
 		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // work is one tick's.

@@ -91,15 +91,15 @@ func (l *Limits) message(group int, of []pending, take bool) (a answer, err erro
 			sh.mu.Lock()
 			e.wall = wall + int64(e.terms.Life)
 			e.Answered(now, sent, e.terms, &q.items[k].ask, &a.grants[k])
-			l.noteLent(sh, e)
+			l.noteActive(sh, e)
 			sh.mu.Unlock()
 		}
 	}
 	return a, nil
 }
 
-// noteLent has the tick look at an entry that has something. The caller holds sh.mu.
-func (l *Limits) noteLent(sh *shard, e *entry) {
+// noteActive has the tick look at an entry that has something. The caller holds sh.mu.
+func (l *Limits) noteActive(sh *shard, e *entry) {
 	if !e.Active() {
 		return
 	}

@@ -123,20 +123,6 @@ func (s *owners) announce() {
 	}
 }
 
-// announcing announces until ctx ends, whatever the keeper waits for.
-func (s *owners) announcing(ctx context.Context) {
-	tick := time.NewTicker(announceEvery)
-	defer tick.Stop()
-	for {
-		s.announce()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // up calls f with each other node that is up, and forgets those that are not.
 func (o *peers) up(now time.Time, f func(origin string, a *announced)) {
 	o.mu.Lock()
@@ -227,20 +213,11 @@ type offer struct {
 
 // keep claims groups and hands them over, until ctx ends.
 func (s *owners) keep(ctx context.Context) {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
-	for {
-		v := s.view()
-		if v.known {
-			s.claim(ctx, s.unowned(&v))
-		}
-		s.handOver(ctx, &v)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	v := s.view()
+	if v.known {
+		s.claim(ctx, s.unowned(&v))
 	}
+	s.handOver(ctx, &v)
 }
 
 // accept claims what other nodes hand over, until ctx ends. It waits for no handover of this node.

@@ -97,8 +97,8 @@ func (s *owners) open() error {
 		}
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
-	s.running.Go(func() { s.announcing(s.life) })
-	s.running.Go(func() { s.keep(s.life) })
+	s.running.Go(func() { concurrency.Repeat(s.life, announceEvery, s.announce) }) // whatever the keeper waits for
+	s.running.Go(func() { concurrency.Repeat(s.life, keepEvery, func() { s.keep(s.life) }) })
 	s.running.Go(func() { s.accept(s.life) })
 	return nil
 }

@@ -234,32 +234,20 @@ type Beats struct {
 // Begin starts this node's heartbeats once its hello is written: the rest of a start may take longer than a node may
 // be silent. end stops them, and returns when they have ended.
 func (b *Beats) Begin(ctx context.Context) (end func()) {
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.run(ctx)
-	}()
-	return func() {
-		stop()
-		<-done
-	}
+	return concurrency.Background(context.WithoutCancel(ctx), b.run)
 }
 
 // run sends each heartbeat how far this node's flushes are in the journal. It has its own ticker, so it also sends
 // while flushes wait, and whatever their interval.
 func (b *Beats) run(ctx context.Context) {
-	say := func() bool {
+	concurrency.Repeat(ctx, replica.HeartbeatEvery, func() {
 		now, last := time.Now(), b.Written()
 		beat := replica.Heartbeat{Incarnation: b.Own, Node: b.Node, Promise: b.Promise, Flush: last.Flush, Age: now.Sub(last.Began)}
 		b.Replica.Hear(now, beat)
 		if err := b.Conn.Publish(beatSubject, beat.Encode()); err != nil {
 			b.Log.Debug("journal: could not send this node's position to the others; will retry", "error", err)
 		}
-		return true
-	}
-	say()
-	concurrency.Every(ctx, replica.HeartbeatEvery, say)
+	})
 }
 
 // Listen receives the heartbeats of the others, until the connection closes.

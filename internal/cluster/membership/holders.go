@@ -44,9 +44,8 @@ const keepEvery = time.Second
 // Run takes and releases partitions until this node holds its
 // share, and says what it holds.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
-	for failed := 0; ; {
+	failed := 0
+	concurrency.Repeat(ctx, keepEvery, func() {
 		k.tell(ctx)
 		k.expect(time.Now())
 		if k.Current() {
@@ -59,12 +58,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		} else {
 			failed = 0
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // tell registers what this node holds, unless the registry has it: it has changed,

@@ -156,11 +156,7 @@ func (m *Members) takeRemovals(ctx context.Context, late []replica.OriginStatus)
 		if o.Self {
 			continue
 		}
-		entry, err := kv.Get(ctx, o.Origin)
-		if err != nil {
-			continue
-		}
-		at, err := strconv.ParseInt(string(entry.Value()), 10, 64)
+		at, err := removedUntil(ctx, kv, o.Origin)
 		if err == nil && m.Replica.Removed(o.Origin, at) {
 			m.Log.Warn("journal: a node was removed permanently; no longer waiting for it", "node", o.Node, "origin", o.Origin)
 		}
@@ -170,13 +166,18 @@ func (m *Members) takeRemovals(ctx context.Context, late []replica.OriginStatus)
 // WasRemoved tells whether an origin was removed from the cluster, with all its hits until at.
 func WasRemoved(ctx context.Context, js jetstream.JetStream, origin uint64, at int64) bool {
 	kv, err := js.KeyValue(ctx, removedBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) || err != nil {
-		return false
-	}
-	entry, err := kv.Get(ctx, fmt.Sprintf("%016x", origin))
 	if err != nil {
 		return false
 	}
-	until, err := strconv.ParseInt(string(entry.Value()), 10, 64)
+	until, err := removedUntil(ctx, kv, fmt.Sprintf("%016x", origin))
 	return err == nil && at <= until
+}
+
+// removedUntil returns the entry of an origin.
+func removedUntil(ctx context.Context, kv jetstream.KeyValue, origin string) (at int64, err error) {
+	entry, err := kv.Get(ctx, origin)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(entry.Value()), 10, 64)
 }

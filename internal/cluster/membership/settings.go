@@ -74,14 +74,11 @@ func (s *Settings) Listen() error {
 
 // Run tells this node's until ctx is done.
 func (s *Settings) Run(ctx context.Context) {
-	tell := func() bool {
+	concurrency.Repeat(ctx, settingsEvery, func() {
 		if err := s.Conn.Publish(settingsSubject, s.encode()); err != nil {
 			s.Log.Debug("could not tell the other nodes this one's settings; will retry", "error", err)
 		}
-		return true
-	}
-	tell()
-	concurrency.Every(ctx, settingsEvery, tell)
+	})
 }
 
 func (s *Settings) encode() []byte {
