@@ -66,22 +66,22 @@ func readKuadrant(decode func(any) error) (*kuadrantCall, error) {
 	return m, proto.Unmarshal(request, &m.RateLimitRequest)
 }
 
-// readAmount finds the limits of a message. Each descriptor takes the amount.
-func (s *Server) readAmount(by how, m *kuadrantCall) (*ask, error) {
+// kuadrantAsk reads a message and finds its limits. Each descriptor takes the amount. The caller frees the ask, also after an error.
+func (s *Server) kuadrantAsk(by how, decode func(any) error) (*ask, *kuadrantCall, error) {
+	m, err := readKuadrant(decode)
+	if err != nil {
+		return newAsk(by), m, err
+	}
 	a, err := s.newAsk(by, &m.RateLimitRequest)
 	for i := range a.parts {
 		a.parts[i].n, a.parts[i].refund = m.amount, false
 	}
-	return a, err
+	return a, m, err
 }
 
 // reserve serves Reserve. What is not committed within ttl is given back. An amount of 0 asks whether anything is left.
 func (s *Server) reserve(ctx context.Context, c access.Caller, decode func(any) error) (answer, error) {
-	m, err := readKuadrant(decode)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.readAmount(reserve, m)
+	a, m, err := s.kuadrantAsk(reserve, decode)
 	defer a.free()
 	if err != nil {
 		return nil, err
@@ -96,22 +96,12 @@ func (s *Server) reserve(ctx context.Context, c access.Caller, decode func(any) 
 		return appendUint(nil, fieldOverallCode, uint64(pb.RateLimitResponse_OVER_LIMIT)), nil
 	}
 	b := appendUint(nil, fieldOverallCode, uint64(pb.RateLimitResponse_OK))
-	return appendBytes(b, fieldReservation, a.reservation.ID), nil
+	return appendBytes(b, 2, a.reservation.ID), nil // reservation_id
 }
-
-// fieldReservation is of a ReserveResponse, and fieldReleased of a CommitResponse.
-const (
-	fieldReservation protowire.Number = 2
-	fieldReleased    protowire.Number = 1
-)
 
 // commit serves Commit. What was used beyond the reservation, or without one, counts as debt.
 func (s *Server) commit(ctx context.Context, c access.Caller, decode func(any) error) (answer, error) {
-	m, err := readKuadrant(decode)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.readAmount(report, m)
+	a, m, err := s.kuadrantAsk(report, decode)
 	defer a.free()
 	if err != nil {
 		return nil, err
@@ -124,5 +114,5 @@ func (s *Server) commit(ctx context.Context, c access.Caller, decode func(any) e
 	if err != nil || !settled {
 		return answer{}, err
 	}
-	return appendUint(nil, fieldReleased, 1), nil
+	return appendUint(nil, 1, 1), nil // reservation_released
 }

@@ -124,25 +124,25 @@ func (s *quotaStream) run(stream rlqs.RateLimitQuotaService_StreamRateLimitQuota
 	tick := time.NewTicker(quotaRenew)
 	defer tick.Stop()
 	for {
-		answer := new(rlqs.RateLimitQuotaResponse)
+		var m *rlqs.RateLimitQuotaUsageReports // nil: it is time to renew
+		var open bool
 		select {
 		case <-s.ending.Done():
 			return status.Error(codes.Unavailable, "the server stops")
-		case m, open := <-reports:
+		case m, open = <-reports:
 			if !open {
 				return nil
 			}
-			if err := s.identify(ctx); err != nil {
-				return err
-			}
-			if err := s.reported(m, answer); err != nil {
-				return err
-			}
 		case <-tick.C:
-			if err := s.identify(ctx); err != nil {
-				return err
-			}
+		}
+		if err := s.identify(ctx); err != nil {
+			return err
+		}
+		answer := new(rlqs.RateLimitQuotaResponse)
+		if m == nil {
 			s.abandonIdle(answer)
+		} else if err := s.reported(m, answer); err != nil {
+			return err
 		}
 		if err := s.renew(answer); err != nil {
 			return err
@@ -211,8 +211,7 @@ func bucketDescriptor(domain string, id *rlqs.BucketId) (*ratelimit.RateLimitDes
 
 // refuse abandons a bucket for which there is no place: Envoy then does as its filter says for buckets without an assignment.
 func (s *quotaStream) refuse(id *rlqs.BucketId, answer *rlqs.RateLimitQuotaResponse) {
-	s.calls[callRefusals].Add(1)
-	if !s.full {
+	if s.calls[callRefusals].Add(1); !s.full {
 		s.log.Warn("rate limit quota service: a bucket is refused: there are too many; use fewer entries in bucket_id_builder, or another identity", "most", maxQuotaBuckets, "of one client", maxOwnQuotaBuckets)
 	}
 	s.full = true
@@ -220,10 +219,12 @@ func (s *quotaStream) refuse(id *rlqs.BucketId, answer *rlqs.RateLimitQuotaRespo
 }
 
 func abandon(id *rlqs.BucketId, answer *rlqs.RateLimitQuotaResponse) {
-	answer.BucketAction = append(answer.BucketAction, &rlqs.RateLimitQuotaResponse_BucketAction{
-		BucketId: id, BucketAction: &rlqs.RateLimitQuotaResponse_BucketAction_AbandonAction_{AbandonAction: &rlqs.RateLimitQuotaResponse_BucketAction_AbandonAction{}},
-	})
+	answer.BucketAction = append(answer.BucketAction, &bucketAction{BucketId: id, BucketAction: &rlqs.RateLimitQuotaResponse_BucketAction_AbandonAction_{
+		AbandonAction: &rlqs.RateLimitQuotaResponse_BucketAction_AbandonAction{},
+	}})
 }
+
+type bucketAction = rlqs.RateLimitQuotaResponse_BucketAction
 
 // abandonIdle abandons buckets without requests.
 func (s *quotaStream) abandonIdle(answer *rlqs.RateLimitQuotaResponse) {
@@ -237,7 +238,8 @@ func (s *quotaStream) abandonIdle(answer *rlqs.RateLimitQuotaResponse) {
 	}
 }
 
-// renew asks the limits of all buckets that are due, and appends their assignments.
+// renew asks the limits of all buckets that are due, and appends their assignments. A bucket whose limits can't be asked gets none, and
+// the earlier one expires.
 func (s *quotaStream) renew(answer *rlqs.RateLimitQuotaResponse) (err error) {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -254,43 +256,34 @@ func (s *quotaStream) renew(answer *rlqs.RateLimitQuotaResponse) (err error) {
 		places <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-places }()
-			action, failure := s.assignment(b)
+			strategy, failure := s.strategy(b)
 			mu.Lock()
 			defer mu.Unlock()
+			code := api.Code("")
 			if failure != nil {
-				err = failure
-			} else if action != nil {
-				answer.BucketAction = append(answer.BucketAction, &rlqs.RateLimitQuotaResponse_BucketAction{BucketId: b.id, BucketAction: action})
+				code = request.As(failure).Code
 			}
+			switch {
+			case failure == nil && strategy != nil:
+				answer.BucketAction = append(answer.BucketAction, &bucketAction{BucketId: b.id, BucketAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{
+					QuotaAssignmentAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{AssignmentTimeToLive: durationpb.New(quotaLife), RateLimitStrategy: strategy},
+				}})
+			case failure == nil:
+			case code == api.CodeUnauthorized || code == api.CodeForbidden:
+				err = failure
+			default:
+				if s.failed.Add(1); !b.failed {
+					s.log.Warn("rate limit quota service: a bucket gets no assignment", "bucket", b.key, "problem", failure)
+				}
+			}
+			b.failed = failure != nil
 		})
 	}
 	asking.Wait()
 	return err
 }
 
-// assignment renews the hold of a bucket and returns the assignment that fits into it; nil if none is to be sent now, because
-// the limits can't be asked: the earlier one expires.
-func (s *quotaStream) assignment(b *openBucket) (*rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_, error) {
-	strategy, err := s.strategy(b)
-	if err != nil {
-		if code := request.As(err).Code; code == api.CodeUnauthorized || code == api.CodeForbidden {
-			return nil, err
-		}
-		if s.failed.Add(1); !b.failed {
-			s.log.Warn("rate limit quota service: a bucket gets no assignment", "bucket", b.key, "problem", err)
-		}
-		b.failed = true
-		return nil, nil
-	}
-	b.failed = false
-	if strategy == nil {
-		return nil, nil
-	}
-	return &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{QuotaAssignmentAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{
-		AssignmentTimeToLive: durationpb.New(quotaLife), RateLimitStrategy: strategy,
-	}}, nil
-}
-
+// strategy renews the hold of a bucket, and returns what fits into it; nil if nothing is to be sent now.
 func (s *quotaStream) strategy(b *openBucket) (*typev3.RateLimitStrategy, error) {
 	a, err := s.newAsk(take, &pb.RateLimitRequest{Domain: s.domain, Descriptors: []*ratelimit.RateLimitDescriptor{b.descriptor}})
 	defer a.free()
