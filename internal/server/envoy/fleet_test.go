@@ -25,6 +25,8 @@ type fleet struct {
 	log    []admitted // by all, in order
 	ids    int
 	faults bool
+	phase  int // of what happens to all at once
+	next   time.Duration
 }
 
 type admitted struct {
@@ -150,7 +152,7 @@ func (f *fleet) run(e *simEnvoy) {
 		e.filled = f.now
 	}
 	e.due += e.demand * fleetStep.Seconds()
-	if n := int(e.due); n > 0 && (!e.hoards || f.rng.IntN(500) == 0) {
+	if n := int(e.due); n > 0 && (!e.hoards && f.phase != allHoard || f.rng.IntN(500) == 0) {
 		e.due -= float64(n)
 		may := 0
 		if f.now < e.expires {
@@ -189,8 +191,31 @@ func (f *fleet) harm(e *simEnvoy) {
 	}
 }
 
+// The phases, one after the other by chance.
+const (
+	calm     = iota
+	allHoard // and spend all at once when it ends
+	allCut
+	allSlow
+	othersTake // whatever is left
+	phases
+)
+
 func (f *fleet) step() {
 	f.now += fleetStep
+	if !f.faults {
+		f.phase = calm
+	} else if f.now >= f.next {
+		f.phase, f.next = f.rng.IntN(phases), f.now+time.Second+time.Duration(f.rng.Int64N(int64(20*time.Second)))
+		for _, e := range f.envoys {
+			switch f.phase {
+			case allCut:
+				e.stream, e.broken = nil, f.next
+			case allSlow:
+				e.slow = quotaDelay
+			}
+		}
+	}
 	for _, e := range f.envoys {
 		if f.faults {
 			f.harm(e)
@@ -200,15 +225,16 @@ func (f *fleet) step() {
 			f.serve(e)
 		}
 	}
-	if f.faults && f.rng.IntN(4) == 0 { // others take of the limit too
+	for f.faults && (f.phase == othersTake || f.rng.IntN(4) == 0) { // others take of the limit too
 		var d admit.Decision
-		n := 1 + f.rng.Uint64N(40)
+		n := 1 + f.rng.Uint64N(400)
 		if err := f.live.TakeNow([]admit.Request{{Key: "k", N: n}}, &d); err != nil {
 			f.Fatal(err)
 		}
-		if d.Allowed {
-			f.log = append(f.log, admitted{f.now, int(n)})
+		if !d.Allowed {
+			break
 		}
+		f.log = append(f.log, admitted{f.now, int(n)})
 	}
 }
 
