@@ -21,7 +21,7 @@ func TestLimitsOfFiles(t *testing.T) {
 	}
 	write("")
 	code, text, stderr := weirOf(t, nil, "", "limits", "--rls-config", dir)
-	for _, want := range []string{"rls/edge/ip    edge:ip={v1}  7/2w   enforce", "the limits are valid"} {
+	for _, want := range []string{"rls/edge/ip  edge:ip={v1}  7/2w   enforce", "the limits are valid"} {
 		if code != exitOK || !strings.Contains(text, want) {
 			t.Errorf("%d %s%s, want %s", code, text, stderr, want)
 		}
