@@ -7,7 +7,7 @@
 // bytes, stream the streams, checkpoint the snapshots and files, and membership what the nodes of a cluster exchange.
 //
 // The path of a hit: replica.Cut, record (bytes), flusher.go (publish, acknowledge), stream. The way back: checkpoint (snapshot, replay),
-// follow.go, replica (audit), the engine. docs/format.md draws the bytes.
+// follow.go, replica (audit), the engine. docs/format.md names the bytes.
 //
 // Invariants:
 //   - A hit is acknowledged as durable after its flush is on disk.

@@ -1,5 +1,5 @@
 // Package record defines the bytes of the journal: the parts and batches of a flush, the snapshot of a partition and
-// its end message, and findings of damage. Their layout is drawn in docs/format.md.
+// its end message, and findings of damage.
 //
 // Invariants:
 //   - DecodePart reads what an Encoder writes, whatever the number of parts.

@@ -55,7 +55,7 @@ type feedParams struct {
 }
 
 const feedDescription = `For the links of other regions: an answer that lasts, of frames, each a length as an unsigned varint and a message; an empty one says
-that the link is alive. docs/format.md has the messages. The header field Weir-Region has the name of this region. It takes role read for all keys.`
+that the link is alive. internal/region/digest_message.go has the messages. The header field Weir-Region has the name of this region. It takes role read for all keys.`
 
 func (s *Server) registerRegions(to *router) {
 	serve(to, route{
