@@ -86,7 +86,7 @@ type Config struct {
 	// be given. Logger is set by Start.
 	StatsD statsd.Config
 
-	// Topics are streams and topics of brokers whose messages are hits. Not of an ephemeral node. Logger is set by Start.
+	// Topics are streams and topics of brokers whose messages are hits. Not of an ephemeral node.
 	Topics topics.Config
 
 	// OnMemory, if set, gets what the process needs for this node, in bytes. The first number is what the Go runtime needs
@@ -140,7 +140,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	cfg.Journal.Logger, cfg.Service.Logger, cfg.HTTP.Logger, cfg.Topics.Logger = cfg.Logger, cfg.Logger, cfg.Logger, cfg.Logger
+	cfg.Journal.Logger, cfg.Service.Logger, cfg.HTTP.Logger = cfg.Logger, cfg.Logger, cfg.Logger
 	cfg.Service.Audit = cfg.Logger
 	cfg.Journal = cfg.Journal.WithDefaults()
 	cfg.Service = cfg.Service.WithDefaults()

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/server/statsd"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/topics"
 )
 
 // listeners are how clients reach a node, each by one protocol: HTTP, and the others that are wanted.
@@ -60,6 +61,13 @@ func newListeners(cfg *Config) listeners {
 		d.others = append(d.others, newListener("statsd", func(func() httpapi.Phase) (*statsd.Opening, error) {
 			return statsd.Open(cfg.StatsD)
 		}, func(s *service.Service) (*statsd.Server, error) { return statsd.New(s, cfg.StatsD) }))
+	}
+	for _, url := range cfg.Topics.From {
+		d.others = append(d.others, &listener{
+			flag:   "from",
+			listen: func(func() httpapi.Phase) (io.Closer, error) { return io.NopCloser(nil), nil },
+			answer: func(s *service.Service) (server, error) { return topics.New(s, url, cfg.Logger) },
+		})
 	}
 	return d
 }

@@ -19,12 +19,10 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/membership"
-	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/topics"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -120,38 +118,10 @@ func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err e
 	if err := n.openWarnings(secret, sockets); err != nil {
 		return err
 	}
-	read, err := n.openTopics(sockets)
-	if err != nil {
-		return err
-	}
 	if n.service, err = service.New(sockets.Backend, n.cfg.Service); err != nil {
 		return err
 	}
-	if read == nil {
-		return n.listeners.open(n.service, &n.parts)
-	}
-	n.service.Attach(read)
-	if err := n.listeners.open(n.service, &n.parts); err != nil {
-		return err
-	}
-	n.parts.opened(func(context.Context) error {
-		read.Close()
-		return nil
-	})
-	return read.Start(n.service)
-}
-
-// openTopics returns the topics that are to be read, nil without any.
-func (n *Node) openTopics(sockets *sockets) (*topics.Topics, error) {
-	journal, journaled := sockets.Journal.(*internaldurable.Journal)
-	if len(n.cfg.Topics.From) == 0 || !journaled {
-		return nil, nil
-	}
-	read, err := topics.New(n.cfg.Topics, journal)
-	if err == nil {
-		sockets.Figures = append(sockets.Figures, func() any { return read.Stats() })
-	}
-	return read, err
+	return n.listeners.open(n.service, &n.parts)
 }
 
 // undo closes what was opened before a start failed.

@@ -111,24 +111,26 @@ func (p *jsonParser) field(name, raw []byte, fields [][]byte) {
 			return
 		}
 	}
-	place := index(p.names, name)
-	asTime, asWeight := index(p.timeNames, name), index(p.weightNames, name)
-	if place < 0 && asTime < 0 && asWeight < 0 {
-		return
+	if at, matters := p.places(name); matters {
+		p.take(at, p.value(raw), fields)
 	}
-	p.take(place, asTime, asWeight, p.value(raw), fields)
 }
 
-// take notes a value at its places; -1: none.
-func (p *jsonParser) take(place, asTime, asWeight int, v jsonValue, fields [][]byte) {
-	if place >= 0 {
-		fields[place] = v.text
+// places are where a field goes: in line.fields, times and weights; -1: it does not.
+func (p *jsonParser) places(name []byte) (at [3]int, matters bool) {
+	at = [3]int{index(p.names, name), index(p.timeNames, name), index(p.weightNames, name)}
+	return at, at != [3]int{-1, -1, -1}
+}
+
+func (p *jsonParser) take(at [3]int, v jsonValue, fields [][]byte) {
+	if at[0] >= 0 {
+		fields[at[0]] = v.text
 	}
-	if asTime >= 0 {
-		p.times[asTime] = v
+	if at[1] >= 0 {
+		p.times[at[1]] = v
 	}
-	if asWeight >= 0 {
-		p.weights[asWeight] = v
+	if at[2] >= 0 {
+		p.weights[at[2]] = v
 	}
 }
 
@@ -237,15 +239,16 @@ func valueEnd(b []byte, i int) int {
 }
 
 // Objects makes hits of JSON objects by the templates of a replay, for readers of other sources than files. It belongs to one
-// goroutine. A hit is Begin, Set and Add for its fields, and then End and Key.
+// goroutine. A hit is Begin, Set and Add for its fields, and then End and AppendKey.
 type Objects struct {
-	parser *jsonParser
-	plan   *plan
-	line   line
+	*jsonParser
+	bound []boundTemplate
+	line  line
 }
 
-// NewObjects returns one for key templates. times and counts name the fields of the time and of the count; none: as in a log.
-func NewObjects(templates, times, counts []string) (*Objects, error) {
+// NewObjects returns one for key templates. times and counts name the fields of the time and of the count; none: as in a log. more
+// are fields that Field returns, too.
+func NewObjects(templates, times, counts []string, more ...string) (*Objects, error) {
 	parsed, err := parseTemplates(templates)
 	if err != nil {
 		return nil, err
@@ -254,43 +257,47 @@ func NewObjects(templates, times, counts []string) (*Objects, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.fields = append(p.fields, more...)
 	if len(times) == 0 {
 		times = jsonTimeNames
 	}
 	if len(counts) == 0 {
 		counts = jsonWeightNames
 	}
-	return &Objects{parser: newObjectParser(p, times, counts), plan: p, line: p.newLine()}, nil
+	return &Objects{newObjectParser(p, times, counts), p.bound, p.newLine()}, nil
 }
 
+// Fields returns the names of all fields that matter.
+func (o *Objects) Fields() []string { return slices.Concat(o.names, o.timeNames, o.weightNames) }
+
+// Field returns a field of a template, or one of more; nil: the hit has none.
+func (o *Objects) Field(name string) []byte { return o.line.fields[slices.Index(o.names, name)] }
+
 // Begin begins a hit.
-func (o *Objects) Begin() { o.parser.begin(&o.line) }
+func (o *Objects) Begin() { o.begin(&o.line) }
 
 // Set gives it a field, as text.
-func (o *Objects) Set(name string, value []byte) {
-	p, of := o.parser, []byte(name)
-	p.take(index(p.names, of), index(p.timeNames, of), index(p.weightNames, of), jsonValue{text: append([]byte{}, value...), quoted: true}, o.line.fields)
+func (o *Objects) Set(name, value string) {
+	at, _ := o.places([]byte(name))
+	o.take(at, jsonValue{[]byte(value), true}, o.line.fields)
 }
 
 // Add gives it the fields of an object, with a prefix before their names.
 func (o *Objects) Add(prefix string, object []byte) error {
-	o.parser.path = append(o.parser.path[:0], prefix...)
-	return o.parser.object(object, &o.line)
+	o.path = append(o.path[:0], prefix...)
+	return o.object(object, &o.line)
 }
 
 // End returns the time in Unix seconds and the count; timed is false if the hit has no time.
 func (o *Objects) End() (at int64, timed bool, n uint64, err error) {
-	if err = o.parser.end(&o.line); errors.Is(err, errNoTimeField) {
-		n, err = o.parser.weight()
+	if err = o.end(&o.line); errors.Is(err, errNoTimeField) {
+		n, err = o.weight()
 		return 0, false, n, err
 	}
 	return o.line.at, true, o.line.n, err
 }
 
-// Keys is how many templates there are.
-func (o *Objects) Keys() int { return len(o.plan.bound) }
-
 // AppendKey appends the key of a template. It returns false if the hit lacks a field: then it has no key by this template.
 func (o *Objects) AppendKey(key []byte, template int) ([]byte, bool) {
-	return o.plan.bound[template].appendKey(key, o.line.fields)
+	return o.bound[template].appendKey(key, o.line.fields)
 }

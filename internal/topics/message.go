@@ -3,10 +3,11 @@ package topics
 import (
 	"bytes"
 	"errors"
-	"mime"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -15,7 +16,7 @@ import (
 type message struct {
 	offset uint64
 	at     time.Time // when the broker got it
-	name   []byte    // NATS subject, or topic
+	name   string    // NATS subject, or topic
 	key    []byte    // of Kafka; nil: none
 	value  []byte
 	header func(name string) string
@@ -28,9 +29,8 @@ type piece struct {
 	life      string // of the topic: see source.id
 	messages  []message
 	hits      []hit
-	ends      []int // of each message, in hits
-	raw       any   // of the last message, for the broker
-	counted   bool  // it was, and perhaps taken back
+	ends      []int                // of each message, in hits
+	to        replication.Position // of its last move
 }
 
 // hit is what a message counts.
@@ -42,43 +42,35 @@ type hit struct {
 
 // Why a message can't be counted.
 var (
-	errNoHits     = errors.New("it has no object")
-	errNoKey      = errors.New("no key template fits its fields")
-	errNotPlain   = errors.New("it is not one key")
-	errNotEvent   = errors.New("it is not a CloudEvent of specversion 1.0")
-	errNotObject  = errors.New("it is not a JSON object")
-	errFarAhead   = errors.New("its time is in the future")
-	errManyHits   = errors.New("it has more than 100,000 hits")
-	errBadContent = errors.New("the content type of its data is not JSON, as its key template needs")
+	errNoHits    = errors.New("it has no object")
+	errNoKey     = errors.New("no key template fits its fields")
+	errNotPlain  = errors.New("it is not one key")
+	errNotEvent  = errors.New("it is not a CloudEvent of specversion 1.0")
+	errNoData    = errors.New("the data of the event is not a JSON object, which its key template needs")
+	errNotObject = errors.New("it is not a JSON object, nor one on each line")
+	errFarAhead  = errors.New("its time is in the future")
+	errManyHits  = errors.New("it has more than 100,000 hits")
 )
 
-// maxMessageHits bounds the hits of a message: they count together.
+// maxMessageHits bounds the hits of a message.
 const maxMessageHits = 100_000
 
 // parser makes hits of messages. It belongs to one goroutine.
 type parser struct {
 	source  *source
 	objects *replay.Objects
-	event   *replay.Objects // of a structured event: its specversion
-	data    bool            // some template or field is of the data
+	data    bool // some field is of the data of an event
 	scratch []byte
 	ahead   time.Duration // how far in the future a time may be
 }
 
 func newParser(s *source, ahead time.Duration) (*parser, error) {
-	p := &parser{source: s, ahead: ahead}
-	var err error
-	if p.objects, err = replay.NewObjects(s.keys, s.times, s.counts); err != nil {
+	o, err := replay.NewObjects(s.keys, s.times, s.counts, "specversion")
+	if err != nil {
 		return nil, err
 	}
-	for _, text := range append(append([]string{}, s.times...), s.counts...) {
-		p.data = p.data || strings.HasPrefix(text, "data.")
-	}
-	for _, text := range s.keys {
-		p.data = p.data || strings.Contains(text, "{data.")
-	}
-	p.event, err = replay.NewObjects([]string{"{specversion}"}, nil, nil)
-	return p, err
+	data := slices.ContainsFunc(o.Fields(), func(name string) bool { return strings.HasPrefix(name, "data.") })
+	return &parser{source: s, objects: o, data: data, ahead: ahead}, nil
 }
 
 // add appends the hits of a message to p; after an error none.
@@ -86,29 +78,44 @@ func (p *parser) add(to *piece, m *message, now time.Time) error {
 	before := len(to.hits)
 	err := p.parse(to, m, now)
 	if err != nil {
-		clear(to.hits[before:])
 		to.hits = to.hits[:before]
 	}
 	return err
 }
 
 func (p *parser) parse(to *piece, m *message, now time.Time) error {
+	p.begin(m)
 	switch p.source.format {
 	case formatPlain:
-		p.begin(m)
-		p.objects.Set("key", bytes.TrimSpace(m.value))
-		if bytes.ContainsAny(p.value(m), "\r\n") {
+		key := bytes.TrimSpace(m.value)
+		if bytes.ContainsAny(key, "\r\n") {
 			return errNotPlain
 		}
-		return p.end(to, m, now)
+		p.objects.Set("key", string(key))
 	case formatEvents:
-		return p.parseEvent(to, m, now)
+		if err := p.event(m); err != nil {
+			return err
+		}
+	default:
+		if p.objects.Add("", m.value) != nil {
+			return p.lines(to, m, now)
+		}
 	}
-	p.begin(m)
-	if p.objects.Add("", m.value) == nil {
-		return p.end(to, m, now)
+	return p.end(to, m, now)
+}
+
+// begin begins a hit of a message, with the fields that are the broker's.
+func (p *parser) begin(m *message) {
+	p.objects.Begin()
+	p.objects.Set("$subject", m.name)
+	if m.key != nil {
+		p.objects.Set("$key", string(m.key))
 	}
-	objects := 0
+}
+
+// lines reads one object a line.
+func (p *parser) lines(to *piece, m *message, now time.Time) error {
+	first := len(to.hits)
 	for line := range bytes.Lines(m.value) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
@@ -120,88 +127,40 @@ func (p *parser) parse(to *piece, m *message, now time.Time) error {
 		if err := p.end(to, m, now); err != nil {
 			return err
 		}
-		if objects++; objects > maxMessageHits {
+		if len(to.hits)-first > maxMessageHits {
 			return errManyHits
 		}
 	}
-	if objects == 0 {
+	if len(to.hits) == first {
 		return errNoHits
 	}
 	return nil
 }
 
-// value is a message's content without white space around it.
-func (*parser) value(m *message) []byte { return bytes.TrimSpace(m.value) }
-
-// begin begins a hit of a message, with the fields that are the broker's.
-func (p *parser) begin(m *message) {
-	p.objects.Begin()
-	p.objects.Set("$subject", m.name)
-	if m.key != nil {
-		p.objects.Set("$key", m.key)
+// event reads a CloudEvent, whose attributes are headers (binary) or fields next to its data (structured).
+func (p *parser) event(m *message) error {
+	prefix := "ce-"
+	if p.source.kafka {
+		prefix = "ce_"
 	}
-}
-
-// attributes are those of CloudEvents 1.0 that headers may have, next to extensions, which templates may name too.
-func (p *parser) parseEvent(to *piece, m *message, now time.Time) error {
-	prefix := "ce_"
-	if !p.source.kafka {
-		prefix = "ce-"
-	}
-	version := m.header(prefix + "specversion")
-	if version == "" {
-		return p.parseStructured(to, m, now)
-	}
-	if version != "1.0" {
-		return errNotEvent
-	}
-	p.begin(m)
-	for _, name := range p.source.attributes() {
-		if value := m.header(prefix + name); value != "" {
-			p.objects.Set(name, []byte(value))
+	if m.header(prefix+"specversion") == "" {
+		if p.objects.Add("", m.value) != nil {
+			return errNotEvent
 		}
-	}
-	if p.data {
-		if p.objects.Add("data.", m.value) != nil {
-			return errBadContent
-		}
-	}
-	return p.end(to, m, now)
-}
-
-// parseStructured reads an event that is JSON as a whole.
-func (p *parser) parseStructured(to *piece, m *message, now time.Time) error {
-	if kind, _, err := mime.ParseMediaType(m.header("content-type")); err == nil && kind != "application/cloudevents+json" && kind != "application/json" {
-		return errNotEvent
-	}
-	p.event.Begin()
-	if p.event.Add("", m.value) != nil {
-		return errNotEvent
-	}
-	var has bool
-	if p.scratch, has = p.event.AppendKey(p.scratch[:0], 0); !has || string(p.scratch) != "1.0" {
-		return errNotEvent
-	}
-	p.begin(m)
-	if p.objects.Add("", m.value) != nil {
-		return errNotEvent
-	}
-	return p.end(to, m, now)
-}
-
-// attributes are the names that templates and fields of the source may take from the headers of an event.
-func (s *source) attributes() (names []string) {
-	for _, text := range s.keys {
-		for {
-			_, after, open := strings.Cut(text, "{")
-			name, rest, closed := strings.Cut(after, "}")
-			if !open || !closed {
-				break
+	} else {
+		for _, name := range p.objects.Fields() {
+			if value := m.header(prefix + name); value != "" {
+				p.objects.Set(name, value)
 			}
-			names, text = append(names, name), rest
+		}
+		if p.data && p.objects.Add("data.", m.value) != nil {
+			return errNoData
 		}
 	}
-	return append(append(names, s.times...), s.counts...)
+	if string(p.objects.Field("specversion")) != "1.0" {
+		return errNotEvent
+	}
+	return nil
 }
 
 // end adds the hits of what was begun, one for each template that fits.
@@ -216,7 +175,7 @@ func (p *parser) end(to *piece, m *message, now time.Time) error {
 		return errFarAhead
 	}
 	fits := false
-	for i := range p.objects.Keys() {
+	for i := range p.source.keys {
 		var has bool
 		if p.scratch, has = p.objects.AppendKey(p.scratch[:0], i); !has {
 			continue

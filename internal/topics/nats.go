@@ -2,9 +2,7 @@ package topics
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,268 +13,155 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
-// natsBroker reads a stream of JetStream by a durable consumer, which one node has at a time under a lease. The consumer begins at
-// the position of the journal whenever a node begins to read; its acknowledgements follow the journal and are for operators.
+// natsBroker reads a stream of JetStream in its order, from the journal's position on. One node does at a time, under a lease.
 type natsBroker struct {
-	of     *source
-	r      *reader
-	conn   *nats.Conn
-	js     jetstream.JetStream
-	lease  *kv.LeaseHolder // nil: no other node reads
-	life   string          // of the stream
-	arrive chan jetstream.Msg
-	broken chan error // why the consumer is to be made again
-
-	consuming jetstream.ConsumeContext // nil: there is none
-	next      uint64                   // sequence in the stream of the first message that did not come
-	delivered uint64                   // of the consumer, the last that came
-	pending   atomic.Uint64            // in the stream after what came
+	of      *source
+	r       *Reader
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	lease   *kv.LeaseHolder // nil: no other node reads
+	life    string          // of the stream: when it was created
+	arrive  chan jetstream.Msg
+	stop    func()        // ends the consumer; nil: there is none
+	pending atomic.Uint64 // in the stream after what came
 }
 
-// maxAckPending is how many messages the consumer may have sent that are not in the journal yet.
-const maxAckPending = 4 * batchMessages
-
-func openNATS(ctx context.Context, of *source, r *reader) (broker, error) {
-	scheme := "nats://"
+func openNATS(ctx context.Context, of *source, r *Reader) (broker, error) {
+	scheme, options := "nats://", []nats.Option{nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second)}
 	if of.tls {
 		scheme = "tls://"
 	}
-	options := []nats.Option{nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second)}
 	if of.creds != "" {
 		options = append(options, nats.UserCredentials(of.creds))
 	}
 	if of.user != "" {
 		options = append(options, nats.UserInfo(of.user, of.password))
 	}
-	conn, err := nats.Connect(scheme+strings.Join(of.servers, ","+scheme), options...)
-	if err != nil {
+	b := &natsBroker{of: of, r: r}
+	var err error
+	if b.conn, err = nats.Connect(scheme+strings.Join(of.servers, ","+scheme), options...); err != nil {
 		return nil, err
 	}
-	b := &natsBroker{of: of, r: r, conn: conn}
-	if b.js, err = jetstream.New(conn); err == nil {
-		_, err = b.stream(ctx)
+	if b.js, err = jetstream.New(b.conn); err == nil {
+		err = b.look(ctx)
 	}
 	if err != nil {
-		conn.Close()
+		b.conn.Close()
 		return nil, err
 	}
 	b.lease = r.journal.HoldLease(fmt.Sprintf("topic-%x", of.id(0, "")))
 	return b, nil
 }
 
-// stream looks the stream up, and notes which one of its name it is.
-func (b *natsBroker) stream(ctx context.Context) (jetstream.Stream, error) {
+// look finds out which stream of its name it is. What is read of another one ends.
+func (b *natsBroker) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	s, err := b.js.Stream(ctx, b.of.topic)
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", b.of.topic, err)
+		return fmt.Errorf("stream %s: %w", b.of.topic, err)
 	}
 	is := s.CachedInfo()
 	if is.Config.Retention != jetstream.LimitsPolicy {
-		return nil, fmt.Errorf("stream %s has retention %v, which deletes messages once a consumer acknowledges them one by one: read a stream of retention limits, such as one that sources it", b.of.topic, is.Config.Retention)
+		return fmt.Errorf("stream %s has retention %v, which deletes messages that a consumer acknowledges: read one of retention limits, such as one that sources it", b.of.topic, is.Config.Retention)
 	}
-	b.life = strconv.FormatInt(is.Created.UnixNano(), 16)
-	return s, nil
-}
-
-// fetch waits for messages.
-func (b *natsBroker) fetch(ctx context.Context) ([]piece, error) {
-	if err := b.mine(ctx); err != nil {
-		return nil, err
-	}
-	if b.consuming == nil {
-		if err := b.consume(ctx); err != nil {
-			return nil, err
-		}
-	}
-	p, bytes := piece{}, 0
-	look := time.NewTimer(lookEvery)
-	defer look.Stop()
-	for len(p.messages) < batchMessages && bytes < batchBytes {
-		select {
-		case m := <-b.arrive:
-			took, err := b.take(&p, m)
-			if err != nil {
-				b.stop()
-				return b.got(p), nil //nolint:nilerr // what came before counts, and the next fetch begins after it
-			}
-			bytes += took
-			continue
-		default:
-		}
-		if len(p.messages) > 0 {
-			break
-		}
-		select {
-		case m := <-b.arrive:
-			took, err := b.take(&p, m)
-			if err != nil {
-				b.stop()
-				return nil, err
-			}
-			bytes += took
-		case err := <-b.broken:
-			b.stop()
-			return nil, err
-		case <-look.C:
-			return nil, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	return b.got(p), nil
-}
-
-func (b *natsBroker) got(p piece) []piece {
-	if len(p.messages) == 0 {
-		return nil
-	}
-	p.life, p.raw = b.life, p.messages[len(p.messages)-1].raw
-	return []piece{p}
-}
-
-// errGap is why a consumer is made again.
-var errGap = errors.New("messages of the consumer did not come, or went to another reader: it is read again from there")
-
-// take takes a message, unless it came before.
-func (b *natsBroker) take(p *piece, m jetstream.Msg) (bytes int, err error) {
-	md, err := m.Metadata()
-	if err != nil {
-		return 0, err
-	}
-	if md.Sequence.Consumer != b.delivered+1 {
-		return 0, errGap
-	}
-	b.delivered++
-	b.pending.Store(md.NumPending)
-	if md.Sequence.Stream < b.next {
-		return 0, nil
-	}
-	b.next = md.Sequence.Stream + 1
-	p.messages = append(p.messages, message{
-		offset: md.Sequence.Stream, at: md.Timestamp, name: []byte(m.Subject()), value: m.Data(), header: m.Headers().Get, raw: m,
-	})
-	return len(m.Data()), nil
-}
-
-// mine waits until this node may read.
-func (b *natsBroker) mine(ctx context.Context) error {
-	for b.lease != nil {
-		if _, held := b.lease.Held(); held {
-			return nil
-		}
-		b.stop()
-		b.next = 0 // another node may read on
-		b.pending.Store(0)
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(lookEvery / 5):
-		}
+	if life := is.Created.UTC().Format(time.RFC3339Nano); life != b.life {
+		b.end()
+		b.life = life
 	}
 	return nil
 }
 
-// consume makes the consumer anew, from the position on.
-func (b *natsBroker) consume(ctx context.Context) error {
-	s, err := b.stream(ctx)
-	if err != nil {
-		return err
-	}
-	from := b.next
-	if from == 0 {
-		if from, err = b.begin(ctx, s); err != nil {
-			return err
+func (b *natsBroker) fetch(ctx context.Context) ([]piece, error) {
+	idle := time.NewTimer(lookEvery)
+	defer idle.Stop()
+	if b.lease != nil {
+		if _, held := b.lease.Held(); !held {
+			b.end()
+			select {
+			case <-ctx.Done():
+			case <-idle.C:
+			}
+			return nil, nil
 		}
+	}
+	if b.stop == nil {
+		if err := b.begin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p, bytes := piece{life: b.life}, 0
+	for len(p.messages) < batchMessages && bytes < batchBytes {
+		var m jetstream.Msg
+		select {
+		case m = <-b.arrive:
+		default:
+			if len(p.messages) > 0 {
+				return []piece{p}, nil
+			}
+			select {
+			case m = <-b.arrive:
+			case <-idle.C:
+				return nil, b.look(ctx)
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		md, err := m.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		b.pending.Store(md.NumPending)
+		bytes += len(m.Data())
+		p.messages = append(p.messages, message{offset: md.Sequence.Stream, at: md.Timestamp, name: m.Subject(), value: m.Data(), header: m.Headers().Get, raw: m})
+	}
+	return []piece{p}, nil
+}
+
+// begin reads from the position on. An ordered consumer is made again by itself when it is lost, or a message of it.
+func (b *natsBroker) begin(ctx context.Context) error {
+	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
+	if b.of.subject != "" {
+		cfg.FilterSubjects = []string{b.of.subject}
+	}
+	if at, known := b.r.position(ctx, b.of.id(0, b.life)); known {
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, max(at.Offset, 1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := s.DeleteConsumer(ctx, b.of.reader); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return err
-	}
-	cfg := jetstream.ConsumerConfig{
-		Durable: b.of.reader, Description: "Weir counts these messages; their position is in its journal", FilterSubject: b.of.subject,
-		AckPolicy: jetstream.AckAllPolicy, AckWait: time.Hour, MaxAckPending: maxAckPending, DeliverPolicy: jetstream.DeliverAllPolicy,
-	}
-	if from > 1 {
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
-	}
-	c, err := s.CreateConsumer(ctx, cfg)
+	c, err := b.js.OrderedConsumer(ctx, b.of.topic, cfg)
 	if err != nil {
 		return err
 	}
-	b.next, b.delivered = from, 0
-	b.arrive, b.broken = make(chan jetstream.Msg, 1024), make(chan error, 1)
-	arrive, broken, ended := b.arrive, b.broken, make(chan struct{})
-	b.consuming, err = c.Consume(func(m jetstream.Msg) {
+	arrive, ended := make(chan jetstream.Msg, 1024), make(chan struct{})
+	consuming, err := c.Consume(func(m jetstream.Msg) {
 		select {
 		case arrive <- m:
 		case <-ended:
 		}
-	}, jetstream.PullMaxMessagesWithBytesLimit(batchMessages, batchBytes), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrNoHeartbeat) || errors.Is(err, nats.ErrNoResponders) {
-			select {
-			case broken <- err:
-			default:
-			}
-		}
-	}))
+	}, jetstream.PullMaxMessagesWithBytesLimit(batchMessages, batchBytes))
 	if err == nil {
-		b.consuming = endingContext{b.consuming, ended}
+		b.arrive, b.stop = arrive, func() { close(ended); consuming.Stop() }
 	}
 	return err
 }
 
-// endingContext lets a handler that waits go when it stops.
-type endingContext struct {
-	jetstream.ConsumeContext
-	ended chan struct{}
+// end ends what is read; another node may go on with it.
+func (b *natsBroker) end() {
+	if b.stop != nil {
+		b.stop()
+		b.stop = nil
+	}
+	b.pending.Store(0)
 }
 
-func (c endingContext) Stop() {
-	close(c.ended)
-	c.ConsumeContext.Stop()
-}
-
-// begin is where to begin: at the position, where the consumer that is there stands, or at an end of the stream.
-func (b *natsBroker) begin(ctx context.Context, s jetstream.Stream) (uint64, error) {
-	if at, known := b.r.position(ctx, b.of.id(0, b.life)); known {
-		return at.Offset, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	c, err := s.Consumer(ctx, b.of.reader)
-	switch {
-	case err == nil:
-		return c.CachedInfo().AckFloor.Stream + 1, nil
-	case !errors.Is(err, jetstream.ErrConsumerNotFound):
-		return 0, err
-	case b.of.fromEnd:
-		return s.CachedInfo().State.LastSeq + 1, nil
-	}
-	return 1, nil
-}
-
-func (b *natsBroker) stop() {
-	if b.consuming != nil {
-		b.consuming.Stop()
-		b.consuming = nil
-	}
-}
-
-func (b *natsBroker) commit(p *piece, _ replication.Position) {
-	if m, is := p.raw.(jetstream.Msg); is {
-		_ = m.Ack() // the next one has this one too
-	}
-}
+// commit has nothing to do: the position is in the journal alone.
+func (b *natsBroker) commit(*piece, replication.Position) {}
 
 func (b *natsBroker) bury(ctx context.Context, m *message, why string) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	out := nats.NewMsg(b.of.dead)
-	if m, is := m.raw.(jetstream.Msg); is {
-		for name, values := range m.Headers() {
+	for name, values := range m.raw.(jetstream.Msg).Headers() {
+		if !strings.HasPrefix(name, "Nats-") { // such as the ID by which a stream drops repeats
 			out.Header[name] = values
 		}
 	}
@@ -284,20 +169,15 @@ func (b *natsBroker) bury(ctx context.Context, m *message, why string) error {
 	out.Header.Set("Weir-Error", why)
 	out.Header.Set("Weir-Source", fmt.Sprintf("%s %s %d", b.of.topic, m.name, m.offset))
 	_, err := b.js.PublishMsg(ctx, out)
-	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
-		err = fmt.Errorf("no stream has subject %s: %w", b.of.dead, err)
-	}
 	return err
 }
 
 func (b *natsBroker) lag() uint64 { return b.pending.Load() }
 
 func (b *natsBroker) close(ctx context.Context) {
-	b.stop()
+	b.end()
 	if b.lease != nil {
-		if err := b.lease.Close(ctx); err != nil {
-			b.r.log.Warn("could not release the lease of a topic; it will expire", "topic", b.of.name(), "error", err)
-		}
+		_ = b.lease.Close(ctx) // or it expires
 	}
 	b.conn.Close()
 }

@@ -1,12 +1,12 @@
 package topics
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,26 +16,22 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// source is a topic to read, as its URL says:
+// source is a topic to read, as its URL says (docs/topics.md):
 //
 //	nats://[user:password@]host:4222[,host:4222...]/STREAM?consumer=NAME&...
 //	kafka://[user:password@]host:9092[,host:9092...]/topic?group=NAME&...
-//
-// With TLS the schemes are nats+tls and kafka+tls.
 type source struct {
 	kafka, tls     bool
 	servers        []string
 	user, password string
-	topic          string   // of NATS the stream
-	reader         string   // the consumer or group: whose position it is
-	subject        string   // of NATS: which messages; "": all
-	creds          string   // of NATS: file
-	format         string   // one of formats
+	topic          string // of NATS the stream
+	reader         string // the consumer or group: whose position it is
+	subject, creds string // of NATS: a filter, a file
+	format         string
 	keys           []string // templates
-	times, counts  []string // fields; none: those of a log
+	times, counts  []string // fields; none: as in a log
 	dead           string   // where messages go that can't be counted; "": nowhere
-	identity       string   // of the tokens file, that hits are of; "": there are no tokens
-	fromEnd        bool     // where nothing is known of the position
+	identity       string   // of the tokens file, whose hits they are; "": there are no tokens
 }
 
 // The formats of messages.
@@ -45,16 +41,8 @@ const (
 	formatPlain  = "plain"       // the key alone
 )
 
-var formats = []string{formatJSON, formatEvents, formatPlain}
-
 // maxSources bounds the topics of one server.
 const maxSources = 16
-
-// parameters are what a URL may have after ?, by scheme.
-var parameters = map[bool][]string{
-	false: {"consumer", "subject", "creds", "key", "n", "time", "format", "dead", "identity", "start"},
-	true:  {"group", "key", "n", "time", "format", "dead", "identity", "start"},
-}
 
 // parseSources reads the URLs of all topics.
 func parseSources(urls []string, insecure bool) (list []*source, err error) {
@@ -66,92 +54,69 @@ func parseSources(urls []string, insecure bool) (list []*source, err error) {
 		if err == nil {
 			err = s.check(insecure)
 		}
-		for _, other := range list {
-			if err == nil && other.id(0, "") == s.id(0, "") {
-				err = fmt.Errorf("it is read already: name another consumer or group")
-			}
+		if err == nil && slices.ContainsFunc(list, func(other *source) bool { return other.id(0, "") == s.id(0, "") }) {
+			err = fmt.Errorf("it is read already: name another consumer or group")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", withoutSecret(text), err)
+			scheme, rest, _ := strings.Cut(text, "://")
+			place, _, _ := strings.Cut(rest, "?")
+			return nil, fmt.Errorf("%s://%s: %w", scheme, place[strings.LastIndexByte(place, '@')+1:], err)
 		}
 		list = append(list, s)
 	}
 	return list, nil
 }
 
+// parseSource reads a URL. Package url takes one host, and no other colon.
 func parseSource(text string) (*source, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
-	s := &source{}
-	scheme, s.tls = strings.CutSuffix(scheme, "+tls")
-	if s.kafka = scheme == "kafka"; !s.kafka && scheme != "nats" {
-		return nil, fmt.Errorf("it must begin with nats://, nats+tls://, kafka:// or kafka+tls://")
-	}
-	// A URL has one host: several are split here.
 	place, query, _ := strings.Cut(rest, "?")
 	hosts, topic, _ := strings.Cut(place, "/")
 	at := strings.LastIndexByte(hosts, '@')
-	if at >= 0 {
-		user, password, _ := strings.Cut(hosts[:at], ":")
-		var errUser, errPassword error
-		s.user, errUser = url.QueryUnescape(user)
-		s.password, errPassword = url.QueryUnescape(password)
-		if errUser != nil || errPassword != nil {
-			return nil, fmt.Errorf("write %% in the user or password as %%25")
-		}
-	}
-	s.servers, s.topic = strings.Split(hosts[at+1:], ","), topic
+	user, password, _ := strings.Cut(hosts[:max(at, 0)], ":")
+	user, errUser := url.PathUnescape(user)
+	password, errPassword := url.PathUnescape(password)
 	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, fmt.Errorf("after the ?: %w", err)
+	if err = cmp.Or(errUser, errPassword, err); err != nil {
+		return nil, fmt.Errorf("%w: write %% as %%25", err)
+	}
+	scheme, secure := strings.CutSuffix(scheme, "+tls")
+	known := []string{"key", "n", "time", "format", "dead", "identity"}
+	switch scheme {
+	case "nats":
+		known = append(known, "consumer", "subject", "creds")
+	case "kafka":
+		known = append(known, "group")
+	default:
+		return nil, fmt.Errorf("it must begin with nats://, nats+tls://, kafka:// or kafka+tls://")
 	}
 	for name, list := range values {
-		if !slices.Contains(parameters[s.kafka], name) {
-			return nil, fmt.Errorf("no parameter %q%s; there are %s", name, units.DidYouMean(name, parameters[s.kafka]), strings.Join(parameters[s.kafka], ", "))
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("no parameter %q%s; there are %s", name, units.DidYouMean(name, known), strings.Join(known, ", "))
 		}
 		if len(list) > 1 && name != "key" {
 			return nil, fmt.Errorf("%s stands twice", name)
 		}
 	}
-	s.reader, s.subject, s.creds, s.keys = values.Get("consumer")+values.Get("group"), values.Get("subject"), values.Get("creds"), values["key"]
-	s.format, s.dead, s.identity = values.Get("format"), values.Get("dead"), values.Get("identity")
-	if s.format == "" {
-		s.format = formatJSON
-	}
-	if s.reader == "" {
-		s.reader = "weir"
+	s := &source{
+		kafka: scheme == "kafka", tls: secure, servers: strings.Split(hosts[at+1:], ","), user: user, password: password, topic: topic,
+		reader: cmp.Or(values.Get("consumer"), values.Get("group"), "weir"), subject: values.Get("subject"), creds: values.Get("creds"),
+		format: cmp.Or(values.Get("format"), formatJSON), keys: values["key"], dead: values.Get("dead"), identity: values.Get("identity"),
+		times: values["time"], counts: values["n"],
 	}
 	if len(s.keys) == 0 {
 		s.keys = []string{"{key}"}
-	}
-	if name := values.Get("time"); name != "" {
-		s.times = []string{name}
-	} else if s.format == formatEvents {
-		s.times = []string{"time"}
-	}
-	if name := values.Get("n"); name != "" {
-		s.counts = []string{name}
-	}
-	switch values.Get("start") {
-	case "", "first":
-	case "new":
-		s.fromEnd = true
-	default:
-		return nil, fmt.Errorf("start=%s: it is first or new", values.Get("start"))
 	}
 	return s, nil
 }
 
 func (s *source) check(insecure bool) error {
-	if s.topic == "" || strings.ContainsAny(s.topic, "/ ") {
+	switch {
+	case s.topic == "" || strings.ContainsAny(s.topic, "/ "):
 		return fmt.Errorf("a stream or topic stands after the servers: nats://host:4222/STREAM, kafka://host:9092/topic")
-	}
-	if !slices.Contains(formats, s.format) {
-		return fmt.Errorf("format=%s: it is one of %s", s.format, strings.Join(formats, ", "))
-	}
-	if !s.kafka && strings.ContainsAny(s.reader, " .*>/\\") {
-		return fmt.Errorf("consumer=%s: the name of a consumer has no space and none of . * > / \\", s.reader)
-	}
-	if s.dead != "" && s.dead == s.topic {
+	case s.format != formatJSON && s.format != formatEvents && s.format != formatPlain:
+		return fmt.Errorf("format=%s: it is json, cloudevents or plain", s.format)
+	case s.dead != "" && s.dead == s.topic:
 		return fmt.Errorf("dead=%s: messages that can't be counted would come back", s.dead)
 	}
 	if _, err := replay.NewObjects(s.keys, s.times, s.counts); err != nil {
@@ -167,36 +132,21 @@ func (s *source) check(insecure bool) error {
 			return fmt.Errorf("hits from %s would come in the clear: write nats+tls:// or kafka+tls://, or say --insecure-peers where the network keeps strangers out", server)
 		}
 	}
-	if s.creds != "" {
-		if _, err := os.Stat(s.creds); err != nil {
-			return fmt.Errorf("creds: %w", err)
-		}
-	}
 	return nil
 }
 
-// id identifies a partition of the topic in the journal. life distinguishes topics that were created one after the other
-// under one name: their offsets begin anew. Servers may change.
+// id identifies a partition of the topic in the journal. life distinguishes topics that had the name one after the other, since
+// their offsets begin anew.
 func (s *source) id(partition int32, life string) (id replication.RequestID) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "topic %t %q %q %q %d", s.kafka, s.topic, s.reader, life, partition))
 	copy(id[:], sum[:])
 	return id
 }
 
-// name is the topic, for messages and labels.
+// name is the topic and whose position it is, for messages and labels: no other source has it.
 func (s *source) name() string {
 	if s.kafka {
-		return "kafka topic " + s.topic
+		return "Kafka topic " + s.topic + " of group " + s.reader
 	}
-	return "NATS stream " + s.topic
-}
-
-// withoutSecret is a URL for messages.
-func withoutSecret(text string) string {
-	scheme, rest, found := strings.Cut(text, "://")
-	if !found {
-		return text
-	}
-	place, _, _ := strings.Cut(rest, "?")
-	return scheme + "://" + place[strings.LastIndexByte(place, '@')+1:]
+	return "NATS stream " + s.topic + " of consumer " + s.reader
 }

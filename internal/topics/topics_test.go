@@ -13,7 +13,7 @@ func TestSources(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ url, want string }{
 		{"nats://127.0.0.1:4222/EVENTS", ""},
-		{"nats+tls://weir:se%40cret@10.0.0.1:4222,10.0.0.2:4222/EVENTS?consumer=w1&subject=hits.>&key=url:{path}&key=host:{host}&n=count&time=ts&dead=dead.hits&start=new", ""},
+		{"nats+tls://weir:se%40cret@10.0.0.1:4222,10.0.0.2:4222/EVENTS?consumer=w1&subject=hits.>&key=url:{path}&key=host:{host}&n=count&time=ts&dead=dead.hits", ""},
 		{"kafka://localhost:9092,localhost:9093/hits?group=weir&format=cloudevents&key={type}:{data.path}", ""},
 		{"http://localhost/x", "must begin with nats://"},
 		{"nats://127.0.0.1:4222", "a stream or topic stands after"},
@@ -23,11 +23,8 @@ func TestSources(t *testing.T) {
 		{"kafka://127.0.0.1:9092/hits?consumer=x", `no parameter "consumer"`},
 		{"nats://127.0.0.1:4222/EVENTS?key={a", "a { without a }"},
 		{"nats://127.0.0.1:4222/EVENTS?n=a&n=b", "stands twice"},
-		{"nats://127.0.0.1:4222/EVENTS?format=xml", "one of json, cloudevents, plain"},
-		{"nats://127.0.0.1:4222/EVENTS?start=now", "first or new"},
-		{"nats://127.0.0.1:4222/EVENTS?consumer=a.b", "no space and none of"},
+		{"nats://127.0.0.1:4222/EVENTS?format=xml", "json, cloudevents or plain"},
 		{"kafka://127.0.0.1:9092/hits?dead=hits", "would come back"},
-		{"nats://127.0.0.1:4222/EVENTS?creds=/nowhere", "creds:"},
 	} {
 		err := Config{From: []string{c.url}}.Validate()
 		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "password@")) {
@@ -72,7 +69,7 @@ func TestMessages(t *testing.T) {
 		{"format=cloudevents&key={type}", `{"type":"visit"}`, "", "not a CloudEvent"},
 		{"format=cloudevents&key={type}:{data.path}", `{"path":"/a"}`, "ce-specversion=1.0,ce-type=visit,ce-time=2020-09-13T12:26:40Z", "visit:/a 1 1600000000"},
 		{"format=cloudevents&key={type}", `not JSON`, "ce-specversion=1.0,ce-type=visit", "visit 1 1699996400"},
-		{"format=cloudevents&key={type}:{data.path}", `not JSON`, "ce-specversion=1.0,ce-type=visit", "content type of its data"},
+		{"format=cloudevents&key={type}:{data.path}", `not JSON`, "ce-specversion=1.0,ce-type=visit", "the data of the event"},
 		{"format=cloudevents&key={type}", `{}`, "ce-specversion=2.0,ce-type=visit", "not a CloudEvent"},
 	} {
 		s, err := parseSource("nats://127.0.0.1:4222/EVENTS?" + c.query)
@@ -89,7 +86,7 @@ func TestMessages(t *testing.T) {
 			headers[name] = value
 		}
 		var to piece
-		m := &message{at: came, name: []byte("hits.web"), key: []byte("k"), value: []byte(c.value), header: func(name string) string { return headers[name] }}
+		m := &message{at: came, name: "hits.web", key: []byte("k"), value: []byte(c.value), header: func(name string) string { return headers[name] }}
 		if err = p.add(&to, m, now); err != nil {
 			if len(to.hits) > 0 || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s of %s: %v, %v", c.value, c.query, to.hits, err)

@@ -282,7 +282,7 @@ func (t *Receipts) Advance(topic replication.RequestID, apply func(recorded *rep
 	defer t.gate.RUnlock()
 	recorded := t.recorder()
 	move := apply(recorded)
-	if !t.gather || !move.From.Before(move.To) {
+	if !t.gather || move.From == move.To {
 		return
 	}
 	request := recorded.Moved(topic, move)

@@ -27,9 +27,9 @@ type Request struct {
 // Position is a place in one partition of a topic: the offset of the next message, and how many of its hits are counted already.
 type Position struct{ Offset, Hits uint64 }
 
-// Before tells whether a position is an earlier one.
-func (p Position) Before(o Position) bool {
-	return p.Offset < o.Offset || p.Offset == o.Offset && p.Hits < o.Hits
+// Compare orders positions.
+func (p Position) Compare(o Position) int {
+	return cmp.Or(cmp.Compare(p.Offset, o.Offset), cmp.Compare(p.Hits, o.Hits))
 }
 
 // Move says that the hits of a topic between two positions are counted by the cut that has it. Of two moves from one position the

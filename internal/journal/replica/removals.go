@@ -193,51 +193,35 @@ const maxRuns = 64
 // move notes a move of a topic, and tells whether it counts. It does not if an earlier flush went beyond its beginning: then it is
 // of a node that read the topic before, and whose flush came late.
 func (s *requests) move(r replication.Request, p *record.Part) bool {
-	runs := s.moved[r.ID]
-	last := len(runs) - 1
-	for i := last; i >= 0; i-- {
-		if runs[i].of == p.Incarnation && runs[i].first <= p.Flush && p.Flush <= runs[i].last {
+	next := run{p.Incarnation, p.Flush, p.Flush, r.Move.To}
+	for i, is := range s.moved[r.ID] {
+		switch last := i == len(s.moved[r.ID])-1; {
+		case is.of == p.Incarnation && is.first <= p.Flush && p.Flush <= is.last:
 			return true // it is read again, or another piece
+		case last && r.Move.From.Compare(is.to) < 0:
+			return false
+		case last && is.of == p.Incarnation:
+			next.first = is.first
 		}
 	}
-	switch {
-	case last >= 0 && r.Move.From.Before(runs[last].to):
-		return false
-	case last >= 0 && runs[last].of == p.Incarnation:
-		runs[last].last, runs[last].to = p.Flush, r.Move.To
-		return true
-	case s.moved == nil:
-		s.moved = map[replication.RequestID][]run{}
-	}
-	s.moved[r.ID] = append(runs[max(0, len(runs)-maxRuns+1):], run{p.Incarnation, p.Flush, p.Flush, r.Move.To})
+	s.noteRun(r.ID, next)
 	return true
 }
 
-// resumeRun notes a run that a snapshot lists.
-func (s *requests) resumeRun(r record.SeenRequest) {
-	if s.moved == nil {
-		s.moved = map[replication.RequestID][]run{}
-	}
-	runs := s.moved[r.ID]
-	for i := range runs {
-		if is := &runs[i]; is.of == r.Incarnation && is.first == r.First {
-			if is.last < r.Flush {
-				is.last, is.to = r.Flush, r.To
-			}
-			return
+func (s *requests) noteRun(topic replication.RequestID, r run) {
+	runs := s.moved[topic]
+	at := slices.IndexFunc(runs, func(is run) bool { return is.of == r.of && is.first == r.first })
+	switch {
+	case at >= 0 && r.last > runs[at].last:
+		runs[at] = r
+	case at < 0:
+		if s.moved == nil {
+			s.moved = map[replication.RequestID][]run{}
 		}
+		runs = append(runs[max(0, len(runs)-maxRuns+1):], r)
+		slices.SortStableFunc(runs, func(a, b run) int { return a.to.Compare(b.to) })
+		s.moved[topic] = runs
 	}
-	runs = append(runs, run{r.Incarnation, r.First, r.Flush, r.To})
-	slices.SortStableFunc(runs, func(a, b run) int {
-		switch {
-		case a.to.Before(b.to):
-			return -1
-		case b.to.Before(a.to):
-			return 1
-		}
-		return 0
-	})
-	s.moved[r.ID] = runs
 }
 
 // Position is up to where a topic is counted, as far as the journal was followed; false: nothing is known of it.
@@ -362,7 +346,7 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 func (s *requests) resume(list []record.SeenRequest) {
 	for _, r := range list {
 		if r.First > 0 {
-			s.resumeRun(r)
+			s.noteRun(r.ID, run{r.Incarnation, r.First, r.Flush, r.To})
 			continue
 		}
 		s.note(r.ID, seen{of: r.Incarnation, Head: record.Head{Epoch: r.Epoch, Flush: r.Flush}, at: r.At})

@@ -98,7 +98,8 @@ func newListenerCollector(listeners func() []access.ListenerFigures) *collector 
 		{"weir_listener_counters_bytes", "Memory of these counters.", "listener"},
 		{"weir_listener_counters_bytes_bound", "Most memory of these counters.", "listener"},
 		{"weir_listener_counters_refused_total", "New counters that there was no memory for.", "listener"},
-		{"weir_listener_rejected_total", "Lines that were not counted, by reason.", "listener reason"},
+		{"weir_listener_lag_messages", "Messages of a topic (--from) after those that this node counted, of the partitions that it reads.", "listener"},
+		{"weir_listener_rejected_total", "Lines or messages that were not counted, by reason.", "listener reason"},
 		{"weir_listener_datagrams_total", "Datagrams received.", "listener"},
 		{"weir_listener_datagrams_dropped_total", "Datagrams that the kernel dropped because the buffer was full.", "listener"},
 	}, func(emit emit) {
@@ -116,6 +117,9 @@ func newListenerCollector(listeners func() []access.ListenerFigures) *collector 
 				if r.Count > 0 {
 					emit("weir_listener_rejected_total", float64(r.Count), f.Name, r.Kind)
 				}
+			}
+			if f.Lag != nil {
+				emit("weir_listener_lag_messages", float64(*f.Lag), f.Name)
 			}
 			if p := f.Packets; p != nil {
 				emit("weir_listener_datagrams_total", float64(p.Received), f.Name)

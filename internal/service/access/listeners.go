@@ -26,6 +26,7 @@ type ListenerFigures struct {
 	Requests    []ListenerRequests
 
 	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of listeners that can't tell their clients
+	Lag      *uint64            // messages of a topic after those that were counted; nil: the listener reads none
 	Packets  *ListenerPackets   // nil: the listener has connections alone
 
 	// Of counters that the listener keeps by itself.
