@@ -244,7 +244,7 @@ func (c *Conversion) check(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return s.Each(ctx, func(*engine.Engine, replication.Content) error { return nil }, func([][]byte) error { return nil })
+	return s.Each(ctx, func(*engine.Engine, replication.Content) error { return nil }, func([][]byte, []replication.Request) error { return nil })
 }
 
 // SetAside is step 2. If BeforeDir is there, the files in ServerDir are of a step 3 that was cut off.

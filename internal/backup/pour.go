@@ -107,8 +107,8 @@ func groups(sizes []int64) (list []replication.PartitionSet) {
 }
 
 // Each calls f with the content of each partition of a backup, a group of partitions in
-// memory at a time, and receipts once. from is the engine that the content was in.
-func (s *Spool) Each(ctx context.Context, f func(from *engine.Engine, c replication.Content) error, receipts func([][]byte) error) error {
+// memory at a time, and once receipts and the positions of topics. from is the engine that the content was in.
+func (s *Spool) Each(ctx context.Context, f func(from *engine.Engine, c replication.Content) error, receipts func([][]byte, []replication.Request) error) error {
 	for _, some := range groups(s.sizes) {
 		if err := s.eachOf(ctx, some, f, receipts); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (s *Spool) Each(ctx context.Context, f func(from *engine.Engine, c replicat
 	return nil
 }
 
-func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f func(*engine.Engine, replication.Content) error, receipts func([][]byte) error) error {
+func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f func(*engine.Engine, replication.Content) error, receipts func([][]byte, []replication.Request) error) error {
 	b, err := s.Open()
 	if err != nil {
 		return err
@@ -131,7 +131,8 @@ func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f fun
 		return err
 	}
 	if some.Has(0) {
-		if err := receipts(e.Receipts()); err != nil {
+		_, moves := e.CutReceipts(func() {})
+		if err := receipts(e.Receipts(), moves); err != nil {
 			return err
 		}
 	}
@@ -174,5 +175,8 @@ func (s *Spool) PourInto(ctx context.Context, e *engine.Engine) error {
 			}
 		}
 		return Pour(c, e, func(b record.Batch) error { return to.Count(b, false, false) })
-	}, func(receipts [][]byte) error { return e.LoadReceipts(receipts, 0) })
+	}, func(receipts [][]byte, moves []replication.Request) error {
+		advance(e, moves)
+		return e.LoadReceipts(receipts, 0)
+	})
 }

@@ -116,7 +116,17 @@ func (b *Reader) Load(e *engine.Engine, some replication.PartitionSet) error {
 	if lost := record.Losses(audit.Findings); len(lost) > 0 {
 		return fmt.Errorf("%w: the backup: %s", record.ErrDamaged, lost[0])
 	}
+	if some.Has(0) {
+		advance(e, audit.Moves())
+	}
 	return nil
+}
+
+// advance notes where topics are counted; Engine.CutReceipts has it.
+func advance(e *engine.Engine, moves []replication.Request) {
+	for _, one := range moves {
+		e.Advance(one.ID, func(*replication.RequestRecorder) replication.Move { return one.Move })
+	}
 }
 
 // someOf is the sink of some partitions. Receipts go with partition 0, as in snapshots.

@@ -275,7 +275,7 @@ const flushBytes = record.MaxPartBytes / 2
 // write writes all that the backup has, but for the end.
 func (w *RestoreWriter) write(ctx context.Context, s *Spool) error {
 	return s.Each(ctx, func(from *engine.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
-		func(list [][]byte) error { return w.usage(ctx, nil, nil, list) })
+		func(list [][]byte, moves []replication.Request) error { return w.usage(ctx, nil, nil, list, moves...) })
 }
 
 // End writes that there is no more: what replaces all hits takes their place with it.
@@ -361,12 +361,12 @@ func (w *RestoreWriter) counters(ctx context.Context, s *Spool) error {
 			_, is := one.(*replication.Counter)
 			return !is
 		}), nil)
-	}, func([][]byte) error { return nil })
+	}, func([][]byte, []replication.Request) error { return nil })
 }
 
-// usage writes what keys have used and have of limits, and receipts.
-func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admission, changes []replication.Change, receipts [][]byte) error {
-	if len(admissions)+len(changes)+len(receipts) == 0 {
+// usage writes what keys have used and have of limits, receipts, and where topics are counted.
+func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admission, changes []replication.Change, receipts [][]byte, moves ...replication.Request) error {
+	if len(admissions)+len(changes)+len(receipts)+len(moves) == 0 {
 		return nil
 	}
 	partitions := w.to.Engine.Config().Partitions
@@ -384,7 +384,7 @@ func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admi
 		w.used.AddChanges(partition, changed[partition])
 		w.used.AddAdmissions(partition, used[partition])
 	}
-	return w.to.HandOverWithRoom(ctx, w.used.End(receipts))
+	return w.to.HandOverWithRoom(ctx, w.used.End(receipts, moves...))
 }
 
 // RestorePolicies restores the policies of a backup that were put by API: with replace instead of the policies that are there, else in addition.

@@ -55,7 +55,7 @@ func (r *running) beginReplace(file []byte, partitions int) {
 			return errCut
 		}
 		return cut.Content(ctx, from, c)
-	}, func([][]byte) error { return nil })
+	}, func([][]byte, []replication.Request) error { return nil })
 	if !errors.Is(err, errCut) {
 		r.t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestSnapshotsWhileAllIsReplaced(t *testing.T) {
 			c.start()
 		}
 		return w.Content(ctx, from, c0)
-	}, func([][]byte) error { return nil }); err != nil {
+	}, func([][]byte, []replication.Request) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	c.agree(map[string]uint64{"mine": 2, "dense": 0})

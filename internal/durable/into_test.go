@@ -233,7 +233,7 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 				return errCut
 			}
 			return nil
-		}, func([][]byte) error { return nil })
+		}, func([][]byte, []replication.Request) error { return nil })
 		if !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}

@@ -41,6 +41,9 @@ const (
 	lookEvery  = time.Second // how often a reader without messages looks around
 	retryAfter = 200 * time.Millisecond
 
+	// gatherFor is how long a reader with few messages waits for more: each batch costs a write to disk.
+	gatherFor = 50 * time.Millisecond
+
 	failingFor = 5 * time.Second // before there is an alarm
 	badFor     = time.Minute     // how long messages that can't be counted are an alarm
 )
@@ -208,19 +211,26 @@ func (r *Reader) feed(ctx context.Context, b broker, to chan<- []piece) {
 			_, err = r.retry(ctx, err), nil
 			continue
 		}
+		came := 0
 		for i := range pieces {
+			came += len(pieces[i].messages)
 			r.waiting.Add(int64(len(pieces[i].messages)))
 			r.parse(ctx, b, p, &pieces[i])
 		}
-		if len(pieces) == 0 {
-			if r.waiting.Load() == 0 {
-				r.failing.Store(nil)
+		switch {
+		case came > 0 && ctx.Err() == nil: // else some may not be buried
+			select {
+			case to <- pieces:
+			case <-ctx.Done():
 			}
-			continue
+		case r.waiting.Load() == 0:
+			r.failing.Store(nil)
 		}
-		select {
-		case to <- pieces:
-		case <-ctx.Done():
+		if came > 0 && came < batchMessages/10 {
+			select {
+			case <-time.After(gatherFor):
+			case <-ctx.Done():
+			}
 		}
 	}
 }

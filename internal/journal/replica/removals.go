@@ -224,6 +224,14 @@ func (s *requests) noteRun(topic replication.RequestID, r run) {
 	}
 }
 
+// Moves says where topics are counted, as moves from their beginning: for a journal that knows nothing of them.
+func (a *Auditor) Moves() (list []replication.Request) {
+	for topic, runs := range a.requests.moved {
+		list = append(list, replication.Request{ID: topic, Move: replication.Move{To: runs[len(runs)-1].to}})
+	}
+	return list
+}
+
 // Position is up to where a topic is counted, as far as the journal was followed; false: nothing is known of it.
 func (r *Replica) Position(topic replication.RequestID) (p replication.Position, known bool) {
 	r.mu.Lock()
