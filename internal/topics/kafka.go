@@ -41,7 +41,7 @@ func openKafka(_ context.Context, of *source, r *Reader) (_ broker, err error) {
 	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(of.servers...), kgo.ClientID("weir"), kgo.ConsumerGroup(of.reader), kgo.ConsumeTopics(of.topic), kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(sessionTimeout), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxBytes(batchBytes),
+		kgo.SessionTimeout(sessionTimeout), kgo.RebalanceTimeout(sessionTimeout), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxBytes(batchBytes),
 		kgo.AdjustFetchOffsetsFn(b.begin), kgo.OnPartitionsRevoked(forget), kgo.OnPartitionsLost(forget),
 	}
 	if of.tls {
