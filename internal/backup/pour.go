@@ -106,8 +106,8 @@ func groups(sizes []int64) (list []replication.PartitionSet) {
 	return list
 }
 
-// Each calls f with the content of each partition of a backup, a group of partitions in memory at a time. from is the engine that
-// the content was in. receipts is called once, with receipts and the positions of topics.
+// Each calls f with the content of each partition of a backup, a group of partitions in memory at a time, and the engine that has
+// it. It calls receipts once, with receipts and the positions of topics.
 func (s *Spool) Each(ctx context.Context, f func(from *engine.Engine, c replication.Content) error, receipts func([][]byte, []replication.Request) error) error {
 	for _, some := range groups(s.sizes) {
 		if err := s.eachOf(ctx, some, f, receipts); err != nil {
