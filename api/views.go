@@ -101,26 +101,6 @@ type SiteTop struct {
 	Names []TopKey `json:"names" nullable:"false" doc:"Most views first, each without what its key begins with."`
 }
 
-// WhatIfView is what a limit would have denied, had each hit of a window been a request.
-type WhatIfView struct {
-	Key           string   `json:"key,omitempty"`
-	Policy        string   `json:"policy,omitempty" doc:"Asked for all keys that this policy is for."`
-	Limit         uint64   `json:"limit"`
-	PerSeconds    float64  `json:"per_s" doc:"At most limit in any interval of so many seconds, of each key."`
-	WindowSeconds int64    `json:"window_s"`
-	At            Time     `json:"at" doc:"The end of the window. The limit has let nothing through before it begins."`
-	Source        string   `json:"source" doc:"What is decided: windows, the hits that counters know."`
-	Coarsest      int64    `json:"coarsest_s" doc:"The newest 8 minutes are known by the second, what is older by longer stretches, the longest of which has so many seconds."`
-	Keys          int      `json:"keys" doc:"Of a policy: how many keys were decided."`
-	More          bool     `json:"more,omitempty" doc:"Of a policy: it is for more keys than were decided, which have no more hits than any of those."`
-	Hits          Bounds   `json:"hits"`
-	Denied        Bounds   `json:"denied" doc:"The bounds hold wherever in their stretches hits lie; the estimate is of hits that lie evenly."`
-	Peak          uint64   `json:"peak" doc:"The most hits of one key in one interval, about: a limit of so many denies nearly nothing."`
-	Line          Line     `json:"line" doc:"The hits that were decided."`
-	DeniedLine    []uint64 `json:"denied_line" nullable:"false" doc:"Estimates of what is denied, in the parts of line."`
-	Freshness
-}
-
 // LimitsView is the view of the policies.
 type LimitsView struct {
 	LimitsAnswer

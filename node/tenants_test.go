@@ -134,7 +134,6 @@ func (w *tenants) sees(name string, keys, limits []string) string {
 		read("/v1/limits/" + limit + "/keys")
 		read("/v1/policies/" + limit)
 		read("/v1/views/limits?name=" + limit)
-		read("/v1/views/what-if?limit=1&policy=" + limit)
 		for _, outcome := range []string{"allowed", "denied"} {
 			read("/v1/count?key=limit:" + limit + ":" + outcome)
 			commands = append(commands, "COUNT limit:"+limit+":"+outcome+" 5m")

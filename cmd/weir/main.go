@@ -39,8 +39,7 @@ const (
 func system() *cli.World {
 	return &cli.World{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Environ: os.Environ(),
-		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
-		Screen:   term.IsTerminal(int(os.Stdout.Fd())), OwnsProcess: true,
+		Screen: term.IsTerminal(int(os.Stdout.Fd())), OwnsProcess: true,
 	}
 }
 

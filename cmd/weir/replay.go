@@ -156,22 +156,17 @@ func writeReport[R interface {
 	Print(w io.Writer) error
 }](cmd *cobra.Command, w *cli.World, f *reportFlags, kind string, o *replay.Options, others []string, run func() (R, error)) error {
 	o.Stdin = w.Stdin
-	total, err := replay.TotalSize(o.Files)
-	if err != nil {
+	if _, err := replay.TotalSize(o.Files); err != nil {
 		return err
 	}
 	var page *os.File
 	if f.html != "" { // the work is long: what is wrong with the file is reported before
+		var err error
 		if page, err = cli.CreateOutput("--html", f.html, w.Stdin, slices.Concat(others, o.Files)); err != nil {
 			return err
 		}
 	}
-	finish := func() {}
-	if w.Terminal && !o.Follow {
-		o.Progress, finish = cli.NewProgress(w.Stderr, total)
-	}
 	report, err := run()
-	finish()
 	var none R
 	if page != nil && report != none {
 		err = errors.Join(err, web.Report(page, kind, cmd.Root().Version, time.Now(), report))

@@ -173,18 +173,6 @@ func TotalSize(files []string) (int64, error) {
 	return total, nil
 }
 
-// meter reports how many bytes were read, before they are decompressed.
-type meter struct {
-	io.Reader
-	read func(bytes int)
-}
-
-func (m meter) Read(b []byte) (int, error) {
-	n, err := m.Reader.Read(b)
-	m.read(n)
-	return n, err
-}
-
 // magicBytes is how much of a file's start tells its compression.
 const magicBytes = 4
 

@@ -69,9 +69,6 @@ type Options struct {
 	// Status, if set, is called with the state of the replay every StatusEvery (default 10 s) on the collector's goroutine.
 	Status      func(Status)
 	StatusEvery time.Duration
-
-	// Progress, if set, is called with how many bytes of the files were read, before they are decompressed, on the reader's goroutine.
-	Progress func(bytes int)
 	// Now is the present. Default time.Now.
 	Now func() time.Time
 }
@@ -85,9 +82,6 @@ func (o Options) withDefaults() Options {
 	o.StatusEvery = cmp.Or(o.StatusEvery, 10*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Progress == nil {
-		o.Progress = func(int) {}
 	}
 	if o.Stdin == nil {
 		o.Stdin = strings.NewReader("")

@@ -52,7 +52,7 @@ func (r *reader) file(ctx context.Context, index int) error {
 			return err
 		}
 		defer f.close()
-		return r.text(ctx, index, meter{f, r.opts.Progress}, false, f)
+		return r.text(ctx, index, f, false, f)
 	}
 
 	var raw io.Reader
@@ -75,7 +75,7 @@ func (r *reader) file(ctx context.Context, index int) error {
 			raw = f
 		}
 	}
-	text, done, err := decompress(meter{raw, r.opts.Progress})
+	text, done, err := decompress(raw)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/weir-counter/weir/internal/replay/accesslog"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -25,10 +24,7 @@ var testNow = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 func testLog(t testing.TB, lines int, seed uint64) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	err := accesslog.Write(&b, accesslog.Config{
-		Lines: lines, Seed: seed, Start: testNow.Add(-24 * time.Hour), PerSecond: 3, Paths: 500, Hosts: 900, LateEvery: 10,
-	})
-	if err != nil {
+	if err := writeLog(&b, logConfig{lines: lines, seed: seed, start: testNow.Add(-24 * time.Hour), perSecond: 3, paths: 500, hosts: 900, lateEvery: 10}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -322,10 +318,13 @@ func TestFieldThatNoLineHas(t *testing.T) {
 	}
 }
 
-// blocked is a standard input that never gives anything.
-type blocked struct{}
+// blocked is a standard input that never gives anything, and says when it is asked.
+type blocked struct{ asked func() }
 
-func (blocked) Read([]byte) (int, error) { select {} }
+func (b blocked) Read([]byte) (int, error) {
+	b.asked()
+	select {}
+}
 
 func TestInterrupt(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -333,9 +332,7 @@ func TestInterrupt(t *testing.T) {
 	if err := os.WriteFile(name, []byte("1 1 x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(ctx, Options{Files: []string{name, Stdin}, Stdin: blocked{}, Progress: func(n int) {
-		stop() // at the first file: the second one must not keep Run
-	}})
+	r, err := Run(ctx, Options{Files: []string{name, Stdin}, Stdin: blocked{stop}}) // which must not keep Run
 	if !errors.Is(err, context.Canceled) || r == nil {
 		t.Errorf("got %v, report %v", err, r)
 	}

@@ -58,17 +58,4 @@ func TestKeyboard(t *testing.T) {
 	p.says("Frozen at")
 	p.do(chromedp.KeyEvent(" "))
 	p.until(`document.activeElement.matches("` + freeze + `") && document.activeElement.getAttribute("aria-pressed") === "false"`)
-
-	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(w.url+"/#/limits/login"))
-	p.says("5 per 1 min would have denied about 2 of 7 hits of one key")
-	p.tabTo(`input[type="range"]`)
-	before := value[string](p, "document.activeElement.value")
-	p.do(chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft))
-	p.until(`document.activeElement.type === "range" && Number(document.activeElement.value) < ` + before)
-	p.do(chromedp.KeyEvent(kb.Home))
-	p.says("Choose a limit to see what it would have denied")
-	p.do(chromedp.KeyEvent(kb.End))
-	p.until(`/^\d+ per 1 min would have denied about 0 of 7 hits/.test(document.querySelector(".whatif .said").textContent)`)
-	p.tabTo(`input[aria-label="Limit, as a number"]`)
-	p.tabTo(`select[aria-label="Period"]`)
 }

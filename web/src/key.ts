@@ -6,11 +6,10 @@ import { fill, h, name, shown, text } from "./dom";
 import { heatMap } from "./heat";
 import { HistoryCard } from "./history";
 import { RegionParts } from "./regions";
-import { WhatIf } from "./whatif";
 import { duration, moment } from "./format";
 import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
-import type { KeyAnswer, Line, Series, WhatIfView } from "./types";
+import type { KeyAnswer, Line, Series } from "./types";
 
 const lengths: Record<string, number> = { "1m": 60, "5m": 300, "1h": 3600, "1d": 86400, "1w": 604800 };
 
@@ -21,10 +20,6 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   const to = Number(place.params.get("to"));
   const zoomed = to > from;
   const others = place.params.getAll("with").filter((other) => other !== key).slice(0, 4);
-  const limit = Number(place.params.get("limit")) || 0;
-  const per = Number(place.params.get("per")) || 60;
-  /** state is what the URL keeps beside the window. */
-  const kept = () => ({ with: others, limit: whatIf.limit ? String(whatIf.limit) : undefined, per: whatIf.limit ? String(whatIf.per) : undefined });
   const notices = new Notices();
   const unknown = h("p", { class: "empty", role: "status" });
   const counts = new Map<number, { count: Count; change: Change }>();
@@ -35,7 +30,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   }));
   const zoom = (from: number, to: number) => {
     const least = Math.max(to - from, 8);
-    location.hash = link("key", key, { window, ...kept(), from: String(Math.floor((from + to - least) / 2)), to: String(Math.ceil((from + to + least) / 2)) });
+    location.hash = link("key", key, { window, with: others, from: String(Math.floor((from + to - least) / 2)), to: String(Math.ceil((from + to + least) / 2)) });
   };
   const chart = new Chart(`Hits of ${shown(key)}`, zoom, 300);
   const state = { from: 0, to: 0 };
@@ -49,33 +44,17 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
 
   const compare = h("input", {
     type: "search", "aria-label": "Compare with another key", placeholder: "Compare with another key", spellcheck: "false", autocapitalize: "off", maxlength: 512,
-    change: () => { if (compare.value && others.length < 4) location.hash = link("key", key, { window, ...kept(), with: [...others, compare.value] }); },
+    change: () => { if (compare.value && others.length < 4) location.hash = link("key", key, { window, with: [...others, compare.value] }); },
   });
   const compared = h("p", { class: "compared" }, ...others.map((other, i) => h("a", {
     class: "button", href: link("key", key, { window, with: others.filter((o) => o !== other) }), "aria-label": `Leave out ${other}`,
   }, h("span", { class: `dot of${i}` }), name(other), " \u00d7")));
-  let last: [Line, number[]?, { key: string; line: number[] }[]?] | undefined;
-  let tried: WhatIfView | undefined;
-  const whatIf = new WhatIf({ key }, window === "1w" ? "1d" : window, limit, per, (of) => {
-    tried = of;
-    history.replaceState(null, "", link("key", key, { ...(zoomed ? { from: String(from), to: String(to) } : {}), window, ...kept() }));
-    if (last) plot(...last);
-  });
-  /** deniedIn is what the limit would have denied in the parts of a line, where it was asked by the same. */
-  const deniedIn = (line: Line) => {
-    if (!tried || tried.line.step_s !== line.step_s) return undefined;
-    const shift = Math.round((line.from - tried.line.from) / line.step_s);
-    return line.estimate.map((_, i) => tried!.denied_line[i + shift] ?? 0);
-  };
   const plot = (line: Line, before?: number[], beside: { key: string; line: number[] }[] = []) => {
-    last = [line, before, beside];
     state.from = line.from;
     state.to = line.to;
-    const stopped = deniedIn(line);
     chart.draw(plotOf(line, "Hits", [
       ...(before ? [{ label: `${spoken[window]} before`, values: before, color: "--muted", dashed: true }] : []),
       ...beside.map((other, i) => ({ label: shown(other.key), values: other.line, color: `--other${i}` })),
-      ...(stopped ? [{ label: "would be denied", values: stopped, color: "--denied" }] : []),
     ]));
     fill(said, zoomed ? `${moment(line.from)} to ${moment(line.to)}, ` : "", `each point is ${duration(line.step_s)}`, line.lower ? "; the band shows the bounds" : "; exact");
   };
@@ -103,11 +82,10 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     notices.element,
     card("Hits in the last", null, tiles, unknown),
     card(chart.titled(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said, zoomed ? null : h("div", { class: "row" }, compare, compared)),
-    card("What if it was limited", null, whatIf.element),
     regions.element, past.element,
     card("By hour and day of the week", null, heat));
   return {
-    page: { title: shown(key), element, close: () => (asking.abort(), chart.close(), past.close(), whatIf.close()) },
+    page: { title: shown(key), element, close: () => (asking.abort(), chart.close(), past.close()) },
     path: "v1/views/key", params: { key, window, with: others },
     view(of) {
       notices.set([], of.late);

@@ -8,7 +8,6 @@ import { card, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
 import { LiveTable } from "./table";
 import type { DeniedKey, Limits, LimitKey, Policy } from "./types";
-import { WhatIf } from "./whatif";
 import { whyForm } from "./why";
 
 interface Row { policy: Policy; allowed: number[]; denied: number[]; chosen: boolean }
@@ -86,17 +85,15 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       },
     };
   });
-  const tries = h("div");
-  let whatIf: WhatIf | undefined;
   const fullest = card("Fullest keys", null, keys.element);
-  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), fullest, card("Most denied keys, in 5 minutes", null, denied.element), card("What another limit would have denied", null, tries), admin.dialog] : [];
+  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), fullest, card("Most denied keys, in 5 minutes", null, denied.element), admin.dialog] : [];
   for (const part of detail) part.hidden = part !== admin.dialog; // until it is known that there is such a policy
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), whyForm(), windowTabs(place, window)),
     notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), ...detail);
 
   return {
-    page: { title: place.name ? `Limit ${place.name}` : "Limits", element, close: () => (chart.close(), whatIf?.close()) },
+    page: { title: place.name ? `Limit ${place.name}` : "Limits", element, close: () => chart.close() },
     path: "v1/views/limits", params: { window, name: place.name },
     view(of) {
       notices.set(of.file?.error ? [{ code: "policy file", message: of.file.error }] : [], of.late);
@@ -119,7 +116,6 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
         { label: "denied", line: lines.denied, color: "--denied" },
         ...(p.mode === "shadow" ? [{ label: "would be denied", line: lines.shadow_denied, color: "--shadow" }] : []),
       ]));
-      if (!whatIf) fill(tries, (whatIf = new WhatIf({ policy: p.name }, "6h", p.limit, Math.max(1, Math.round(p.per_s)), () => undefined)).element);
       denied.update(of.denied_keys ?? [], (k) => k.key);
       attr(element, "data-admin", of.may_change ? "" : null);
     },

@@ -48,11 +48,6 @@ export interface Limits extends Freshness {
   lines: { name: string; allowed: Line; denied: Line; shadow_denied: Line }[];
 }
 
-export interface WhatIfView extends Freshness {
-  limit: number; per_s: number; window_s: number; at: number; coarsest_s: number; keys: number; more?: boolean;
-  hits: Bounds; denied: Bounds; peak: number; line: Line; denied_line: number[];
-}
-
 export interface LogEvent { number: number; kind: "hit" | "denial"; at: number; of?: number; key: string; n: number; limit?: string; denial?: string }
 export interface Log { since: number; at: number; node?: string; events: LogEvent[]; hits: { shown: number; one_in: number }; denials: { shown: number; one_in: number } }
 

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -200,7 +199,7 @@ func (w *whatIf) denied(ctx context.Context, factor uint64) (denied uint64) {
 func deniedOf(plan *limit.Plan, r *record, most uint64) (denied uint64) {
 	var s limit.State
 	r.each(func(at int64, n uint64) bool {
-		denied += n - admit.TakeOneByOne(plan, &s, at*int64(time.Second), n)
+		denied += n - takeOneByOne(plan, &s, at*int64(time.Second), n)
 		return denied <= most
 	})
 	return denied
@@ -326,4 +325,17 @@ func (d *demand) each(f func(at int64, n uint64) bool) {
 	if d.n > 0 {
 		f(d.at, d.n)
 	}
+}
+
+// takeOneByOne asks for n admissions at one time, one after the other, and returns how many a key gets.
+func takeOneByOne(plan *limit.Plan, s *limit.State, now int64, n uint64) (passed uint64) {
+	if n == 1 {
+		if plan.Allow(s, now, 1) {
+			return 1
+		}
+		return 0
+	}
+	passed = min(n, plan.Peek(s, now, 0).Remaining)
+	plan.Allow(s, now, passed)
+	return passed
 }

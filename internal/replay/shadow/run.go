@@ -77,7 +77,7 @@ func (c *clerk) useless(o *Options, err error) error {
 
 // Options say what to read and which limits to ask. Log.Files and Policies are required.
 type Options struct {
-	// Log says what to read and which keys lines have: Files, Stdin, Format, Keys, MaxAhead, Workers, Progress and Now are used. All
+	// Log says what to read and which keys lines have: Files, Stdin, Format, Keys, MaxAhead, Workers and Now are used. All
 	// keys of a line are one request. The default of Keys is DefaultKeys.
 	Log replay.Options
 

@@ -35,14 +35,6 @@ type limitsViewQuestion struct {
 	Name   string `query:"name" doc:"The policy whose fullest keys are listed." example:"login"`
 }
 
-type whatIfQuestion struct {
-	Key    string `query:"key" doc:"What the limit would have denied of this key." example:"url:/home"`
-	Policy string `query:"policy" doc:"In place of key: of all keys that this policy is for, of which the busiest are decided." example:"login"`
-	Limit  uint64 `query:"limit" required:"true" doc:"How many may pass in any interval of length per." example:"100"`
-	Per    string `query:"per" default:"1m" doc:"Whole seconds, 1d at most." example:"1m"`
-	Window string `query:"window" default:"6h" doc:"Of which hits, up to now; 1m to 1d." example:"6h"`
-}
-
 type logQuestion struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 	For    string `query:"for" default:"1s" doc:"How long an answer that is no stream waits for what comes, 10s at most." example:"1s"`
@@ -121,10 +113,6 @@ func (s *Server) registerViews(to *router) {
 	}, func(p *params, q *limitsViewQuestion) pageView {
 		return viewOf(s, dashboard.LimitsQuery{Window: p.window("window", q.Window), Name: q.Name}, dashboard.LimitsView)
 	})
-	registerView[whatIfQuestion, api.WhatIfView](to, route{
-		pattern: "GET /v1/views/what-if", id: "view-what-if", need: readsKey, summary: "View what a limit would have denied",
-		codes: []api.Code{api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidLimit, api.CodeUnknownLimit, api.CodeNotHeld},
-	}, func(p *params, q *whatIfQuestion) pageView { return viewOf(s, q.query(p), dashboard.WhatIfView) })
 	registerView[siteQuestion, api.SiteView](to, route{
 		pattern: sitePattern, id: "view-site", need: reads, summary: "View a web site", codes: []api.Code{api.CodeInvalidParameter, api.CodeNoHistory, api.CodeNotHeld},
 	}, s.siteView)
@@ -151,20 +139,6 @@ func (s *Server) registerViews(to *router) {
 			},
 		}
 	})
-}
-
-func (q *whatIfQuestion) query(p *params) dashboard.WhatIfQuery {
-	of := dashboard.WhatIfQuery{Key: q.Key, Policy: q.Policy, N: q.Limit, Per: p.window("per", q.Per), Window: p.window("window", q.Window)}
-	switch {
-	case p.err != nil:
-	case (q.Key == "") == (q.Policy == ""):
-		p.err = fail(api.CodeInvalidParameter, "key", "name a key, or a policy")
-	case of.Per < time.Second || of.Per > dashboard.MaxWhatIf || of.Per%time.Second != 0:
-		p.err = fail(api.CodeInvalidWindow, "per", "per must be whole seconds from 1s to 1d: hits are not known by less than a second")
-	case of.Window < time.Minute || of.Window > dashboard.MaxWhatIf || of.Window%time.Second != 0:
-		p.err = fail(api.CodeInvalidWindow, "window", "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay")
-	}
-	return of
 }
 
 // liveLog is one answer of the live log, with what comes within a time.

@@ -115,36 +115,6 @@ func TestViewsOfANarrowedRole(t *testing.T) {
 	t.Error("the stream that went on shows all keys")
 }
 
-// What a limit would have denied of hits: of one key, and of the keys that a policy is for, by the key that it counts.
-func TestWhatIf(t *testing.T) {
-	a, _ := newLimitAPI(t, "limits:\n- {name: login, keys: 'login:{user}:*', by: 'login:{user}', limit: 5, per: 1m}\n- {name: idle, keys: 'idle:*', limit: 1, per: 1m}\n")
-	a.post("login:bob:1 4\nlogin:bob:2 4\nlogin:eve:1 2\nlogin:odd 50\nother 9")
-	var of api.WhatIfView
-	a.getInto("/v1/views/what-if?policy=login&limit=3", &of)
-	if of.Keys != 2 || of.Hits.Estimate != 10 || of.Denied.Lower != 5 || !of.Denied.Exact || of.Peak != 8 || of.Source != "windows" || of.Coarsest != 128 {
-		t.Errorf("%+v", of)
-	}
-	if n := len(of.DeniedLine); n != len(of.Line.Estimate) || of.DeniedLine[n-1] != 5 {
-		t.Errorf("%v of %v", of.DeniedLine, of.Line.Estimate)
-	}
-	a.getInto("/v1/views/what-if?key=other&limit=2&per=10s&window=1h", &of)
-	if of.Denied.Estimate != 7 || of.Hits.Estimate != 9 {
-		t.Errorf("%+v", of)
-	}
-	of = api.WhatIfView{}
-	a.getInto("/v1/views/what-if?policy=idle&limit=1", &of)
-	if of.Keys != 0 || of.Denied.Estimate != 0 {
-		t.Errorf("%+v", of)
-	}
-	for query, code := range map[string]api.Code{
-		"key=a&policy=login&limit=1": api.CodeInvalidParameter, "limit=1": api.CodeInvalidParameter, "key=a&limit=0": api.CodeInvalidLimit, "key=a&limit=1&per=100ms": api.CodeInvalidWindow,
-		"key=a&limit=1&window=2d": api.CodeInvalidWindow,
-	} {
-		a.wantProblem(a.get("/v1/views/what-if?"+query), code, http.StatusBadRequest)
-	}
-	a.wantProblem(a.get("/v1/views/what-if?policy=none&limit=1"), api.CodeUnknownLimit, http.StatusNotFound)
-}
-
 // logged waits until a stream of the live log has so many events, and gives its last view.
 func logged(t *testing.T, next func() (event, data string), events int) (of api.LogView) {
 	t.Helper()

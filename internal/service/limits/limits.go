@@ -12,12 +12,10 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/policy"
 )
 
 // Limits lists the policies that the caller may read, in order of application, and then the limits of listeners. Each
@@ -127,32 +125,6 @@ func (s *Service) overrides(name string) (own func(key string) (engine.Limit, bo
 			}
 		}
 		return limits[i], true
-	}, nil
-}
-
-// KeysOf returns which keys a policy applies to. They begin with prefix; counted reports whether the policy applies to
-// a key, and under which key it is counted.
-func (s *Service) KeysOf(c access.Caller, name string) (prefix string, counted func(key string) (string, bool), err error) {
-	may, err := s.parts.Gate.Enter(c, auth.Read)
-	if err != nil {
-		return "", nil, err
-	}
-	if err := s.mayReadLimit(may, name); err != nil {
-		return "", nil, err
-	}
-	set := s.parts.Policies.Set()
-	all := set.Policies()
-	at := slices.IndexFunc(all, func(p policy.Policy) bool { return p.Name == name })
-	if at < 0 {
-		return "", nil, &api.Error{Code: api.CodeUnknownLimit, Field: "policy", Message: "there is no policy " + request.Clip(name) + " in the policy file"}
-	}
-	return pattern.LiteralOf(all[at].Keys), func(key string) (string, bool) {
-		for _, m := range set.Match(key) {
-			if m.Policy.Name == name && !m.Except.IsValid() {
-				return m.Key, true
-			}
-		}
-		return "", false
 	}, nil
 }
 

@@ -1,6 +1,4 @@
-// Package accesslog writes made-up access logs, for tests and benchmarks. The
-// same seed gives the same log.
-package accesslog
+package replay
 
 import (
 	"bufio"
@@ -10,42 +8,42 @@ import (
 	"time"
 )
 
-// Config says how the log should be. All fields are needed.
-type Config struct {
-	Lines     int
-	Seed      uint64
-	Start     time.Time
-	PerSecond float64 // lines, on average
-	Paths     int     // different ones
-	Hosts     int     // different ones
-	LateEvery int     // one line of so many is up to 30 s late; 0 is none
+// logConfig says how a made-up access log should be. All fields are needed. The same seed gives the same log.
+type logConfig struct {
+	lines     int
+	seed      uint64
+	start     time.Time
+	perSecond float64 // lines, on average
+	paths     int     // different ones
+	hosts     int     // different ones
+	lateEvery int     // one line of so many is up to 30 s late; 0 is none
 }
 
-// Write writes a log in the combined format. Few paths and few hosts make most of the lines, as in real logs.
-func Write(w io.Writer, c Config) error {
-	r := rand.New(rand.NewPCG(c.Seed, 0))
-	paths := rand.NewZipf(r, 1.3, 8, uint64(c.Paths-1))
-	hosts := rand.NewZipf(r, 1.1, 20, uint64(c.Hosts-1))
+// writeLog writes a log in the combined format. Few paths and few hosts make most of the lines, as in real logs.
+func writeLog(w io.Writer, c logConfig) error {
+	r := rand.New(rand.NewPCG(c.seed, 0))
+	paths := rand.NewZipf(r, 1.3, 8, uint64(c.paths-1))
+	hosts := rand.NewZipf(r, 1.1, 20, uint64(c.hosts-1))
 	out := bufio.NewWriterSize(w, 1<<20)
 	at := 0.0
-	for range c.Lines {
-		at += r.ExpFloat64() / c.PerSecond
-		t := c.Start.Add(time.Duration(at) * time.Second)
-		if c.LateEvery > 0 && r.IntN(c.LateEvery) == 0 {
+	for range c.lines {
+		at += r.ExpFloat64() / c.perSecond
+		t := c.start.Add(time.Duration(at) * time.Second)
+		if c.lateEvery > 0 && r.IntN(c.lateEvery) == 0 {
 			t = t.Add(-time.Duration(r.IntN(30)+1) * time.Second)
 		}
 		fmt.Fprintf(out, "%s - - [%s] \"%s %s HTTP/1.1\" %d %d \"%s\" \"%s\"\n",
-			host(hosts.Uint64()), t.Format("02/Jan/2006:15:04:05 -0700"),
-			pick(r, methods), path(paths.Uint64()), pick(r, statuses), r.IntN(50_000),
-			pick(r, referers), pick(r, agents))
+			hostOf(hosts.Uint64()), t.Format("02/Jan/2006:15:04:05 -0700"),
+			pickOne(r, methods), pathOf(paths.Uint64()), pickOne(r, statuses), r.IntN(50_000),
+			pickOne(r, referers), pickOne(r, agents))
 	}
 	return out.Flush()
 }
 
-func pick[T any](r *rand.Rand, all []T) T { return all[r.IntN(len(all))] }
+func pickOne[T any](r *rand.Rand, all []T) T { return all[r.IntN(len(all))] }
 
-// host spreads its numbers over the whole address space, and makes some of them IPv6.
-func host(n uint64) string {
+// hostOf spreads its numbers over the whole address space, and makes some of them IPv6.
+func hostOf(n uint64) string {
 	x := n*0x9e3779b97f4a7c15 ^ n>>7
 	if n%8 == 7 {
 		return fmt.Sprintf("2001:db8:%x:%x::%x", x>>48, x>>32&0xffff, n)
@@ -53,7 +51,7 @@ func host(n uint64) string {
 	return fmt.Sprintf("%d.%d.%d.%d", 1+x>>56%223, x>>48&255, x>>40&255, x>>32&255)
 }
 
-func path(n uint64) string {
+func pathOf(n uint64) string {
 	switch n % 4 {
 	case 0:
 		return fmt.Sprintf("/articles/%d/how-to-count-what-flows", n)
