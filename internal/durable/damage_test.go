@@ -20,6 +20,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/stream"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 var damages = flag.Int("damages", 40, "how many random damages TestDamage makes")
@@ -197,4 +198,63 @@ func TestAcceptDamage(t *testing.T) {
 	r = start(t, cfg)
 	r.want("after", 1)
 	r.want(engine.AllKeys, all.Lower+1)
+}
+
+// What another build wrote is not damage. No start takes such a directory for one without these hits, with AcceptDamage
+// neither, and the message does not advise to.
+func TestAnotherBuildsDirectory(t *testing.T) {
+	t.Parallel()
+	flush := record.NewEncoder(record.Incarnation{Origin: 1, Epoch: 1}, 1)
+	flush.Begin(time.UnixMilli(1_000_000_000))
+	older := flush.End(nil)[0]
+	older[1]-- // its version
+	for name, write := range map[string]func(r *running) error{
+		"a flush": func(r *running) error {
+			_, err := r.j.store.Publish(t.Context(), wire.Seal(older[:len(older)-wire.SumBytes], 0), askTimeout)
+			return err
+		},
+		"a snapshot": func(r *running) error {
+			for partition := range 16 {
+				stored, _, err := r.j.store.SlotsOf(t.Context(), partition)
+				if err != nil {
+					return err
+				}
+				for _, at := range stored {
+					snap, err := r.j.store.GetSnapshot(t.Context(), at)
+					if err != nil {
+						return err
+					}
+					snap.State[1] = 7 // its version
+					snap.State = wire.Seal(snap.State[:len(snap.State)-wire.SumBytes], 0)
+					if _, err := r.j.store.PutSnapshot(t.Context(), snap, at.Slot, at.Sequence); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, _ := damagedDir(t)
+			r := start(t, cfg)
+			if err := write(r); err != nil {
+				t.Fatal(err)
+			}
+			r.crash()
+			says := func(err error) {
+				t.Helper()
+				if !errors.Is(err, wire.ErrVersion) || errors.Is(err, record.ErrDamaged) || !strings.Contains(err.Error(), "no count was changed: use") {
+					t.Errorf("got %v", err)
+				}
+			}
+			_, err := tryStart(t, cfg)
+			says(err)
+			_, err = backup.VerifyDirectory(t.Context(), cfg.Dir)
+			says(err)
+			cfg.AcceptDamage = true
+			_, err = tryStart(t, cfg)
+			says(err)
+			t.Log(err)
+		})
+	}
 }

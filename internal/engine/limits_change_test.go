@@ -502,3 +502,28 @@ func TestGrantRefusesBadInput(t *testing.T) {
 		t.Error("after all are over:", err)
 	}
 }
+
+// A grant that is asked for again after a restart, or that the journal has once more, is the same: what was used of it stays used.
+func TestGrantAgainAfterARestart(t *testing.T) {
+	e, now := limitEngine(t, Config{Partitions: 1, Gather: true})
+	for range 3 {
+		kl := mustLimit(t, e, "x", Limit{N: 5, Per: time.Hour})
+		if err := kl.Grant("k", 10, time.Unix(1_700_086_400, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := kl.Take("k", 4); !v.Allowed {
+			t.Fatalf("denied: %+v", v)
+		}
+		var c replication.Cut
+		e.Cut(0, &c, true)
+		fresh, at := limitEngine(t, Config{Partitions: 1, Gather: true})
+		at.Store(now.Load())
+		if err := fresh.LoadState(0, c.State, 0); err != nil {
+			t.Fatal(err)
+		}
+		e, now = fresh, at
+	}
+	if v, err := mustLimit(t, e, "x", Limit{N: 5, Per: time.Hour}).Peek("k", 0); err != nil || v.Remaining != 3 {
+		t.Errorf("%+v, %v are left of 15 after 12", v, err)
+	}
+}

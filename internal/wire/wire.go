@@ -62,6 +62,9 @@ const headBytes = 2
 // ErrOther is the error for bytes that do not begin as the frame that was asked for.
 var ErrOther = errors.New("it does not begin as one")
 
+// ErrVersion is wrapped by the error for sound bytes in a version that this build does not read.
+var ErrVersion = errors.New("another build of Weir wrote it")
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Sum is the checksum of b, CRC-32C.

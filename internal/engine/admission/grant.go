@@ -9,7 +9,7 @@ import (
 // limit would deny uses what is left of the limit, and the rest of the grant. So no more
 // than the limit's own bound and the grant is ever admitted.
 type grant struct {
-	n     uint64 // at first, or what was left at a start
+	n     uint64 // at first
 	left  uint64
 	until int64  // Unix ms, by the time of day
 	spent uint64 // since the last cut

@@ -259,7 +259,10 @@ func (s *share) states(add func(record, key string, state []byte)) {
 // kept are the changes that make what a share has, except for states. The caller holds s.mu.
 func (ls *Table) kept(s *share) (list []replication.Change) {
 	for id, g := range s.grants {
-		list = append(list, &replication.Grant{ChangeOf: ls.changeOf(id.name, id.key), N: g.left, Until: g.until})
+		list = append(list, &replication.Grant{ChangeOf: ls.changeOf(id.name, id.key), N: g.n, Until: g.until})
+		if g.left < g.n { // after the grant, which would be whole again if it came once more
+			list = append(list, &replication.Spend{ChangeOf: ls.changeOf(id.name, id.key), N: g.n - g.left})
+		}
 	}
 	for id, until := range s.bans {
 		list = append(list, &replication.Ban{ChangeOf: ls.changeOf(id.name, id.key), Until: until})

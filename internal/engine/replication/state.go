@@ -155,7 +155,7 @@ func openState(state []byte) (r stateReader, err error) {
 		return r, fmt.Errorf("%w: %w", ErrDamagedState, err)
 	}
 	if version != stateHits && version != stateVersion {
-		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d and %d", version, stateHits, stateVersion)
+		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d and %d: %w", version, stateHits, stateVersion, wire.ErrVersion)
 	}
 	return stateReader{content, version}, nil
 }

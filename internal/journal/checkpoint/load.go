@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // Start is what a start reads, and how.
@@ -39,9 +41,14 @@ type Loaded struct {
 }
 
 // Load brings the engine to where the journal ends: for each partition the
-// newest good snapshot, then the batches after it, in order, audited.
-func (s Start) Load(ctx context.Context) (Loaded, error) {
-	var l Loaded
+// newest good snapshot, then the batches after it, in order, audited. What another build wrote is no damage: the error says
+// so, and nobody can accept it.
+func (s Start) Load(ctx context.Context) (l Loaded, err error) {
+	defer func() {
+		if errors.Is(err, wire.ErrVersion) {
+			err = fmt.Errorf("%w; no count was changed: use the data directory with the build that wrote it, or an empty directory, or restore a backup of this build (weir restore)", err)
+		}
+	}()
 	first, last, bytes, err := s.Store.Bounds(ctx)
 	if err != nil {
 		return l, err
@@ -115,6 +122,9 @@ func (s Start) loadSnapshots(ctx context.Context, l *Loaded) ([]*record.Snapshot
 			snap, err := s.loadSnapshot(ctx, at)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if errors.Is(err, wire.ErrVersion) {
+				return fmt.Errorf("snapshot %s: %w", record.SlotName(partition, at.Slot), err)
 			}
 			if err != nil {
 				spoiled[partition] = append(spoiled[partition], record.SpoiledSnapshot(partition, at.Slot, err))

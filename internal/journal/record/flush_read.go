@@ -29,7 +29,7 @@ func openSealed(data []byte, magic byte, what string, known byte) (r reader, err
 	case err != nil:
 		return r, fmt.Errorf("%w: %w", ErrDamaged, err)
 	case version != known:
-		return r, fmt.Errorf("a %s in version %d: this build reads version %d", what, version, known)
+		return r, fmt.Errorf("a %s in version %d: this build reads version %d: %w", what, version, known, wire.ErrVersion)
 	}
 	return reader{content}, nil
 }
@@ -47,7 +47,7 @@ func DecodePart(data []byte) (Part, error) {
 	for ; n > 0 && !r.Failed(); n-- {
 		b := r.batch(life)
 		if !r.Failed() && b.Kind >= kinds {
-			return Part{}, fmt.Errorf("a batch of kind %d: this build knows kinds 0 to %d; run the version of Weir that wrote it, or a newer one", b.Kind, kinds-1)
+			return Part{}, fmt.Errorf("a batch of kind %d: this build knows kinds 0 to %d; run the version of Weir that wrote it, or a newer one: %w", b.Kind, kinds-1, wire.ErrVersion)
 		}
 		p.Batches = append(p.Batches, b)
 	}

@@ -50,7 +50,7 @@ func TestNewerKindIsRefusedByName(t *testing.T) {
 		string(partOf(8, flagLast, 3, KindHits, nil)):             "version 8: this build reads version 7",
 	} {
 		_, err := DecodePart([]byte(part))
-		if err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), why) {
+		if !errors.Is(err, wire.ErrVersion) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %q", err, why)
 		}
 	}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // Auditor follows the messages of a stream and finds gaps, repeats and wrong
@@ -54,20 +56,23 @@ func (a *Auditor) progressOf(origin uint64) *Progress {
 }
 
 // message takes the next message and returns the parts of the flush that it
-// makes complete, if it does.
-func (a *Auditor) message(sequence uint64, data []byte) []record.Part {
+// makes complete, if it does. The error is for a message that another build wrote.
+func (a *Auditor) message(sequence uint64, data []byte) ([]record.Part, error) {
 	if sequence != a.Stream+1 {
 		a.find(fmt.Sprintf("journal messages %d to %d", a.Stream+1, sequence-1), "missing", "the hits of their flushes")
 		a.lose()
 	}
 	p, err := record.DecodePart(data)
+	if errors.Is(err, wire.ErrVersion) {
+		return nil, fmt.Errorf("journal message %d: %w", sequence, err)
+	}
 	if err != nil {
 		a.Stream = sequence
 		a.find(fmt.Sprintf("journal message %d", sequence), err.Error(), "the hits of its flush")
 		a.lose()
-		return nil
+		return nil, nil
 	}
-	return a.next(sequence, p)
+	return a.next(sequence, p), nil
 }
 
 // next takes the next message, decoded.

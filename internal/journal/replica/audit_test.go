@@ -72,7 +72,11 @@ func TestAudit(t *testing.T) {
 				if s.skip[i] {
 					continue
 				}
-				for _, p := range a.message(uint64(i+1), m) {
+				parts, err := a.message(uint64(i+1), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range parts {
 					for _, b := range p.Batches {
 						if a.batch(p.Incarnation, b) {
 							hits += b.N
@@ -135,7 +139,11 @@ func TestLostBatchesThatFit(t *testing.T) {
 		a.Alone = false
 		count := func(list [][]byte) {
 			for _, data := range list {
-				for _, p := range a.message(a.Stream+1, data) {
+				parts, err := a.message(a.Stream+1, data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range parts {
 					for _, b := range p.Batches {
 						a.batch(p.Incarnation, b)
 					}

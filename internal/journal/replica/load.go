@@ -103,7 +103,11 @@ type Sink interface {
 // Apply takes the next message of the journal, and counts what it completes:
 // partitions side by side, the batches of each in order.
 func (a *Auditor) Apply(to Sink, sequence uint64, data []byte) error {
-	return a.applyParts(to, a.message(sequence, data))
+	parts, err := a.message(sequence, data)
+	if err != nil {
+		return err
+	}
+	return a.applyParts(to, parts)
 }
 
 // applyParts counts a flush that is complete, or keeps it until it is counted together with others.

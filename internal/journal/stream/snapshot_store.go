@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // chunkBytes is how much of a snapshot one message has.
@@ -109,7 +110,7 @@ func (s *Store) SlotsOf(ctx context.Context, partition int) (list []record.Store
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 		case ctx.Err() != nil:
 			return nil, nil, context.Cause(ctx)
-		case IsUnavailable(err):
+		case IsUnavailable(err), errors.Is(err, wire.ErrVersion):
 			return nil, nil, err
 		default:
 			findings = append(findings, record.SpoiledSnapshot(partition, slot, err))
