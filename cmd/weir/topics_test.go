@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -361,6 +362,48 @@ func TestTopicsMove(t *testing.T) {
 	for i := range c.nodes {
 		load.check(t, c.nodes[i].Load(), broker)
 	}
+}
+
+// A stream that is deleted and made again under its name is another one, whose messages count once each.
+func TestTopicMadeAgain(t *testing.T) {
+	t.Parallel()
+	b := newNATSTopic(t).(*natsTopic)
+	p := startProcess(t, t.TempDir(), "--from", b.url())
+	counted := func(key string, want uint64) {
+		transporttest.Eventually(t, fmt.Sprintf("%s has %d hits", key, want), func() bool {
+			got := p.count(t, key)
+			if got > want {
+				t.Fatalf("%s: %d hits, want %d", key, got, want)
+			}
+			return got == want
+		})
+	}
+	b.publish(t, slices.Repeat([]string{`{"path":"/a"}`}, 100))
+	counted("url:/a", 100)
+	js, done := b.jetStream(t)
+	defer done()
+	if err := js.DeleteStream(t.Context(), "EVENTS"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.publish(t, slices.Repeat([]string{`{"path":"/b"}`}, 400))
+	counted("url:/b", 400)
+	b.publish(t, []string{`{"path":"/c"}`})
+	counted("url:/c", 1)
+	counted("url:/b", 400)
+}
+
+// A stream that would have its own dead letters is not read, and an alarm says so.
+func TestTopicOfItsDeadLetters(t *testing.T) {
+	t.Parallel()
+	b := newNATSTopic(t).(*natsTopic)
+	p := startProcess(t, t.TempDir(), "--from", strings.Replace(b.url(), "dead=dead", "dead=events.dead", 1))
+	transporttest.Eventually(t, "there is an alarm", func() bool {
+		_, body := p.get(t, "/readyz")
+		return strings.Contains(body, "topic_failing") && strings.Contains(body, "would come back")
+	})
 }
 
 // With tokens, hits of a topic are of an identity: keys that it may not count are dead letters.

@@ -23,7 +23,7 @@ const timeFields = "at, time, timestamp, ts, @timestamp, time_iso8601 or time_lo
 // {a.b} names a field of the object in field a. Of a list, fields have the first value if a name has a dot.
 type jsonParser struct {
 	names   []string // template fields; their places in line.fields
-	nested  bool     // some name may be of a field in a field
+	deepest int      // how deep in objects a name may be: the most dots of one
 	clock   clfClock
 	scratch []byte // unescaped strings of the current line
 	path    []byte // names of the fields around the current one, each with its dot
@@ -41,10 +41,12 @@ type jsonValue struct {
 func newJSONParser(p *plan) parser { return newObjectParser(p, jsonTimeNames, jsonWeightNames) }
 
 func newObjectParser(p *plan, times, weights []string) *jsonParser {
-	dotted := func(name string) bool { return strings.Contains(name, ".") }
+	deepest := 0
+	for _, name := range slices.Concat(p.fields, times, weights) {
+		deepest = max(deepest, strings.Count(name, "."))
+	}
 	return &jsonParser{
-		names: p.fields, nested: slices.ContainsFunc(p.fields, dotted) || slices.ContainsFunc(times, dotted) || slices.ContainsFunc(weights, dotted),
-		timeNames: times, weightNames: weights, times: make([]jsonValue, len(times)), weights: make([]jsonValue, len(weights)),
+		names: p.fields, deepest: deepest, timeNames: times, weightNames: weights, times: make([]jsonValue, len(times)), weights: make([]jsonValue, len(weights)),
 	}
 }
 
@@ -70,7 +72,7 @@ func (p *jsonParser) object(b []byte, l *line) error {
 	if len(b) == 0 || b[0] != '{' || !json.Valid(b) {
 		return errNotJSON
 	}
-	p.scan(b, l.fields)
+	p.scan(b, l.fields, 0)
 	return nil
 }
 
@@ -83,8 +85,8 @@ func (p *jsonParser) end(l *line) (err error) {
 	return err
 }
 
-// scan visits the top-level fields of b, a valid JSON object: that is why it has no error.
-func (p *jsonParser) scan(b []byte, fields [][]byte) {
+// scan visits the fields of b, a valid JSON object: that is why it has no error. depth is how many objects are around it.
+func (p *jsonParser) scan(b []byte, fields [][]byte, depth int) {
 	i := skipSpace(b, 1)
 	for b[i] == '"' {
 		end := stringEnd(b, i)
@@ -92,7 +94,7 @@ func (p *jsonParser) scan(b []byte, fields [][]byte) {
 		i = skipSpace(b, end)
 		i = skipSpace(b, i+1) // the colon
 		end = valueEnd(b, i)
-		p.field(name, b[i:end], fields)
+		p.field(name, b[i:end], fields, depth)
 		i = skipSpace(b, end)
 		if b[i] == ',' {
 			i = skipSpace(b, i+1)
@@ -100,14 +102,15 @@ func (p *jsonParser) scan(b []byte, fields [][]byte) {
 	}
 }
 
-func (p *jsonParser) field(name, raw []byte, fields [][]byte) {
-	if len(p.path) > 0 || p.nested && raw[0] == '{' {
+func (p *jsonParser) field(name, raw []byte, fields [][]byte, depth int) {
+	enter := raw[0] == '{' && depth < p.deepest
+	if len(p.path) > 0 || enter {
 		outer := len(p.path)
 		p.path = append(p.path, name...)
 		defer func() { p.path = p.path[:outer] }()
-		if name = p.path; raw[0] == '{' {
+		if name = p.path; enter {
 			p.path = append(p.path, '.')
-			p.scan(raw, fields)
+			p.scan(raw, fields, depth+1)
 			return
 		}
 	}
@@ -139,10 +142,14 @@ func (p *jsonParser) value(raw []byte) jsonValue {
 	case '"':
 		return jsonValue{text: p.unescape(raw), quoted: true}
 	case '[':
-		if i := skipSpace(raw, 1); p.nested && raw[i] != ']' {
-			return p.value(raw[i:valueEnd(raw, i)])
+		i := 0
+		for raw[i] == '[' {
+			i = skipSpace(raw, i+1)
 		}
-		return jsonValue{}
+		if p.deepest == 0 || raw[i] == ']' {
+			return jsonValue{}
+		}
+		return p.value(raw[i:valueEnd(raw, i)])
 	case '{', 'n':
 		return jsonValue{}
 	}
@@ -276,10 +283,10 @@ func (o *Objects) Field(name string) []byte { return o.line.fields[slices.Index(
 // Begin begins a hit.
 func (o *Objects) Begin() { o.begin(&o.line) }
 
-// Set gives it a field, as text.
-func (o *Objects) Set(name, value string) {
+// Set gives it a field, as text; nil: it has none.
+func (o *Objects) Set(name string, value []byte) {
 	at, _ := o.places([]byte(name))
-	o.take(at, jsonValue{[]byte(value), true}, o.line.fields)
+	o.take(at, jsonValue{value, true}, o.line.fields)
 }
 
 // Add gives it the fields of an object, with a prefix before their names.

@@ -70,6 +70,32 @@ func TestJSONMalformed(t *testing.T) {
 	}
 }
 
+// Objects are entered as deep as a name may be, and lists in one pass: the depth of a message does not multiply its cost.
+func TestDeepJSON(t *testing.T) {
+	const depth = 4000
+	o, err := NewObjects([]string{"{a.b}"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := `"` + strings.Repeat("x", 1<<20) + `"`
+	for text, want := range map[string]string{
+		strings.Repeat(`{"a":`, depth) + long + strings.Repeat("}", depth):                                      "",
+		`{"a":{"b":` + strings.Repeat("[", depth) + `7,` + long + strings.Repeat("]", depth) + `,"c":{"b":9}}}`: "7",
+		`{"a":{"b":[[],7]}}`:                "",
+		`{"a":{"b":[ [ "x" ] , 7]}}`:        "x",
+		`{"a":{"b":[{"b":7}],"b":{"b":8}}}`: "",
+		`{"a.b":1,"a":{"a":{"b":2}}}`:       "1",
+	} {
+		o.Begin()
+		if err := o.Add("", []byte(text)); err != nil || string(o.Field("a.b")) != want {
+			t.Errorf("%.40s: %q, %v, want %q", text, o.Field("a.b"), err, want)
+		}
+		if cap(o.path) > 64 {
+			t.Errorf("%.40s: entered with a path of %d bytes", text, cap(o.path))
+		}
+	}
+}
+
 // FuzzJSON compares the scanner with encoding/json.
 func FuzzJSON(f *testing.F) {
 	f.Add(`{"ts":1700000000.5,"key":"a\\\"b","x":{"key":[1,"]"]},"n":2}`)

@@ -84,14 +84,14 @@ func (p *parser) add(to *piece, m *message, now time.Time) error {
 }
 
 func (p *parser) parse(to *piece, m *message, now time.Time) error {
-	p.begin(m)
+	p.objects.Begin()
 	switch p.source.format {
 	case formatPlain:
 		key := bytes.TrimSpace(m.value)
 		if bytes.ContainsAny(key, "\r\n") {
 			return errNotPlain
 		}
-		p.objects.Set("key", string(key))
+		p.objects.Set("key", append([]byte{}, key...)) // never nil
 	case formatEvents:
 		if err := p.event(m); err != nil {
 			return err
@@ -104,15 +104,6 @@ func (p *parser) parse(to *piece, m *message, now time.Time) error {
 	return p.end(to, m, now)
 }
 
-// begin begins a hit of a message, with the fields that are the broker's.
-func (p *parser) begin(m *message) {
-	p.objects.Begin()
-	p.objects.Set("$subject", m.name)
-	if m.key != nil {
-		p.objects.Set("$key", string(m.key))
-	}
-}
-
 // lines reads one object a line.
 func (p *parser) lines(to *piece, m *message, now time.Time) error {
 	first := len(to.hits)
@@ -120,7 +111,7 @@ func (p *parser) lines(to *piece, m *message, now time.Time) error {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		p.begin(m)
+		p.objects.Begin()
 		if p.objects.Add("", line) != nil {
 			return errNotObject
 		}
@@ -150,7 +141,7 @@ func (p *parser) event(m *message) error {
 	} else {
 		for _, name := range p.objects.Fields() {
 			if value := m.header(prefix + name); value != "" {
-				p.objects.Set(name, value)
+				p.objects.Set(name, []byte(value))
 			}
 		}
 		if p.data && p.objects.Add("data.", m.value) != nil {
@@ -163,8 +154,10 @@ func (p *parser) event(m *message) error {
 	return nil
 }
 
-// end adds the hits of what was begun, one for each template that fits.
+// end adds the hits of what was begun, one for each template that fits. The broker's fields come last: no message can forge them.
 func (p *parser) end(to *piece, m *message, now time.Time) error {
+	p.objects.Set("$subject", []byte(m.name))
+	p.objects.Set("$key", m.key)
 	at, timed, n, err := p.objects.End()
 	switch {
 	case err != nil:

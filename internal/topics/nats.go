@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/internal/cluster/kv"
@@ -65,6 +66,11 @@ func (b *natsBroker) look(ctx context.Context) error {
 	if is.Config.Retention != jetstream.LimitsPolicy {
 		return fmt.Errorf("stream %s has retention %v, which deletes messages that a consumer acknowledges: read one of retention limits, such as one that sources it", b.of.topic, is.Config.Retention)
 	}
+	for _, subject := range is.Config.Subjects {
+		if b.of.dead != "" && server.SubjectMatchesFilter(b.of.dead, subject) && (b.of.subject == "" || server.SubjectMatchesFilter(b.of.dead, b.of.subject)) {
+			return fmt.Errorf("dead=%s is in stream %s: messages that can't be counted would come back, name a subject of another stream", b.of.dead, b.of.topic)
+		}
+	}
 	if life := is.Created.UTC().Format(time.RFC3339Nano); life != b.life {
 		b.end()
 		b.life = life
@@ -110,6 +116,12 @@ func (b *natsBroker) fetch(ctx context.Context) ([]piece, error) {
 		md, err := m.Metadata()
 		if err != nil {
 			return nil, err
+		}
+		if md.Sequence.Consumer == 1 { // the consumer is new, perhaps by itself, and its stream may be another one
+			if err := b.look(ctx); err != nil || b.stop == nil {
+				b.end()
+				return []piece{p}, err
+			}
 		}
 		b.pending.Store(md.NumPending)
 		bytes += len(m.Data())

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -254,7 +255,12 @@ func (r *Reader) parse(ctx context.Context, b broker, p *parser, of *piece) {
 func (r *Reader) bury(ctx context.Context, b broker, m *message, why error) {
 	r.bad.Add(1)
 	err := error(nil)
-	if r.of.dead != "" {
+	switch {
+	case r.of.dead == "":
+	case strings.HasPrefix(m.header("Weir-Source"), r.of.topic+" "): // else it would come for ever
+		r.unburied.Add(1)
+		err = errCameBack
+	default:
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		if err = b.bury(ctx, m, why.Error()); err != nil {
@@ -304,6 +310,8 @@ func (r *Reader) count(ctx context.Context, b broker, pieces []piece) error {
 	}
 	return nil
 }
+
+var errCameBack = errors.New("it is a dead letter of this topic already")
 
 // errBackpressure is why messages wait.
 var errBackpressure = errors.New("no further hit is taken now: the journal is behind, or the identity has reached its ceiling")

@@ -1,8 +1,11 @@
 package topics
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +63,9 @@ func TestMessages(t *testing.T) {
 		{"key=url:{path}", `{"path":"/a","at":1700000100}`, "", "in the future"},
 		{"key={path}", `{"path":"limit:a"}`, "", "counted by limits alone"},
 		{"key={$subject}:{$key}", `{}`, "", "hits.web:k 1 1699996400"},
+		{"key={$subject}:{$key}", `{"$subject":"other","$key":"other"}`, "", "hits.web:k 1 1699996400"},
+		{"key={$subject}:{$key}", "{\"$subject\":\"other\"}\n{\"\\u0024key\":\"other\"}", "", "hits.web:k 1 1699996400, hits.web:k 1 1699996400"},
+		{"format=cloudevents&key={$subject}:{$key}", `{}`, "ce-specversion=1.0,ce-$subject=other,ce-$key=other", "hits.web:k 1 1699996400"},
 		{"format=plain", " url:/home \n", "", "url:/home 1 1699996400"},
 		{"format=plain", "a\nb", "", "not one key"},
 		{"format=plain", "", "", "the key is empty"},
@@ -100,6 +106,46 @@ func TestMessages(t *testing.T) {
 		if got := strings.Join(got, ", "); got != c.want {
 			t.Errorf("%s of %s: %s, want %s", c.value, c.query, got, c.want)
 		}
+	}
+}
+
+// A message of a broker without keys can't have one.
+func TestForgedKey(t *testing.T) {
+	t.Parallel()
+	s, err := parseSource("nats://127.0.0.1:4222/EVENTS?key={$key}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newParser(s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var to piece
+	if err := p.add(&to, &message{value: []byte(`{"$key":"forged"}`)}, time.Unix(1, 0)); !errors.Is(err, errNoKey) {
+		t.Errorf("%v, %v", to.hits, err)
+	}
+}
+
+// buried is a broker that takes dead letters.
+type buried struct {
+	broker
+	letters int
+}
+
+func (b *buried) bury(context.Context, *message, string) error {
+	b.letters++
+	return nil
+}
+
+// A dead letter that comes back is not one again: it would come for ever.
+func TestDeadLetterComesBack(t *testing.T) {
+	t.Parallel()
+	r, b := &Reader{of: &source{topic: "EVENTS", dead: "dead"}, log: slog.New(slog.DiscardHandler)}, &buried{}
+	for _, from := range []string{"", "OTHER hits 1", "EVENTS hits 1"} {
+		r.bury(t.Context(), b, &message{header: func(string) string { return from }}, errNoKey)
+	}
+	if b.letters != 2 || r.unburied.Load() != 1 || r.bad.Load() != 3 {
+		t.Errorf("%d letters, %d of 3 bad messages unburied", b.letters, r.unburied.Load())
 	}
 }
 
