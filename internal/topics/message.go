@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
@@ -28,6 +30,7 @@ type piece struct {
 	partition int32
 	life      string // of the topic: see source.id
 	messages  []message
+	buried    *message // the last one of which a hit was refused
 	hits      []hit
 	ends      []int                // of each message, in hits
 	to        replication.Position // of its last move
@@ -48,6 +51,8 @@ var (
 	errNotEvent  = errors.New("it is not a CloudEvent of specversion 1.0")
 	errNoData    = errors.New("the data of the event is not a JSON object, which its key template needs")
 	errNotObject = errors.New("it is not a JSON object, nor one on each line")
+	errReserved  = errors.New("key * is reserved: it counts all hits by itself")
+	errForbidden = errors.New("role ingest of the identity is not for its key")
 	errFarAhead  = errors.New("its time is in the future")
 	errManyHits  = errors.New("it has more than 100,000 hits")
 )
@@ -62,6 +67,7 @@ type parser struct {
 	data    bool // some field is of the data of an event
 	scratch []byte
 	ahead   time.Duration // how far in the future a time may be
+	role    *ingest.Tally // of the keys that may be counted; nil: all
 }
 
 func newParser(s *source, ahead time.Duration) (*parser, error) {
@@ -177,6 +183,12 @@ func (p *parser) end(to *piece, m *message, now time.Time) error {
 		key := string(p.scratch)
 		if bad := request.ParseHitKey(key); bad != nil {
 			return errors.New(bad.Message)
+		}
+		switch {
+		case key == engine.AllKeys:
+			return errReserved
+		case p.role != nil && !p.role.May(key):
+			return errForbidden
 		}
 		if n > 0 {
 			to.hits = append(to.hits, hit{key, at, n})

@@ -73,6 +73,7 @@ type Reader struct {
 
 	broker  atomic.Pointer[broker] // nil: none is open
 	tally   ingest.Tally           // count's
+	role    ingest.Tally           // parse's
 	waiting atomic.Int64           // messages that came and are not counted yet
 
 	messages, bad, unburied, outrun atomic.Uint64
@@ -240,6 +241,9 @@ func (r *Reader) feed(ctx context.Context, b broker, to chan<- []piece) {
 func (r *Reader) parse(ctx context.Context, b broker, p *parser, of *piece) {
 	known, _ := r.journal.Position(r.of.id(of.partition, of.life))
 	of.ends = make([]int, len(of.messages))
+	if p.role = &r.role; r.service.Ingest(r.caller, p.role) != nil {
+		p.role = nil // count retries until the identity may count again
+	}
 	now := time.Now()
 	for i := range of.messages {
 		if m := &of.messages[i]; m.offset >= known.Offset {
@@ -330,11 +334,11 @@ func (r *Reader) advance(ctx context.Context, b broker, p *piece) (some bool, er
 	if err := r.service.Ingest(r.caller, t); err != nil {
 		return false, err
 	}
-	var refused []*message
+	var refused *message // the position stays before it until it is buried
 	to := from
 	r.service.Advance(topic, t, func() replication.Move {
 		for i := first; i < len(p.messages); i++ {
-			m, bad := &p.messages[i], t.RejectedLines
+			m := &p.messages[i]
 			hits := p.hits[:p.ends[i]]
 			if i > 0 {
 				hits = hits[p.ends[i-1]:]
@@ -345,22 +349,26 @@ func (r *Reader) advance(ctx context.Context, b broker, p *piece) (some bool, er
 			}
 			for _, h := range hits[done:] {
 				t.Line++
-				if err = r.service.Hit(t, time.Unix(h.at, 0), h.key, h.n); err != nil || t.RetryFrom > 0 {
+				bad := t.RejectedLines
+				err = r.service.Hit(t, time.Unix(h.at, 0), h.key, h.n)
+				wait := err != nil || t.RetryFrom > 0 || t.RejectedLines > bad && t.LastRejected() == api.CodeCeiling
+				if !wait && t.RejectedLines > bad && p.buried != m {
+					refused = m
+				}
+				if wait || refused != nil {
 					to = replication.Position{Offset: m.offset, Hits: done}
 					return replication.Move{From: from, To: to}
 				}
 				done++
 			}
-			if t.RejectedLines > bad {
-				refused = append(refused, m)
-			}
 			to = replication.Position{Offset: m.offset + 1}
 		}
 		return replication.Move{From: from, To: to}
 	})
-	for _, m := range refused {
-		r.bury(ctx, b, m, fmt.Errorf("a hit was refused: %s", t.LastRejected()))
+	if refused != nil {
+		r.bury(ctx, b, refused, fmt.Errorf("a hit was refused: %s", t.LastRejected()))
+		p.buried = refused
 	}
 	p.to = to
-	return to != from || first == len(p.messages), err
+	return to != from || refused != nil || first == len(p.messages), err
 }

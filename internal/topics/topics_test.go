@@ -2,6 +2,7 @@ package topics
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // A URL says what is read; what is wrong in one is refused with what to do, and without its password.
@@ -130,11 +138,94 @@ func TestForgedKey(t *testing.T) {
 type buried struct {
 	broker
 	letters int
+	check   func() // nil: nothing
 }
 
 func (b *buried) bury(context.Context, *message, string) error {
 	b.letters++
+	if b.check != nil {
+		b.check()
+	}
 	return nil
+}
+
+func (*buried) commit(*piece, replication.Position) {}
+
+// newReader returns a reader of an identity that may count keys of "in:", and has a ceiling of one new key.
+func newReader(t *testing.T) *Reader {
+	const file = `identities: [{name: shop, ceilings: {new_keys_per_minute: 1}, tokens: [{id: a, sha256: %x}], permissions: [{role: ingest, keys: ["in:"]}]}]`
+	set, err := auth.Parse("tokens", fmt.Appendf(nil, file, sha256.Sum256([]byte("weir_a_secret"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Config{Gather: true, Partitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	j, err := durable.Open(t.Context(), e, durable.Config{Dir: t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close(context.Background()) })
+	s, err := service.New(service.Backend{Engine: e, Journal: j, Tokens: access.NewTokens(set)}, service.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(s, "nats://127.0.0.1:4222/EVENTS?identity=shop&dead=dead", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// newPiece has a message of a hit for each key.
+func newPiece(keys ...string) (p piece) {
+	for i, key := range keys {
+		value, _ := json.Marshal(map[string]string{"key": key})
+		p.messages = append(p.messages, message{offset: uint64(i), at: time.Now(), value: value, header: func(string) string { return "" }})
+		p.hits, p.ends = append(p.hits, hit{key, time.Now().Unix(), 1}), append(p.ends, i+1)
+	}
+	return p
+}
+
+// A message with a hit that is refused is a dead letter before the position moves beyond it, so that no crash loses it.
+func TestRefusedHitIsBuriedFirst(t *testing.T) {
+	t.Parallel()
+	r := newReader(t)
+	parser, err := newParser(r.of, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, p := &buried{}, newPiece("in:a", "out:a", "*")
+	p.hits = nil
+	if r.parse(t.Context(), b, parser, &p); len(p.hits) != 1 || b.letters != 2 {
+		t.Errorf("parsed %+v, %d letters, want 2", p.hits, b.letters)
+	}
+	p, b.letters = newPiece("in:a", "out:a", "in:a"), 0 // its role was another one when it was parsed
+	b.check = func() {
+		if err := r.journal.SyncFollowed(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if at, _ := r.journal.Position(r.of.id(0, "")); at.Offset > 1 {
+			t.Errorf("the position is %+v before message 1 is buried", at)
+		}
+	}
+	if err := r.count(t.Context(), b, []piece{p}); err != nil {
+		t.Fatal(err)
+	}
+	if at, _ := r.journal.Position(r.of.id(0, "")); at.Offset != 3 || b.letters != 1 || r.tally.Counted != 1 {
+		t.Errorf("position %+v, %d letters, %+v", at, b.letters, r.tally.HitsAnswer)
+	}
+}
+
+// A new key over the identity's ceiling waits in the topic.
+func TestNewKeyWaits(t *testing.T) {
+	t.Parallel()
+	r, b, p := newReader(t), &buried{}, newPiece("in:a", "in:a", "in:b", "in:a")
+	if some, err := r.advance(t.Context(), b, &p); !some || err != nil || p.to.Offset != 2 || b.letters > 0 {
+		t.Errorf("moved %v to %+v with %d letters, %v", some, p.to, b.letters, err)
+	}
 }
 
 // A dead letter that comes back is not one again: it would come for ever.

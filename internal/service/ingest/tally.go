@@ -112,18 +112,25 @@ func add(a, b uint64) uint64 {
 
 var rejectForbidden = request.Reject(api.CodeForbidden, "role ingest of this identity is not for this key")
 
+// May tells whether the caller's role is for a key, and notes it if not.
+func (t *Tally) May(key string) bool { return t.may.Key(key) || t.forbid() }
+
+func (t *Tally) forbid() bool {
+	t.forbidden++
+	if t.may.Account != nil {
+		t.may.Account.Forbid()
+	}
+	t.Reject(rejectForbidden)
+	return false
+}
+
 // Admits tells whether the caller may count a hit of a key, and notes why not. A ceiling of hits
 // ends the request; one of new keys refuses those alone.
 func (t *Tally) Admits(e *engine.Engine, key string) bool {
-	of := t.may.Account
 	if !t.may.Key(key) {
-		t.forbidden++
-		if of != nil {
-			of.Forbid()
-		}
-		t.Reject(rejectForbidden)
-		return false
+		return t.forbid()
 	}
+	of := t.may.Account
 	if t.recorded != nil {
 		t.removals = e.Removals(key)
 	}
