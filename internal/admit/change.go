@@ -30,6 +30,7 @@ type Changed struct {
 	Reserved       uint64 // Settle: of this limit
 	Used           uint64 // Settle: that count as used
 	Over           uint64 // Settle: that were used beyond the reservation, and denied
+	Banned         bool   // Hold: a limit of the request bans its key
 	Limit          engine.Limit
 	engine.Verdict // what the limit says then
 }
@@ -109,33 +110,41 @@ func (l *Live) Use(reqs []Request, tenant string) error {
 
 // Hold is one part of a limit that somebody outside Weir uses without asking.
 type Hold struct {
-	Used uint64 // that is counted as used first, whatever the limit says
-	Need uint64
-	Want uint64
-	Life time.Duration // it counts for so long, and then for an interval of the limit
+	Used    uint64 // that is counted as used first, whatever the limit says
+	Counted func() // is called when that is done, for a hold that fails later
+	Need    uint64
+	Want    uint64
+	Life    time.Duration // it counts for so long, and then for an interval of the limit
 }
 
 // Hold renews the hold of an ID of all limits that enforce and that are for a request. order says what is wanted of each. The Used
-// of each result is what is held from now on, and Freed its share: see admission.Table.SetHold.
-func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(of engine.Limit) Hold) (made []Changed, err error) {
+// of each result is what is held from now on, and Freed its share: see admission.Table.SetHold. A banned key gets nothing: what it
+// needs stays held.
+func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name string, of engine.Limit) Hold) (made []Changed, err error) {
 	d := Decision{Tenant: tenant}
 	if err := l.gather(l.bound.Load(), &req, &d); err != nil {
 		return nil, err
 	}
+	banned := slices.ContainsFunc(d.Results, func(r Result) bool { return r.Mode == policy.Enforce && l.engine.Banned(r.Name, r.Key) > 0 })
 	for i, c := range d.checks {
 		if c.Shadow {
 			continue
 		}
-		of, want := boundLimit{limit: c.Limit, elsewhere: d.elsewhere[i]}, order(c.Limit.Limit())
+		of, want := boundLimit{limit: c.Limit, elsewhere: d.elsewhere[i]}, order(c.Limit.Name(), c.Limit.Limit())
 		if want.Used > 0 {
 			if _, err := l.change(engine.Change{Kind: engine.ChangeUse}, of, c.Key, want.Used); err != nil {
 				return made, err
 			}
+			want.Counted()
+		}
+		if banned {
+			want.Want = 0
 		}
 		one, err := l.change(engine.Change{Kind: engine.ChangeHold, ID: id, Parts: seq, Content: want.Need, Ago: want.Life}, of, c.Key, want.Want)
 		if err != nil {
 			return made, err
 		}
+		one.Banned = banned
 		made = append(made, one)
 	}
 	return made, nil

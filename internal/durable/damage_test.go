@@ -243,7 +243,7 @@ func TestAnotherBuildsDirectory(t *testing.T) {
 			r.crash()
 			says := func(err error) {
 				t.Helper()
-				if !errors.Is(err, wire.ErrVersion) || errors.Is(err, record.ErrDamaged) || !strings.Contains(err.Error(), "no count was changed: use") {
+				if !errors.Is(err, wire.ErrVersion) || errors.Is(err, record.ErrDamaged) || !strings.Contains(err.Error(), "nothing was changed: run that build") {
 					t.Errorf("got %v", err)
 				}
 			}

@@ -63,7 +63,7 @@ const headBytes = 2
 var ErrOther = errors.New("it does not begin as one")
 
 // ErrVersion is wrapped by the error for sound bytes in a version that this build does not read.
-var ErrVersion = errors.New("another build of Weir wrote it")
+var ErrVersion = errors.New("another build of Weir wrote it, and nothing was changed: run that build, or use an empty data directory or a backup that this build wrote (weir restore)")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

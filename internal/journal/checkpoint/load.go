@@ -41,14 +41,10 @@ type Loaded struct {
 }
 
 // Load brings the engine to where the journal ends: for each partition the
-// newest good snapshot, then the batches after it, in order, audited. What another build wrote is no damage: the error says
-// so, and nobody can accept it.
-func (s Start) Load(ctx context.Context) (l Loaded, err error) {
-	defer func() {
-		if errors.Is(err, wire.ErrVersion) {
-			err = fmt.Errorf("%w; no count was changed: use the data directory with the build that wrote it, or an empty directory, or restore a backup of this build (weir restore)", err)
-		}
-	}()
+// newest good snapshot, then the batches after it, in order, audited. What another build wrote is no
+// damage, which could be accepted: the error is wire.ErrVersion.
+func (s Start) Load(ctx context.Context) (Loaded, error) {
+	var l Loaded
 	first, last, bytes, err := s.Store.Bounds(ctx)
 	if err != nil {
 		return l, err

@@ -47,7 +47,7 @@ func DecodePart(data []byte) (Part, error) {
 	for ; n > 0 && !r.Failed(); n-- {
 		b := r.batch(life)
 		if !r.Failed() && b.Kind >= kinds {
-			return Part{}, fmt.Errorf("a batch of kind %d: this build knows kinds 0 to %d; run the version of Weir that wrote it, or a newer one: %w", b.Kind, kinds-1, wire.ErrVersion)
+			return Part{}, fmt.Errorf("a batch of kind %d: this build knows kinds 0 to %d: %w", b.Kind, kinds-1, wire.ErrVersion)
 		}
 		p.Batches = append(p.Batches, b)
 	}

@@ -92,7 +92,7 @@ func newFleet(t testing.TB, seed uint64, limit string) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.live, err = admit.NewClusterLive(e, set, admit.Cluster{}); err != nil {
+	if f.live, err = admit.NewClusterLive(e, set, admit.Cluster{Region: "us"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range fleetSize {
@@ -118,7 +118,7 @@ func (f *fleet) serve(e *simEnvoy) {
 	}
 	s.asked = f.now
 	s.seq++
-	held, err := f.live.Hold(admit.Request{Key: "k"}, s.id, "", s.seq, func(of engine.Limit) admit.Hold { return s.order(f.now, of) })
+	held, err := f.live.Hold(admit.Request{Key: "k"}, s.id, "", s.seq, func(name string, of engine.Limit) admit.Hold { return s.order(f.now, name, of) })
 	if err != nil {
 		f.Fatal(err)
 	}

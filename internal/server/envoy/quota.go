@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"maps"
@@ -34,9 +35,10 @@ const (
 	maxBucketBytes     = 2048
 	quotaAsks          = 32 // buckets of a stream that limits are asked of at the same time
 
-	// quotaBatch is for how long a stream begins to ask. An owner that does not answer takes 3 s more: an answer is under way within 5 s
-	// of quotaDelay.
+	// quotaBatch is for how long a stream begins to ask. An owner that does not answer takes 3 s more, and the disk quotaFlush: an answer is
+	// under way within 8 s of quotaDelay.
 	quotaBatch = 2 * time.Second
+	quotaFlush = 3 * time.Second
 )
 
 // quotaServer is envoy.service.rate_limit_quota.v3.RateLimitQuotaService.
@@ -66,6 +68,11 @@ type openBucket struct {
 	asked      time.Duration
 	renewals   uint64
 	failed     bool // the last renewal
+
+	// What came of the last renewal: a rule that needs no hold, or what is held.
+	rule    *typev3.RateLimitStrategy
+	held    []admit.Changed
+	failure error
 }
 
 // StreamRateLimitQuotas serves a stream until its client leaves, its identity ends, or the server stops. What the Envoy has stays
@@ -144,7 +151,7 @@ func (s *quotaStream) run(stream rlqs.RateLimitQuotaService_StreamRateLimitQuota
 		} else if err := s.reported(m, answer); err != nil {
 			return err
 		}
-		if err := s.renew(answer); err != nil {
+		if err := s.renew(ctx, answer); err != nil {
 			return err
 		}
 		if len(answer.BucketAction) == 0 {
@@ -238,11 +245,11 @@ func (s *quotaStream) abandonIdle(answer *rlqs.RateLimitQuotaResponse) {
 	}
 }
 
-// renew asks the limits of all buckets that are due, and appends their assignments. A bucket whose limits can't be asked gets none, and
-// the earlier one expires.
-func (s *quotaStream) renew(answer *rlqs.RateLimitQuotaResponse) (err error) {
-	var mu sync.Mutex
+// renew asks the limits of all buckets that are due, and appends their assignments. What is held is on disk by then: a server that is
+// killed assigns none of it again. A bucket whose limits can't be asked gets none, and the earlier one expires.
+func (s *quotaStream) renew(ctx context.Context, answer *rlqs.RateLimitQuotaResponse) (err error) {
 	var asking sync.WaitGroup
+	var asked []*openBucket
 	places := make(chan struct{}, quotaAsks)
 	now := s.now()
 	for _, b := range s.buckets {
@@ -254,63 +261,67 @@ func (s *quotaStream) renew(answer *rlqs.RateLimitQuotaResponse) (err error) {
 		}
 		b.asked = now
 		places <- struct{}{}
+		asked = append(asked, b)
 		asking.Go(func() {
 			defer func() { <-places }()
-			strategy, failure := s.strategy(b)
-			mu.Lock()
-			defer mu.Unlock()
-			code := api.Code("")
-			if failure != nil {
-				code = request.As(failure).Code
-			}
-			switch {
-			case failure == nil && strategy != nil:
-				answer.BucketAction = append(answer.BucketAction, &bucketAction{BucketId: b.id, BucketAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{
-					QuotaAssignmentAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{AssignmentTimeToLive: durationpb.New(quotaLife), RateLimitStrategy: strategy},
-				}})
-			case failure == nil:
-			case code == api.CodeUnauthorized || code == api.CodeForbidden:
-				err = failure
-			default:
-				if s.failed.Add(1); !b.failed {
-					s.log.Warn("rate limit quota service: a bucket gets no assignment", "bucket", b.key, "problem", failure)
-				}
-			}
-			b.failed = failure != nil
+			b.rule, b.held, b.failure = s.ask(b)
 		})
 	}
 	asking.Wait()
+	ctx, cancel := context.WithTimeout(ctx, quotaFlush)
+	defer cancel()
+	unflushed := error(nil)
+	if slices.ContainsFunc(asked, func(b *openBucket) bool { return len(b.held) > 0 }) {
+		unflushed = s.service.Flushed(ctx)
+	}
+	for _, b := range asked {
+		switch failure := cmp.Or(b.failure, unflushed); {
+		case b.rule != nil:
+			b.allowed, b.counted = 0, nil // a limit that comes later has nothing of it
+		case failure == nil:
+			if b.assign(s.now(), b.held) {
+				b.rule = b.quota.strategy()
+			}
+		default:
+			b.failure = failure
+			if code := request.As(failure).Code; code == api.CodeUnauthorized || code == api.CodeForbidden {
+				err = failure
+			} else if s.failed.Add(1); !b.failed {
+				s.log.Warn("rate limit quota service: a bucket gets no assignment", "bucket", b.key, "problem", failure)
+			}
+		}
+		if b.failed = b.failure != nil; b.rule != nil {
+			answer.BucketAction = append(answer.BucketAction, &bucketAction{BucketId: b.id, BucketAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{
+				QuotaAssignmentAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{AssignmentTimeToLive: durationpb.New(quotaLife), RateLimitStrategy: b.rule},
+			}})
+		}
+	}
 	return err
 }
 
-// strategy renews the hold of a bucket, and returns what fits into it; nil if nothing is to be sent now.
-func (s *quotaStream) strategy(b *openBucket) (*typev3.RateLimitStrategy, error) {
+// ask renews the hold of a bucket, or returns a rule that needs none.
+func (s *quotaStream) ask(b *openBucket) (*typev3.RateLimitStrategy, []admit.Changed, error) {
 	a, err := s.newAsk(take, &pb.RateLimitRequest{Domain: s.domain, Descriptors: []*ratelimit.RateLimitDescriptor{b.descriptor}})
 	defer a.free()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &a.parts[0]
 	switch {
 	case !p.policies && p.limit == nil, !p.policies && (p.limit.Unlimited || p.shadow):
 		if err := s.service.PermitDecision(s.caller, b.key); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return blanket(typev3.RateLimitStrategy_ALLOW_ALL), nil
+		return blanket(typev3.RateLimitStrategy_ALLOW_ALL), nil, nil
 	case !p.policies && p.shown.requests == 0:
-		return blanket(typev3.RateLimitStrategy_DENY_ALL), nil
+		return blanket(typev3.RateLimitStrategy_DENY_ALL), nil, nil
 	}
 	r := p.request(s.cfg.Algorithm)
 	r.N = 0
 	b.renewals++
-	held, err := s.service.Hold(s.caller, r, b.hold, b.renewals, func(of engine.Limit) admit.Hold { return b.order(s.now(), of) })
-	switch {
-	case err != nil:
-		return nil, err
-	case len(held) == 0: // no policy that enforces
-		return blanket(typev3.RateLimitStrategy_ALLOW_ALL), nil
-	case !b.assign(s.now(), held):
-		return nil, nil
+	held, err := s.service.Hold(s.caller, r, b.hold, b.renewals, func(name string, of engine.Limit) admit.Hold { return b.order(s.now(), name, of) })
+	if err == nil && len(held) == 0 { // no policy that enforces
+		return blanket(typev3.RateLimitStrategy_ALLOW_ALL), nil, nil
 	}
-	return b.quota.strategy(), nil
+	return nil, held, err
 }

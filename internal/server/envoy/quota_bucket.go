@@ -41,11 +41,12 @@ const (
 
 // quotaBucket is what is known of one bucket of one Envoy. It is pure: times are of one monotonic clock.
 type quotaBucket struct {
-	heard   time.Duration // when it was reported
-	every   time.Duration // between the last two reports
-	busy    time.Duration // when requests were last reported
-	demand  float64       // requests per second, as far as the quota is planned for it
-	allowed uint64        // that were reported, and are not counted as used yet
+	heard   time.Duration     // when it was reported
+	every   time.Duration     // between the last two reports
+	busy    time.Duration     // when requests were last reported
+	demand  float64           // requests per second, as far as the quota is planned for it
+	allowed uint64            // that were reported, and are not counted as used yet
+	counted map[string]uint64 // of these, by limit: are counted, though others failed
 
 	quota   quota // that was sent last
 	sent    time.Duration
@@ -112,12 +113,18 @@ func (b *quotaBucket) earlierOf(now time.Duration, of engine.Limit, list []quota
 }
 
 // order is what to hold of a limit.
-func (b *quotaBucket) order(now time.Duration, of engine.Limit) (h admit.Hold) {
+func (b *quotaBucket) order(now time.Duration, name string, of engine.Limit) (h admit.Hold) {
 	if b.silent(now) {
 		b.plan(0)
 	}
 	if byUse(of) {
-		h.Used = b.allowed
+		h.Used = b.allowed - b.counted[name]
+		h.Counted = func() {
+			if b.counted == nil {
+				b.counted = map[string]uint64{}
+			}
+			b.counted[name] = b.allowed
+		}
 	}
 	bursts, rate := b.earlierOf(now, of, b.earlier)
 	h.Need = 1 + bursts + b.quota.burst + max(rate, b.quota.rate(b.horizon(of)))
@@ -131,11 +138,16 @@ func (b *quotaBucket) order(now time.Duration, of engine.Limit) (h admit.Hold) {
 // assign chooses the quota that fits into what is held of the limits, and keeps the one in use unless another is better by
 // much. ok is false if nothing is to be sent now.
 func (b *quotaBucket) assign(now time.Duration, held []admit.Changed) (ok bool) {
-	b.allowed = 0
+	b.allowed, b.counted = 0, nil
 	if b.quota.burst > 0 && now-b.sent > quotaLife-quotaDelay { // it may have expired: sent again, it begins with its burst
 		b.replace(b.sent+quotaLife+quotaDelay, quota{})
 	}
 	b.forget(now, held)
+	if len(held) > 0 && held[0].Banned {
+		b.replace(now+quotaDelay, quota{})
+		b.sent = now
+		return true
+	}
 	interval := time.Minute
 	for i := range held {
 		if of := held[i].Limit; !byUse(of) {

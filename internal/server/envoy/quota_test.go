@@ -12,7 +12,12 @@ import (
 
 	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/ingest"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
@@ -213,5 +218,112 @@ func TestQuotaBounds(t *testing.T) {
 	idle.abandonIdle(answer)
 	if left != 1 || len(answer.BucketAction) != 1 || answer.BucketAction[0].GetAbandonAction() == nil || len(maps.Collect(maps.All(idle.buckets))) != 1 {
 		t.Errorf("%d left, %v", left, answer)
+	}
+}
+
+// A banned key gets no quota, whatever is left of its limit. What an Envoy may still use of an earlier one stays held.
+func TestQuotaOfABannedKey(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0, "limit: 1000, per: 10s, deny_for: 1h")
+	s := &simStream{id: "a"}
+	renew := func(after time.Duration) (held, earlier uint64) {
+		t.Helper()
+		f.now += after
+		s.report(f.now, time.Second, 10, 10)
+		s.seq++
+		made, err := f.live.Hold(admit.Request{Key: "k"}, s.id, "", s.seq, func(name string, of engine.Limit) admit.Hold { return s.order(f.now, name, of) })
+		if err != nil || !s.assign(f.now, made) {
+			t.Fatal(made, err)
+		}
+		earlier, _ = s.earlierOf(f.now, made[0].Limit, s.earlier)
+		return made[0].Used, earlier
+	}
+	if renew(time.Second); s.quota.burst == 0 {
+		t.Fatal("no quota")
+	}
+	if err := f.live.Ban("all", "k", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if held, earlier := renew(quotaRenew); s.quota != (quota{}) || held <= earlier || earlier == 0 {
+		t.Errorf("%+v, and %d are held for %d", s.quota, held, earlier)
+	}
+	if got := s.quota.strategy().GetBlanketRule(); got != typev3.RateLimitStrategy_DENY_ALL {
+		t.Error(got)
+	}
+	for range 10 {
+		renew(quotaRenew)
+	}
+	if held, earlier := renew(quotaRenew); s.quota != (quota{}) || held > 1 || earlier > 0 {
+		t.Errorf("%+v, and %d are held for %d", s.quota, held, earlier)
+	}
+	if _, err := f.live.Unban("all", "k"); err != nil {
+		t.Fatal(err)
+	}
+	if renew(quotaRenew); s.quota.burst == 0 {
+		t.Error("no quota after the ban")
+	}
+}
+
+// While a limit does not answer, what is reported counts of the others, and counts once.
+func TestReportedUseCountsOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0, "limit: 1000, per: 1d}, {name: away, keys: k, limit: 1000, per: 1d, where: global, regions: {eu: 100%}")
+	b := quotaBucket{}
+	for i, want := range []map[string]uint64{{"all": 100, "away": 100}, {"all": 0, "away": 100}, {"all": 100, "away": 200}, {"all": 0, "away": 200}} {
+		if i%2 == 0 {
+			b.report(f.now, time.Second, 100, 0)
+		}
+		used := map[string]uint64{}
+		if _, err := f.live.Hold(admit.Request{Key: "k"}, "a", "", uint64(i), func(name string, of engine.Limit) admit.Hold {
+			h := b.order(f.now, name, of)
+			used[name] = h.Used
+			return h
+		}); err == nil {
+			t.Fatal("a limit of another region answers")
+		}
+		if !maps.Equal(used, want) {
+			t.Errorf("renewal %d counts %v, want %v", i, used, want)
+		}
+	}
+}
+
+// disk is a journal whose flushes end when the test says so.
+type disk struct {
+	ingest.Journal
+	asked chan struct{}
+	ends  chan error
+}
+
+func (d *disk) Sync(ctx context.Context) error {
+	select {
+	case d.asked <- struct{}{}:
+		return <-d.ends
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (*disk) Alarms() []api.Alarm { return nil }
+
+// A hold is on disk before its quota is assigned; one that does not get there in time is as one that failed.
+func TestQuotasAreOnDisk(t *testing.T) {
+	t.Parallel()
+	d := &disk{asked: make(chan struct{}), ends: make(chan error)}
+	s := newTestServer(t, options{limits: quotaLimits, backend: service.Backend{Journal: d}})
+	for _, c := range []struct {
+		flush error
+		first string
+	}{{errors.New("slow"), "DENY_ALL"}, {nil, "49 + 75/1m0s"}} {
+		q := s.quotas(t.Context())
+		q.report("edge", bucketOf("name=api", "env=prod"), 1)
+		<-d.asked
+		if got := s.ask("edge", "env=prod name=api"); !strings.HasPrefix(got, "OK, ok 5") && !strings.HasPrefix(got, "OK, ok 3") {
+			t.Errorf("nothing is held: %s", got)
+		}
+		d.ends <- c.flush
+		q.report("edge", bucketOf("none=1"), 1)
+		if got := q.told(); got != c.first {
+			t.Errorf("after the flush, %v: %s", c.flush, got)
+		}
 	}
 }

@@ -300,6 +300,14 @@ func (s *Service) Sync(ctx context.Context, t *Tally) error {
 		t.Counted, why)}
 }
 
+// Flushed waits until all that was counted and decided here is on disk, if this server keeps anything there.
+func (s *Service) Flushed(ctx context.Context) error {
+	if s.parts.Storage.RefuseDurable() != nil {
+		return nil
+	}
+	return s.parts.Storage.Sync(ctx)
+}
+
 // Journal keeps an engine's hits on disk (durable.Journal). No method waits longer than its context.
 type Journal interface {
 	// Sync returns when every hit counted before the call is on disk, or else

@@ -386,7 +386,7 @@ func (s *Service) Commit(ctx context.Context, c access.Caller, requests []admit.
 }
 
 // Hold is admit.Live.Hold for a caller that may decide.
-func (s *Service) Hold(c access.Caller, r admit.Request, id string, seq uint64, order func(of engine.Limit) admit.Hold) ([]admit.Changed, error) {
+func (s *Service) Hold(c access.Caller, r admit.Request, id string, seq uint64, order func(name string, of engine.Limit) admit.Hold) ([]admit.Changed, error) {
 	may, err := s.enter(c, []admit.Request{r})
 	if err != nil {
 		return nil, err
