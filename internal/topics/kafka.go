@@ -85,9 +85,12 @@ func (b *kafkaBroker) fetch(ctx context.Context) (list []piece, err error) {
 	waiting, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
 	fetches := b.client.PollRecords(waiting, batchMessages)
-	fetches.EachError(func(_ string, partition int32, failure error) {
+	fetches.EachError(func(topic string, partition int32, failure error) {
 		if waiting.Err() == nil || !errors.Is(failure, waiting.Err()) {
 			err = fmt.Errorf("partition %d: %w", partition, failure)
+			if topic == b.of.topic { // else it is the broker that fails
+				b.r.note(err)
+			}
 		}
 	})
 	b.mu.Lock()
@@ -105,7 +108,7 @@ func (b *kafkaBroker) fetch(ctx context.Context) (list []piece, err error) {
 		list = append(list, p)
 	})
 	if len(list) > 0 {
-		err = nil // the next fetch says it
+		err = nil // it is noted, or the next fetch has it
 	}
 	return list, err
 }

@@ -78,12 +78,13 @@ type Reader struct {
 
 	messages, bad, unburied, outrun atomic.Uint64
 	failing, lastBad                atomic.Pointer[fault]
+	partly                          atomic.Pointer[fault] // a partition fails, while others may not
 }
 
 // fault is something that goes wrong, since a time.
 type fault struct {
-	err   error
-	since time.Time
+	err         error
+	since, last time.Time
 }
 
 // New returns a Reader of a topic for a service with a journal. It fails if the tokens file has no such identity.
@@ -122,7 +123,11 @@ func (r *Reader) Figures() access.ListenerFigures {
 
 // Alarms implements access.Listener.
 func (r *Reader) Alarms() (list []api.Alarm) {
-	if f := r.failing.Load(); f != nil && time.Since(f.since) > failingFor {
+	f := r.failing.Load()
+	if p := r.partly.Load(); p != nil && (f == nil || p.since.Before(f.since)) && time.Since(p.last) < 2*failingFor {
+		f = p
+	}
+	if f != nil && time.Since(f.since) > failingFor {
 		list = append(list, api.Alarm{Code: "topic_failing", Message: fmt.Sprintf("%s is not read since %s: %v; its messages wait there", r.of.name(), f.since.UTC().Format(time.RFC3339), f.err)})
 	}
 	if b := r.lastBad.Load(); b != nil && time.Since(b.since) < badFor {
@@ -143,9 +148,20 @@ type broker interface {
 	close(ctx context.Context)
 }
 
+// note notes that a partition fails. It is over when it was not noted for some time.
+func (r *Reader) note(err error) {
+	f := &fault{err, time.Now(), time.Now()}
+	if was := r.partly.Load(); was != nil && f.last.Sub(was.last) < 2*failingFor {
+		f.since = was.since
+	} else {
+		r.log.Warn("a partition of a topic can't be read; will retry, its messages wait there", "error", err)
+	}
+	r.partly.Store(f)
+}
+
 // retry notes why the topic is not read, and waits. It fails once ctx has ended.
 func (r *Reader) retry(ctx context.Context, err error) error {
-	f := &fault{err, time.Now()}
+	f := &fault{err: err, since: time.Now()}
 	if was := r.failing.Load(); was != nil {
 		f.since = was.since
 	} else if ctx.Err() == nil {
@@ -271,7 +287,7 @@ func (r *Reader) bury(ctx context.Context, b broker, m *message, why error) {
 			r.unburied.Add(1)
 		}
 	}
-	if last := r.lastBad.Swap(&fault{why, time.Now()}); err != nil || last == nil || time.Since(last.since) > badFor {
+	if last := r.lastBad.Swap(&fault{err: why, since: time.Now()}); err != nil || last == nil || time.Since(last.since) > badFor {
 		r.log.Warn("a message of a topic can't be counted", "offset", m.offset, "error", why, "dead", r.of.dead, "dead_error", err)
 	}
 }

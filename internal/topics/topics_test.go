@@ -9,8 +9,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
@@ -237,6 +241,76 @@ func TestDeadLetterComesBack(t *testing.T) {
 	}
 	if b.letters != 2 || r.unburied.Load() != 1 || r.bad.Load() != 3 {
 		t.Errorf("%d letters, %d of 3 bad messages unburied", b.letters, r.unburied.Load())
+	}
+}
+
+// An alarm says that a partition fails, while others have messages, until it was well for some time.
+func TestFailingPartitionAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Reader{of: &source{}, log: slog.New(slog.DiscardHandler)}
+		wantAlarms := func(want int) {
+			t.Helper()
+			if got := r.Alarms(); len(got) != want || want > 0 && !strings.Contains(got[0].Message, "partition 3") {
+				t.Errorf("%+v, want %d", got, want)
+			}
+		}
+		for range 4 {
+			r.note(errors.New("partition 3: it fails"))
+			wantAlarms(0)
+			r.failing.Store(nil) // others flow
+			time.Sleep(failingFor / 4)
+		}
+		time.Sleep(failingFor / 4)
+		wantAlarms(1)
+		time.Sleep(2 * failingFor)
+		wantAlarms(0)
+		r.note(errors.New("partition 3: it fails again"))
+		wantAlarms(0)
+	})
+}
+
+// A partition that fails is noted, also with messages of others.
+func TestFailingPartition(t *testing.T) {
+	t.Parallel()
+	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kafka.Close)
+	kafka.ControlKey(int16(kmsg.Fetch), func(asked kmsg.Request) (kmsg.Response, error, bool) {
+		kafka.KeepControl()
+		ask := asked.(*kmsg.FetchRequest)
+		answer := ask.ResponseKind().(*kmsg.FetchResponse)
+		for _, of := range ask.Topics {
+			topic := kmsg.NewFetchResponseTopic()
+			topic.Topic, topic.TopicID = of.Topic, of.TopicID
+			for _, p := range of.Partitions {
+				partition := kmsg.NewFetchResponseTopicPartition()
+				partition.Partition = p.Partition
+				if p.Partition == 1 {
+					partition.ErrorCode = kerr.TopicAuthorizationFailed.Code
+				}
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			answer.Topics = append(answer.Topics, topic)
+		}
+		return answer, nil, true
+	})
+	r := newReader(t)
+	of, err := parseSource("kafka://" + kafka.ListenAddrs()[0] + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := openKafka(t.Context(), of, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.close(context.Background()) })
+	for began := time.Now(); r.partly.Load() == nil && time.Since(began) < 3*time.Minute; {
+		_, _ = b.fetch(t.Context()) // waits
+	}
+	if f := r.partly.Load(); f == nil || !strings.Contains(f.err.Error(), "partition 1: TOPIC_AUTHORIZATION_FAILED") {
+		t.Errorf("%+v", f)
 	}
 }
 
