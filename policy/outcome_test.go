@@ -33,4 +33,7 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
+	if _, err := Parse("p.yaml", []byte(good+"    count_if: status >= 400\n    deny_for: 1m\n")); err == nil || !strings.Contains(err.Error(), "p.yaml:7: deny_for: ") {
+		t.Errorf("a ban by requests whose answer is not known: %v", err)
+	}
 }

@@ -115,7 +115,9 @@ func (p *parser) policy(n *yaml.Node) {
 	made.Warn = p.percent(fields["warn"], "warn", "from which share of the burst on the answer warns", "warn: 80%")
 	made.Wait = p.duration(fields["wait"], "wait", "wait: 200ms", time.Millisecond, MaxWait, "")
 	made.Cost = p.cost(fields["cost"])
-	made.CountIf = p.outcome(fields["count_if"])
+	if made.CountIf = p.outcome(fields["count_if"]); made.CountIf != nil && made.DenyFor > 0 {
+		p.Fault(fields["deny_for"].Line, "deny_for", "requests that wait for their answer would ban a key, whether they count or not: leave out deny_for or count_if")
+	}
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
 	limitOK, burstOK := p.limitFields(&made.Limit, fields, "")

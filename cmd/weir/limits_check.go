@@ -109,6 +109,9 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		if n := len(p.Except); n > 0 {
 			note += fmt.Sprintf("except: %d ", n)
 		}
+		if p.CountIf != nil {
+			note += fmt.Sprintf("counts if %s ", p.CountIf)
+		}
 		if p.Last {
 			note += "last"
 		}

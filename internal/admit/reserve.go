@@ -153,6 +153,8 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 	cost := Requests
 	if p != nil && p.CountIf != nil {
 		switch status, said := costNamed(u.Costs, api.Outcome); {
+		case said && (status < 100 || status > 599):
+			return 0, &engine.Error{Code: api.CodeInvalidCount, Field: "used", Message: "status is the status of the answer, 100 to 599"}
 		case said && !p.CountIf.Holds(status):
 			return 0, nil
 		case said && p.Cost == "":

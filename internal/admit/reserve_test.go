@@ -162,3 +162,14 @@ func TestSettleAgainAtAnotherNode(t *testing.T) {
 	}
 	settle(Changed{Was: true, Again: true, Used: 2})
 }
+
+// A status that no answer has settles nothing.
+func TestSettleByStatus(t *testing.T) {
+	for status, ok := range map[uint64]bool{0: false, 42: false, 99: false, 100: true, 401: true, 599: true, 600: false} {
+		used := Used{Costs: []Cost{{api.Outcome, status}}}
+		p := &policy.Policy{CountIf: policy.Condition{}}
+		if _, err := used.of(p, 1); (err == nil) != ok {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}

@@ -169,6 +169,14 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // update waits for that, and a load balancer must not, or it would take all nodes out at once.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	answer, refusing := s.service.Ready()
+	if c, err := s.identify(r); s.service.Locked() && (err != nil || !c.Known()) { // messages have names that strangers need not know
+		for i := range answer.Alarms {
+			answer.Alarms[i].Message = "send a token to read what is wrong"
+		}
+		if refusing != nil {
+			refusing = &api.Alarm{Code: refusing.Code, Message: "send a token to read what is wrong", Refusing: true}
+		}
+	}
 	if refusing == nil && len(answer.Alarms) > 0 && r.URL.Query().Get("alarms") == "none" {
 		refusing = &answer.Alarms[0]
 	}

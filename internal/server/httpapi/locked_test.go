@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
@@ -140,6 +141,21 @@ func TestIdentityMetrics(t *testing.T) {
 	} {
 		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// Strangers read of a server with tokens which alarms it has, and nothing of what they name.
+func TestReadyForStrangers(t *testing.T) {
+	disk := &failing{}
+	a := newLockedAPI(t, map[string]string{"root": "permissions: [{role: read}]"}, options{Backend: service.Backend{Journal: disk}})
+	for _, mode := range []int32{electing, refusing} {
+		disk.mode.Store(mode)
+		if r := a.get("/readyz"); !strings.Contains(r.body, "journal_failing") || strings.Contains(r.body, "the disk takes nothing") {
+			t.Errorf("strangers read %s", r.body)
+		}
+		if r := a.do(http.MethodGet, "/readyz", "", "", "Authorization", "Bearer "+tokenOf("root")); !strings.Contains(r.body, "the disk takes nothing") {
+			t.Errorf("with a token: %s", r.body)
 		}
 	}
 }
