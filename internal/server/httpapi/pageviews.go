@@ -296,7 +296,20 @@ func (s *Server) siteAgain(ctx context.Context, c access.Caller, q dashboard.Sit
 		return api.SiteView{}, fail(api.CodeForbidden, "period", "everybody may see the periods today, 7d and 30d: send a token for others")
 	}
 	view, err := s.tops.SiteAgain(ctx, s.service, c, q, name)
-	view.Public = isPublic(c)
+	if view.Public = isPublic(c); !view.Public {
+		return view, err
+	}
+	if len(view.Late) > 0 { // everybody need not know how many nodes there are, nor their names
+		view.Late = []api.Late{{Node: "a node", Since: view.AsOf}}
+	}
+	for _, d := range []*api.Distinct{view.Now, view.Visitors} {
+		if d != nil {
+			d.Region = ""
+		}
+	}
+	if e := request.As(err); err != nil && e.Code != api.CodeInvalidParameter && e.Code != api.CodeInternal {
+		err = &api.Error{Code: e.Code, RetryAfter: e.RetryAfter, Message: "the page can't be made now: load it again in a minute"}
+	}
 	return view, err
 }
 

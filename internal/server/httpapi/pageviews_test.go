@@ -11,6 +11,8 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/queries"
 )
 
 const browserAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
@@ -352,6 +354,51 @@ func TestPublicSite(t *testing.T) {
 	a.wantProblem(a.as("part", http.MethodGet, "/v1/views/site?site=other.org", ""), "forbidden", http.StatusForbidden)
 	a.wantProblem(a.as("own", http.MethodGet, page, ""), "forbidden", http.StatusForbidden)
 	if r := a.as("own", http.MethodGet, "/v1/views/site", ""); !strings.Contains(r.body, `["other.org"]`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+type regions = queries.Regions
+
+// oneRegion is a region without others.
+type oneRegion struct{ regions }
+
+func (oneRegion) Region() string                                { return "eu-secret" }
+func (oneRegion) Regions() []api.Region                         { return nil }
+func (oneRegion) Read(func(string, *engine.Engine) error) error { return nil }
+func (oneRegion) Alarms() []api.Alarm                           { return nil }
+
+// The page that everybody may read does not say what nodes and regions there are, whatever happens to them.
+func TestPublicSiteNamesNoNodes(t *testing.T) {
+	e, err := engine.New(engine.Config{Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	answers := &elsewhere{engine: e}
+	a := newLockedAPI(t, map[string]string{"own": `permissions: [{role: read, keys: ["example.com:"]}]`}, options{
+		HTTP: Config{Web: []string{"example.com;public"}}, Backend: service.Backend{Cluster: fixedCluster{now: start}, Answers: answers, Regions: oneRegion{}},
+	})
+	const page = "/v1/views/site?site=example.com"
+	secret := func(text string) bool {
+		return strings.Contains(text, "eu-secret") || strings.Contains(text, "n2") || strings.Contains(text, `"far"`)
+	}
+	if r := a.as("own", http.MethodGet, page, ""); !secret(r.body) {
+		t.Errorf("a reader with an identity does not see who is late: %d %s", r.status, r.body)
+	}
+	if r := a.get(page); r.status != http.StatusOK || secret(r.body) || !strings.Contains(r.body, `"late":[{"node":"a node"`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	next, leave := a.events(page)
+	if event, data := next(); event != "view" || secret(data) {
+		t.Errorf("%s %s", event, data)
+	}
+	leave()
+	answers.fail = &api.Error{Code: api.CodeNotHeld, Missing: []string{"n2"}, Message: "n2 does not answer"}
+	if r := a.as("own", http.MethodGet, page, ""); !secret(r.body) {
+		t.Errorf("a reader with an identity does not see who fails: %d %s", r.status, r.body)
+	}
+	if r := a.get(page); r.status != http.StatusServiceUnavailable || secret(r.body) || !strings.Contains(r.body, "load it again") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }

@@ -182,17 +182,17 @@ func (c Caller) Own(key string) string {
 	return hex.EncodeToString(own[:])
 }
 
-// account is whom pools give a share: the identity, wherever it calls from, or the address.
+// account is whom pools give a share: the identity, wherever it calls from, or the address. Of everybody it is both.
 type account struct {
 	name string
 	addr netip.Addr
 }
 
 func (c Caller) account() account {
-	if c.login != nil {
+	if c.login != nil && !c.login.Everybody() {
 		return account{name: c.Name()}
 	}
-	return account{addr: c.addr}
+	return account{name: c.Name(), addr: c.addr}
 }
 
 // CallerCounts is how much each caller has of something; a caller that has nothing takes no memory. Its owner guards
