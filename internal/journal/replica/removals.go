@@ -187,15 +187,19 @@ type run struct {
 	to          replication.Position
 }
 
-// maxRuns bounds the runs that are kept of a topic: a reader that begins again behind so many takeovers would refuse the first.
+// maxRuns bounds the runs that are kept of a topic: a reader that begins again behind so many takeovers by other nodes would refuse
+// the first. Restarts of one node alone may be more.
 const maxRuns = 64
 
 // move notes a move of a topic, and tells whether it counts. It does not if an earlier flush went beyond its beginning: then it is
 // of a node that read the topic before, and whose flush came late.
 func (s *requests) move(r replication.Request, p *record.Part) bool {
-	next := run{p.Incarnation, p.Flush, p.Flush, r.Move.To}
-	for i, is := range s.moved[r.ID] {
-		switch last := i == len(s.moved[r.ID])-1; {
+	next, runs := run{p.Incarnation, p.Flush, p.Flush, r.Move.To}, s.moved[r.ID]
+	if len(runs) == maxRuns && !slices.ContainsFunc(runs, func(is run) bool { return is.of.Origin != p.Origin || is.of.Epoch <= p.Epoch }) {
+		return true // it is read again, of a run that was forgotten: an older life is not followed otherwise, and no other node came between
+	}
+	for i, is := range runs {
+		switch last := i == len(runs)-1; {
 		case is.of == p.Incarnation && is.first <= p.Flush && p.Flush <= is.last:
 			return true // it is read again, or another piece
 		case last && r.Move.From.Compare(is.to) < 0:

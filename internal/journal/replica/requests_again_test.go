@@ -31,6 +31,39 @@ func TestRequestsReadAgain(t *testing.T) {
 	}
 }
 
+// Moves that are read again count as before, however often their node was started in between; late ones of others do not.
+func TestMovesReadAgain(t *testing.T) {
+	topic, lives := replication.RequestID{1}, uint64(3*maxRuns)
+	var s requests
+	move := func(origin, epoch, flush, from uint64) bool {
+		r := replication.Request{ID: topic, Move: replication.Move{From: replication.Position{Offset: from}, To: replication.Position{Offset: from + 1}}}
+		return s.move(r, &record.Part{Incarnation: record.Incarnation{Origin: origin, Epoch: epoch}, Flush: flush})
+	}
+	for round := range 3 {
+		for epoch := uint64(1); epoch <= lives; epoch++ {
+			if !move(1, epoch, 7, epoch) {
+				t.Fatalf("round %d: the move of epoch %d does not count", round, epoch)
+			}
+		}
+		if round == 1 {
+			var resumed requests
+			resumed.resume(s.list(time.Now()))
+			s = resumed
+		}
+	}
+	if n := len(s.moved[topic]); n != maxRuns {
+		t.Errorf("%d runs, want %d", n, maxRuns)
+	}
+	for _, late := range [][4]uint64{{2, 1, 7, 1}, {1, lives, 8, 1}, {1, lives + 1, 1, lives - 1}} {
+		if move(late[0], late[1], late[2], late[3]) {
+			t.Errorf("a late move counts: %v", late)
+		}
+	}
+	if !move(2, 1, 8, lives+1) {
+		t.Error("the move of another node from the position on does not count")
+	}
+}
+
 // A snapshot has own hits that another node turns out to count: it is not stored, also if its partition was released meanwhile (seed 93147).
 func TestSnapshotWithHitsOfAnotherNode(t *testing.T) {
 	e, err := engine.New(engine.Config{Partitions: 16, Gather: true})
