@@ -1,10 +1,10 @@
 #!/bin/sh
 # Prints the size of the production code (no tests, no bench, no generated files) as a table. A package
-# whose files import "testing" is test support: it has a row of its own.
+# whose files import "testing", or whose name ends in "test", is test support: it has a row of its own.
 set -eu
 cd "$(dirname "$0")/.."
 files=$(git ls-files '*.go' | grep -vE '(_test\.go|\.pb\.go|_gen\.go)$' | grep -vE '^bench/|/testdata/')
-support=$(printf '%s\n' "$files" | xargs grep -lE '^(import )?	?"testing"$' | xargs -n 1 dirname | sort -u)
+support=$({ printf '%s\n' "$files" | xargs grep -lE '^(import )?	?"testing"$' | xargs -n 1 dirname; printf '%s\n' "$files" | grep -oE '^.*test/' | sed 's:/$::'; } | sort -u)
 tests=$(printf '%s\n' "$files" | grep -E "^($(printf '%s\n' "$support" | paste -sd '|'))/" || true)
 files=$(printf '%s\n' "$files" | grep -vE "^($(printf '%s\n' "$support" | paste -sd '|'))/")
 count() { printf '%s\n' "$1" | grep -c . || true; }
