@@ -285,7 +285,6 @@ type TailFlushes struct {
 	audit *Auditor
 	lost  uint64
 	aware bool // of the requests in messages before the position
-	again bool // so far as another tail of this process has seen them
 }
 
 // NewTailFlushes returns Flushes that goes on after at.
