@@ -51,8 +51,7 @@ var (
 	errNotEvent  = errors.New("it is not a CloudEvent of specversion 1.0")
 	errNoData    = errors.New("the data of the event is not a JSON object, which its key template needs")
 	errNotObject = errors.New("it is not a JSON object, nor one on each line")
-	errReserved  = errors.New("key * is reserved: it counts all hits by itself")
-	errForbidden = errors.New("role ingest of the identity is not for its key")
+	errForbidden = errors.New("its key is *, or one that role ingest of the identity is not for")
 	errFarAhead  = errors.New("its time is in the future")
 	errManyHits  = errors.New("it has more than 100,000 hits")
 )
@@ -184,10 +183,7 @@ func (p *parser) end(to *piece, m *message, now time.Time) error {
 		if bad := request.ParseHitKey(key); bad != nil {
 			return errors.New(bad.Message)
 		}
-		switch {
-		case key == engine.AllKeys:
-			return errReserved
-		case p.role != nil && !p.role.May(key):
+		if key == engine.AllKeys || p.role != nil && !p.role.May(key) {
 			return errForbidden
 		}
 		if n > 0 {

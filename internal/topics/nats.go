@@ -3,6 +3,7 @@ package topics
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,10 +67,9 @@ func (b *natsBroker) look(ctx context.Context) error {
 	if is.Config.Retention != jetstream.LimitsPolicy {
 		return fmt.Errorf("stream %s has retention %v, which deletes messages that a consumer acknowledges: read one of retention limits, such as one that sources it", b.of.topic, is.Config.Retention)
 	}
-	for _, subject := range is.Config.Subjects {
-		if b.of.dead != "" && server.SubjectMatchesFilter(b.of.dead, subject) && (b.of.subject == "" || server.SubjectMatchesFilter(b.of.dead, b.of.subject)) {
-			return fmt.Errorf("dead=%s is in stream %s: messages that can't be counted would come back, name a subject of another stream", b.of.dead, b.of.topic)
-		}
+	has := func(subject string) bool { return server.SubjectMatchesFilter(b.of.dead, subject) }
+	if b.of.dead != "" && slices.ContainsFunc(is.Config.Subjects, has) && (b.of.subject == "" || has(b.of.subject)) {
+		return fmt.Errorf("dead=%s is in stream %s: messages that can't be counted would come back, name a subject of another stream", b.of.dead, b.of.topic)
 	}
 	if life := is.Created.UTC().Format(time.RFC3339Nano); life != b.life {
 		b.end()

@@ -77,8 +77,7 @@ type Reader struct {
 	waiting atomic.Int64           // messages that came and are not counted yet
 
 	messages, bad, unburied, outrun atomic.Uint64
-	failing, lastBad                atomic.Pointer[fault]
-	partly                          atomic.Pointer[fault] // a partition fails, while others may not
+	failing, partly, lastBad        atomic.Pointer[fault] // partly: a partition fails, while others may not
 }
 
 // fault is something that goes wrong, since a time.
@@ -279,7 +278,7 @@ func (r *Reader) bury(ctx context.Context, b broker, m *message, why error) {
 	case r.of.dead == "":
 	case strings.HasPrefix(m.header("Weir-Source"), r.of.topic+" "): // else it would come for ever
 		r.unburied.Add(1)
-		err = errCameBack
+		err = errors.New("it is a dead letter of this topic already")
 	default:
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
@@ -331,8 +330,6 @@ func (r *Reader) count(ctx context.Context, b broker, pieces []piece) error {
 	return nil
 }
 
-var errCameBack = errors.New("it is a dead letter of this topic already")
-
 // errBackpressure is why messages wait.
 var errBackpressure = errors.New("no further hit is taken now: the journal is behind, or the identity has reached its ceiling")
 
@@ -354,7 +351,7 @@ func (r *Reader) advance(ctx context.Context, b broker, p *piece) (some bool, er
 	to := from
 	r.service.Advance(topic, t, func() replication.Move {
 		for i := first; i < len(p.messages); i++ {
-			m := &p.messages[i]
+			m, bad := &p.messages[i], t.RejectedLines
 			hits := p.hits[:p.ends[i]]
 			if i > 0 {
 				hits = hits[p.ends[i-1]:]
@@ -365,7 +362,6 @@ func (r *Reader) advance(ctx context.Context, b broker, p *piece) (some bool, er
 			}
 			for _, h := range hits[done:] {
 				t.Line++
-				bad := t.RejectedLines
 				err = r.service.Hit(t, time.Unix(h.at, 0), h.key, h.n)
 				wait := err != nil || t.RetryFrom > 0 || t.RejectedLines > bad && t.LastRejected() == api.CodeCeiling
 				if !wait && t.RejectedLines > bad && p.buried != m {
