@@ -35,10 +35,10 @@ const (
 	maxBucketBytes     = 2048
 	quotaAsks          = 32 // buckets of a stream that limits are asked of at the same time
 
-	// quotaBatch is for how long a stream begins to ask. An owner that does not answer takes 3 s more, and the disk quotaFlush: an answer is
-	// under way within 8 s of quotaDelay.
-	quotaBatch = 2 * time.Second
-	quotaFlush = 3 * time.Second
+	// quotaBatch is for how long a stream begins to ask. An owner that does not answer takes 3 s more, and the disk quotaFlush at most: an
+	// answer is under way within 5 s of quotaDelay.
+	quotaBatch = time.Second
+	quotaFlush = time.Second
 )
 
 // quotaServer is envoy.service.rate_limit_quota.v3.RateLimitQuotaService.
