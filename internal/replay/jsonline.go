@@ -142,14 +142,13 @@ func (p *jsonParser) value(raw []byte) jsonValue {
 	case '"':
 		return jsonValue{text: p.unescape(raw), quoted: true}
 	case '[':
-		i := 0
-		for raw[i] == '[' {
-			i = skipSpace(raw, i+1)
+		for raw[0] == '[' {
+			raw = raw[skipSpace(raw, 1):]
 		}
-		if p.deepest == 0 || raw[i] == ']' {
+		if p.deepest == 0 || raw[0] == ']' {
 			return jsonValue{}
 		}
-		return p.value(raw[i:valueEnd(raw, i)])
+		return p.value(raw[:valueEnd(raw, 0)])
 	case '{', 'n':
 		return jsonValue{}
 	}

@@ -187,8 +187,7 @@ type run struct {
 	to          replication.Position
 }
 
-// maxRuns bounds the runs that are kept of a topic: a reader that begins again behind so many takeovers by other nodes would refuse
-// the first. Restarts of one node alone may be more.
+// maxRuns bounds the runs that are kept of a topic: a reader that begins again behind so many takeovers by others would refuse the first.
 const maxRuns = 64
 
 // move notes a move of a topic, and tells whether it counts. It does not if an earlier flush went beyond its beginning: then it is
