@@ -101,6 +101,9 @@ func (f *serveFlags) combine(from cli.Sources) {
 		cfg.TLS.Min = tls.VersionTLS12
 	}
 	cfg.RLS.Algorithm, _ = limit.ParseAlgorithm(f.rlsAlgorithm) // the flag takes no other word
+	if node, addr, given := strings.Cut(cfg.RLS.XDS.Addr, "@"); given {
+		cfg.RLS.XDS.Node, cfg.RLS.XDS.Addr = node, addr
+	}
 	if f.clock == "event" {
 		cfg.Engine.Clock = weir.EventClock
 	}

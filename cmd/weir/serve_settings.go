@@ -58,7 +58,7 @@ func (f *serveFlags) groups() []group {
 			{name: "resp-count-prefix", to: &r.CountPrefix, help: "key `prefix` of counters of which INCR counts hits too"},
 			{name: "rls", to: &l.Addr, common: true, help: "`host:port` for Envoy's rate limit service (docs/envoy.md)"},
 			{name: "rls-config", to: &l.Limits, help: "`file` or folder with limits in the format of envoyproxy/ratelimit"},
-			{name: "rls-xds", to: &l.XDS.Addr, help: "`host:port` of a management server (Envoy Gateway) with the limits"},
+			{name: "rls-xds", to: &l.XDS.Addr, help: "`[node@]host:port` of a management server (Envoy Gateway) with the limits, and the name of the node to ask as"},
 			{name: "rls-xds-tls", to: &tlsFiles{&l.XDS.CA, &l.XDS.Cert, &l.XDS.Key}, help: "`directory` with ca.crt, and optionally tls.crt and tls.key"},
 			{name: "rls-merge-domains", to: &l.MergeDomains, help: "allow several files to define the same domain"},
 			{name: "rls-algorithm", to: &f.rlsAlgorithm, words: []string{limit.Window.String(), limit.Fixed.String(), limit.GCRA.String()}, help: "algorithm for --rls-config; fixed is like envoyproxy/ratelimit"},

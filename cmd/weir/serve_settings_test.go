@@ -80,6 +80,18 @@ func TestFieldsOfSettings(t *testing.T) {
 	}
 }
 
+// The address of a management server may have the name of the node that asks.
+func TestNodeOfManagementServer(t *testing.T) {
+	for given, want := range map[string][2]string{"gateway:18001": {"", "gateway:18001"}, "quota@gateway:18001": {"quota", "gateway:18001"}} {
+		f := newServeFlags()
+		f.node.RLS.XDS.Addr = given
+		f.combine(cli.Sources{})
+		if got := f.node.RLS.XDS; got.Node != want[0] || got.Addr != want[1] {
+			t.Errorf("%s: node %q at %q", given, got.Node, got.Addr)
+		}
+	}
+}
+
 // A directory of TLS files has the names that Kubernetes gives them.
 func TestTLSDirectory(t *testing.T) {
 	dir := t.TempDir()
