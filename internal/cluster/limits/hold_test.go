@@ -28,7 +28,7 @@ func TestHoldsOfACluster(t *testing.T) {
 				t.Helper()
 				transporttest.Eventually(t, "a hold is answered", func() bool {
 					seq++
-					made, err := c.At(i).Live.Hold(admit.Request{Key: key}, id, "", seq, func(engine.Limit) admit.Hold { return admit.Hold{Want: want, Life: time.Hour} })
+					made, err := c.At(i).Live.Hold(admit.Request{Key: key}, id, "", seq, func(string, engine.Limit) admit.Hold { return admit.Hold{Want: want, Life: time.Hour} })
 					if err != nil || len(made) != 1 {
 						return false
 					}

@@ -306,8 +306,10 @@ func (r *reader) requests() (list []replication.Request) {
 		e := newReader(r.Block())
 		one := replication.Request{}
 		copy(one.ID[:], e.Bytes(len(one.ID)))
-		one.Move.From = replication.Position{Offset: e.Uvarint(), Hits: e.Uvarint()}
-		one.Move.To = replication.Position{Offset: e.Uvarint(), Hits: e.Uvarint()}
+		if !r.before {
+			one.Move.From = replication.Position{Offset: e.Uvarint(), Hits: e.Uvarint()}
+			one.Move.To = replication.Position{Offset: e.Uvarint(), Hits: e.Uvarint()}
+		}
 		for at := int64(0); e.Len() > 0; {
 			h := replication.RequestHit{Key: e.Uint64()}
 			at += e.Varint()
@@ -352,7 +354,9 @@ func (r *reader) seen() (list []SeenRequest) {
 		var s SeenRequest
 		copy(s.ID[:], r.Bytes(len(s.ID)))
 		s.Origin, s.Epoch, s.Flush, s.At = r.Uint64(), r.Uvarint(), r.Uvarint(), int64(r.Uvarint())
-		s.First, s.To = r.Uvarint(), replication.Position{Offset: r.Uvarint(), Hits: r.Uvarint()}
+		if !r.before {
+			s.First, s.To = r.Uvarint(), replication.Position{Offset: r.Uvarint(), Hits: r.Uvarint()}
+		}
 		if r.Failed() || s.At < 0 {
 			r.Fail()
 			return nil

@@ -28,10 +28,10 @@ func openSealed(data []byte, magic byte, what string, known byte) (r reader, err
 		return r, fmt.Errorf("%w: not a %s", ErrDamaged, what)
 	case err != nil:
 		return r, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case version != known:
-		return r, fmt.Errorf("a %s in version %d: this build reads version %d: %w", what, version, known, wire.ErrVersion)
+	case version != known && version != known-1:
+		return r, fmt.Errorf("a %s in version %d: this build reads versions %d and %d: %w", what, version, known-1, known, wire.ErrVersion)
 	}
-	return reader{content}, nil
+	return reader{content, version < known}, nil
 }
 
 // DecodePart reads and checks a part. Its batches refer to data. A part that is sound and of
@@ -78,9 +78,12 @@ func (r *reader) head() Part {
 }
 
 // reader reads bytes of the journal's.
-type reader struct{ wire.Reader }
+type reader struct {
+	wire.Reader
+	before bool // of the build that knew no topics: requests have no moves
+}
 
-func newReader(b []byte) reader { return reader{*wire.NewReader(b)} }
+func newReader(b []byte) reader { return reader{Reader: *wire.NewReader(b)} }
 
 // end tells whether all was read, and nothing was cut or impossible.
 func (r *reader) end() error {

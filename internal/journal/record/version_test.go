@@ -32,6 +32,7 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 		kind     uint64
 		restored bool
 	}{
+		{"hits of the build before", partOf(6, flagLast, 300, KindHits, hit), KindHits, false},
 		{"hits", partOf(7, flagLast, 300, KindHits, hit), KindHits, false},
 		{"restored", partOf(7, flagLast|flagRestored, 300, KindClear, []byte{1}), KindClear, true},
 	} {
@@ -47,7 +48,7 @@ func TestEarlierVersionsAreRead(t *testing.T) {
 func TestNewerKindIsRefusedByName(t *testing.T) {
 	for part, why := range map[string]string{
 		string(partOf(7, flagLast, 3, kinds, []byte("anything"))): "kind 9: this build knows kinds 0 to 8",
-		string(partOf(8, flagLast, 3, KindHits, nil)):             "version 8: this build reads version 7",
+		string(partOf(8, flagLast, 3, KindHits, nil)):             "version 8: this build reads versions 6 and 7",
 	} {
 		_, err := DecodePart([]byte(part))
 		if !errors.Is(err, wire.ErrVersion) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), why) {
