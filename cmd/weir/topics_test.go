@@ -111,7 +111,7 @@ func (b *natsTopic) publish(t *testing.T, bodies []string) {
 	js, done := b.jetStream(t)
 	defer done()
 	for i, body := range bodies {
-		if _, err := js.PublishAsync(fmt.Sprintf("events.%d", i%7), []byte(body)); err != nil {
+		if _, err := js.PublishAsync(fmt.Sprintf("events.%d", i%7), []byte(body), jetstream.WithStallWait(3*time.Minute)); err != nil {
 			t.Error(err)
 			return
 		}
@@ -338,7 +338,8 @@ func TestClusterTopics(t *testing.T) {
 	}
 }
 
-// The position goes with the hits: into a backup and what is restored of it, and from a node alone into a cluster.
+// The position goes with the hits: into a backup and what is restored of it, and from a node alone into a cluster, which reads once it has
+// the hits.
 func TestTopicsMove(t *testing.T) {
 	t.Parallel()
 	broker, load, dir := newNATSTopic(t), newTopicLoad(2000), t.TempDir()
@@ -355,10 +356,14 @@ func TestTopicsMove(t *testing.T) {
 			t.Fatalf("%v\n%s", err, log)
 		}
 	}
-	c := newProcesses(t, "--from", broker.url())
+	c := newProcesses(t)
 	c.dirs[0] = dir
 	c.start(0, 1, 2)
 	c.converge("three nodes")
+	c.stop(0, 1, 2)
+	c.flags = []string{"--from", broker.url()}
+	c.start(0, 1, 2)
+	c.converge("three nodes that read")
 	for i := range c.nodes {
 		load.check(t, c.nodes[i].Load(), broker)
 	}
