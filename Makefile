@@ -144,7 +144,7 @@ soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clu
 	$(GO) test -run 'DenyNobody$$|DeniesNobody$$|AllNodes$$' -count 1 -parallel 1 -timeout 1h ./internal/cluster/limits -args -owner.exact
 	@bin=$$($(GO) env GOPATH)/bin; if [ -x $$bin/caddy ]; then PATH=$$bin:$$PATH $(GO) test -run 'TestCaddy$$' -count 1 ./cmd/weir; else echo "left out: the recipe of Caddy 2.11 (go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9)"; fi
 	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./internal/cluster/limits -args -brute.rounds $(ROUNDS)
-	$(GO) test -run 'TestCrashTopics$$|TestClusterTopics$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -topics.events 1000000
+	$(GO) test -run 'TestCrashTopics$$|TestClusterTopics$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -topics.events $$(( $(ROUNDS) * 20000 ))
 	$(GO) test -run 'TestFleetOfEnvoys$$' -count 1 -timeout 6h ./internal/server/envoy -args -fleet.seeds $$(( $(ROUNDS) * 4 ))
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash pods
 	$(MAKE) --no-print-directory memory MEMORY="64 256"
