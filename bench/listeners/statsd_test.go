@@ -90,8 +90,8 @@ func TestDatadogGo(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantHits(t, n, map[string]uint64{"shop.orders:/buy": 1000, "shop.items:-": 3000, "shop.orders:/late": 7})
-	wantRefused(t, n, "unsupported_gauge", "unsupported_histogram", "unsupported_set", "unsupported_event", "unsupported_service_check")
+	wantHits(t, n, map[string]uint64{"shop.orders:/buy": 1000, "shop.items:-": 3000, "shop.orders:/late": 7, "shop.users:-": 1})
+	wantRefused(t, n, "unsupported_gauge", "unsupported_histogram", "unsupported_event", "unsupported_service_check")
 }
 
 // hot-shots sends by UDP and TCP, several lines in a datagram.
@@ -133,7 +133,8 @@ for name, c in (("udp", statsd.StatsClient(prefix="udp", **to)), ("tcp", statsd.
 	want := map[string]uint64{}
 	for _, network := range []string{"udp.", "tcp."} {
 		want[network+"hits:-"], want[network+"many:-"], want[network+"packed:-"] = 100, 500, 50
+		want[network+"users:-"] = 1
 	}
 	wantHits(t, n, want)
-	wantRefused(t, n, "unsupported_gauge", "unsupported_timer", "unsupported_set", "negative")
+	wantRefused(t, n, "unsupported_gauge", "unsupported_timer", "negative")
 }
