@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service"
@@ -167,12 +168,7 @@ func (r *Reader) retry(ctx context.Context, err error) error {
 		r.log.Warn("a topic can't be read; will retry, its messages wait there", "error", err)
 	}
 	r.failing.Store(f)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(retryAfter):
-		return nil
-	}
+	return concurrency.Sleep(ctx, retryAfter)
 }
 
 // position is where the journal has the topic, with all that other nodes wrote before the call if they can be heard.
@@ -244,10 +240,7 @@ func (r *Reader) feed(ctx context.Context, b broker, to chan<- []piece) {
 			r.failing.Store(nil)
 		}
 		if came > 0 && came < batchMessages/10 {
-			select {
-			case <-time.After(gatherFor):
-			case <-ctx.Done():
-			}
+			_ = concurrency.Sleep(ctx, gatherFor) // the loop looks whether ctx has ended
 		}
 	}
 }

@@ -16,7 +16,7 @@ type Request struct {
 	N           uint64 // admissions that it takes; 0 asks only
 	Shadow      bool   // its verdict denies nothing
 	Partition   int    // of the key
-	Outstanding uint64 // admissions that are out (out.go): as good as taken
+	Outstanding uint64 // admissions that are out (outstanding.go): as good as taken
 
 	state  *entry
 	grant  *grant

@@ -75,9 +75,9 @@ func (c *Cell) Live(from, to int64) uint64 {
 
 // Stripes spread one key's live cell over several cache lines, so that cores which hit the same key at the same time do
 // not wait for each other. A goroutine finds its stripe by the address of its stack. The usual alternatives are a token
-// in a sync.Pool and a random number. They cost some five and two times as much (BenchmarkStripePick). The runtime's processor number is as fast, but only
-// an internal function has it. If two
-// goroutines meet on a stripe, the one that lost changes the salt, which deals all of them new stripes.
+// in a sync.Pool and a random number. They cost some five and two times as much (BenchmarkStripePick). The runtime's
+// processor number is as fast, but only an internal function has it. If two goroutines meet on a stripe, the one that
+// lost changes the salt, which deals all of them new stripes.
 //
 // Hits that leave the cells go to a settle function, which puts them into the
 // window; hits that were accepted are settled however old they are by then.

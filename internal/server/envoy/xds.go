@@ -16,6 +16,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
 	"google.golang.org/genproto/googleapis/rpc/status"
@@ -152,10 +153,7 @@ func (c *XDSClient) Run(ctx context.Context) {
 			return
 		}
 		c.cfg.Logger.Warn("rate limit service: the management server does not answer: the limits in use stay; will connect again", "addr", c.cfg.Addr, "error", err, "in", pause)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = concurrency.Sleep(ctx, pause) // the loop looks whether ctx has ended
 		pause = min(2*pause, longestPause)
 	}
 }
@@ -201,10 +199,8 @@ func (c *XDSClient) follow(ctx context.Context, version *string) error {
 			problem := units.Clip(err.Error(), maxProblemBytes)
 			c.cfg.Logger.Error("rate limit service: limits of the management server are not in use", "version", units.Clip(answer.VersionInfo, maxVersionBytes), "problem", problem)
 			request.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: problem}
-			select { // a server that sends the same again and again fills no log
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(refusedPause):
+			if err := concurrency.Sleep(ctx, refusedPause); err != nil { // a server that sends the same again and again fills no log
+				return err
 			}
 			continue
 		}
