@@ -55,7 +55,7 @@ var layers = []layer{
 	{"http", []string{"internal/server/httpapi", "internal/server/servertest"}, "base auth window engine settings api policy calendar web service listener metrics", "danielgtaylor/huma klauspost/compress"},
 	{"resp", []string{"internal/server/resp"}, "base auth engine settings api policy service listener", ""},
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
-	{"statsd", []string{"internal/server/statsd"}, "engine settings api service listener", ""},
+	{"statsd", []string{"internal/server/statsd"}, "base engine settings api service listener", ""},
 	{"topics", []string{"internal/topics"}, "base engine settings api journal cluster durable replay service", "nats-io twmb/franz-go"},
 	{"node", []string{"node/..."}, "topics base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
 	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/query"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -63,16 +64,16 @@ const ownersTime = 5 * time.Second
 
 // awaitOwners waits until every limit that one node decides has an owner: a node that is ready decides at once.
 func (m *clustered) awaitOwners(ctx context.Context, l *limits.Limits) {
-	late := time.After(ownersTime)
+	waiting, cancel := context.WithTimeout(ctx, ownersTime)
+	defer cancel()
 	for !l.Settled() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-late:
-			m.log.Warn("no node decides yet for some keys of strict and leased limits: requests for these fail until one does")
-			return
-		case <-time.After(20 * time.Millisecond):
+		if concurrency.Sleep(waiting, 20*time.Millisecond) == nil {
+			continue
 		}
+		if ctx.Err() == nil {
+			m.log.Warn("no node decides yet for some keys of strict and leased limits: requests for these fail until one does")
+		}
+		return
 	}
 }
 

@@ -338,8 +338,7 @@ func TestClusterTopics(t *testing.T) {
 	}
 }
 
-// The position goes with the hits: into a backup and what is restored of it, and from a node alone into a cluster, which reads once it has
-// the hits.
+// The position goes with the hits: into a backup and what is restored of it, and from a node alone into a cluster that reads at once.
 func TestTopicsMove(t *testing.T) {
 	t.Parallel()
 	broker, load, dir := newNATSTopic(t), newTopicLoad(2000), t.TempDir()
@@ -356,12 +355,8 @@ func TestTopicsMove(t *testing.T) {
 			t.Fatalf("%v\n%s", err, log)
 		}
 	}
-	c := newProcesses(t)
+	c := newProcesses(t, "--from", broker.url())
 	c.dirs[0] = dir
-	c.start(0, 1, 2)
-	c.converge("three nodes")
-	c.stop(0, 1, 2)
-	c.flags = []string{"--from", broker.url()}
 	c.start(0, 1, 2)
 	c.converge("three nodes that read")
 	for i := range c.nodes {

@@ -348,15 +348,24 @@ func FinishCarry(ctx context.Context, to *RestoreTarget) error {
 }
 
 // ClaimCarry refuses a cluster that has grown from another directory than this one, whose hits are
-// to be merged into its journal.
-func ClaimCarry(ctx context.Context, merges *Merges, dir string) error {
-	path := filepath.Join(dir, CarriedFile)
-	b, err := (&Spool{Path: path}).Open()
+// to be merged into its journal. moves say where topics are counted of which it has hits.
+func ClaimCarry(ctx context.Context, merges *Merges, dir string) (moves []replication.Request, err error) {
+	s := &Spool{Path: filepath.Join(dir, CarriedFile)}
+	b, err := s.Open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer b.Close()
-	return merges.ClaimGrown(ctx, b.Info.Journal, path)
+	if err := merges.ClaimGrown(ctx, b.Info.Journal, s.Path); err != nil {
+		return nil, err
+	}
+	ofMoves := replication.NewPartitionSet(b.Info.Partitions)
+	ofMoves.Add(0)
+	err = s.eachOf(ctx, ofMoves, func(*engine.Engine, replication.Content) error { return nil }, func(_ [][]byte, list []replication.Request) error {
+		moves = list
+		return nil
+	})
+	return moves, err
 }
 
 // Fill makes a data directory with all that an engine has, in snapshots. It remembers

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/limit"
 )
@@ -126,6 +128,77 @@ func TestOneToThreeToOne(t *testing.T) {
 	r = startWith(t, c.engine, alone)
 	r.wantAll(map[string]uint64{"new": want["new"]})
 	r.close()
+}
+
+// movedAlone makes a directory of a node alone that has counted a topic.
+func movedAlone(t *testing.T, cfg Config, topic replication.RequestID) {
+	t.Helper()
+	cfg.Join = cfg.Join.Alone()
+	r := startWith(t, engine.Config{Partitions: 16, Gather: true}, cfg)
+	r.e.Advance(topic, func(*replication.RequestRecorder) replication.Move {
+		r.hit("topic", time.Now().Unix(), 40)
+		return replication.Move{To: replication.Position{Offset: 40}}
+	})
+	r.sync()
+	r.crash()
+}
+
+// Where a directory that becomes a cluster has counted topics all nodes know before one of them may read, also while its hits are not merged.
+func TestTopicOfAGrowth(t *testing.T) {
+	t.Parallel()
+	c, topic := wallCluster(t, 3), replication.RequestID{7}
+	movedAlone(t, c.cfgs[0], topic)
+	merge := make(chan struct{})
+	c.cfgs[0].Join.Waiting = func(what string) {
+		if strings.Contains(what, "as a node alone") {
+			<-merge
+		}
+	}
+	began := make(chan error, 3)
+	for i := range c.nodes {
+		go func() {
+			r, err := c.open(i)
+			if c.nodes[i] = r; err == nil {
+				t.Cleanup(r.crash)
+			}
+			began <- err
+		}()
+	}
+	for left := 3; left > 0; left-- {
+		if left == 1 { // the one that merges
+			for _, r := range c.nodes[1:] {
+				transporttest.Eventually(t, "topics may be read", func() bool { return r.j.MayBegin() == nil })
+				if at, _ := r.j.Position(topic); at.Offset != 40 || r.count("topic").Lower != 0 {
+					t.Errorf("a node begins at %+v before the hits are merged", at)
+				}
+			}
+			close(merge)
+		}
+		if err := <-began; err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.agree(map[string]uint64{"topic": 40})
+}
+
+// A directory that joins after others began to read its topic is refused: its hits would count twice.
+func TestTopicThatOthersBegan(t *testing.T) {
+	t.Parallel()
+	c, topic := wallCluster(t, 3), replication.RequestID{7}
+	c.start()
+	c.nodes[1].e.Advance(topic, func(*replication.RequestRecorder) replication.Move {
+		return replication.Move{To: replication.Position{Offset: 5}}
+	})
+	c.nodes[1].sync()
+	c.nodes[0].close()
+	c.nodes[0] = nil
+	c.cfgs[0].Dir = t.TempDir()
+	movedAlone(t, c.cfgs[0], topic)
+	for range 2 {
+		if _, err := c.open(0); err == nil || !strings.Contains(err.Error(), "node n2 read a topic") {
+			t.Errorf("%v", err)
+		}
+	}
 }
 
 // folderOf finds a folder of that name.

@@ -44,6 +44,15 @@ func (j *Journal) SyncFollowed(ctx context.Context) error {
 	return j.AwaitFlush(ctx, j.waiters.Join())
 }
 
+// MayBegin returns why a topic of which nothing is known may not be read from its beginning: a node of --peers that has never joined may
+// bring hits of it.
+func (j *Journal) MayBegin() error {
+	if joined, all := j.replica.Joined(), j.server.Peers(); joined < all {
+		return fmt.Errorf("%d of %d nodes of --peers have joined, and one that has not may bring hits of the topic: start it, or leave it out of --peers", joined, all)
+	}
+	return nil
+}
+
 // Position is up to where a topic is counted, as far as the journal was followed; false: nothing is known of it.
 func (j *Journal) Position(topic replication.RequestID) (p replication.Position, known bool) {
 	return j.replica.Position(topic)

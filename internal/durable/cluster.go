@@ -98,11 +98,12 @@ func replaced(damaged []transport.Damage) (found []record.Finding) {
 	return found
 }
 
-// sayHello journals the first flush of this life, and applies all before it.
+// sayHello journals the first flush of this life, and applies all before it. With it all nodes know where topics are counted of which this
+// directory has hits: none reads them from their beginning, also while the hits are still to come.
 func (j *Journal) sayHello(ctx context.Context) error {
 	var sequence uint64
 	began := time.Now()
-	for _, data := range j.replica.Hello(began) {
+	for _, data := range j.replica.Hello(began, j.carried...) {
 		if err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 			sequence, err = j.store.Publish(ctx, data, askTimeout)
 			return err
@@ -112,6 +113,10 @@ func (j *Journal) sayHello(ctx context.Context) error {
 	}
 	if err := j.followTo(ctx, sequence); err != nil {
 		return err
+	}
+	if node, is := j.replica.BegunByOther(j.carried); is {
+		return fmt.Errorf("node %s read a topic (--from) from its beginning, of which this directory has hits: they would count twice, so nothing of it was counted. "+
+			"Start all nodes with empty directories but this one, and this one no later than the others; or this one with an empty directory too, without its hits", node)
 	}
 	j.flusher.SaidHello(began, sequence)
 	j.replica.Ready()

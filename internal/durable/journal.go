@@ -33,6 +33,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -81,7 +82,8 @@ type Journal struct {
 	running sync.WaitGroup
 	closed  sync.Once
 
-	carrying bool // what the directory had before is to be merged (offline.Carry)
+	carrying bool                  // what the directory had before is to be merged (backup.Carry)
+	carried  []replication.Request // where topics are counted of which that has hits
 	merges   *backup.Merges
 	policies *kv.Document
 	restores *backup.RestoreTarget

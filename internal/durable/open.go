@@ -114,7 +114,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	j.merges = &backup.Merges{JetStream: j.server.JetStream(), Replicas: j.server.Replicas, Journal: j.store.ID}
 	j.policies = &kv.Document{JetStream: j.server.JetStream(), Replicas: j.server.Replicas}
 	if j.carrying {
-		if err := backup.ClaimCarry(ctx, j.merges, j.cfg.Dir); err != nil {
+		if j.carried, err = backup.ClaimCarry(ctx, j.merges, j.cfg.Dir); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
@@ -282,12 +282,11 @@ func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
 func (j *Journal) awaitRoom(ctx context.Context, bytes int64, again func()) error {
 	for !j.space.Takes(bytes) {
 		again()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-j.failed:
-			return j.failure
-		case <-time.After(roomPoll):
+		if err := concurrency.Sleep(ctx, roomPoll); err != nil {
+			return err
+		}
+		if err := j.Err(); err != nil {
+			return err
 		}
 		j.checkpoints.LookAtSize(ctx)
 	}

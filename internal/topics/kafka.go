@@ -71,7 +71,11 @@ func (b *kafkaBroker) begin(ctx context.Context, offsets map[string]map[int32]kg
 	}
 	life := fmt.Sprintf("%x", answer.Topics[0].TopicID)
 	for partition := range offsets[b.of.topic] {
-		if at, known := b.r.position(ctx, b.of.id(partition, life)); known {
+		at, known, err := b.r.position(ctx, b.of.id(partition, life))
+		if err != nil {
+			return nil, err
+		}
+		if known {
 			offsets[b.of.topic][partition] = kgo.NewOffset().At(int64(at.Offset))
 		}
 	}

@@ -114,8 +114,9 @@ func (b *natsBroker) fetch(ctx context.Context) ([]piece, error) {
 			}
 		}
 		md, err := m.Metadata()
-		if err != nil {
-			return nil, err
+		if err != nil { // it is read again
+			b.end()
+			return []piece{p}, err
 		}
 		if md.Sequence.Consumer == 1 { // the consumer is new, perhaps by itself, and its stream may be another one
 			if err := b.look(ctx); err != nil || b.stop == nil {
@@ -136,7 +137,11 @@ func (b *natsBroker) begin(ctx context.Context) error {
 	if b.of.subject != "" {
 		cfg.FilterSubjects = []string{b.of.subject}
 	}
-	if at, known := b.r.position(ctx, b.of.id(0, b.life)); known {
+	at, known, err := b.r.position(ctx, b.of.id(0, b.life))
+	if err != nil {
+		return err
+	}
+	if known {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, max(at.Offset, 1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -73,6 +73,7 @@ type Reader struct {
 	log     *slog.Logger
 
 	broker  atomic.Pointer[broker] // nil: none is open
+	parser  *parser                // feed's
 	tally   ingest.Tally           // count's
 	role    ingest.Tally           // parse's
 	waiting atomic.Int64           // messages that came and are not counted yet
@@ -85,6 +86,7 @@ type Reader struct {
 type fault struct {
 	err         error
 	since, last time.Time
+	lost        bool // a message that can't be counted is not in dead
 }
 
 // New returns a Reader of a topic for a service with a journal. It fails if the tokens file has no such identity.
@@ -101,7 +103,8 @@ func New(s *service.Service, url string, log *slog.Logger) (*Reader, error) {
 	if r.caller, err = s.WithName(access.Caller{}, of.identity); err != nil {
 		return nil, fmt.Errorf("--from %s, identity=%s: %w", of.name(), of.identity, err)
 	}
-	return r, nil
+	r.parser, err = newParser(of, s.Backend().Engine.Config().MaxAhead)
+	return r, err
 }
 
 // Listen, Addr and Close have nothing to do: a Reader calls others.
@@ -131,7 +134,7 @@ func (r *Reader) Alarms() (list []api.Alarm) {
 		list = append(list, api.Alarm{Code: "topic_failing", Message: fmt.Sprintf("%s is not read since %s: %v; its messages wait there", r.of.name(), f.since.UTC().Format(time.RFC3339), f.err)})
 	}
 	if b := r.lastBad.Load(); b != nil && time.Since(b.since) < badFor {
-		list = append(list, api.Alarm{Code: "topic_bad_messages", Message: fmt.Sprintf("%s has messages that can't be counted, the last one: %v; dead=NAME in its URL keeps them", r.of.name(), b.err)})
+		list = append(list, api.Alarm{Code: "topic_bad_messages", Message: fmt.Sprintf("%s has messages that can't be counted, such as this: %v", r.of.name(), b.err)})
 	}
 	return list
 }
@@ -150,7 +153,7 @@ type broker interface {
 
 // note notes that a partition fails. It is over when it was not noted for some time.
 func (r *Reader) note(err error) {
-	f := &fault{err, time.Now(), time.Now()}
+	f := &fault{err: err, since: time.Now(), last: time.Now()}
 	if was := r.partly.Load(); was != nil && f.last.Sub(was.last) < 2*failingFor {
 		f.since = was.since
 	} else {
@@ -171,12 +174,17 @@ func (r *Reader) retry(ctx context.Context, err error) error {
 	return concurrency.Sleep(ctx, retryAfter)
 }
 
-// position is where the journal has the topic, with all that other nodes wrote before the call if they can be heard.
-func (r *Reader) position(ctx context.Context, topic replication.RequestID) (replication.Position, bool) {
+// position is where the journal has the topic, with all that other nodes wrote before the call if they can be heard. Where it is not known,
+// the error says why the topic may not be read from its beginning; nil: it may.
+func (r *Reader) position(ctx context.Context, topic replication.RequestID) (at replication.Position, known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_ = r.journal.SyncFollowed(ctx) // an older position costs work, and counts nothing twice
-	return r.journal.Position(topic)
+	err = r.journal.MayBegin()      // before the position is looked up, which a node that joins may bring
+	if at, known = r.journal.Position(topic); known {
+		err = nil
+	}
+	return at, known, err
 }
 
 // Run reads until ctx ends. What is counted then and not in the journal yet comes with its last flush.
@@ -214,21 +222,13 @@ func (r *Reader) Run(ctx context.Context) error {
 
 // feed fetches and parses messages, until ctx ends.
 func (r *Reader) feed(ctx context.Context, b broker, to chan<- []piece) {
-	p, err := newParser(r.of, r.service.Backend().Engine.Config().MaxAhead)
 	for ctx.Err() == nil {
-		var pieces []piece
-		if err == nil {
-			pieces, err = b.fetch(ctx)
-		}
-		if err != nil {
-			_, err = r.retry(ctx, err), nil
-			continue
-		}
+		pieces, err := b.fetch(ctx)
 		came := 0
 		for i := range pieces {
 			came += len(pieces[i].messages)
 			r.waiting.Add(int64(len(pieces[i].messages)))
-			r.parse(ctx, b, p, &pieces[i])
+			r.parse(ctx, b, &pieces[i])
 		}
 		switch {
 		case came > 0 && ctx.Err() == nil: // else some may not be buried
@@ -236,17 +236,22 @@ func (r *Reader) feed(ctx context.Context, b broker, to chan<- []piece) {
 			case to <- pieces:
 			case <-ctx.Done():
 			}
-		case r.waiting.Load() == 0:
+		case err == nil && r.waiting.Load() == 0:
 			r.failing.Store(nil)
 		}
-		if came > 0 && came < batchMessages/10 {
-			_ = concurrency.Sleep(ctx, gatherFor) // the loop looks whether ctx has ended
+		switch { // the loop looks whether ctx has ended
+		case err != nil: // what came before is counted, so that it is not read again
+			for r.retry(ctx, err) == nil && r.waiting.Load() > 0 {
+			}
+		case came > 0 && came < batchMessages/10:
+			_ = concurrency.Sleep(ctx, gatherFor)
 		}
 	}
 }
 
 // parse makes hits of the messages of a piece. Those that can't be counted are buried before the position moves beyond them.
-func (r *Reader) parse(ctx context.Context, b broker, p *parser, of *piece) {
+func (r *Reader) parse(ctx context.Context, b broker, of *piece) {
+	p := r.parser
 	known, _ := r.journal.Position(r.of.id(of.partition, of.life))
 	of.ends = make([]int, len(of.messages))
 	if p.role = &r.role; r.service.Ingest(r.caller, p.role) != nil {
@@ -266,21 +271,30 @@ func (r *Reader) parse(ctx context.Context, b broker, p *parser, of *piece) {
 // bury keeps a message that can't be counted, or at least says so.
 func (r *Reader) bury(ctx context.Context, b broker, m *message, why error) {
 	r.bad.Add(1)
-	err := error(nil)
+	f := &fault{since: time.Now()}
+	fate := "it is in " + r.of.dead
 	switch {
 	case r.of.dead == "":
+		fate = "it is dropped; dead=NAME in the topic's URL keeps such messages"
 	case strings.HasPrefix(m.header("Weir-Source"), r.of.topic+" "): // else it would come for ever
-		r.unburied.Add(1)
-		err = errors.New("it is a dead letter of this topic already")
+		fate, f.lost = "it is dropped, since it is a dead letter of this topic already", true
 	default:
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		if err = b.bury(ctx, m, why.Error()); err != nil {
-			r.unburied.Add(1)
+		if err := b.bury(ctx, m, why.Error()); err != nil {
+			fate, f.lost = fmt.Sprintf("it is dropped, since %s does not take it: %v", r.of.dead, err), true
 		}
 	}
-	if last := r.lastBad.Swap(&fault{err: why, since: time.Now()}); err != nil || last == nil || time.Since(last.since) > badFor {
-		r.log.Warn("a message of a topic can't be counted", "offset", m.offset, "error", why, "dead", r.of.dead, "dead_error", err)
+	if f.err = fmt.Errorf("%w; %s", why, fate); f.lost {
+		r.unburied.Add(1)
+	}
+	last := r.lastBad.Load()
+	begins := last == nil || f.since.Sub(last.since) > badFor
+	if f.lost || begins {
+		r.log.Warn("a message of a topic can't be counted", "offset", m.offset, "error", f.err)
+	}
+	if f.lost || begins || !last.lost { // the alarm is about one that is lost, if any is
+		r.lastBad.Store(f)
 	}
 }
 

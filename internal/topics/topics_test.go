@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +144,7 @@ type buried struct {
 	broker
 	letters int
 	check   func() // nil: nothing
+	failure error
 }
 
 func (b *buried) bury(context.Context, *message, string) error {
@@ -150,7 +152,7 @@ func (b *buried) bury(context.Context, *message, string) error {
 	if b.check != nil {
 		b.check()
 	}
-	return nil
+	return b.failure
 }
 
 func (*buried) commit(*piece, replication.Position) {}
@@ -197,13 +199,9 @@ func newPiece(keys ...string) (p piece) {
 func TestRefusedHitIsBuriedFirst(t *testing.T) {
 	t.Parallel()
 	r := newReader(t)
-	parser, err := newParser(r.of, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	b, p := &buried{}, newPiece("in:a", "out:a", "*")
 	p.hits = nil
-	if r.parse(t.Context(), b, parser, &p); len(p.hits) != 1 || b.letters != 2 {
+	if r.parse(t.Context(), b, &p); len(p.hits) != 1 || b.letters != 2 {
 		t.Errorf("parsed %+v, %d letters, want 2", p.hits, b.letters)
 	}
 	p, b.letters = newPiece("in:a", "out:a", "in:a"), 0 // its role was another one when it was parsed
@@ -241,6 +239,75 @@ func TestDeadLetterComesBack(t *testing.T) {
 	}
 	if b.letters != 2 || r.unburied.Load() != 1 || r.bad.Load() != 3 {
 		t.Errorf("%d letters, %d of 3 bad messages unburied", b.letters, r.unburied.Load())
+	}
+}
+
+// An alarm says what became of messages that can't be counted: also while some are in dead, that others are not.
+func TestBadMessagesAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("it is full")
+		for _, c := range []struct {
+			dead     string
+			failures []error
+			want     string
+		}{
+			{"", []error{nil}, "it is dropped; dead=NAME"},
+			{"dead", []error{nil}, "it is in dead"},
+			{"dead", []error{full}, "it is dropped, since dead does not take it: it is full"},
+			{"dead", []error{nil, full, nil}, "it is dropped, since dead does not take it: it is full"},
+		} {
+			r, b := &Reader{of: &source{topic: "EVENTS", dead: c.dead}, log: slog.New(slog.DiscardHandler)}, &buried{}
+			bury := func(failure error) {
+				b.failure = failure
+				r.bury(t.Context(), b, &message{header: func(string) string { return "" }}, errNoKey)
+			}
+			for _, failure := range c.failures {
+				bury(failure)
+			}
+			if got := r.Alarms(); len(got) != 1 || !strings.Contains(got[0].Message, c.want) {
+				t.Errorf("dead=%s, %v: %+v", c.dead, c.failures, got)
+			}
+			time.Sleep(badFor)
+			if got := r.Alarms(); len(got) != 0 {
+				t.Errorf("%+v", got)
+			}
+			time.Sleep(time.Second)
+			if bury(nil); len(c.dead) > 0 && !strings.Contains(r.Alarms()[0].Message, "it is in dead") {
+				t.Errorf("%+v", r.Alarms())
+			}
+		}
+	})
+}
+
+// failing is a broker that fails with some messages, and then has none.
+type failing struct {
+	broker
+	list []piece
+}
+
+func (b *failing) fetch(ctx context.Context) ([]piece, error) {
+	if list := b.list; list != nil {
+		b.list = nil
+		return list, errors.New("it fails")
+	}
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// Messages that came with an error are counted: they need not be read again.
+func TestMessagesWithAnError(t *testing.T) {
+	t.Parallel()
+	r, to := newReader(t), make(chan []piece, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var feeding sync.WaitGroup
+	feeding.Go(func() { r.feed(ctx, &failing{list: []piece{newPiece("in:a")}}, to) })
+	if got := <-to; len(got) != 1 || len(got[0].messages) != 1 || len(got[0].ends) != 1 {
+		t.Errorf("%+v", got)
+	}
+	cancel()
+	feeding.Wait()
+	if r.failing.Load() == nil {
+		t.Error("the failure is not noted")
 	}
 }
 

@@ -260,12 +260,7 @@ func (t *taking) Pause() error {
 	if time.Since(t.began) > takeTime {
 		return errTooLong
 	}
-	select {
-	case <-t.ctx.Done():
-		return context.Cause(t.ctx)
-	case <-time.After(comePoll):
-		return nil
-	}
+	return concurrency.Sleep(t.ctx, comePoll)
 }
 
 // First is the first message of the journal.

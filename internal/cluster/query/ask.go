@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
@@ -270,10 +271,7 @@ func (r *Router) stuck(ctx context.Context, flights []*flight) (again []*flight)
 		again = append(again, f)
 	}
 	if len(again) > 0 {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		_ = concurrency.Sleep(ctx, pause) // who asks again looks whether ctx has ended
 	}
 	return again
 }

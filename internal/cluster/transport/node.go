@@ -142,6 +142,9 @@ func (n *Node) JetStream() jetstream.JetStream { return n.js }
 // Embedded is whether the server is in this process.
 func (n *Node) Embedded() bool { return n.cfg.URL == "" }
 
+// Peers is how many nodes the configuration has, this one included; 0: of a node alone, or of an existing NATS, that is not known.
+func (n *Node) Peers() int { return len(n.cfg.Peers) }
+
 // Replicas is how many replicas a stream can have, at most want, at least 1. In a cluster all nodes count, up or not:
 // otherwise a stream that is made while a node is late would lack a replica for ever. Making a stream may fail until
 // enough nodes are up. An existing NATS counts the most servers that answered a Status; if none did, a cluster is

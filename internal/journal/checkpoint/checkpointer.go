@@ -309,11 +309,15 @@ func (c *Checkpointer) keepTrimmed(ctx context.Context) {
 func (c *Checkpointer) LookAtSize(ctx context.Context) (last uint64, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
-	_, last, bytes, err := c.cfg.Store.Bounds(ctx)
-	if err == nil {
-		c.cfg.Space.Found(bytes)
+	first, last, bytes, err := c.cfg.Store.Bounds(ctx)
+	if err != nil {
+		return 0, false
 	}
-	return last, err == nil
+	c.cfg.Space.Found(bytes)
+	if c.cfg.Replica.Trimmed(first) {
+		c.StartRound()
+	}
+	return last, true
 }
 
 // oldest are some of the partitions for whose snapshots the journal is kept.

@@ -176,7 +176,8 @@ func (r *Replica) ownAll(partition int, seq uint64) (list []replication.Delta) {
 type requests struct {
 	by    map[replication.RequestID][]seen // several, of clocks or times that are far from each other; a slice is never changed
 	order []replication.RequestID          // as they came
-	moved map[replication.RequestID][]run  // by topic, in the order of the journal; at most maxRuns each
+	moved map[replication.RequestID][]run  // by topic, in the order of the journal
+	many  int                              // of all topics, when trimmed last found too many of them
 }
 
 // run is moves of a topic that one life of a node made, and no other node in between. A node makes a move only once it has followed
@@ -185,18 +186,16 @@ type run struct {
 	of          record.Incarnation
 	first, last uint64 // flushes
 	to          replication.Position
+	upTo        uint64 // the message up to which a reader may come upon them again; 0: not known yet
 }
 
-// maxRuns bounds the runs that are kept of a topic: a reader that begins again behind so many takeovers by others would refuse the first.
-const maxRuns = 64
+// manyRuns is of how many runs, more than there were, a journal should be trimmed.
+const manyRuns = 1000
 
 // move notes a move of a topic, and tells whether it counts. It does not if an earlier flush went beyond its beginning: then it is
 // of a node that read the topic before, and whose flush came late.
 func (s *requests) move(r replication.Request, p *record.Part) bool {
-	next, runs := run{p.Incarnation, p.Flush, p.Flush, r.Move.To}, s.moved[r.ID]
-	if len(runs) == maxRuns && !slices.ContainsFunc(runs, func(is run) bool { return is.of.Origin != p.Origin || is.of.Epoch <= p.Epoch }) {
-		return true // it is read again, of a run that was forgotten: an older life is not followed otherwise, and no other node came between
-	}
+	next, runs := run{of: p.Incarnation, first: p.Flush, last: p.Flush, to: r.Move.To}, s.moved[r.ID]
 	for i, is := range runs {
 		switch last := i == len(runs)-1; {
 		case is.of == p.Incarnation && is.first <= p.Flush && p.Flush <= is.last:
@@ -221,10 +220,67 @@ func (s *requests) noteRun(topic replication.RequestID, r run) {
 		if s.moved == nil {
 			s.moved = map[replication.RequestID][]run{}
 		}
-		runs = append(runs[max(0, len(runs)-maxRuns+1):], r)
+		runs = append(runs, r)
 		slices.SortStableFunc(runs, func(a, b run) int { return a.to.Compare(b.to) })
 		s.moved[topic] = runs
 	}
+}
+
+// trimmed forgets runs that nobody reads again, since the journal begins with message first: but the last of each topic, which says how far it
+// is counted, and the first, which says who began. The journal was followed up to a message. many tells that the journal should be trimmed
+// further.
+func (s *requests) trimmed(first, followed uint64) (many bool) {
+	all := 0
+	for topic, runs := range s.moved {
+		kept := runs[:0]
+		for i, is := range runs {
+			if is.upTo == 0 {
+				is.upTo = followed + waitMost // flushes that are asked for again come later than they were written
+			}
+			if i == 0 || i == len(runs)-1 || is.upTo >= first {
+				kept = append(kept, is)
+			}
+		}
+		s.moved[topic] = kept
+		all += len(kept)
+	}
+	s.many = min(s.many, all)
+	if many = all > 2*s.many+manyRuns; many {
+		s.many = all
+	}
+	return many
+}
+
+// Trimmed says with which message the journal begins. many tells that it should be trimmed further: takeovers of topics are kept with it.
+func (r *Replica) Trimmed(first uint64) (many bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.audit.requests.trimmed(first, r.audit.Stream)
+}
+
+// BegunByOther returns the node that began to count one of some topics, if another origin than this one did.
+func (r *Replica) BegunByOther(moves []replication.Request) (node string, is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range moves {
+		if runs := r.audit.requests.moved[one.ID]; len(runs) > 0 && runs[0].of.Origin != r.audit.Origin {
+			return r.audit.progressOf(runs[0].of.Origin).node, true
+		}
+	}
+	return "", false
+}
+
+// Joined is how many nodes, by their names, have ever begun a life in the journal, as far as it was followed.
+func (r *Replica) Joined() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := map[string]bool{}
+	for _, l := range r.audit.byOrigin {
+		if l.node != "" && !record.IsBackupName(l.node) {
+			names[l.node] = true
+		}
+	}
+	return len(names)
 }
 
 // Moves says where topics are counted, as moves from their beginning: for a journal that knows nothing of them.
@@ -357,7 +413,7 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 func (s *requests) resume(list []record.SeenRequest) {
 	for _, r := range list {
 		if r.First > 0 {
-			s.noteRun(r.ID, run{r.Incarnation, r.First, r.Flush, r.To})
+			s.noteRun(r.ID, run{of: r.Incarnation, first: r.First, last: r.Flush, to: r.To})
 			continue
 		}
 		s.note(r.ID, seen{of: r.Incarnation, Head: record.Head{Epoch: r.Epoch, Flush: r.Flush}, at: r.At})
@@ -421,5 +477,5 @@ func (s *requests) clone() requests {
 	for id, runs := range moved {
 		moved[id] = slices.Clone(runs)
 	}
-	return requests{maps.Clone(s.by), slices.Clone(s.order), moved}
+	return requests{by: maps.Clone(s.by), order: slices.Clone(s.order), moved: moved}
 }

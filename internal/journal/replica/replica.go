@@ -105,10 +105,10 @@ func (r *Replica) goOn() {
 	}
 }
 
-// Hello is the first flush of a life among other nodes, and is empty. Messages of this origin's earlier life may
+// Hello is the first flush of a life among other nodes, and has no hits. Messages of this origin's earlier life may
 // arrive after it from a slow network, and count nowhere. Messages before it must be followed, up to the hello itself.
-// Only then, after ready, may flushes be cut.
-func (r *Replica) Hello(now time.Time) [][]byte {
+// Only then, after ready, may flushes be cut. moves say where topics are counted whose hits this node brings along.
+func (r *Replica) Hello(now time.Time, moves ...replication.Request) [][]byte {
 	today := r.stamped(now)
 	r.mu.Lock()
 	r.audit.began = now
@@ -117,7 +117,7 @@ func (r *Replica) Hello(now time.Time) [][]byte {
 	}
 	r.mu.Unlock()
 	r.encoder.Begin(today)
-	parts := r.encoder.End(nil)
+	parts := r.encoder.End(nil, moves...)
 	r.resends.add(r.encoder.Flush, parts)
 	return parts
 }

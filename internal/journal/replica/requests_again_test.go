@@ -31,9 +31,10 @@ func TestRequestsReadAgain(t *testing.T) {
 	}
 }
 
-// Moves that are read again count as before, however often their node was started in between; late ones of others do not.
+// Moves that are read again count as before, however often their node was started in between, until the journal is trimmed behind them;
+// late ones of others do not.
 func TestMovesReadAgain(t *testing.T) {
-	topic, lives := replication.RequestID{1}, uint64(3*maxRuns)
+	topic, lives := replication.RequestID{1}, uint64(2*manyRuns)
 	var s requests
 	move := func(origin, epoch, flush, from uint64) bool {
 		r := replication.Request{ID: topic, Move: replication.Move{From: replication.Position{Offset: from}, To: replication.Position{Offset: from + 1}}}
@@ -50,17 +51,23 @@ func TestMovesReadAgain(t *testing.T) {
 			resumed.resume(s.list(time.Now()))
 			s = resumed
 		}
+		if many := s.trimmed(1, lives); many != (round < 2) { // it is said once, and again after a start
+			t.Errorf("round %d: many: %v", round, many)
+		}
 	}
-	if n := len(s.moved[topic]); n != maxRuns {
-		t.Errorf("%d runs, want %d", n, maxRuns)
+	for _, first := range []uint64{lives + waitMost, lives + waitMost + 1} {
+		s.trimmed(first, lives+waitMost)
+		if n, want := len(s.moved[topic]), map[bool]int{true: int(lives), false: 2}[first == lives+waitMost]; n != want {
+			t.Errorf("a journal that begins with %d: %d runs, want %d", first, n, want)
+		}
 	}
-	for _, late := range [][4]uint64{{2, 1, 7, 1}, {1, lives, 8, 1}, {1, lives + 1, 1, lives - 1}} {
+	for _, late := range [][4]uint64{{2, 1, 7, 1}, {1, lives, 8, 1}, {1, lives + 1, 1, lives - 1}, {1, 5, 7, 5}} {
 		if move(late[0], late[1], late[2], late[3]) {
 			t.Errorf("a late move counts: %v", late)
 		}
 	}
-	if !move(2, 1, 8, lives+1) {
-		t.Error("the move of another node from the position on does not count")
+	if !move(2, 1, 8, lives+1) || s.moved[topic][0].of.Epoch != 1 {
+		t.Error("the move of another node from the position on does not count, or it is not known who began")
 	}
 }
 

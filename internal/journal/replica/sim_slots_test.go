@@ -287,6 +287,7 @@ func (n *simNode) storeSettled(run int, snap simSnapshot) {
 
 // endOfBatch is that of Checkpointer.
 func (n *simNode) endOfBatch() {
+	n.r.Trimmed(n.c.log.First() + waitMost) // as if nothing that is asked for again were late
 	needed, ended := n.rounds.Stored(n.c.now())
 	if !ended || !n.takes {
 		return

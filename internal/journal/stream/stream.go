@@ -363,21 +363,20 @@ func askWithin(ctx context.Context, wait time.Duration, ask func(context.Context
 // retryWhileUnavailable is RetryUnavailable for what takes as long as it takes; each request in
 // it has a bound of its own (askWithin).
 func retryWhileUnavailable(ctx context.Context, ask func() error) error {
-	var end <-chan time.Time
+	var end time.Time
 	for {
 		err := ask()
 		if err == nil || !IsUnavailable(err) {
 			return err
 		}
-		if end == nil {
-			end = time.After(patience)
+		if end.IsZero() {
+			end = time.Now().Add(patience)
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-end:
+		if ended := concurrency.Sleep(ctx, retryEvery); ended != nil {
+			return errors.Join(ended, err)
+		}
+		if time.Now().After(end) {
 			return err
-		case <-time.After(retryEvery):
 		}
 	}
 }

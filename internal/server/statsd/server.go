@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
@@ -50,7 +51,8 @@ type Server struct {
 	datagrams atomic.Uint64
 	refused   refusals
 	drops     drops
-	ending    chan struct{} // closed by stop
+	ending    context.Context
+	end       context.CancelFunc // of ending, by stop
 	serving   listener.Serving
 
 	packets          *net.UDPConn // there before the Address
@@ -75,10 +77,9 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	for cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64() //nolint:gosec // it rounds, and hides nothing
 	}
-	return &Server{
-		service: of, caller: caller, cfg: cfg, log: cfg.Logger, template: t,
-		refused: refusals{cfg.Logger, make([]refusal, len(reasons))}, ending: make(chan struct{}),
-	}, nil
+	s := &Server{service: of, caller: caller, cfg: cfg, log: cfg.Logger, template: t, refused: refusals{cfg.Logger, make([]refusal, len(reasons))}}
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Listen opens Config.Addr, by TCP and by UDP. What is sent waits until Run. After TakeOver, and a second time, it does nothing.
@@ -143,27 +144,10 @@ const drain, drainMost = 100 * time.Millisecond, time.Second
 
 // stop ends the waits for senders.
 func (s *Server) stop() {
-	close(s.ending)
+	s.end()
 	_ = s.packets.SetReadDeadline(time.Unix(1, 0)) // receive goes on by deadlines of its own; a closed one does not wait
 	s.serving.End((*listener.Conn).Wake)
 	_ = s.Listener().Close() // it accepts nobody anymore
-}
-
-func (s *Server) stopping() bool {
-	select {
-	case <-s.ending:
-		return true
-	default:
-		return false
-	}
-}
-
-// pause is before the next try of what failed for a reason that may pass.
-func (s *Server) pause() {
-	select {
-	case <-s.ending:
-	case <-time.After(10 * time.Millisecond):
-	}
 }
 
 // Config is the settings of a Server. The zero value of each field stands for its default.
@@ -354,7 +338,7 @@ func (s *Server) follow(c *listener.Conn) {
 	skips := false // the rest of a line that was too long
 	begins := true
 	for {
-		if err := c.SetReadDeadline(time.Now().Add(s.cfg.IdleTimeout)); err != nil || s.stopping() {
+		if err := c.SetReadDeadline(time.Now().Add(s.cfg.IdleTimeout)); err != nil || s.ending.Err() != nil {
 			return
 		}
 		n, err := c.Read(buffer[have:])
@@ -429,7 +413,7 @@ func (s *Server) receive() error {
 			return nil
 		default: // of one datagram: the next one may do better
 			s.log.Warn("could not receive a StatsD datagram", "error", err)
-			s.pause()
+			_ = concurrency.Sleep(s.ending, 10*time.Millisecond) // the loop looks whether it ends
 		}
 	}
 }
