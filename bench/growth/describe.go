@@ -16,7 +16,7 @@ func describe(b *strings.Builder, _ int) error {
 	}
 	fmt.Fprintf(b, "# Benchmarks: more keys, goroutines and longer windows\n\nWritten by `make bench-growth`: do not edit. %s.\n\n"+
 		"CPU time of the whole process per operation, garbage collection included: the median of %d rounds. "+
-		"Other programs on the machine make rows with many keys slower. More nodes: [cluster-measurements.md](cluster-measurements.md).\n\n",
+		"Other programs on the machine slow down rows with many keys. For more nodes, see [clusters](cluster-measurements.md).\n\n",
 		where, rounds)
 	return nil
 }

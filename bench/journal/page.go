@@ -21,15 +21,13 @@ var goals = map[string]string{
 }
 
 // explanation is what a reader has to know of the lines.
-const explanation = `Servers and senders share the machine, and the embedded server syncs every flush. Each cell is the median of all rounds, with least and most.
+const explanation = `Servers and senders share the machine. Every flush is synced. Each cell is a median, with least and most ([decision 7](decisions/0007-journal.md)).
 
-- Post: as many hits as fit, with a journal and without, in turns; cost compares the two.
-- Durable: how long a durable hit waits for its answer.
-- Flush: what compression would save and cost.
-- Snapshot: of a million keys; longest-cut-ms is how long a partition is locked.
-- Start: with all keys in snapshots, and with a journal and no snapshot; cpu-s is processor time.
-
-Why the journal costs this much: [decision 7](decisions/0007-journal.md).
+- Post: as many hits as fit, with a journal and without, in turns; cost compares the two
+- Durable: the time until a durable hit is answered
+- Flush: what compression would save and cost
+- Snapshot: of a million keys; longest-cut-ms is how long a partition is locked
+- Start: from snapshots of all keys, and from a journal without snapshots; cpu-s is processor time
 `
 
 // writePage writes the results of this machine to a file.

@@ -16,9 +16,8 @@ func writePage(ctx context.Context, where, redis string, rows []row) string {
 
 Written by `+"`make bench-listeners`"+`. %s, %s.
 
-Server CPU for one command in µs, the kernel's network part included: the median and the largest deviation, and the ratio to Redis at the same task.
-%d connections send -P commands at once. All servers run side by side on one machine. Keys follow Zipf's law (exponent 1.1). Redis and Weir keep nothing on disk, except in the rows that
-say durable. %s
+Server CPU for one command in µs, with the kernel's network part: the median, the largest deviation, and the ratio to Redis at the same task.
+%d connections send -P commands at once. All servers share the machine. Keys follow Zipf's law (1.1). Nothing is kept on disk, except in rows that say durable. %s
 
 `, where, version(ctx, redis), connections, load())
 	b.WriteString("| task | server | command | -P 16 | -P 64 | goal |\n| --- | --- | --- | --- | --- | --- |\n")

@@ -71,24 +71,24 @@ More: [Redis and gRPC](benchmarks-listeners.md), [the journal](benchmarks-journa
 
 {{.Machine}}
 
-Cells are medians of all rounds, with the largest deviation above 10 %. In each round, all designs of a table run in one process. The
-[textbook designs](textbook.md) are as fast as each can be under one mutex. *Running total* is a ring with a sum. ratecounter has 20 slots and the wall clock.
-Counters of atomic.Int64, xsync and VictoriaMetrics have no windows.
+Cells are medians, with the largest deviation if it is above 10 %. All designs of a table run in one process. The
+[textbook designs](textbook.md) are under one mutex. *Running total* is a ring with a sum. ratecounter has 20 slots and the wall clock.
+atomic.Int64, xsync and VictoriaMetrics have no windows.
 
 ## Targets
 
-The targets are in bench/report/targets.go: ratios of times, and budgets. HTTP is server CPU.
+The targets (bench/report/targets.go) are ratios of times, and budgets. HTTP is server CPU.
 
 {{.Targets}}
 ## A hit on one hot key
 
-Wall time per hit. The time advances by a second every 65,536 hits, except where a design reads the clock.
+Wall time per hit. Time advances by a second every 65,536 hits, unless a design reads the clock.
 
 {{.Hot}}
 {{.Processors}}## A count
 
-Nanoseconds, after a week with a hit every second. *Still* repeats the query. *A hit between* includes a hit in the same second before every count,
-*a second between* a hit in the next second. Each textbook counter is built for one window; Weir answers all windows from the same memory.
+Nanoseconds, after a week with a hit every second. *Still* repeats the query. Before every count, *a hit between* adds a hit in the same second,
+*a second between* one in the next. Each textbook counter is built for one window; Weir answers all windows from the same memory.
 
 {{.Read}}
 {{.ReadLost}}
@@ -99,34 +99,34 @@ Wall time per hit. The floor is a look-up in a concurrent map and an atomic add.
 {{.Keyed}}
 ## Error
 
-The most hits by which an estimate differs from the true count, over the queries of one day. *Late* is the same day with the hits of each minute in
+The largest difference between an estimate and the true count, over the queries of one day. *Late* is the same day with the hits of each minute in
 random order. Weir's bounds held in every query.
 
 {{.Error}}
 ## Memory
 
-Bytes for one more key, its name of 20 characters included. Sparse: ten hits in a day. Dense: a hit every second for a week. Every counter answers windows of up to a week.
+Bytes for one more key with its name of 20 characters. Sparse: ten hits in a day. Dense: a hit every second for a week. Every counter answers windows of up to a week.
 
 {{.Memory}}
 {{.TenMillion}}
 ## Hits over HTTP
 
-Server CPU per hit for ` + "`POST /v1/hits`" + `, on two keep-alive connections: text batches of 1000 for a million keys (Zipf), and JSON requests of one hit for 100,000 keys.
+Server CPU per hit for ` + "`POST /v1/hits`" + `, on two connections: text batches of 1000 for a million keys (Zipf), and JSON requests of one hit for 100,000 keys.
 
 {{.HTTP}}
 ## A limit per key, a million keys
 
-Wall time per request of 2 goroutines, keys by Zipf's law (1.1), and bytes for one more key of 20 characters that has used its limit. What each limiter admits at worst: [adversary.md](adversary.md).
+Wall time per request of 2 goroutines, keys by Zipf's law (1.1), and bytes for one more key of 20 characters that has used its limit. [What each admits at worst](adversary.md).
 
 {{.Allow}}
 ## Decisions over HTTP
 
-Server CPU per ` + "`POST /v1/allow`" + ` in µs, on two keep-alive connections. Weir collects a small heap more rarely than the handler does.
+Server CPU per ` + "`POST /v1/allow`" + ` in µs, on two connections. Weir collects a small heap less often than the handler does.
 
 {{.AllowHTTP}}
 ## A log of a million lines
 
-Whole programs on the same file in Apache's combined format. goaccess does more than count: it fills all panels of its report.
+Whole programs on one file in Apache's combined format. goaccess does more than count: it fills all panels of its report.
 
 {{.Replay}}`
 

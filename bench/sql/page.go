@@ -27,18 +27,18 @@ func writePage(where string, cfg settings, rows []row, took time.Duration) strin
 
 Written by `+"`make bench-sql`"+`. %[1]s, in %[5]v. Load average: %[2]s at the start, %[3]s at the end.
 
-The same hits are counted in rows of a SQL table, as textbooks do, and by Weir with its [history](history.md) in the same database. Servers are Debian's, on loopback,
-and commits wait for the disk. Each measurement sends hits for %[6]v and compares the sum in the table with what was sent. Keys are drawn uniformly.
+The same hits are counted in SQL rows, as in textbooks, and by Weir with its [history](history.md) in the same database. Servers are Debian's, on loopback;
+commits wait for the disk. Each measurement sends hits for %[6]v and checks the sum in the table. Keys are drawn uniformly.
 
 - (a) `+"`UPDATE ... SET n = n + 1`"+` in a transaction per hit.
 - (b) Optimistic locking with a version column; a changed row is retried.
 - (c) `+"`INSERT ... ON CONFLICT DO UPDATE`"+` (MariaDB: `+"`ON DUPLICATE KEY UPDATE`"+`) per hit.
-- (d) Hits summed up in the program, 1,000 per upsert. A crash loses the rest.
+- (d) Hits summed up in the program, 1,000 per upsert. A crash loses unsent ones.
 - (e) As (c), with one row per writer and key.
-- (f) Weir's writer of history, from an engine in the same program, every %[4]v. A batch has one row per key and hour: with one hot key, this measures the engine.
-- (g) The same with requests of 1,000 hits to `+"`weir serve --history-url`"+`, each answered once its hits are on disk.
+- (f) Weir's history from an engine in the same program, written every %[4]v. A batch has one row per key and hour: with one hot key, this measures the engine.
+- (g) The same with requests of 1,000 hits to `+"`weir serve --history-url`"+`, answered once its hits are on disk.
 
-Cells are hits/s, and in brackets the CPU of all processes for one hit in µs, the senders included; for (b) also the retries per hit. SQLite has one connection for all writers.
+Cells are hits/s, and in brackets the CPU of all processes and senders for one hit in µs; for (b) also the retries per hit. SQLite has one connection for all writers.
 
 `, where, cfg.busy, busy(), historyEvery, took.Round(time.Second), cfg.each)
 	var databases, ways []string
