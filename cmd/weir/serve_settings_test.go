@@ -120,8 +120,10 @@ func settingsPage() string {
 		for _, s := range g.settings {
 			flag := cmd.Flags().Lookup(s.name)
 			kind, help := pflag.UnquoteUsage(flag)
-			if kind != "" {
+			if strings.Contains(kind, "|") {
 				kind = " " + kind
+			} else {
+				kind = "" // the help or the default shows it
 			}
 			help, _, _ = strings.Cut(help, " (default: ")
 			standard := s.unset
@@ -142,7 +144,8 @@ const settingsIntro = `# Settings
 <!-- Written by ` + "`make settings`" + ` from cmd/weir/serve_settings.go. -->
 
 Each setting of ` + "`weir serve`" + ` is a flag (` + "`--max-ahead 10s`" + `), an environment variable (` + "`WEIR_MAX_AHEAD=10s`" + `) and a line of the
-YAML file that ` + "`--config`" + ` names (` + "`max-ahead: 10s`" + `). The command line takes precedence over the environment, and the environment
-over the file. Defaults are in parentheses. Durations are written ` + "`90s`, `5m`, `24h`, `7d`" + ` or in plain seconds, sizes ` + "`512MiB`" + `. A setting of a listener is
-refused if the listener is off. Files of policies, tokens, certificates and ` + "`--rls-config`" + ` are read again when they change and on SIGHUP.
+YAML file that ` + "`--config`" + ` names (` + "`max-ahead: 10s`" + `). The command line overrides the environment, which overrides the file.
+
+Defaults are in parentheses. Durations are written ` + "`90s`, `5m`, `24h`, `7d`" + ` or in seconds, sizes ` + "`512MiB`" + `. A setting of a listener
+needs the listener. Weir reads changed files of policies, tokens, certificates and ` + "`--rls-config`" + ` again, also on SIGHUP.
 `
