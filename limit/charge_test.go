@@ -42,7 +42,7 @@ func TestChargeReplays(t *testing.T) {
 	}
 }
 
-// A charge never makes more room, at no later time.
+// A charge never makes more space, at no later time.
 func TestChargeGrantsNothing(t *testing.T) {
 	for seed := range uint64(600) {
 		r := source(seed)

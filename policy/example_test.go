@@ -6,7 +6,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// All that is wrong is told, each with its line and field.
+// All that is wrong is listed, each with its line and field.
 func ExampleParse() {
 	_, err := policy.Parse("limits.yaml", []byte(`limits:
   - name: login

@@ -63,7 +63,7 @@ limits:
 	}
 }
 
-// Each fault as it is told. A text that begins with + is added to good.
+// Each fault as it is reported. A text that begins with + is added to good.
 func TestFaults(t *testing.T) {
 	const known = "there are name, keys, by, limit, per, tz, anchor, burst, algorithm, mode, where, regions, within, away, deny_for, warn, wait, cost, count_if, order, last, except, overrides"
 	const none = "limits: there are none: write `limits:` and a list of policies, or `limits: []` for none on purpose"
@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 		{"limits:\n  - name: a\n    keys: *\n", "p.yaml:3: not YAML: did not find expected alphabetic or numeric character; look for a wrong indent, a missing colon, or * { } without quotes near this line"},
 		{"limits: []\n\xff", "p.yaml:2: not text: save the file as UTF-8, without control characters"},
 		{"limits: []\n\n\x00", "p.yaml:3: not text: save the file as UTF-8, without control characters"},
-		{strings.Repeat("#", MaxFileBytes+1), "p.yaml: larger than 4MiB: a policy file is smaller; users are told apart by their keys, not by policies"},
+		{strings.Repeat("#", MaxFileBytes+1), "p.yaml: larger than 4MiB: a policy file is smaller; users are distinguished by their keys, not by policies"},
 		{"limits:" + strings.Repeat("\n- a", MaxPolicies+1), "p.yaml:2: limits: 2001 policies: at most 2000; a pattern like \"user:*\" is one policy for all users"},
 
 		// Fields.

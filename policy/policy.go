@@ -296,7 +296,7 @@ func Load(path string) (*Set, error) {
 func ReadFile(path string) ([]byte, error) { return filewatch.Read(path, "policies", MaxFileBytes) }
 
 func tooLarge() string {
-	return fmt.Sprintf("larger than %s: a policy file is smaller; users are told apart by their keys, not by policies", units.FormatSize(MaxFileBytes))
+	return fmt.Sprintf("larger than %s: a policy file is smaller; users are distinguished by their keys, not by policies", units.FormatSize(MaxFileBytes))
 }
 
 // Warnings is what is odd in a file and no fault of it, in order of application; file is its name for the messages.

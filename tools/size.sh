@@ -1,12 +1,11 @@
 #!/bin/sh
-# Prints the size of the production code (no tests, no bench, no generated files) as a table. A package
-# whose files import "testing", or whose name ends in "test", is test support: it has a row of its own.
+# Prints the size of the production code (no tests, no bench, no generated files) as a table. It includes test
+# support: packages whose files import "testing", or whose names end in "test".
 set -eu
 cd "$(dirname "$0")/.."
 files=$(git ls-files '*.go' | grep -vE '(_test\.go|\.pb\.go|_gen\.go)$' | grep -vE '^bench/|/testdata/')
 support=$({ printf '%s\n' "$files" | xargs grep -lE '^(import )?	?"testing"$' | xargs -n 1 dirname; printf '%s\n' "$files" | grep -oE '^.*test/' | sed 's:/$::'; } | sort -u)
-tests=$(printf '%s\n' "$files" | grep -E "^($(printf '%s\n' "$support" | paste -sd '|'))/" || true)
-files=$(printf '%s\n' "$files" | grep -vE "^($(printf '%s\n' "$support" | paste -sd '|'))/")
+support=$(printf '%s\n' "$files" | grep -E "^($(printf '%s\n' "$support" | paste -sd '|'))/")
 count() { printf '%s\n' "$1" | grep -c . || true; }
 lines=$(printf '%s\n' "$files" | xargs cat | wc -l)
 sizes=$(printf '%s\n' "$files" | xargs wc -l | awk '$2 != "total" { print $1 }' | sort -n)
@@ -27,7 +26,7 @@ header=$(printf '%s\n' "$files" | xargs awk '
 echo "| measure (production Go: no tests, no bench) | value |"
 echo "| --- | --- |"
 echo "| lines | $lines |"
-echo "| lines of test support, not among these | $(printf '%s\n' "$tests" | xargs cat | wc -l) |"
+echo "| lines of test support, among these | $(printf '%s\n' "$support" | xargs cat | wc -l) |"
 echo "| packages | $(count "$packages") ($(printf '%s\n' "$packages" | awk '$1 == 1' | wc -l) with one file, $(printf '%s\n' "$packages" | awk '$2 < 150' | wc -l) below 150 lines) |"
 echo "| files | $(count "$files"), median $(printf '%s\n' "$sizes" | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }') lines, $(printf '%s\n' "$sizes" | awk '$1 < 50' | wc -l) below 50, $(printf '%s\n' "$sizes" | awk '$1 > 600' | wc -l) above 600 |"
 echo "| package and import headers | $(awk "BEGIN { printf \"%.1f\", 100 * $header / $lines }") % of all lines |"

@@ -41,7 +41,7 @@ func newDisks(t *testing.T, c *processes, bytes int) (disks []disk) {
 	return disks
 }
 
-// fill takes all room; again, if some was given back since.
+// fill takes all space; again, if some was given back since.
 func (d disk) fill(t *testing.T) {
 	t.Helper()
 	file, err := os.OpenFile(filepath.Join(d.dir, "filler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -85,7 +85,7 @@ func (c *processes) hitUntil(what, key string, nodes []int, done func() bool) (c
 	return counted
 }
 
-// The disk of one node is full, and then of all, and then has room again: while it
+// The disk of one node is full, and then of all, and then has space again: while it
 // lasts every node says so, and once it is over all is as it was, by itself, and no hit
 // that was answered is lost.
 func TestClusterDiskFull(t *testing.T) {
@@ -151,11 +151,11 @@ func TestClusterDiskFull(t *testing.T) {
 	c.stop(0, 1, 2)
 }
 
-// A node that is told to stop while its hits can't be stored anywhere tries, within its
+// A node that is asked to stop while its hits can't be stored anywhere tries, within its
 // time limit, and says in the end how many are lost.
 func TestStopWhileDisksAreFull(t *testing.T) {
 	t.Parallel()
-	c := newProcesses(t, "--close-timeout", "3s")
+	c := newProcesses(t, "--stop-timeout", "3s")
 	disks := newDisks(t, c, diskBytes)
 	c.start(0, 1, 2)
 	c.healthy("start")

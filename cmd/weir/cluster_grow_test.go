@@ -46,14 +46,11 @@ func (g *growing) flags(i, of int) []string {
 	if g.command != nil {
 		return g.command(i)
 	}
-	if of == 1 {
-		return []string{"--leave-cluster"} // as it may stay there
-	}
 	return []string{"--cluster", "grown", "--node", g.name(i), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret-file", transporttest.SecretFile(g.t)}
 }
 
 func (g *growing) launch(i, of int) *process {
-	return launchWithin(g.t, nil, g.dirs[i], append(append(g.flags(i, of), g.more...), "--snapshot-every", "64KiB", "--close-timeout", "3s", "--stop-timeout", "2s")...)
+	return launchWithin(g.t, nil, g.dirs[i], append(append(g.flags(i, of), g.more...), "--snapshot-every", "64KiB", "--stop-timeout", "3s")...)
 }
 
 // up starts nodes at the same time, and returns when all serve.

@@ -93,7 +93,7 @@ func (c *processes) await(i int, p *process) {
 	go func() {
 		<-p.ended
 		if c.t.Context().Err() != nil || !c.nodes[i].CompareAndSwap(p, nil) {
-			return // it was told to
+			return // it was asked to
 		}
 		log, err := <-p.log, p.Wait()
 		if !strings.Contains(log, "trimmed beyond") {

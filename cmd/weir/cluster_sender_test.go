@@ -66,7 +66,7 @@ func (h *hitter) end(t *testing.T) client.SenderStats {
 }
 
 // The node that programs send to is killed, and never comes back. A Sender that may send a batch without an answer to
-// another node (AtLeastOnce) has each hit counted, and once: the others know what the node had told them. One that may
+// another node (AtLeastOnce) has each hit counted, and once: the others know what the node had sent them. One that may
 // not, says of how many hits nobody knows, and all others count once.
 func TestClusterSenderWhoseNodeNeverReturns(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestClusterSenderWhoseNodeNeverReturns(t *testing.T) {
 	c.stop(1, 2)
 }
 
-// known is what a node has counted of keys. Their upper bound is not known: the node that is gone may have hits that it told nobody.
+// known is what a node has counted of keys. Their upper bound is not known: the node that is gone may have hits that it sent to nobody.
 func (c *processes) known(i int, keys map[string]uint64) map[string]uint64 {
 	counts := map[string]uint64{}
 	asked, ok := c.client(i)

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
-// failWrites makes every write of a process to a file fail, though its disk has room, as
+// failWrites makes every write of a process to a file fail, though its disk has space, as
 // those of a broken device do; or lets them succeed again.
 func (p *process) failWrites(t *testing.T, fail bool) {
 	t.Helper()
@@ -84,7 +84,7 @@ func TestWritesFail(t *testing.T) {
 	}
 }
 
-// The embedded server of a node gave up, its disk has room, and yet it can't start: a part of
+// The embedded server of a node gave up, its disk has space, and yet it can't start: a part of
 // its directory is no directory. The node is cut off from the others, refuses hits, and says why; it is well by
 // itself once the server starts.
 func TestClusterServerCannotStart(t *testing.T) {

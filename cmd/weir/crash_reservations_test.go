@@ -19,17 +19,17 @@ import (
 type reserver struct {
 	key      string
 	asked    []asked
-	answered int // of asked: reserved, and told so
+	answered int // of asked: reserved, and acknowledged
 }
 
 // asked is a reservation: ten admissions, of which it uses some.
 type asked struct {
 	id      string
 	used    uint64
-	settled bool // and told so
+	settled bool // and acknowledged
 }
 
-// run reserves, settles most, and notes what was told; enough is called for each request.
+// run reserves, settles most, and notes what was acknowledged; enough is called for each request.
 func (r *reserver) run(t *testing.T, c *client.Client, random *rand.Rand, enough func()) {
 	check := client.Check{Key: r.key, N: 10}
 	for {

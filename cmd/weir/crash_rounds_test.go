@@ -273,7 +273,7 @@ func checkDurable(t *testing.T, p *process, writers []*crashWriter) {
 }
 
 // A small disk that is flooded until it refuses, and then a kill: what was answered as
-// durable is there, and what was not counts once when it is sent again with more room.
+// durable is there, and what was not counts once when it is sent again with more space.
 func TestCrashOnSmallDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -281,7 +281,7 @@ func TestCrashOnSmallDisk(t *testing.T) {
 	w := &crashWriter{rand: rand.New(rand.NewPCG(1, 1))}
 	w.run(p, 200)
 	if len(w.pending) > 0 {
-		t.Fatal("a hit was not taken on a disk with room")
+		t.Fatal("a hit was not taken on a disk with space")
 	}
 	if log, err := p.end(t, syscall.SIGTERM); err != nil {
 		t.Fatalf("SIGTERM: %v\n%s", err, log)
@@ -292,11 +292,11 @@ func TestCrashOnSmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	hits, now := make([]client.Hit, 4000), time.Now()
-	for i := 0; err == nil; i++ { // nobody waits for a flush, and what waits has room for 25 MiB
+	for i := 0; err == nil; i++ { // nobody waits for a flush, and what waits has space for 25 MiB
 		if i == 50 { // 100 MB
-			t.Fatal("a flood of more than the disk has room for is not refused")
+			t.Fatal("a flood of more than the disk has space for is not refused")
 		}
-		for k := range hits { // other seconds of the same keys, for which memory has room
+		for k := range hits { // other seconds of the same keys, for which memory has space
 			hits[k] = client.Hit{Key: fmt.Sprint(strings.Repeat("k", 500), k), At: now.Add(-time.Duration(i) * time.Second)}
 		}
 		_, err = filler.Send(t.Context(), hits)

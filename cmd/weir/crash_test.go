@@ -52,7 +52,7 @@ func startProcess(t *testing.T, dir string, args ...string) *process {
 }
 
 // patient are settings of a node alone, which is to be well on a disk that stands still for ten seconds.
-var patient = []string{"--durable-timeout", "25s", "--close-timeout", "1m"}
+var patient = []string{"--durable-timeout", "25s", "--stop-timeout", "1m"}
 
 // launch starts a process and does not wait until it serves.
 func launch(t *testing.T, dir string, args ...string) *process {

@@ -52,7 +52,7 @@ func TestRestart(t *testing.T) {
 	}, "--retention", "2d", "--shrink-retention")
 }
 
-// A server does not start on data that lost hits, unless it is told to.
+// A server does not start on data that lost hits, unless it is asked to.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One command deletes the keys of a prefix and resets them for all limits; without being told it resets none.
+// One command deletes the keys of a prefix and resets them for all limits; without being asked it resets none.
 func TestDeleteWithLimits(t *testing.T) {
 	t.Parallel()
 	path, _ := policyFile(t, loginPolicies)

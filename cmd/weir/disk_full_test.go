@@ -121,7 +121,7 @@ func wantCountedInBackup(t *testing.T, p *process, want string) {
 
 // The disk of a node alone is full: it says so, durable hits fail at once with the
 // reason, plain hits and decisions that a crash would forget are refused, and nothing of
-// what it refused is counted. With room again all is well, and all is there after a kill.
+// what it refused is counted. With space again all is well, and all is there after a kill.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	c := &processes{t: t, dirs: []string{t.TempDir()}}
@@ -167,7 +167,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A flood that is more than --max-disk leaves room for: hits are refused, the server says
+// A flood that is more than --max-disk leaves space for: hits are refused, the server says
 // that its journal is full while it is, durable hits fail at once, and afterwards all is
 // well by itself. What was counted is there after a restart, and nothing else.
 func TestJournalFull(t *testing.T) {

@@ -65,7 +65,7 @@ func TestJoinSettings(t *testing.T) {
 	}
 }
 
-// A node that waits for others ends well when it is told to.
+// A node that waits for others ends well when it is asked to.
 func TestStopWhileWaiting(t *testing.T) {
 	t.Parallel()
 	ports := transporttest.Addrs(t, 3)

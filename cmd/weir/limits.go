@@ -21,8 +21,7 @@ import (
 
 func newLimits(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	var files rlsFiles
-	window := 5 * time.Minute
+	rls, window := "", 5*time.Minute
 	cmd := &cobra.Command{
 		Use:   "limits",
 		Short: "List the policies of a server; check a policy file or try it on an access log",
@@ -37,7 +36,7 @@ changes nothing; the last line of this list shows the error.`,
 		Example: "  weir limits --window 1h\n  weir limits check policies.yaml\n  weir limits --rls-config config/",
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			if from["rls-config"] == "--rls-config" { // what the environment has is a server's
-				return files.list(w, &r)
+				return listRLS(w, &r, rls)
 			}
 			c, err := r.Client(from)
 			if err != nil {
@@ -55,7 +54,7 @@ changes nothing; the last line of this list shows the error.`,
 	r.Define(cmd)
 	r.DefineEvery(cmd)
 	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
-	files.define(cmd)
+	cmd.Flags().StringVar(&rls, "rls-config", "", "list the limits of this envoyproxy/ratelimit file or folder instead of a server's")
 	cmd.AddCommand(newCheck(w), limitsNewKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), limitsNewReplay(w))
 	return cmd
 }

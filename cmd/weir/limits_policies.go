@@ -143,37 +143,13 @@ that name. Its usage is kept for a while, in case it is put again.`,
 	return cmd
 }
 
-// rlsFiles are limits as envoyproxy/ratelimit has them.
-type rlsFiles struct {
-	path    string
-	options envoy.ConfigOptions
-}
-
-func (f *rlsFiles) define(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "rls-config", "", "list the limits of this envoyproxy/ratelimit file or folder instead of a server's")
-	f.defineOptions(cmd)
-}
-
-func (f *rlsFiles) defineOptions(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.options.MergeDomains, "rls-merge-domains", false, "allow several files to define the same domain")
-}
-
-// load reads the limits, and prints all that is wrong with them.
-func (f *rlsFiles) load(w *cli.World) (*envoy.LimitConfig, error) {
-	c, err := envoy.LoadConfig(f.path, f.options)
+// listRLS prints the limits of envoyproxy/ratelimit in a file or folder, or all that is wrong with them.
+func listRLS(w *cli.World, r *cli.Remote, path string) error {
+	c, err := envoy.LoadConfig(path)
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
-		for _, one := range faults {
-			fmt.Fprintln(w.Stderr, cli.LinesText(one.String()))
-		}
-		return nil, fmt.Errorf("%s is invalid: see the lines above", f.path)
-	}
-	return c, err
-}
-
-// list prints the limits.
-func (f *rlsFiles) list(w *cli.World, r *cli.Remote) error {
-	c, err := f.load(w)
-	if err != nil {
+		fmt.Fprintln(w.Stderr, cli.LinesText(faults.Error()))
+		return fmt.Errorf("%s is invalid: see the lines above", path)
+	} else if err != nil {
 		return err
 	}
 	answer := api.LimitsAnswer{Limits: []api.LimitPolicy{}}

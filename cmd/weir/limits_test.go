@@ -266,7 +266,7 @@ func squeezed(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A SIGHUP reads the file again. A bad one leaves the policies as they are, and is told
+// A SIGHUP reads the file again. A bad one leaves the policies as they are, and is reported
 // in the log and by the server; a good one is in use without a fresh allowance.
 func TestHangup(t *testing.T) {
 	t.Parallel()

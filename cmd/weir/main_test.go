@@ -305,7 +305,7 @@ func TestServePortInUse(t *testing.T) {
 	}
 }
 
-// Who asks a server without TLS by https:// is told so.
+// Who asks a server without TLS by https:// is informed.
 func TestAskedByTLS(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, "--ephemeral")
@@ -330,7 +330,7 @@ func TestServeLogs(t *testing.T) {
 		t.Errorf("the end of the log: %s", log.String())
 	}
 	if !strings.Contains(log.String(), `"msg":"memory","counters":"1GiB","limits":"256MiB","usual":"1.4GiB","process":"2.7GiB"`) {
-		t.Errorf("what the process may need is not told: %s", log.String())
+		t.Errorf("what the process may need is not logged: %s", log.String())
 	}
 	if !strings.Contains(log.String(), `"flush_every":"100ms"`) {
 		t.Errorf("durations are not text: %s", log.String())

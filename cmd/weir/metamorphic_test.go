@@ -42,7 +42,6 @@ var settingsDomain = map[string][]string{
 	"--log-format":         {"text", "json"},
 	"--log-level":          {"debug", "error"},
 	"--durable-timeout":    {"5s", "10s"},
-	"--close-timeout":      {"10s", "1m"},
 	"--stop-timeout":       {"5s", "15s"},
 	"--drain-delay":        {"0s", "1ms"},
 	"--metrics-keys":       {"user:", "nothing begins so"},
@@ -59,7 +58,7 @@ var settingsApart = []string{
 	"--ephemeral", "--accept-damage", "--shrink-retention",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
 	"--http", "--web", "--resp", "--rls", "--statsd", "--from", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
-	"--history-url", "--region", "--link", "--cluster", "--leave-cluster", "--warn-", "--node", "--peers", "--nats", "--replicas", "--move-after",
+	"--history-url", "--region", "--link", "--cluster", "--warn-", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 
 // Every flag of weir serve is tried, or is apart for a reason.

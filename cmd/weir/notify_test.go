@@ -24,7 +24,7 @@ func TestNotify(t *testing.T) {
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	told := func() string {
+	message := func() string {
 		b := make([]byte, 256)
 		n, err := conn.Read(b)
 		if err != nil {
@@ -39,12 +39,12 @@ func TestNotify(t *testing.T) {
 		w := &cli.World{Stdout: io.Discard, Stderr: io.Discard, Env: lookup(map[string]string{"NOTIFY_SOCKET": socket})}
 		done <- run(ctx, w, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()})
 	}()
-	if got := told(); !strings.HasPrefix(got, "READY=1\n") {
-		t.Errorf("told %q", got)
+	if got := message(); !strings.HasPrefix(got, "READY=1\n") {
+		t.Errorf("sent %q", got)
 	}
 	stop()
-	if got := told(); !strings.HasPrefix(got, "STOPPING=1\n") {
-		t.Errorf("told %q", got)
+	if got := message(); !strings.HasPrefix(got, "STOPPING=1\n") {
+		t.Errorf("sent %q", got)
 	}
 	if code := <-done; code != exitOK {
 		t.Errorf("exit %d", code)

@@ -113,6 +113,9 @@ func (f *serveFlags) combine(from cli.Sources) {
 		}
 	}
 	cfg.Service.MaxBufferedBytes, cfg.Service.MaxDurable = 0, 0 // as --max-in-flight says
+	if from["stop-timeout"] != "" {
+		cfg.CloseTimeout = cfg.HTTP.StopTimeout
+	}
 	f.setAlone(from)
 }
 

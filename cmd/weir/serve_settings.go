@@ -60,7 +60,6 @@ func (f *serveFlags) groups() []group {
 			{name: "rls-config", to: &l.Limits, help: "`file` or folder with limits in envoyproxy/ratelimit's format"},
 			{name: "rls-xds", to: &l.XDS.Addr, help: "`[node@]host:port` of a management server (Envoy Gateway) with the limits; node is the name to send"},
 			{name: "rls-xds-tls", to: &tlsFiles{&l.XDS.CA, &l.XDS.Cert, &l.XDS.Key}, help: "`directory` with ca.crt, and optionally tls.crt and tls.key"},
-			{name: "rls-merge-domains", to: &l.MergeDomains, help: "allow several files to define the same domain"},
 			{name: "rls-algorithm", to: &f.rlsAlgorithm, words: []string{limit.Window.String(), limit.Fixed.String(), limit.GCRA.String()}, help: "algorithm for --rls-config; fixed is like envoyproxy/ratelimit"},
 			{name: "rls-metadata", to: &l.Metadata, help: "add dynamic metadata for Envoy to each answer"},
 			{name: "rls-headers", to: &l.Headers, words: []string{"draft", "plain", "none"}, help: "rate limit header fields that Envoy adds to responses"},
@@ -114,7 +113,6 @@ func (f *serveFlags) groups() []group {
 			{name: "cluster-tls", to: &tlsFiles{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key}, help: "`directory` with ca.crt, tls.crt and tls.key for mutual TLS between nodes"},
 			{name: "replicas", to: cli.NumberOrAll(&j.Replicas), help: "number of nodes that hold each partition"},
 			{name: "move-after", to: &j.MoveAfter, help: "how long a node may be unreachable before other nodes take over its partitions"},
-			{name: "leave-cluster", to: &j.LeaveCluster, help: "turn a cluster node's data directory into a single node's; use it without --cluster"},
 			{name: "nats", to: &c.URL, help: "comma-separated `URLs` of an existing NATS to use instead of --cluster, nats://host:port"},
 			{name: "nats-creds", to: &c.Creds, help: "credentials `file` for --nats (JWT and key)"},
 			{name: "nats-tls", to: &tlsFiles{&c.ClientTLS.CA, &c.ClientTLS.Cert, &c.ClientTLS.Key}, help: "`directory` with ca.crt, and optionally tls.crt and tls.key, for --nats"},
@@ -142,8 +140,7 @@ func (f *serveFlags) groups() []group {
 			{name: "max-conns", to: &h.MaxConns, help: "open connections per listener; a further connection closes an idle one"},
 			{name: "durable-timeout", to: &s.DurableTimeout, help: "how long a durable hit may wait for the disk"},
 			{name: "drain-delay", to: (*delay)(&h.DrainDelay), help: "how long /readyz is 503 before listeners close, for load balancers"},
-			{name: "stop-timeout", to: &h.StopTimeout, help: "time for open requests to finish when the server stops"},
-			{name: "close-timeout", to: &cfg.CloseTimeout, help: "time for the last hits to reach the disk after --stop-timeout"},
+			{name: "stop-timeout", to: &h.StopTimeout, help: "time for open requests to finish when the server stops; if set, also for the last hits to reach the disk then"},
 		}},
 	}
 }

@@ -62,7 +62,7 @@ func TestServeHelp(t *testing.T) {
 	}
 	newServe(&cli.World{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if len(f.Usage) > 160 {
-			t.Errorf("--%s: the help has %d characters: docs/ has room for more", f.Name, len(f.Usage))
+			t.Errorf("--%s: the help has %d characters: docs/ has space for more", f.Name, len(f.Usage))
 		}
 	})
 }

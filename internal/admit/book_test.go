@@ -26,7 +26,7 @@ func names(b StoredPolicies) (list []string) {
 	return list
 }
 
-// Versions go up for ever, and conditions hold or are told.
+// Versions go up for ever, and conditions hold or are reported.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	var b StoredPolicies
@@ -91,7 +91,7 @@ func TestFull(t *testing.T) {
 		b, _ = put(t, b, fmt.Sprint(i), text, PolicyCondition{})
 	}
 	if _, err := b.Put(&StoredPolicy{Name: "more", Text: text}, PolicyCondition{}); !errors.Is(err, ErrFull) {
-		t.Errorf("one more than there is room for: %v", err)
+		t.Errorf("one more than there is space for: %v", err)
 	}
 	many := StoredPolicies{Policies: make([]StoredPolicy, MaxStoredPolicies)}
 	for i := range many.Policies {

@@ -20,7 +20,7 @@ const levels = `limits:
 - {name: user, keys: "api:{org}:{team}:{user}", by: "user:{org}:{team}:{user}", limit: 3,  per: 1s}
 `
 
-// A request passes if, by brute force over all that was admitted, each of its levels has room, and takes of all or none. While no more teams
+// A request passes if, by brute force over all that was admitted, each of its levels has space, and takes of all or none. While no more teams
 // ask at once than the organisation's limit has theirs, no team is denied because of another: and so for users within a team.
 func TestLevels(t *testing.T) {
 	for seed := range uint64(20) {
@@ -37,7 +37,7 @@ func TestLevels(t *testing.T) {
 			team := fmt.Sprintf("t%d", random.IntN(teams))
 			user := fmt.Sprintf("%s:u%d", team, random.IntN(users))
 			counted := []string{"org:o", "team:o:" + team, "user:o:" + user}
-			room := true
+			space := true
 			for i, most := range []int{12, 6, 3} {
 				n := 0
 				for _, at := range admitted[counted[i]] {
@@ -45,10 +45,10 @@ func TestLevels(t *testing.T) {
 						n++
 					}
 				}
-				room = room && n < most
+				space = space && n < most
 			}
-			if err := l.Take([]Request{{Key: "api:o:" + user, N: 1}}, &d); err != nil || d.Allowed != room || len(d.Results) != 3 {
-				t.Fatalf("seed %d: %s at %v: %+v, %v, want %v", seed, user, passed, d, err, room)
+			if err := l.Take([]Request{{Key: "api:o:" + user, N: 1}}, &d); err != nil || d.Allowed != space || len(d.Results) != 3 {
+				t.Fatalf("seed %d: %s at %v: %+v, %v, want %v", seed, user, passed, d, err, space)
 			}
 			for i := range d.Results {
 				if !d.Results[i].Allowed && (i == 2 || d.Results[i+1].Allowed) {
@@ -71,7 +71,7 @@ func levelsLive(t *testing.T, text string, passed *time.Duration) *Live {
 	return liveOn(t, engine.Config{Now: func() time.Time { return begun.Add(*passed) }}, text)
 }
 
-// A policy with a cost takes what the request says by that name, another one n, all or none; who does not say it is told.
+// A policy with a cost takes what the request says by that name, another one n, all or none; the error says so to who does not.
 func TestCost(t *testing.T) {
 	passed := time.Duration(0)
 	l := levelsLive(t, "limits:\n- {name: calls, keys: \"llm:*\", limit: 3, per: 1m}\n- {name: tpm, keys: \"llm:*\", limit: 1000, per: 1m, cost: tokens}\n", &passed)

@@ -82,7 +82,7 @@ func TestInlineNamesAreBounded(t *testing.T) {
 	for i := range MaxInlineNames {
 		req := Request{Key: "k", Limit: fmt.Sprint("n", i), N: 1, Inline: &engine.Limit{N: 1, Per: time.Hour}}
 		if i == 7 {
-			req.N = 0 // nothing is used: the name makes room for the next
+			req.N = 0 // nothing is used: the name makes space for the next
 		}
 		r.expect(r.ask(req), fmt.Sprintf("ok n%d[k]=ok/%d", i, 1-req.N))
 	}

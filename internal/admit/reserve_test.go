@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// A request to reserve takes nothing where there is no room to note what it reserves.
+// A request to reserve takes nothing where there is no space to note what it reserves.
 func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	t.Parallel()
 	e, err := engine.New(engine.Config{Partitions: 8})

@@ -59,7 +59,7 @@ var (
 	ErrUnknown = errors.New("no policy of that name was put by API")
 
 	// ErrFull is the error if a book can't hold one more policy.
-	ErrFull = errors.New("no room")
+	ErrFull = errors.New("no space")
 
 	errDamaged = errors.New("the policies that were put by API are damaged")
 )

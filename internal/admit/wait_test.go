@@ -24,8 +24,8 @@ func waitingLive(t *testing.T, text string) *Live {
 
 // arrival is a request that comes at a time, and what became of it.
 type arrival struct {
-	at, told time.Duration
-	allowed  bool
+	at, end time.Duration
+	allowed bool
 }
 
 // Requests wait in the order in which they came, pass as soon as the limit lets them, and are denied at once when that is not within
@@ -46,8 +46,8 @@ func TestWaitIsAQueue(t *testing.T) {
 					if err := l.Take([]Request{{Key: "api:a", N: 1}}, &d); err != nil {
 						t.Error(err)
 					}
-					all[i].allowed, all[i].told = d.Allowed, time.Since(began)
-					if waited := all[i].told - all[i].at; d.Waited != waited || !d.Allowed && (waited > 0 || d.RetryAfter <= wait) {
+					all[i].allowed, all[i].end = d.Allowed, time.Since(began)
+					if waited := all[i].end - all[i].at; d.Waited != waited || !d.Allowed && (waited > 0 || d.RetryAfter <= wait) {
 						t.Errorf("seed %d: %+v waited %v, says %v, again in %v", seed, all[i], waited, d.Waited, d.RetryAfter)
 					}
 				})
@@ -64,11 +64,11 @@ func TestWaitIsAQueue(t *testing.T) {
 						when = max(when, passed[n-burst]+per)
 					}
 				}
-				if want := when-a.at <= wait; a.allowed != want || want && a.told != when {
+				if want := when-a.at <= wait; a.allowed != want || want && a.end != when {
 					t.Fatalf("seed %d: %+v, want allowed %v at %v", seed, a, want, when)
 				}
 				if a.allowed {
-					passed = append(passed, a.told)
+					passed = append(passed, a.end)
 				}
 			}
 			if denied := len(all) - len(passed); denied == 0 || len(l.lines.of) > 0 || l.lines.waiting.Load() != 0 {
@@ -95,10 +95,10 @@ func TestHangUpWhileWaiting(t *testing.T) {
 				}
 			}
 			began := time.Now()
-			var told [3]time.Duration
+			var ended [3]time.Duration
 			var asking sync.WaitGroup
 			ctx, hangUp := context.WithCancel(t.Context())
-			for i := range told {
+			for i := range ended {
 				asking.Go(func() {
 					var d Decision
 					if i == hangsUp {
@@ -115,7 +115,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 					case err != nil || !d.Allowed:
 						t.Errorf("%+v, %v", d, err)
 					default:
-						told[i] = time.Since(began)
+						ended[i] = time.Since(began)
 					}
 				})
 				synctest.Wait() // it is in line
@@ -123,8 +123,8 @@ func TestHangUpWhileWaiting(t *testing.T) {
 			time.Sleep(time.Second / 2)
 			hangUp()
 			asking.Wait()
-			if synctest.Wait(); !slices.Equal(told[:], want) {
-				t.Errorf("number %d hangs up: the others pass at %v, want %v", hangsUp, told, want)
+			if synctest.Wait(); !slices.Equal(ended[:], want) {
+				t.Errorf("number %d hangs up: the others pass at %v, want %v", hangsUp, ended, want)
 			}
 			if len(l.lines.of) > 0 || l.lines.waiting.Load() != 0 {
 				t.Errorf("%d lines, %d wait", len(l.lines.of), l.lines.waiting.Load())
@@ -172,7 +172,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 	}
 }
 
-// Who finds no room in line is denied, for as long as all before need.
+// Who finds no space in line is denied, for as long as all before need.
 func TestNoRoomToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := waitingLive(t, "limits:\n- {name: a, keys: \"k\", limit: 2, per: 1s, wait: 1s}\n")

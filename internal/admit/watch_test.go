@@ -22,8 +22,8 @@ type watched struct {
 	reload chan struct{}
 	cancel func()
 
-	mu   sync.Mutex
-	told []string // by report, each once
+	mu      sync.Mutex
+	reports []string // by report, each once
 }
 
 func watch(t *testing.T, text string) *watched {
@@ -44,31 +44,31 @@ func watch(t *testing.T, text string) *watched {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if err == nil {
-			w.told = append(w.told, "in use")
+			w.reports = append(w.reports, "in use")
 			return
 		}
-		w.told = append(w.told, strings.ReplaceAll(err.Error(), w.path, "FILE"))
+		w.reports = append(w.reports, strings.ReplaceAll(err.Error(), w.path, "FILE"))
 	})
 	return w
 }
 
-// expect is what was told since the last time, after some seconds, and how many policies
+// expect is what was reported since the last time, after some seconds, and how many policies
 // there are.
-func (w *watched) expect(seconds int, policies int, told ...string) {
+func (w *watched) expect(seconds int, policies int, want ...string) {
 	w.t.Helper()
 	time.Sleep(time.Duration(seconds)*time.Second + time.Millisecond) // virtual
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.told) != len(told) {
-		w.t.Fatalf("told %q, want %q", w.told, told)
+	if len(w.reports) != len(want) {
+		w.t.Fatalf("reported %q, want %q", w.reports, want)
 	}
-	for i := range told {
-		if !strings.HasPrefix(w.told[i], told[i]) {
-			w.t.Fatalf("told %q, want %q", w.told[i], told[i])
+	for i := range want {
+		if !strings.HasPrefix(w.reports[i], want[i]) {
+			w.t.Fatalf("reported %q, want %q", w.reports[i], want[i])
 		}
 	}
-	w.told = nil
+	w.reports = nil
 	if n := len(w.live.Set().Policies()); n != policies {
 		w.t.Fatalf("%d policies in use, want %d", n, policies)
 	}
@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 		write(t, w.path, "")
 		w.expect(60, 2, "FILE: limits: there are none")
 
-		// Fixed to what is in use: that is told too.
+		// Fixed to what is in use: that is reported too.
 		write(t, w.path, good+second)
 		w.expect(60, 2, "in use")
 
@@ -140,7 +140,7 @@ func TestWatchReloadsWhenAsked(t *testing.T) {
 		w.reload <- struct{}{}
 		w.expect(30, 2, "FILE:1: limits:")
 		w.reload <- struct{}{}
-		w.expect(30, 2, "FILE:1: limits:") // asked again, told again
+		w.expect(30, 2, "FILE:1: limits:") // asked again, reported again
 		close(w.reload)
 		w.expect(30, 2)
 		write(t, w.path, good)

@@ -156,7 +156,7 @@ func (c *Conversion) alone(ctx context.Context) error {
 	}
 	if c.node != "" && !c.LeaveCluster {
 		return fmt.Errorf("data directory %s belongs to node %s of cluster %s: start it with --cluster %[3]s --node %[2]s; to make it a node alone with all counts of the cluster, "+
-			"stop all other nodes first and start it with --leave-cluster", c.Dir, c.node, c.cluster)
+			"stop all other nodes first and start it with its own address as the only one of --peers", c.Dir, c.node, c.cluster)
 	}
 	fits := c.m.Fits(c.Engine.Config()) == nil
 	switch {

@@ -105,7 +105,7 @@ func TestOneToThreeToOne(t *testing.T) {
 	}
 	alone := c.cfgs[0]
 	alone.Join = alone.Join.Alone()
-	if err := refused(t, alone); !strings.Contains(err.Error(), "--leave-cluster") {
+	if err := refused(t, alone); !strings.Contains(err.Error(), "only one of --peers") {
 		t.Errorf("%v", err)
 	}
 	alone.LeaveCluster = true

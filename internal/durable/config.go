@@ -121,7 +121,7 @@ func (cfg Config) validate() error {
 	case cfg.MoveAfter < time.Second:
 		return invalidConfig("MoveAfter", "MoveAfter of %v: must be at least 1s", cfg.MoveAfter)
 	case cfg.LeaveCluster && cfg.clustered():
-		return invalidConfig("LeaveCluster", "--leave-cluster makes this node one alone: leave out --cluster and --nats, or it")
+		return invalidConfig("LeaveCluster", "LeaveCluster makes this node one alone: leave out Join, or it")
 	case cfg.Replicas < 0:
 		return invalidConfig("Replicas", "Replicas of %d: must be at least 1, or 0 for all nodes", cfg.Replicas)
 	case cfg.Replicas > 0 && !cfg.clustered():

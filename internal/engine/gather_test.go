@@ -147,7 +147,7 @@ func TestCutsWhileHitsCome(t *testing.T) {
 }
 
 // A key that was hit since the cut before is expected to be hit again, and counts with its bytes
-// until a cut finds that it was not: hits that nobody counted as waiting have room in the journal.
+// until a cut finds that it was not: hits that nobody counted as waiting have space in the journal.
 func TestCutExpectsMoreHits(t *testing.T) {
 	e := newTestEngine(t, Config{Clock: EventClock, Gather: true, Partitions: 1})
 	hit := func(keys ...string) {
@@ -179,7 +179,7 @@ func TestCutExpectsMoreHits(t *testing.T) {
 	if n := e.Stats().WaitingBytes; n != both {
 		t.Errorf("two keys that may be hit again count with %d bytes, want %d", n, both)
 	}
-	e.BoundWaiting(both-1, "no room")
+	e.BoundWaiting(both-1, "no space")
 	wantCode(t, e.Hit("a"), api.CodeOverloaded)
 	e.BoundWaiting(both, "")
 	hit("a")

@@ -158,8 +158,8 @@ func (e *Engine) DecideAll(checks []Check, outstanding []uint64, verdicts []Verd
 	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
 		return false, 0, &Error{Code: api.CodeInvalidCount, Field: "checks", Message: fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
 	}
-	var room [admission.FewRequests]admission.Request // on the stack, where it is cleared each time
-	asked := room[:min(len(checks), admission.FewRequests)]
+	var space [admission.FewRequests]admission.Request // on the stack, where it is cleared each time
+	asked := space[:min(len(checks), admission.FewRequests)]
 	if len(checks) > admission.FewRequests {
 		asked = make([]admission.Request, len(checks))
 	}

@@ -57,7 +57,7 @@ func TestBanIsFollowed(t *testing.T) {
 	}
 }
 
-// No more are banned than there is room for.
+// No more are banned than there is space for.
 func TestBansAreBounded(t *testing.T) {
 	t.Parallel()
 	c, _ := newChanged(t)

@@ -73,7 +73,7 @@ func refundsFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 					t.Fatalf("%s: %d left, really used are %d", where, v.Remaining, reallyUsed(all, now.Load(), interval))
 				}
 			}
-		case 9: // a crash: what is in no flush is lost with what was told since
+		case 9: // a crash: what is in no flush is lost with what was counted since
 			if flush(false); random.IntN(10) > 0 {
 				break
 			}

@@ -68,7 +68,7 @@ func TestLimitsWhenTheClockIsSet(t *testing.T) {
 
 // Many lives of one machine whose clock is set while they run: never over, by brute force,
 // and never locked out. Each begins with the state and the admissions of the one before;
-// those that were told before a step of the clock are in the state.
+// those that were reported before a step of the clock are in the state.
 func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 	for _, l := range []Limit{
 		{N: 3, Per: time.Minute}, {N: 100, Per: time.Minute}, {N: 5, Per: time.Minute, Algorithm: limit.GCRA},

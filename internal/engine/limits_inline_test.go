@@ -10,7 +10,7 @@ import (
 )
 
 // Limits that requests bring along fill a quarter of the memory and no more, also after a
-// restart; those of the program have the rest, and forgetting gives the room back.
+// restart; those of the program have the rest, and forgetting gives the space back.
 func TestInlineMemory(t *testing.T) {
 	now := unix(1_700_000_000)
 	cfg := Config{Partitions: 4, Gather: true, LimitMemory: 256 << 10, Now: func() time.Time { return now }}

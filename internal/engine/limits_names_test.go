@@ -77,7 +77,7 @@ func TestPeekNeedsNoRoom(t *testing.T) {
 		kl.Take(fmt.Sprint(i), 1)
 	}
 	if _, err := kl.Peek("new", 1); err != nil {
-		t.Error("to ask needs no room:", err)
+		t.Error("to ask needs no space:", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestSnapshotHasThePastOfALongerLimit(t *testing.T) {
 	}
 }
 
-// Names that are released make room for others, unless keys have them in use.
+// Names that are released make space for others, unless keys have them in use.
 func TestReleasedNamesMakeRoom(t *testing.T) {
 	e, now := limitEngine(t, Config{Partitions: 1})
 	kept := mustLimit(t, e, "kept", Limit{N: 1, Per: time.Hour})

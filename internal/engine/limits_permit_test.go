@@ -77,7 +77,7 @@ func TestPermitsAreFollowed(t *testing.T) {
 }
 
 // A former owner may have written a permit that it never answered for, after the next owner gave out all others. Then who repeats its
-// request is not told that it holds one, until so few are held.
+// request does not learn that it holds one, until so few are held.
 func TestAPermitOfAFormerOwnerIsNotTaken(t *testing.T) {
 	t.Parallel()
 	c, pass := newChanged(t)
@@ -108,7 +108,7 @@ func TestAPermitOfAFormerOwnerIsNotTaken(t *testing.T) {
 	take(next, 5, false, 3)
 }
 
-// No more permits are taken than there is room for, and those that are held are kept.
+// No more permits are taken than there is space for, and those that are held are kept.
 func TestPermitsAreBounded(t *testing.T) {
 	t.Parallel()
 	c, _ := newChanged(t)

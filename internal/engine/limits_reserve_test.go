@@ -65,7 +65,7 @@ func TestReserveAndSettle(t *testing.T) {
 	}
 }
 
-// What was used beyond a reservation counts as debt, or if the limit has room for it.
+// What was used beyond a reservation counts as debt, or if the limit has space for it.
 func TestSettleMore(t *testing.T) {
 	c, _ := newChanged(t)
 	l := Limit{N: 100, Per: time.Hour}

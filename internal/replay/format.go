@@ -346,7 +346,7 @@ func parseTemplates(texts []string) ([]template, error) {
 		}
 		for _, other := range templates {
 			if strings.HasPrefix(t.prefix(), other.prefix()) || strings.HasPrefix(other.prefix(), t.prefix()) {
-				return nil, fmt.Errorf("the keys of %s and %s cannot be told apart: begin each template with a word of its own, for example url:{path} and host:{host}", other.text, t.text)
+				return nil, fmt.Errorf("the keys of %s and %s look alike: begin each template with a word of its own, for example url:{path} and host:{host}", other.text, t.text)
 			}
 		}
 		templates = append(templates, t)

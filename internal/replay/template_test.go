@@ -19,8 +19,8 @@ func TestTemplates(t *testing.T) {
 		{[]string{"url:path}"}, "a } without a {"},
 		{[]string{"url:{}"}, "the name of a field"},
 		{[]string{"url:{{path}}"}, "the name of a field"},
-		{[]string{"{path}", "host:{host}"}, "cannot be told apart"},
-		{[]string{"a:{path}", "a:{host}"}, "cannot be told apart"},
+		{[]string{"{path}", "host:{host}"}, "look alike"},
+		{[]string{"a:{path}", "a:{host}"}, "look alike"},
 		{strings.Fields(strings.Repeat("x ", MaxTemplates+1)), "at most 16"},
 	} {
 		_, err := parseTemplates(test.templates)

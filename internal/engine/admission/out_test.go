@@ -35,7 +35,7 @@ func outs(table *Table) (all []Out) {
 	return all
 }
 
-// What a node has lent is known to those that read its cuts or its states, the last word of it
+// What a node has granted is known to those that read its cuts or its states, the last word of it
 // alone, for as long as it counts.
 func TestOutIsKnown(t *testing.T) {
 	t.Parallel()

@@ -58,11 +58,11 @@ func TestConditions(t *testing.T) {
 
 // A full table refuses new keys, keeps those it has, and takes others when these expire.
 func TestFull(t *testing.T) {
-	const room = 500
-	table := newTable(room * (entryBytes + 4))
+	const space = 500
+	table := newTable(space * (entryBytes + 4))
 	v := table.View()
 	refused := 0
-	for i := range 2 * room {
+	for i := range 2 * space {
 		k := fmt.Appendf(nil, "%04d", i)
 		switch _, err := v.Add(1, k, 1); {
 		case errors.Is(err, ErrFull):
@@ -73,13 +73,13 @@ func TestFull(t *testing.T) {
 		v.Expire(1, k, 5000, Always)
 	}
 	st := table.Stats()
-	if refused != room || st.Keys != room || st.Bytes > st.Bound || st.Refused != room {
+	if refused != space || st.Keys != space || st.Bytes > st.Bound || st.Refused != space {
 		t.Fatalf("%d refused, %+v", refused, st)
 	}
 	if _, err := v.Add(2, key("0000"), 1); err != nil {
 		t.Errorf("a key that is there: %v", err)
 	}
-	for i := range room {
+	for i := range space {
 		if _, err := v.Add(5000, fmt.Appendf(nil, "b%03d", i), 1); err != nil {
 			t.Fatalf("after all expired: %v", err)
 		}

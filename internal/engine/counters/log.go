@@ -79,12 +79,12 @@ func (v *View) SetLog(now int64, key []byte, times []float64, expires int64) err
 	log := &Log{}
 	fits := c != nil && c.Log != nil && cap(c.Log.times) >= len(times)
 	if !fits || cap(c.Log.times) > 4*len(times)+16 {
-		room := len(times) + len(times)/4 // most requests then need no new memory
-		bytes := logBytes + int64(room)*8
+		space := len(times) + len(times)/4 // most requests then need no new memory
+		bytes := logBytes + int64(space)*8
 		switch err := t.reserve(s, now, bytes); {
 		case err == nil:
 			defer t.used.Add(-bytes) // put counts them
-			log.times = append(make([]float64, 0, room), times...)
+			log.times = append(make([]float64, 0, space), times...)
 			fits = false
 		case !fits:
 			return err

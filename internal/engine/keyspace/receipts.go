@@ -108,7 +108,7 @@ func (t *Receipts) enter(name, key string, fingerprint uint64) (r *receipt, firs
 		from = &client{name: name}
 	}
 	r = &receipt{key: key, fingerprint: fingerprint, at: now, done: make(chan struct{}), from: from}
-	if err := t.room(r); err != nil {
+	if err := t.fits(r); err != nil {
 		t.refused++
 		return nil, false, err
 	}
@@ -116,9 +116,9 @@ func (t *Receipts) enter(name, key string, fingerprint uint64) (r *receipt, firs
 	return r, true, nil
 }
 
-// `room` refuses a receipt beyond the budget. It also refuses a receipt beyond three quarters of the budget for one
+// fits refuses a receipt beyond the budget. It also refuses a receipt beyond three quarters of the budget for one
 // client: the last quarter is for the others.
-func (t *Receipts) room(r *receipt) error {
+func (t *Receipts) fits(r *receipt) error {
 	switch most := t.budget - t.budget/4; {
 	case r.from.bytes+r.bytes() > most:
 		return receiptsFull("this client address", most)

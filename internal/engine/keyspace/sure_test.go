@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Who asks often is told the second without a look at the system's clock, and never one that
+// Who asks often gets the second without a look at the system's clock, and never one that
 // is over.
 func TestSureSecond(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func TestKeysOfAllLengths(t *testing.T) {
 			t.Fatalf("key of %d bytes is %q", length, got)
 		}
 		if free := EntryBytes[value](length) - 50 - int64(length); free < 0 {
-			t.Fatalf("a key of %d bytes has no room: %d too few", length, -free)
+			t.Fatalf("a key of %d bytes has no space: %d too few", length, -free)
 		}
 	}
 }
@@ -140,15 +140,15 @@ func TestRoom(t *testing.T) {
 			key := strings.Repeat("k", length-1) + "x"
 			e := NewWithRoom[value](key, words)
 			e.Value = value{1, 2, 3, 4, 5, 6}
-			room := e.Room()
-			if len(room) != words {
-				t.Fatalf("a key of %d bytes has %d words of room, want %d", length, len(room), words)
+			space := e.Room()
+			if len(space) != words {
+				t.Fatalf("a key of %d bytes has %d words of space, want %d", length, len(space), words)
 			}
-			for i := range room {
-				if room[i] != 0 {
-					t.Fatalf("a key of %d bytes, %d words: word %d is %d", length, words, i, room[i])
+			for i := range space {
+				if space[i] != 0 {
+					t.Fatalf("a key of %d bytes, %d words: word %d is %d", length, words, i, space[i])
 				}
-				room[i] = -1
+				space[i] = -1
 			}
 			if e.Key() != key || e.Value != (value{1, 2, 3, 4, 5, 6}) {
 				t.Fatalf("a key of %d bytes, %d words: %q, %v", length, words, e.Key(), e.Value)
@@ -156,20 +156,20 @@ func TestRoom(t *testing.T) {
 			if words == 0 {
 				continue
 			}
-			begin := uintptr(unsafe.Pointer(&room[0])) - uintptr(unsafe.Pointer(e))
+			begin := uintptr(unsafe.Pointer(&space[0])) - uintptr(unsafe.Pointer(e))
 			if end := int64(begin) + 8*int64(words); begin%8 != 0 || end > EntryBytesWithRoom[value](length, words) {
-				t.Fatalf("a key of %d bytes: room from %d to %d of %d bytes", length, begin, end, EntryBytesWithRoom[value](length, words))
+				t.Fatalf("a key of %d bytes: space from %d to %d of %d bytes", length, begin, end, EntryBytesWithRoom[value](length, words))
 			}
 		}
 	}
 }
 
-// A key of up to 22 bytes with the room that limits ask for is two cache lines at most.
+// A key of up to 22 bytes with the space that limits ask for is two cache lines at most.
 func TestRoomOfTwoCacheLines(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int{1, 14, 22} {
 		if size := EntryBytesWithRoom[value](length, 7); size > 128 {
-			t.Errorf("an entry of a key of %d bytes with room for 7 words is %d bytes, want 128 at most", length, size)
+			t.Errorf("an entry of a key of %d bytes with space for 7 words is %d bytes, want 128 at most", length, size)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestLedgerStaysWithinBudget(t *testing.T) {
 	}
 }
 
-// What does not fit in the memory of limits is undecided, and told.
+// What does not fit in the memory of limits is undecided, and reported.
 func TestLimitMemory(t *testing.T) {
 	r, err := runOn(t, clf(flood(5_000)), Options{
 		Policies: policies(t, "limits: [{name: ip, keys: 'ip:*', limit: 4, per: 1h}]"), LimitMemory: 64 << 10,

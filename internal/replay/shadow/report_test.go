@@ -202,7 +202,7 @@ func TestDefaultKeys(t *testing.T) {
 	}
 }
 
-// A log in the wrong order, and times coarser than a limit, are told.
+// A log in the wrong order, and times coarser than a limit, are reported.
 func TestWarnings(t *testing.T) {
 	log := madeUp(1, 50, false)
 	log[40].at = testStart - 3600
@@ -239,7 +239,7 @@ func TestDeniedFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Keys that a policy misses by a : are told: they have no limit, and nobody would see it.
+// Keys that a policy misses by a : are reported: they have no limit, and nobody would see it.
 func TestMissedKeysAreTold(t *testing.T) {
 	log := "2001:db8::1 - - [01/Dec/2025:09:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n10.0.0.1 - - [01/Dec/2025:09:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n"
 	for keys, want := range map[string]string{"ip:{addr}": "1 key like ip:2001:db8::1 no policy is for, though they look like ip:{addr}", "ip:{addr*}": ""} {

@@ -84,7 +84,7 @@ func TestMaxLimitsOfManagementServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := NewXDSClient(XDSConfig{Addr: "127.0.0.1:1"}, func(files []byte) error { _, err := ParseConfig(files, ConfigOptions{}); return err })
+	c := NewXDSClient(XDSConfig{Addr: "127.0.0.1:1"}, func(files []byte) error { _, err := ParseConfig(files); return err })
 	if err := c.use(&discovery.DiscoveryResponse{TypeUrl: typeURL, Resources: []*anypb.Any{resource}}); err != nil {
 		t.Error(err)
 	}

@@ -25,7 +25,7 @@ func run(t *testing.T, cfg envoy.XDSConfig) (c *envoy.XDSClient, taken chan *env
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	taken = make(chan *envoy.LimitConfig, 10)
 	c = envoy.NewXDSClient(cfg, func(files []byte) error {
-		made, err := envoy.ParseConfig(files, envoy.ConfigOptions{})
+		made, err := envoy.ParseConfig(files)
 		if err == nil {
 			taken <- made
 		}

@@ -37,21 +37,14 @@ func (p *parser) root(n *yaml.Node) {
 		p.Fault(n.Line, "domain", "it is missing: write the domain that Envoy's filter has, for example `domain: edge`")
 		return
 	}
-	into := p.domain(domain, fields["domain"].Line)
+	into := p.made.domains[domain]
+	if into == nil {
+		into = &level{keys: map[string]*choices{}}
+		p.made.domains[domain] = into
+	}
 	for _, d := range p.list(fields["descriptors"], "descriptors", descriptorExample) {
 		p.descriptor(d, into, domain, nil)
 	}
-}
-
-func (p *parser) domain(name string, line int) *level {
-	first, again := p.domains[name]
-	if again && !p.MergeDomains {
-		p.Fault(line, "domain", "%q is in %s too: put its descriptors into one file, or start with --rls-merge-domains", units.Excerpt(name), first)
-	}
-	if !again {
-		p.domains[name], p.made.domains[name] = p.File, &level{keys: map[string]*choices{}}
-	}
-	return p.made.domains[name]
 }
 
 // descriptor reads a descriptor and its nested descriptors into a level.

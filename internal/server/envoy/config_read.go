@@ -96,25 +96,19 @@ func cutFile(b []byte) (name string, text, rest []byte, err error) {
 	return string(b[:n]), bytes.Clone(b[n : n+m]), b[n+m:], nil
 }
 
-// ConfigOptions say how a Config is read.
-type ConfigOptions struct {
-	// MergeDomains lets several files have one domain, whose descriptors are then side by side. Else
-	// the second file is an error, as in envoyproxy/ratelimit.
-	MergeDomains bool
-}
-
 // LoadConfig is Read and Parse.
-func LoadConfig(path string, o ConfigOptions) (*LimitConfig, error) {
+func LoadConfig(path string) (*LimitConfig, error) {
 	data, err := ReadConfig(path)
 	if err != nil {
 		return nil, err
 	}
-	return ParseConfig(data, o)
+	return ParseConfig(data)
 }
 
-// ParseConfig reads what ReadConfig returned. The error is policy.Faults: all that is wrong, by file and line.
-func ParseConfig(data []byte, o ConfigOptions) (*LimitConfig, error) {
-	p := newParser(o)
+// ParseConfig reads what ReadConfig returned. Several files may have one domain: its descriptors are then side by side. The error is
+// policy.Faults: all that is wrong, by file and line.
+func ParseConfig(data []byte) (*LimitConfig, error) {
+	p := newParser()
 	for rest := data; len(rest) > 0; {
 		name, text, more, err := cutFile(rest)
 		if err != nil {
@@ -142,19 +136,17 @@ const maxNodes = 200_000
 // parser reads the files of one Config.
 type parser struct {
 	yamlfile.Reader
-	ConfigOptions
-	made    *LimitConfig
-	domains map[string]string // so far, with the file that has them first
-	names   map[string]*ConfigLimit
+	made  *LimitConfig
+	names map[string]*ConfigLimit
 }
 
-func newParser(o ConfigOptions) *parser {
+func newParser() *parser {
 	return &parser{
 		Reader: yamlfile.Reader{
 			MaxNodes: maxNodes, Second: "give each domain a file of its own",
 			Empty: policy.Fault{Field: "domain", Message: "the file is empty: write `domain:` and `descriptors:`, or remove the file"},
 		},
-		ConfigOptions: o, made: &LimitConfig{domains: map[string]*level{}}, domains: map[string]string{}, names: map[string]*ConfigLimit{},
+		made: &LimitConfig{domains: map[string]*level{}}, names: map[string]*ConfigLimit{},
 	}
 }
 

@@ -129,7 +129,7 @@ func (c Config) CheckLimits() error {
 }
 
 func (c Config) loadLimits() (*LimitConfig, error) {
-	loaded, err := LoadConfig(c.Limits, c.options())
+	loaded, err := LoadConfig(c.Limits)
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
 		return nil, fmt.Errorf("the limits of --rls-config are wrong:\n%w\ncorrect them ('weir limits --rls-config %s' checks them), or start without --rls-config", faults, c.Limits)
 	}
@@ -138,8 +138,6 @@ func (c Config) loadLimits() (*LimitConfig, error) {
 	}
 	return loaded, nil
 }
-
-func (c Config) options() ConfigOptions { return ConfigOptions{MergeDomains: c.MergeDomains} }
 
 // readLimits reads the files for the first time. A server does not start with wrong files, because requests that should
 // be limited would pass.
@@ -173,7 +171,7 @@ func (s *Server) replace(c *LimitConfig) error {
 
 // takeFiles puts limits in use.
 func (s *Server) takeFiles(files []byte) error {
-	c, err := ParseConfig(files, s.cfg.options())
+	c, err := ParseConfig(files)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // parse reads one file, limits.yaml, or more: name and text by turns.
-func parse(o ConfigOptions, files ...string) (*LimitConfig, error) {
+func parse(files ...string) (*LimitConfig, error) {
 	if len(files) == 1 {
 		files = []string{"limits.yaml", files[0]}
 	}
@@ -18,12 +18,12 @@ func parse(o ConfigOptions, files ...string) (*LimitConfig, error) {
 	for i := 0; i < len(files); i += 2 {
 		all = AppendFile(all, files[i], []byte(files[i+1]))
 	}
-	return ParseConfig(all, o)
+	return ParseConfig(all)
 }
 
 func mustParse(t *testing.T, files ...string) *LimitConfig {
 	t.Helper()
-	c, err := parse(ConfigOptions{}, files...)
+	c, err := parse(files...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,12 +210,12 @@ func TestFaults(t *testing.T) {
 		one("{key: k, rate_limit: {unit: day, requests_per_unit: 1, replaces: [me]}}"):                   "rate_limit.replaces: \"me\": write fields, for example `name: other`",
 		one(strings.Repeat("{key: k, descriptors: [", 33) + strings.Repeat("]}", 33)):                    "nested deeper than 32",
 	} {
-		_, err := parse(ConfigOptions{}, text)
+		_, err := parse(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}
-	if _, err := parse(ConfigOptions{}, one("{key: k, rate_limit: {unit: x, requests_per_unit: y}}\n- {}")); err == nil || strings.Count(err.Error(), "\n") != 2 {
+	if _, err := parse(one("{key: k, rate_limit: {unit: x, requests_per_unit: y}}\n- {}")); err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three faults: %v", err)
 	}
 }
@@ -223,14 +223,11 @@ func TestFaults(t *testing.T) {
 func TestDomainsOfSeveralFiles(t *testing.T) {
 	t.Parallel()
 	a, b := "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]", "domain: d\ndescriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 2}}]"
-	if _, err := parse(ConfigOptions{}, "a.yaml", a, "b.yaml", b); err == nil || err.Error() != `b.yaml:1: domain: "d" is in a.yaml too: put its descriptors into one file, or start with --rls-merge-domains` {
-		t.Error(err)
-	}
-	c, err := parse(ConfigOptions{MergeDomains: true}, "a.yaml", a, "b.yaml", b)
+	c, err := parse("a.yaml", a, "b.yaml", b)
 	if err != nil || c.Find("d", []ConfigEntry{{"a", ""}}) == nil || c.Find("d", []ConfigEntry{{"b", ""}}) == nil || c.Domains() != 1 {
 		t.Error(c, err)
 	}
-	if _, err := parse(ConfigOptions{MergeDomains: true}, "a.yaml", a, "b.yaml", a); err == nil || !strings.Contains(err.Error(), "b.yaml:2: key: a second descriptor d, a") {
+	if _, err := parse("a.yaml", a, "b.yaml", a); err == nil || !strings.Contains(err.Error(), "b.yaml:2: key: a second descriptor d, a") {
 		t.Error(err)
 	}
 }
@@ -244,26 +241,26 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := LoadConfig(dir, ConfigOptions{}); err == nil || !strings.Contains(err.Error(), "no file whose name ends in .yaml or .yml") {
+	if _, err := LoadConfig(dir); err == nil || !strings.Contains(err.Error(), "no file whose name ends in .yaml or .yml") {
 		t.Error(err)
 	}
 	write("a.yaml", "domain: a")
 	write("b.yml", "domain: b")
 	write(".c.yaml", "no")
 	write("d.txt", "no")
-	c, err := LoadConfig(dir, ConfigOptions{})
+	c, err := LoadConfig(dir)
 	if err != nil || c.Domains() != 2 || c.Content() == [32]byte{} {
 		t.Error(c, err)
 	}
-	if c, err = LoadConfig(filepath.Join(dir, "a.yaml"), ConfigOptions{}); err != nil || c.Domains() != 1 {
+	if c, err = LoadConfig(filepath.Join(dir, "a.yaml")); err != nil || c.Domains() != 1 {
 		t.Error(c, err)
 	}
 	write("e.yaml", "domain: e\n"+strings.Repeat("#", MaxBytes))
-	if _, err := LoadConfig(dir, ConfigOptions{}); err == nil || !strings.Contains(err.Error(), "larger than 4MiB") {
+	if _, err := LoadConfig(dir); err == nil || !strings.Contains(err.Error(), "larger than 4MiB") {
 		t.Error(err)
 	}
 	for _, data := range [][]byte{{1}, {9, 0, 0, 0, 255, 255, 255, 255, 1}} {
-		if _, err := ParseConfig(data, ConfigOptions{}); err == nil {
+		if _, err := ParseConfig(data); err == nil {
 			t.Errorf("%v: no error", data)
 		}
 	}
@@ -285,7 +282,7 @@ func TestAliases(t *testing.T) {
 		}
 		bomb.WriteString("- {key: k" + string(rune('a'+i)) + ", descriptors: &x" + string(rune('a'+i)) + " [{key: l, descriptors: " + prev + "}, {key: m, descriptors: " + prev + "}]}\n")
 	}
-	if _, err := parse(ConfigOptions{}, bomb.String()); err == nil || !strings.Contains(err.Error(), "more than 200000 nodes of YAML") {
+	if _, err := parse(bomb.String()); err == nil || !strings.Contains(err.Error(), "more than 200000 nodes of YAML") {
 		t.Errorf("%.300v", err)
 	}
 }
@@ -293,7 +290,7 @@ func TestAliases(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(nested, "k2", "v2")
 	f.Fuzz(func(t *testing.T, text, key, value string) {
-		c, err := parse(ConfigOptions{}, text)
+		c, err := parse(text)
 		if err != nil {
 			return
 		}

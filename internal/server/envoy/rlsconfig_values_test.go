@@ -64,7 +64,7 @@ func TestMetadata(t *testing.T) {
 		"[a]": "metadata: a list: write fields", "x": `metadata: "x": write fields`, "{[a]: b}": "metadata: a list: write a text",
 		"{a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}": "metadata: nested deeper than 32", "&x {a: *x}": "nested deeper than 32",
 	} {
-		if _, err := parse(ConfigOptions{}, "domain: d\ndescriptors: [{key: k, metadata: "+metadata+"}]"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse("domain: d\ndescriptors: [{key: k, metadata: " + metadata + "}]"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", metadata, err, want)
 		}
 	}

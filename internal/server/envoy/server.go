@@ -178,8 +178,6 @@ type Config struct {
 	// XDS is the management server that the limits come from, in place of Limits. Until it has answered, requests fail
 	// as unavailable.
 	XDS XDSConfig
-	// MergeDomains lets several files, or resources, have one domain.
-	MergeDomains bool
 	// Algorithm is how its limits are kept. Default Window.
 	Algorithm admit.Algorithm
 	// Headers says which header fields answers ask Envoy to add to responses: HeadersDraft, HeadersPlain or HeadersNone.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A state with room beside it decides as one without, keeps the same bytes, and has memory of its own once
-// the room is too small.
+// A state with space beside it decides as one without, keeps the same bytes, and has memory of its own once
+// the space is too small.
 func TestRoomDecidesAlike(t *testing.T) {
 	t.Parallel()
 	p := plan(t, Limit{N: 100, Per: time.Second})
@@ -16,8 +16,8 @@ func TestRoomDecidesAlike(t *testing.T) {
 	for _, words := range []int{0, 1, p.Near(), 17} {
 		r := rand.New(rand.NewPCG(uint64(words), 1))
 		var with, without State
-		room := make([]int64, words)
-		p.Begin(&with, room)
+		space := make([]int64, words)
+		p.Begin(&with, space)
 		now := int64(time.Hour)
 		use, left := p, false
 		for range 20_000 {
@@ -41,9 +41,9 @@ func TestRoomDecidesAlike(t *testing.T) {
 			if !bytes.Equal(use.AppendState(nil, &with), use.AppendState(nil, &without)) {
 				t.Fatalf("%d words: the states differ", words)
 			}
-			switch size := with.SizeWithout(room); {
+			switch size := with.SizeWithout(space); {
 			case size == 0 && without.Size() > 0 && left:
-				t.Fatalf("%d words: the state is back in room that it left", words)
+				t.Fatalf("%d words: the state is back in space that it left", words)
 			case size > 0 && size != with.Size():
 				t.Fatalf("%d words: %d bytes beside it, of %d", words, size, with.Size())
 			case size > 0:
