@@ -18,8 +18,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -70,15 +72,22 @@ type Client struct {
 	random func() float64 // in [0, 1)
 }
 
-// New returns a client of the server at an address, for example http://127.0.0.1:8080, or of a cluster by a comma-separated
-// list of the addresses of its nodes. It does not connect.
+// New returns a client of the server at an address, for example http://127.0.0.1:8080 or unix:/run/weir.sock, or of a cluster
+// by a comma-separated list of the addresses of its nodes. It does not connect.
 //
 // The node that answered last is asked first. If it fails, another one is asked, unless the request might then take effect
 // twice: see Send and Allow.
 func New(addresses string, o Options) (*Client, error) {
+	socket, local := strings.CutPrefix(addresses, "unix:")
+	if local {
+		addresses = "http://localhost"
+	}
 	nodes, err := parseNodes(addresses)
 	if err != nil {
 		return nil, err
+	}
+	if local && (o.HTTPClient != nil || !filepath.IsAbs(socket)) {
+		return nil, fmt.Errorf("unix:%s: write unix:/path, and no HTTPClient, which would have to connect to it itself", socket)
 	}
 	switch o.Compression {
 	case None, Gzip, Zstd:
@@ -96,6 +105,14 @@ func New(addresses string, o Options) (*Client, error) {
 	if o.HTTPClient == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.TLSClientConfig = o.TLS
+		transport.Protocols = new(http.Protocols) // no HTTP/2: one connection that breaks would end many requests
+		transport.Protocols.SetHTTP1(true)
+		if local {
+			transport.Proxy = nil
+			transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			}
+		}
 		transport.MaxIdleConnsPerHost = 64 // few servers are all that a Client talks to
 		o.HTTPClient = &http.Client{Transport: transport}
 	}

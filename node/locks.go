@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -189,7 +190,7 @@ func (cfg *Config) validateStatsD() error {
 // address.
 func beyondLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil || host == "localhost" {
+	if err != nil || host == "localhost" || strings.HasPrefix(addr, "unix:") {
 		return false // what is no address is refused as such
 	}
 	at, err := netip.ParseAddr(host)

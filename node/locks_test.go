@@ -160,10 +160,13 @@ func serials(t *testing.T, ca *certstest.Authority, addrs ...string) (all [2]int
 // health is what /readyz says to anybody.
 func health(t *testing.T, url string, ca *certstest.Authority) string {
 	t.Helper()
-	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}}}
+	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}, ForceAttemptHTTP2: true}}
 	answer, err := anybody.Get(url + "/readyz")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if answer.ProtoMajor != 2 {
+		t.Error("over TLS, not HTTP/2:", answer.Proto)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)

@@ -66,7 +66,7 @@ Written by ` + "`make bench`" + `: do not edit.
 ![Five comparisons: shorter is better](pictures/benchmarks.svg)
 
 {{.Glance}}
-More: [Redis and gRPC](benchmarks-listeners.md), [the journal](benchmarks-journal.md), [SQL](benchmarks-sql.md),
+More: [other limiters](benchmarks-peers.md), [Redis and gRPC](benchmarks-listeners.md), [the journal](benchmarks-journal.md), [SQL](benchmarks-sql.md),
 [keys, goroutines and windows](benchmarks-growth.md), [clusters](cluster-measurements.md).
 
 {{.Machine}}

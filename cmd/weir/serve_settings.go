@@ -52,11 +52,11 @@ func (f *serveFlags) groups() []group {
 	regions := &cfg.Regions
 	return []group{
 		{"Listeners", []setting{
-			{name: "http", to: &h.Addr, common: true, help: "`host:port` of the HTTP API and the dashboard"},
+			{name: "http", to: &h.Addr, common: true, help: "`host:port`, or unix:/path, of the HTTP API and the dashboard"},
 			{name: "web", to: &h.Web, common: true, help: "`site` whose page views count, such as example.com (docs/web.md)"},
-			{name: "resp", to: &r.Addr, common: true, help: "`host:port` for Redis clients (docs/resp.md)"},
+			{name: "resp", to: &r.Addr, common: true, help: "`host:port`, or unix:/path, for Redis clients (docs/resp.md)"},
 			{name: "resp-count-prefix", to: &r.CountPrefix, help: "key `prefix` of counters whose increments also count as hits"},
-			{name: "rls", to: &l.Addr, common: true, help: "`host:port` for Envoy's rate limit service (docs/envoy.md)"},
+			{name: "rls", to: &l.Addr, common: true, help: "`host:port`, or unix:/path, for Envoy's rate limit service (docs/envoy.md)"},
 			{name: "rls-config", to: &l.Limits, help: "`file` or folder with limits in envoyproxy/ratelimit's format"},
 			{name: "rls-xds", to: &l.XDS.Addr, help: "`[node@]host:port` of a management server (Envoy Gateway) with the limits; node is the name to send"},
 			{name: "rls-xds-tls", to: &tlsFiles{&l.XDS.CA, &l.XDS.Cert, &l.XDS.Key}, help: "`directory` with ca.crt, and optionally tls.crt and tls.key"},

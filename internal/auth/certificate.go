@@ -57,8 +57,7 @@ func namesOf(of *x509.Certificate) (names []string) {
 // clients' certificates. Their files are read again when they are renewed.
 //
 // Invariants. A connection begins with the newest files that were good; files that are wrong
-// change nothing. Connections that are open keep what they began with. HTTP/2 is not
-// offered: the bounds of listeners are per connection.
+// change nothing. Connections that are open keep what they began with.
 
 // CertFiles are where certificates are, in PEM.
 type CertFiles struct {
@@ -146,7 +145,7 @@ func (s *CertStore) use(_ string, data []byte) error {
 		return fmt.Errorf("%s with %s: %w", s.files.Cert, s.files.Key, err)
 	}
 	is := &loaded{content: filewatch.HashOf(data), expires: pair.Leaf.NotAfter, config: &tls.Config{
-		MinVersion: s.files.Min, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"},
+		MinVersion: s.files.Min, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"},
 	}}
 	if s.files.ClientCA != "" {
 		is.config.ClientCAs = x509.NewCertPool()

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -30,6 +32,21 @@ func CheckAddr(addr string) error {
 	}
 	return nil
 }
+
+// CheckListen returns an error unless addr is host:port, as for CheckAddr, or unix:/path with a path of at most 100 bytes.
+func CheckListen(addr string) error {
+	path, socket := strings.CutPrefix(addr, "unix:")
+	if !socket {
+		return CheckAddr(addr)
+	}
+	if !filepath.IsAbs(path) || len(path) > maxSocketPath {
+		return Invalid("Addr", fmt.Sprintf("%s is not the address of a Unix socket: write unix:/path with at most %d bytes", addr, maxSocketPath))
+	}
+	return nil
+}
+
+// maxSocketPath is what all systems take (unix(7): 108 bytes with the final zero on Linux, 104 on macOS).
+const maxSocketPath = 100
 
 // Number is a field that is a whole number, with its bounds, which are allowed.
 type Number struct {

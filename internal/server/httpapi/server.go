@@ -208,12 +208,12 @@ func Open(cfg Config, phase func() Phase) (*Opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Logger.Info("listening; not ready yet", "addr", l.Listener.Addr().String())
+	cfg.Logger.Info("listening; not ready yet", "addr", l.Address())
 	return open(cfg, l, NewGuard(notYet(phase), cfg.origins(), func() {})), nil
 }
 
 func open(cfg Config, l *listener.Listener, handler http.Handler) *Opening {
-	o := &Opening{addr: l.Listener.Addr().String(), conns: l, failed: make(chan error, 1)}
+	o := &Opening{addr: l.Address(), conns: l, failed: make(chan error, 1)}
 	o.handOver(handler)
 	o.http = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,6 +227,8 @@ func open(cfg Config, l *listener.Listener, handler http.Handler) *Opening {
 		WriteTimeout:      cfg.WriteTimeout,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		Protocols:         protocols(),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: cfg.IdleTimeout, PingTimeout: cfg.ReadTimeout},
 		ConnContext:       WithConn,
 		ErrorLog:          log.New(connectionLog{cfg.Logger}, "", 0),
 	}
@@ -236,6 +238,19 @@ func open(cfg Config, l *listener.Listener, handler http.Handler) *Opening {
 	}
 	go func() { o.failed <- o.http.Serve(on) }()
 	return o
+}
+
+// maxStreams bounds the requests under way on a connection of HTTP/2, which is closed for another by its last request alone
+// (listener.ConnLimit).
+const maxStreams = 100
+
+// protocols are HTTP/1.1, HTTP/2 over TLS, and HTTP/2 of clients that know that the server speaks it (RFC 9113, 3.3).
+func protocols() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
 }
 
 // closes is shared by answers, which do not write to it.
@@ -277,9 +292,9 @@ func (l connectionLog) Write(line []byte) (int, error) {
 // Config is what a Server needs to know of HTTP; the service.Config holds for all listeners. The zero value of each
 // field stands for its default.
 type Config struct {
-	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default 127.0.0.1:8080.
+	// Addr is the TCP address to listen on, host:port, or a Unix socket, unix:/path; port 0 picks a free one. Default 127.0.0.1:8080.
 	Addr string
-	// TLS of connections; nil: none. It must not offer HTTP/2, for the bounds here are per connection.
+	// TLS of connections; nil: none. Offer h2 and http/1.1 in NextProtos.
 	TLS *tls.Config
 
 	// AllowHosts are names that clients reach this server by: a name, *.example.com, or * for all, which takes the
@@ -354,7 +369,7 @@ func (c Config) WithDefaults() Config {
 // of a service with DurableTimeout durable. New does the same: this is for code that opens other things before it.
 func (c Config) Validate(durable time.Duration) error {
 	c = c.WithDefaults()
-	if err := settings.CheckAddr(c.Addr); err != nil {
+	if err := settings.CheckListen(c.Addr); err != nil {
 		return err
 	}
 	if err := c.origins().Validate(); err != nil {

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -70,7 +72,8 @@ func (cs *Listener) Accept() (net.Conn, error) {
 }
 
 func (cs *Listener) add(raw net.Conn) net.Conn {
-	c := &Conn{Conn: raw, of: cs, client: access.CallerAt(raw.RemoteAddr().String())}
+	c := &Conn{Conn: raw, of: cs}
+	c.client = access.CallerAt(c.RemoteAddr().String())
 	c.Waits(true)
 	cs.mu.Lock()
 	full := len(cs.open) >= cs.limit
@@ -124,6 +127,15 @@ func (cs *Listener) before(c, d *Conn) bool {
 	return one < other
 }
 
+// Address is where it listens, as Listen takes it.
+func (cs *Listener) Address() string {
+	at := cs.Addr()
+	if at.Network() == "unix" {
+		return "unix:" + at.String()
+	}
+	return at.String()
+}
+
 // Bound is how many connections may be open.
 func (cs *Listener) Bound() int { return cs.limit }
 
@@ -166,13 +178,45 @@ func (c *Conn) waits(since time.Duration, waiting bool) {
 	}
 }
 
-// Listen opens a TCP address, with at most limit connections open (Limit).
+// RemoteAddr implements net.Conn. Who reaches a Unix socket is on this machine, like a client at the loopback address.
+func (c *Conn) RemoteAddr() net.Addr {
+	if at := c.Conn.RemoteAddr(); at.Network() == "tcp" {
+		return at
+	}
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+}
+
+// Listen opens a TCP address host:port, or a Unix socket unix:/path, with at most limit connections open (ConnLimit).
+// The owner and the group of a socket may connect to it.
 func Listen(addr string, limit int) (*Listener, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+	config, network := new(net.ListenConfig), "tcp"
+	path, socket := strings.CutPrefix(addr, "unix:")
+	if socket {
+		network = "unix"
+		removeStale(path)
+	}
+	l, err := config.Listen(context.Background(), network, path)
+	if err == nil && socket {
+		err = os.Chmod(path, 0o660)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	return ConnLimit(l, limit), nil
+}
+
+// removeStale removes the socket of a server that was killed: nobody answers there.
+func removeStale(path string) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return // Listen says what is wrong
+	}
+	c, err := new(net.Dialer).DialContext(context.Background(), "unix", path)
+	if err == nil {
+		_ = c.Close()
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		_ = os.Remove(path)
+	}
 }
 
 // Address is where a listener listens, once it does. The zero value listens nowhere yet. It is safe for many goroutines.
@@ -214,10 +258,10 @@ func (a *Address) Connections(f *access.ListenerFigures) {
 // Listener returns the listener, nil before there is one.
 func (a *Address) Listener() *Listener { return a.at.Load() }
 
-// Addr returns host:port; it is "" before there is a listener.
+// Addr returns host:port or unix:/path; it is "" before there is a listener.
 func (a *Address) Addr() string {
 	if l := a.at.Load(); l != nil {
-		return l.Addr().String()
+		return l.Address()
 	}
 	return ""
 }
@@ -257,7 +301,7 @@ func OpenListener(addr string, limit int, log *slog.Logger, refuse func(net.Conn
 }
 
 // Addr is the address listened on, host:port.
-func (o *Opening) Addr() string { return o.listener.Addr().String() }
+func (o *Opening) Addr() string { return o.listener.Address() }
 
 // Close lets the address go. After it was taken over it does nothing.
 func (o *Opening) Close() error {
@@ -282,7 +326,7 @@ func (o *Opening) end() bool {
 
 // deadline is of Accept.
 func (o *Opening) deadline(at time.Time) error {
-	return o.listener.Listener.(*net.TCPListener).SetDeadline(at)
+	return o.listener.Listener.(interface{ SetDeadline(time.Time) error }).SetDeadline(at)
 }
 
 // acceptPause is how long a failed Accept waits before the next one.
@@ -309,7 +353,7 @@ func (s *Serving) Accept(l *Listener, log *slog.Logger, serve func(*Conn)) error
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default: // descriptors are used up, or the client left: the next one may do better
-			log.Warn("could not accept a connection", "addr", l.Addr().String(), "error", err)
+			log.Warn("could not accept a connection", "addr", l.Address(), "error", err)
 			<-time.After(acceptPause)
 		}
 	}
@@ -362,7 +406,7 @@ func (c *Conn) Wake() { _ = c.SetReadDeadline(time.Unix(1, 0)) }
 
 // Settings are the settings of any listener. The zero value of each field stands for its default.
 type Settings struct {
-	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default: the protocol's own port on 127.0.0.1.
+	// Addr is the TCP address to listen on, host:port, or a Unix socket, unix:/path; port 0 picks a free one. Default: the protocol's own port on 127.0.0.1.
 	Addr string
 	// TLS of connections; nil: none.
 	TLS *tls.Config
@@ -399,7 +443,7 @@ func (s Settings) WithDefaults(addr string) Settings {
 
 // Validate returns a *engine.Error of CodeInvalidConfig that names the first field outside what it may be. Defaults are in.
 func (s *Settings) Validate() error {
-	if err := settings.CheckAddr(s.Addr); err != nil {
+	if err := settings.CheckListen(s.Addr); err != nil {
 		return err
 	}
 	if err := settings.CheckNumbers(settings.Number{Field: "MaxConns", Value: int64(s.MaxConns), Low: 1, High: 1_000_000}); err != nil {
