@@ -41,7 +41,7 @@ var layers = []layer{
 	{"journal", []string{"internal/journal/..."}, "base window engine api", "nats-io"},
 	{"cluster", []string{"internal/cluster/transport/...", "internal/cluster/kv", "internal/cluster/grant", "internal/cluster/membership"}, "base window engine api journal auth", "nats-io minio/highwayhash cespare/xxhash"},
 	{"durable", []string{"internal/durable", "internal/backup"}, "base engine api policy journal cluster", "nats-io"},
-	{"distributed", []string{"internal/cluster/limits", "internal/cluster/query", "internal/cluster/clustertest"}, "base window engine api settings policy journal cluster durable", "nats-io"},
+	{"distributed", []string{"internal/cluster/limits", "internal/cluster/query"}, "base window engine api settings policy journal cluster durable", "nats-io"},
 	{"region", []string{"internal/region"}, "base engine api settings journal cluster durable", "nats-io"},
 	{"calendar", []string{"internal/history/calendar"}, "", "klauspost/compress"},
 	{"history", []string{"internal/history", "internal/history/store/..."}, "base window engine api journal", "modernc.org/sqlite jackc/pgx go-sql-driver/mysql pressly/goose"},

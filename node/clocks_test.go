@@ -151,7 +151,7 @@ func TestStrictLimitsWhileClocksDiffer(t *testing.T) {
 	c := startClocked(t)
 	over := make(chan struct{})
 	var asking sync.WaitGroup
-	asked := [3][]told{}
+	asked := [3][]answered{}
 	for i := range c.nodes {
 		asking.Go(func() { asked[i] = c.ask(i, "r:all", over) })
 	}
@@ -207,11 +207,11 @@ func TestStrictLimitsWhileClocksDiffer(t *testing.T) {
 	neverOver(t, slices.Concat(asked[:]...), 3, time.Second)
 }
 
-// told is an admission that was made between two times.
-type told struct{ sent, answered time.Time }
+// answered is an admission that was made between two times.
+type answered struct{ sent, answered time.Time }
 
 // ask asks a node without a pause, until over is closed, and returns what was admitted.
-func (c *clocked) ask(i int, key string, over <-chan struct{}) (admitted []told) {
+func (c *clocked) ask(i int, key string, over <-chan struct{}) (admitted []answered) {
 	for {
 		sent := time.Now()
 		_, answer, err := c.take(i, key)
@@ -220,7 +220,7 @@ func (c *clocked) ask(i int, key string, over <-chan struct{}) (admitted []told)
 			return admitted
 		}
 		if answer.Allowed {
-			admitted = append(admitted, told{sent, time.Now()})
+			admitted = append(admitted, answered{sent, time.Now()})
 			c.asked.Add(1)
 		}
 		select {
@@ -233,7 +233,7 @@ func (c *clocked) ask(i int, key string, over <-chan struct{}) (admitted []told)
 
 // neverOver fails if more than burst certainly were admitted within an interval that begins
 // with one of them.
-func neverOver(t *testing.T, admitted []told, burst int, interval time.Duration) {
+func neverOver(t *testing.T, admitted []answered, burst int, interval time.Duration) {
 	t.Helper()
 	if len(admitted) < 3*burst {
 		t.Errorf("only %d admitted: that shows little", len(admitted))

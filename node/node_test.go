@@ -254,7 +254,7 @@ func TestBudgetsFitTheDisk(t *testing.T) {
 		t.Errorf("%d and %d of %d bytes", has.Memory, has.LimitMemory, most)
 	}
 	if has.OnceMemory > durable.MaxReceipts(cfg.Journal.MaxBytes) {
-		t.Errorf("%d bytes of receipts have no room in snapshots within %d", has.OnceMemory, cfg.Journal.MaxBytes)
+		t.Errorf("%d bytes of receipts have no space in snapshots within %d", has.OnceMemory, cfg.Journal.MaxBytes)
 	}
 	cfg = config(t, t.TempDir())
 	cfg.Engine.OnceMemory = 64 << 20

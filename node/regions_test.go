@@ -290,7 +290,7 @@ func TestRegionsOverRESP(t *testing.T) {
 	}
 }
 
-// Two regions of one name are told apart, where one has a link and the other pulls; a forget of a region that is alive
+// Two regions of one name are distinguished, where one has a link and the other pulls; a forget of a region that is alive
 // brings it back.
 func TestANameTwice(t *testing.T) {
 	t.Parallel()

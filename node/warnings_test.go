@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/node/nodetest"
 )
 
-// A key that comes to its warning calls the address that the node was told, and the metrics say so.
+// A key that comes to its warning calls the address that the node has, and the metrics say so.
 func TestANodeThatWarns(t *testing.T) {
 	t.Parallel()
 	calls := make(chan string, 10)

@@ -20,7 +20,6 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -268,7 +267,7 @@ func TestClusterCrashOfLimits(t *testing.T) {
 	for k := range askers {
 		asking.Go(func() { a.run(uint64(k), over) })
 	}
-	var holds clustertest.Holds
+	var holds transporttest.Holds
 	jobs := []string{"j:0", "j:1"}
 	for k := range uint64(5) {
 		asking.Go(func() {

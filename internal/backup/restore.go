@@ -45,10 +45,10 @@ type RestoreTarget struct {
 	CatchUp  func(context.Context) error                     // returns when all is counted here that any node acknowledged; nil: there is this node alone
 	HandOver func(ctx context.Context, parts [][]byte) error // writes a flush, or parts of one, between this node's flushes
 
-	HandOverWithRoom func(ctx context.Context, parts [][]byte) error // is HandOver that waits while the journal has no space
+	HandOverWithSpace func(ctx context.Context, parts [][]byte) error // is HandOver that waits while the journal has no space
 
-	// HoldRoom waits until the journal has space for so many bytes at once, and keeps it from being trimmed beyond them until free.
-	HoldRoom func(ctx context.Context, bytes int64) (held context.Context, free func(), err error)
+	// HoldSpace waits until the journal has space for so many bytes at once, and keeps it from being trimmed beyond them until free.
+	HoldSpace func(ctx context.Context, bytes int64) (held context.Context, free func(), err error)
 
 	FlushBytes int // after which a message of the backup is closed; 0: as much as one may have
 }
@@ -192,12 +192,12 @@ const claimPoll = time.Second
 
 // Await is Claim once no other node restores a backup.
 func (c *RestoreClaims) Await(ctx context.Context) (claimed context.Context, free func(), err error) {
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		claimed, free, err = c.Claim(ctx)
 		if !errors.Is(err, ErrRestoring) {
 			return claimed, free, err
 		}
-		if !told {
+		if !logged {
 			c.Log.Info("journal: waits to write what this directory had as a node alone into the cluster's journal", "for", err)
 		}
 		if ended := concurrency.Sleep(ctx, claimPoll); ended != nil {
@@ -327,7 +327,7 @@ func (w *RestoreWriter) drain(ctx context.Context) error {
 }
 
 func (w *RestoreWriter) flush(ctx context.Context) error {
-	parts, write := w.hits.End(nil), w.to.HandOverWithRoom
+	parts, write := w.hits.End(nil), w.to.HandOverWithSpace
 	if w.replaces {
 		write = w.to.HandOver
 	}
@@ -384,7 +384,7 @@ func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admi
 		w.used.AddChanges(partition, changed[partition])
 		w.used.AddAdmissions(partition, used[partition])
 	}
-	return w.to.HandOverWithRoom(ctx, w.used.End(receipts, moves...))
+	return w.to.HandOverWithSpace(ctx, w.used.End(receipts, moves...))
 }
 
 // RestorePolicies restores the policies of a backup that were put by API: with replace instead of the policies that are there, else in addition.

@@ -36,7 +36,7 @@ func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done api.Restore
 		return done, err
 	}
 	cfg := t.Engine.Config()
-	held, free, err := t.HoldRoom(ctx, s.Info.Bytes+int64(cfg.Partitions)*partitionBytes)
+	held, free, err := t.HoldSpace(ctx, s.Info.Bytes+int64(cfg.Partitions)*partitionBytes)
 	if err != nil {
 		return done, err
 	}

@@ -55,7 +55,7 @@ func TestAcceptedCutSurvivesCrashes(t *testing.T) {
 }
 
 // A small disk is no dead end: where the journal is at its bound, snapshots still
-// have room, it is trimmed, and the flush that waited goes on.
+// have space, it is trimmed, and the flush that waited goes on.
 func TestSmallDiskGoesOn(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, t.TempDir())

@@ -172,8 +172,8 @@ func mib(bytes int64) string     { return fmt.Sprintf("%dMiB", (bytes+1<<20-1)>>
 func mibDown(bytes int64) string { return fmt.Sprintf("%dMiB", bytes>>20) }
 func kibDown(bytes int64) string { return fmt.Sprintf("%dKiB", bytes>>10) }
 
-// lookForRoom finds out before a flush how much journal others have written or trimmed, and whether it still has what was applied.
-func (j *Journal) lookForRoom(ctx context.Context) {
+// lookForSpace finds out before a flush how much journal others have written or trimmed, and whether it still has what was applied.
+func (j *Journal) lookForSpace(ctx context.Context) {
 	if !j.space.LookDue(time.Now()) {
 		return
 	}

@@ -81,7 +81,7 @@ func (j *Journal) whyNotWritten(wrong error) error {
 	if disk := (*checkpoint.DiskError)(nil); errors.As(wrong, &disk) {
 		return disk
 	}
-	if err := checkpoint.TryRoom(j.cfg.Dir); err != nil {
+	if err := checkpoint.TrySpace(j.cfg.Dir); err != nil {
 		return err
 	}
 	return fmt.Errorf("the journal can't be written: %w", wrong)
@@ -154,29 +154,29 @@ func (j *Journal) Restore(ctx context.Context, r io.Reader, mode api.RestoreMode
 func (j *Journal) newRestores() {
 	j.restores = &backup.RestoreTarget{
 		Engine: j.engine, Replica: j.replica, Merges: j.merges, Policies: j.policies, Claims: &backup.RestoreClaims{Node: j.cfg.Join.Node, Log: j.log},
-		Node: j.cfg.Join.Node, Dir: j.cfg.Dir, MaxBytes: j.cfg.MaxBytes, Log: j.log, Sync: j.Sync, HandOver: j.handOver, HandOverWithRoom: j.handOverWithRoom,
-		HoldRoom: j.holdRoom,
+		Node: j.cfg.Join.Node, Dir: j.cfg.Dir, MaxBytes: j.cfg.MaxBytes, Log: j.log, Sync: j.Sync, HandOver: j.handOver, HandOverWithSpace: j.handOverWithSpace,
+		HoldSpace: j.holdSpace,
 	}
 	if j.cfg.clustered() {
 		j.restores.CatchUp = j.CatchUp
 	}
 }
 
-// roomTime bounds how long a backup that replaces all hits waits until the journal is trimmed.
-const roomTime = time.Minute
+// spaceTime bounds how long a backup that replaces all hits waits until the journal is trimmed.
+const spaceTime = time.Minute
 
-// holdRoom waits until the journal has space for so many bytes at once. It keeps the journal from being trimmed beyond them until free is
+// holdSpace waits until the journal has space for so many bytes at once. It keeps the journal from being trimmed beyond them until free is
 // called, or until held ends: with ctx, or when the journal must be trimmed.
-func (j *Journal) holdRoom(ctx context.Context, bytes int64) (held context.Context, free func(), err error) {
+func (j *Journal) holdSpace(ctx context.Context, bytes int64) (held context.Context, free func(), err error) {
 	if bytes > j.space.TakesMost() {
 		return nil, nil, fmt.Errorf("the backup takes up to %s of the journal at once, which has space for %s: nothing was changed; raise --max-disk",
 			units.FormatSize(bytes), units.FormatSize(j.space.TakesMost()))
 	}
 	full := fmt.Errorf("the backup takes up to %s of the journal, which has %s of at most %s: nothing was changed; retry when it is trimmed, or raise --max-disk",
 		units.FormatSize(bytes), units.FormatSize(j.space.Retained()), units.FormatSize(j.space.TakesMost()))
-	waiting, stop := context.WithTimeoutCause(ctx, roomTime, full)
+	waiting, stop := context.WithTimeoutCause(ctx, spaceTime, full)
 	defer stop()
-	if err := j.awaitRoom(waiting, bytes, j.checkpoints.StartRound); err != nil {
+	if err := j.awaitSpace(waiting, bytes, j.checkpoints.StartRound); err != nil {
 		return nil, nil, err
 	}
 	if j.cfg.clustered() { // snapshots begin before what is not complete

@@ -326,7 +326,7 @@ func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 }
 
 // Of two directories that had hits, the cluster grows from one. The node of the other is
-// refused, and comes with an empty directory, as it is told to: a new cluster needs all nodes.
+// refused, and comes with an empty directory, as the error says: a new cluster needs all nodes.
 func TestASecondDirectoryWithHitsIsRefused(t *testing.T) {
 	t.Parallel()
 	c := wallCluster(t, 3)

@@ -208,7 +208,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 		if !due {
 			return true
 		}
-		if err := checkpoint.TryRoom(j.cfg.Dir); err != nil {
+		if err := checkpoint.TrySpace(j.cfg.Dir); err != nil {
 			j.others.stores.Hinder(err.Error())
 			return true
 		}

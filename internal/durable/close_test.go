@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
-// Who asks after the end is told so, at once.
+// Who asks after the end gets an error that says so, at once.
 func TestSyncAfterClose(t *testing.T) {
 	t.Parallel()
 	run := start(t, testConfig(t, t.TempDir()))

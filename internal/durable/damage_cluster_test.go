@@ -297,7 +297,7 @@ func (c *cluster) leads(i int) {
 }
 
 // A bit flips on the disk of the journal's leader while it runs, and a node that
-// starts empty has to be told everything by it. Started again, the leader finds the
+// starts empty has to get everything from it. Started again, the leader finds the
 // damage.
 func TestDamageWhileTheLeaderRuns(t *testing.T) {
 	t.Parallel()

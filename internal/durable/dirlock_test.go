@@ -47,7 +47,7 @@ func TestLinks(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("not Weir's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{checkpoint.LockFile, checkpoint.ManifestFile, checkpoint.ManifestFile + ".new", checkpoint.WatermarkFile, checkpoint.ServerDir, checkpoint.RoomFile} {
+	for _, name := range []string{checkpoint.LockFile, checkpoint.ManifestFile, checkpoint.ManifestFile + ".new", checkpoint.WatermarkFile, checkpoint.ServerDir, checkpoint.SpaceFile} {
 		dir := t.TempDir()
 		if err := os.Symlink(outside, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

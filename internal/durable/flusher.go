@@ -42,7 +42,7 @@ func (j *Journal) flush(ctx context.Context) error {
 		return err
 	}
 	began, today := time.Now(), j.now()
-	j.lookForRoom(ctx)
+	j.lookForSpace(ctx)
 	j.flusher.Begin(began, replica.FlushOptions{
 		CutOptions: replica.CutOptions{Leaving: j.leaving.Load(), Speak: j.waiters.Speaks(), EvenEmpty: j.noteClockSet(), Claims: j.claims.take()},
 		Closing:    j.closing.Load(), Due: j.checkpoints.Due,

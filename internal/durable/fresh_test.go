@@ -137,7 +137,7 @@ func TestFreshAlone(t *testing.T) {
 	}
 }
 
-// While the journal takes no flush for want of room, a fresh question is refused for
+// While the journal takes no flush for want of space, a fresh question is refused for
 // that, and not as by a node that stops.
 func TestAFullJournalIsNotFresh(t *testing.T) {
 	t.Parallel()

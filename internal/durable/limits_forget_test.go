@@ -8,7 +8,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// What one node is told to forget of limits that requests bring along, all forget.
+// What one node forgets of limits that requests bring along, all forget.
 func TestForgetInlineOnAllNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)

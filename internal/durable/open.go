@@ -222,7 +222,7 @@ func (j *Journal) revive(ctx context.Context) error {
 		j.suspect.Store(false)
 		return nil
 	}
-	if err := checkpoint.TryRoom(j.cfg.Dir); err != nil {
+	if err := checkpoint.TrySpace(j.cfg.Dir); err != nil {
 		return fmt.Errorf("%w: %w", err, wrong)
 	}
 	j.log.Warn("journal: the embedded server still reports an error although the disk has space; restarting it", "error", wrong)
@@ -267,22 +267,22 @@ type handedOver struct {
 	done  chan error // holds one
 }
 
-// roomPoll is how often a restore looks whether the journal was trimmed.
-const roomPoll = 50 * time.Millisecond
+// spacePoll is how often a restore looks whether the journal was trimmed.
+const spacePoll = 50 * time.Millisecond
 
-// handOverWithRoom is handOver that leaves space for hits: it waits until there is more.
-func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
-	if err := j.awaitRoom(ctx, int64(record.SizeOf(parts)), func() {}); err != nil {
+// handOverWithSpace is handOver that leaves space for hits: it waits until there is more.
+func (j *Journal) handOverWithSpace(ctx context.Context, parts [][]byte) error {
+	if err := j.awaitSpace(ctx, int64(record.SizeOf(parts)), func() {}); err != nil {
 		return fmt.Errorf("the journal has no space for more: %w", err)
 	}
 	return j.handOver(ctx, parts)
 }
 
-// awaitRoom returns when the journal has space for something large that is no hit's. It calls again each time that it looks in vain.
-func (j *Journal) awaitRoom(ctx context.Context, bytes int64, again func()) error {
+// awaitSpace returns when the journal has space for something large that is no hit's. It calls again each time that it looks in vain.
+func (j *Journal) awaitSpace(ctx context.Context, bytes int64, again func()) error {
 	for !j.space.Takes(bytes) {
 		again()
-		if err := concurrency.Sleep(ctx, roomPoll); err != nil {
+		if err := concurrency.Sleep(ctx, spacePoll); err != nil {
 			return err
 		}
 		if err := j.Err(); err != nil {

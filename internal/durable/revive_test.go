@@ -62,7 +62,7 @@ func fullDisk(t *testing.T, bytes uint64) (lift func()) {
 }
 
 // A disk that was full: no hit is said to be on disk that is not, and once there
-// is room the journal goes on by itself, with every hit once.
+// is space the journal goes on by itself, with every hit once.
 func TestGoesOnAfterFullDisk(t *testing.T) {
 	t.Parallel()
 	if !inOwnProcess(t) {
@@ -103,11 +103,11 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 		lift()
 		r.sync()
 		if r.alarmed("journal_failing") {
-			t.Errorf("with room again: %+v", r.j.Alarms())
+			t.Errorf("with space again: %+v", r.j.Alarms())
 		}
 		transporttest.Eventually(t, "snapshots are stored again", func() bool { return len(r.j.Alarms()) == 0 })
 		if s := r.j.Stats(); s.Failing || s.Revivals != revivals+1 {
-			t.Errorf("with room again: %+v", s)
+			t.Errorf("with space again: %+v", s)
 		}
 	}
 	r.want("*", hits)

@@ -36,7 +36,7 @@ type sizeFigures struct {
 	bytes int64 // of them
 }
 
-// sizeRounds is how many seconds are measured, each for itself: medians of them are told.
+// sizeRounds is how many seconds are measured, each for itself: medians of them are reported.
 // An origin restates its totals once in ten.
 const sizeRounds = 10
 

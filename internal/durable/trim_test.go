@@ -69,7 +69,7 @@ func TestWhatNothingElseHasIsNotTrimmed(t *testing.T) {
 		for k := range 100 {
 			r.take(fmt.Sprintf("%d-%0480d", round%3, k), 1_000_000)
 		}
-		_ = r.j.Sync(t.Context()) // it may be refused for want of room
+		_ = r.j.Sync(t.Context()) // it may be refused for want of space
 	}
 	if is := first(); is > 2 || !r.j.space.Full() {
 		t.Errorf("the journal begins at message %d, full: %v", is, r.j.space.Full())

@@ -162,11 +162,11 @@ func TestContestedName(t *testing.T) {
 	see := func(epoch uint64) {
 		n.seeOwn(Message{Region: "a", ID: ID{Epoch: epoch, Seq: 1}})
 	}
-	told := func() bool {
+	reported := func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		_, told := n.twice["a"]
-		return told
+		_, reported := n.twice["a"]
+		return reported
 	}
 	see(1 << 50) // of the life before
 	n.renewed = w.clock
@@ -174,12 +174,12 @@ func TestContestedName(t *testing.T) {
 	see(1 << 51)
 	w.clock = w.clock.Add(2 * twiceFor)
 	see(1 << 52)
-	if told() {
-		t.Error("told after two losses of disks")
+	if reported() {
+		t.Error("reported after two losses of disks")
 	}
 	w.clock = w.clock.Add(beginEvery)
 	see(1 << 53)
-	if !told() {
-		t.Error("not told")
+	if !reported() {
+		t.Error("not reported")
 	}
 }

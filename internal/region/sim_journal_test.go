@@ -119,7 +119,7 @@ func (j *simJournal) snapshot() {
 		var cut replication.Cut
 		e.Cut(partition, &cut, true)
 		snap := record.Snapshot{Incarnation: record.Incarnation{Origin: 1, Epoch: 1}, Partition: partition, From: where.After, State: slices.Clone(cut.State)}
-		for origin, head := range where.Heads { // flushes after a place where one is not whole are in the state, and their heads are told of From
+		for origin, head := range where.Heads { // flushes after a place where one is not whole are in the state, and their heads are of From
 			of := at[origin]
 			of.Origin = origin
 			if whole := j.heads(where.After)[origin]; whole != (record.Head{}) {

@@ -9,10 +9,10 @@ import (
 )
 
 // Who bounds the process' memory hears of each region that has windows, and of each that has them no more.
-func TestOthersAreTold(t *testing.T) {
+func TestOthersAreReported(t *testing.T) {
 	t.Parallel()
-	var told []int
-	v := NewViews(engine.Config{Memory: 4 * 64 << 10}, func(regions int) { told = append(told, regions) })
+	var reported []int
+	v := NewViews(engine.Config{Memory: 4 * 64 << 10}, func(regions int) { reported = append(reported, regions) })
 	defer v.Close()
 	base := func(name string) Event {
 		return Event{Kind: Base, Region: &LedgerRegion{Name: name, Note: &Note{Partitions: 4, Retention: time.Hour}}}
@@ -23,7 +23,7 @@ func TestOthersAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []int{1, 2, 1, 2}; !slices.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
+	if want := []int{1, 2, 1, 2}; !slices.Equal(reported, want) {
+		t.Errorf("reported %v, want %v", reported, want)
 	}
 }

@@ -121,8 +121,8 @@ func (b *Book) Idle(now int64, t Terms) bool {
 	return len(b.grants)+len(b.before) == 0
 }
 
-// LentNothing tells whether the Book knows of nothing but how much nodes ask for.
-func (b *Book) LentNothing() bool {
+// GrantedNothing reports whether the Book knows of nothing but how much nodes ask for.
+func (b *Book) GrantedNothing() bool {
 	for i := range b.grants {
 		if b.grants[i].granted > 0 {
 			return false

@@ -27,7 +27,7 @@ const (
 	worstRate = 0.005
 )
 
-// world is nodes that lend to each other, in real time that none of them knows: their clocks have
+// world is nodes that grant to each other, in real time that none of them knows: their clocks have
 // any offset and run at different rates.
 type world struct {
 	random *rand.Rand
@@ -58,7 +58,7 @@ type entry struct {
 	n   uint64
 }
 
-// admission is one that was told; it was made between the two times.
+// admission is one that was answered; it was made between the two times.
 type admission struct {
 	key           string
 	before, after int64
@@ -243,7 +243,7 @@ func (n *simNode) of(key string) *held {
 
 func (n *simNode) holds() bool { return n.token > 0 && n.clock() < n.lease }
 
-// write has what the holders charged written: then it may be told.
+// write has what the holders charged written: then it may be answered.
 func (w *world) write() {
 	delay := ms + w.random.Int64N(2*ms)
 	if w.rare(20) {

@@ -34,7 +34,7 @@ func (b *behindBucket) Get(ctx context.Context, key string) (jetstream.KeyValueE
 }
 
 // Who asks for a lease that is its own already, as after requests whose answers were lost, and reads an old one from a
-// replica that is behind, has lost nothing: it is told to come again.
+// replica that is behind, has lost nothing: it has to ask again.
 func TestAcquireFromAReplicaBehind(t *testing.T) {
 	t.Parallel()
 	node := alone(t)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -20,7 +19,7 @@ func TestNodesAdmitWhatOneDoes(t *testing.T) {
 	c := newCluster(t, "limits:\n  - {name: a, keys: \"a:*\", limit: 100, per: 4s}\n", 20*time.Millisecond)
 	const keys = 40
 	for k := range keys {
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			c.Decided(i, fmt.Sprint("a:", k))
 		}
 	}
@@ -46,7 +45,7 @@ func TestNodesAdmitWhatOneDoes(t *testing.T) {
 				for _, to := range []struct {
 					live     *admit.Live
 					admitted *atomic.Uint64
-				}{{c.At(random.IntN(clustertest.Size)).Live, &many}, {alone, &one}} {
+				}{{c.At(random.IntN(limits.ClusterSize)).Live, &many}, {alone, &one}} {
 					if err := to.live.Take(request, &d); err != nil {
 						t.Error(err)
 						return

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 )
 
 // What a decision costs that a node makes by itself: of a limit that is the node's alone, and of a
@@ -16,11 +15,11 @@ func BenchmarkHotKey(b *testing.B) {
   - {name: node, keys: "node:*", limit: 100_000_000, per: 10m, where: node}
   - {name: leased, keys: "leased:*", limit: 100_000_000, per: 10m, where: leased}
 `, 100*time.Millisecond)
-	for i := range clustertest.Size {
+	for i := range limits.ClusterSize {
 		c.Decided(i, "leased:k")
 	}
 	for _, key := range []string{"node:k", "leased:k"} {
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			warm := time.Now().Add(3 * time.Second)
 			for n := 0; key == "leased:k" && time.Now().Before(warm); n++ {
 				c.Take(i, key)
@@ -53,7 +52,7 @@ func BenchmarkColdKeys(b *testing.B) {
 	}
 	for _, callers := range []int{1, 32} {
 		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
-			clustertest.Measure(b, callers, func(n int, _ *admit.Decision) {
+			limits.Measure(b, callers, func(n int, _ *admit.Decision) {
 				if d := c.TakeDecided(0, fmt.Sprintf("cold:%d:%d:%d", callers, b.N, n)); !d.Allowed {
 					b.Errorf("%+v", d.Results)
 				}

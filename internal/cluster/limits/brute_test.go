@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
@@ -37,13 +36,13 @@ func requestOf(key string) admit.Request {
 	return r
 }
 
-// ask asks one node at a time for all that it can get, and then another: what was lent to one is
+// ask asks one node at a time for all that it can get, and then another: what was granted to one is
 // asked for at the next.
-func ask(t *testing.T, c *clustertest.Cluster[*limits.Limits], seed uint64, keys []string, log *clustertest.Log, over <-chan struct{}) {
+func ask(t *testing.T, c *limits.Cluster, seed uint64, keys []string, log *limits.AnswerLog, over <-chan struct{}) {
 	random := rand.New(rand.NewPCG(seed, 5))
 	var d admit.Decision
 	for {
-		i, key := random.IntN(clustertest.Size), keys[random.IntN(len(keys))]
+		i, key := random.IntN(limits.ClusterSize), keys[random.IntN(len(keys))]
 		for range 1 + random.IntN(60) {
 			select {
 			case <-over:
@@ -64,8 +63,8 @@ func ask(t *testing.T, c *clustertest.Cluster[*limits.Limits], seed uint64, keys
 
 var bruteRounds = flag.Int("leased.rounds", 1, "how often TestNeverOver goes through all that may happen to a node")
 
-// An adversary moves between nodes, while those that lend or were lent to are killed, leave, are cut
-// off and come back. By brute force over all admissions that were told: no interval has more than the
+// An adversary moves between nodes, while those that grant or were granted something are killed, leave, are cut
+// off and come back. By brute force over all admissions that were answered: no interval has more than the
 // limit's own worst case.
 func TestNeverOver(t *testing.T) {
 	t.Parallel()
@@ -76,10 +75,10 @@ func TestNeverOver(t *testing.T) {
 			keys = append(keys, fmt.Sprint(kind, ":", k))
 		}
 	}
-	for i := range clustertest.Size {
+	for i := range limits.ClusterSize {
 		c.Decided(i, keys[0])
 	}
-	var log clustertest.Log
+	var log limits.AnswerLog
 	var asking sync.WaitGroup
 	over := make(chan struct{})
 	for k := range 8 {
@@ -87,14 +86,14 @@ func TestNeverOver(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(3, 3))
 	var local, messages uint64
-	for round := range len(clustertest.Faults) * *bruteRounds {
-		fault := clustertest.Faults[round%len(clustertest.Faults)]
-		victim := random.IntN(clustertest.Size)
+	for round := range len(limits.Faults) * *bruteRounds {
+		fault := limits.Faults[round%len(limits.Faults)]
+		victim := random.IntN(limits.ClusterSize)
 		<-time.After(time.Second + time.Duration(random.IntN(1000))*time.Millisecond)
 		stats := c.At(victim).Decider.Stats()
 		local, messages = local+stats.Local, messages+stats.Asked
 		c.Fail(victim, fault, testTTL)
-		other := (victim + 1) % clustertest.Size
+		other := (victim + 1) % limits.ClusterSize
 		transporttest.Eventually(t, "another node decides", func() bool { return c.Take(other, keys[0]).Results[0].Away == "" })
 		<-time.After(time.Second)
 		c.Start()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/limit"
@@ -19,7 +18,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	const deadline = 800 * time.Millisecond // a take that is not answered on a slow machine is taken
 	c := newClusterWithin(t, hourly, 5*time.Millisecond, deadline)
 	const key = "h:a"
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		c.Decided(i, key)
 	}
 	holder := c.holder(t, key)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
@@ -40,9 +39,9 @@ func TestSettlementsGiveBack(t *testing.T) {
 
 // reserveAndSettle makes reservations at all nodes, fast enough for each to be granted something, and tells how much they used, and
 // whether all were answered.
-func reserveAndSettle(t *testing.T, c *clustertest.Cluster[*limits.Limits], key string) (used uint64, all bool) {
+func reserveAndSettle(t *testing.T, c *limits.Cluster, key string) (used uint64, all bool) {
 	for n := range 60 {
-		live := c.At(n % clustertest.Size).Live
+		live := c.At(n % limits.ClusterSize).Live
 		id := fmt.Sprint(key, n)
 		var d admit.Decision
 		if err := live.Reserve([]admit.Request{{Key: key, N: 10}}, engine.Reservation{ID: id, Until: time.Now().Add(time.Minute)}, &d); err != nil || !d.Allowed {
@@ -68,7 +67,7 @@ func TestReserveAtSeveralNodesTakesOnce(t *testing.T) {
 		key := fmt.Sprint("h:", time.Now().UnixNano())
 		var all sync.WaitGroup
 		var failed, first atomic.Int64
-		for n := range clustertest.Size {
+		for n := range limits.ClusterSize {
 			all.Go(func() {
 				var d admit.Decision
 				err := c.At(n).Live.Reserve([]admit.Request{{Key: key, N: 10}}, engine.Reservation{ID: key, Until: time.Now().Add(time.Minute)}, &d)
@@ -99,11 +98,11 @@ func TestAResetReachesAllNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 20, per: 1h}\n", 20*time.Millisecond)
 	const key = "h:a"
-	for i := range clustertest.Size {
+	for i := range limits.ClusterSize {
 		c.Decided(i, key)
 	}
 	for round := range 3 {
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			transporttest.Eventually(t, "each node denies", func() bool { d := c.Take(i, key); return !d.Allowed && d.Results[0].Away == "" })
 		}
 		transporttest.Eventually(t, "the reset is answered", func() bool {
@@ -111,7 +110,7 @@ func TestAResetReachesAllNodes(t *testing.T) {
 			return err == nil
 		})
 		began := time.Now()
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			transporttest.Eventually(t, "each node admits", func() bool { return c.Take(i, key).Allowed })
 		}
 		reached(t, "a reset", time.Since(began))
@@ -130,7 +129,7 @@ func reached(t *testing.T, change string, took time.Duration) {
 func TestPolicyChangesReachAllNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: other, keys: \"o:*\", limit: 1, per: 1h}\n", 100*time.Millisecond)
-	var kept [clustertest.Size]*access.KeptPolicies
+	var kept [limits.ClusterSize]*access.KeptPolicies
 	for i := range kept {
 		transporttest.Eventually(t, "the policies are read", func() bool {
 			var err error
@@ -142,15 +141,15 @@ func TestPolicyChangesReachAllNodes(t *testing.T) {
 		defer func() { end(); ended() }()
 	}
 	const key = "h:a"
-	for round := range 2 * clustertest.Size {
+	for round := range 2 * limits.ClusterSize {
 		most := uint64(20 * (1 + round))
 		policy := admit.StoredPolicy{Name: "h", Text: fmt.Sprintf(`{"keys":"h:*","limit":%d,"per":"1h"}`, most)}
 		transporttest.Eventually(t, "the policy is put", func() bool {
-			_, err := kept[round%clustertest.Size].Put(t.Context(), &policy, admit.PolicyCondition{})
+			_, err := kept[round%limits.ClusterSize].Put(t.Context(), &policy, admit.PolicyCondition{})
 			return err == nil
 		})
 		began := time.Now()
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			transporttest.Eventually(t, "each node admits by the new policy", func() bool {
 				d := c.Take(i, key)
 				return d.Allowed && len(d.Results) == 1 && d.Results[0].Limit.N == most
@@ -159,7 +158,7 @@ func TestPolicyChangesReachAllNodes(t *testing.T) {
 		if round > 0 { // the first one makes the stream of policies
 			reached(t, "a policy", time.Since(began))
 		}
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			transporttest.Eventually(t, "each node denies", func() bool { d := c.Take(i, key); return !d.Allowed && d.Results[0].Away == "" })
 		}
 	}
@@ -170,11 +169,11 @@ func TestBansReachAllNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 20, per: 1h}\n", 100*time.Millisecond)
 	const key = "h:a"
-	for i := range clustertest.Size {
+	for i := range limits.ClusterSize {
 		c.Decided(i, key)
 	}
-	for round := range 2 * clustertest.Size {
-		live, bans := c.At(round%clustertest.Size).Live, round%2 == 0
+	for round := range 2 * limits.ClusterSize {
+		live, bans := c.At(round%limits.ClusterSize).Live, round%2 == 0
 		began := time.Now()
 		var err error
 		if bans {
@@ -185,7 +184,7 @@ func TestBansReachAllNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			transporttest.Eventually(t, "each node knows", func() bool {
 				var d admit.Decision
 				return c.At(i).Live.Peek([]admit.Request{{Key: key}}, &d) == nil && d.Results[0].Banned == bans

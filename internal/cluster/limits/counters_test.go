@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
 // serveCounters has a node add 1 to the counter that a request names.
-func serveCounters(n *clustertest.Node[*Limits]) {
+func serveCounters(n *ClusterNode) {
 	table := n.Engine.Counters()
 	n.Decider.Counters().Serve(func(request []byte) ([]byte, bool) {
 		v := table.View()
@@ -40,7 +39,7 @@ func counterOf(e *engine.Engine, key string) int64 {
 func TestCounters(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits: []", 20*time.Millisecond)
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		serveCounters(c.At(i))
 	}
 	const keys = 4
@@ -48,7 +47,7 @@ func TestCounters(t *testing.T) {
 	var replies [keys]sync.Map
 	ctx, stop := context.WithCancel(t.Context())
 	var writing sync.WaitGroup
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		for k := range keys {
 			writing.Go(func() {
 				for ctx.Err() == nil {
@@ -62,7 +61,7 @@ func TestCounters(t *testing.T) {
 					switch {
 					case err == nil:
 						if _, twice := replies[k].LoadOrStore(string(reply), true); twice {
-							t.Errorf("two clients were told that k%d is %s", k, reply)
+							t.Errorf("two clients got the answer that k%d is %s", k, reply)
 						}
 						acknowledged[k].Add(1)
 					case refused == nil || refused.Code != api.CodeOwnerUnreachable:
@@ -85,7 +84,7 @@ func TestCounters(t *testing.T) {
 		key += "a"
 	}
 	for round := range 3 {
-		owner := (c.holder(t, key) + round%2) % clustertest.Size
+		owner := (c.holder(t, key) + round%2) % ClusterSize
 		c.Crash(owner)
 		progress("a kill")
 		c.Start()
@@ -98,7 +97,7 @@ func TestCounters(t *testing.T) {
 		t.Helper()
 		for k := range keys {
 			key, least, most := fmt.Sprint("k", k), acknowledged[k].Load(), acknowledged[k].Load()+unknown[k].Load()
-			for i := range clustertest.Size {
+			for i := range ClusterSize {
 				e := c.At(i).Engine
 				transporttest.Eventually(t, fmt.Sprintf("%s: node %d has %s as node 1 does", when, i+1, key), func() bool {
 					return counterOf(e, key) == counterOf(c.At(0).Engine, key)
@@ -110,7 +109,7 @@ func TestCounters(t *testing.T) {
 		}
 	}
 	check("at the end")
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		c.Crash(i)
 	}
 	c.Start()
@@ -122,13 +121,13 @@ func TestCountersOfASlowOwner(t *testing.T) {
 	t.Parallel()
 	const deadline = 50 * time.Millisecond // of decisions
 	c := newClusterWithin(t, "limits: []", 20*time.Millisecond, deadline)
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		c.At(i).Decider.Counters().Serve(func(request []byte) ([]byte, bool) {
 			time.Sleep(4 * deadline)
 			return request, false
 		})
 	}
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		transporttest.Eventually(t, fmt.Sprintf("node %d answers", i+1), func() bool {
 			reply, err := c.At(i).Decider.Counters().Run([]byte("k"))
 			return err == nil && string(reply) == "k"
@@ -140,7 +139,7 @@ func TestCountersOfASlowOwner(t *testing.T) {
 func TestCountersCrowded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits: []", 20*time.Millisecond)
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		serveCounters(c.At(i))
 	}
 	key := "a"
@@ -158,7 +157,7 @@ func TestCountersCrowded(t *testing.T) {
 		waiting.mu.Unlock()
 	}
 	add(maxCommits)
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		transporttest.Eventually(t, fmt.Sprintf("node %d says that the owner is overloaded", i+1), func() bool {
 			_, err := c.At(i).Decider.Counters().Run([]byte("k"))
 			refused, _ := errors.AsType[*api.Error](err)
@@ -166,7 +165,7 @@ func TestCountersCrowded(t *testing.T) {
 		})
 	}
 	add(-maxCommits)
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		transporttest.Eventually(t, fmt.Sprintf("node %d answers again", i+1), func() bool {
 			_, err := c.At(i).Decider.Counters().Run([]byte("k"))
 			return err == nil

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -13,7 +12,7 @@ import (
 func TestForgetKeys(t *testing.T) {
 	t.Parallel()
 	names := []string{"strict", "leased"}
-	// A take whose answer is late may be used: what is taken again until it is answered needs room for it.
+	// A take whose answer is late may be used: what is taken again until it is answered needs space for it.
 	file := "limits:\n  - {name: banned, keys: \"{u}:banned\", limit: 10, per: 1h}\n"
 	for _, name := range names {
 		file += "  - {name: " + name + ", keys: \"{u}:" + name + "\", limit: 1000, per: 1h, where: " + name + "}\n"
@@ -31,7 +30,7 @@ func TestForgetKeys(t *testing.T) {
 		t.Helper()
 		transporttest.Eventually(t, what, func() bool {
 			before()
-			for i := range clustertest.Size {
+			for i := range limits.ClusterSize {
 				if len(c.At(i).Engine.Bans(10)) != bans {
 					return false
 				}
@@ -57,7 +56,7 @@ func TestForgetKeys(t *testing.T) {
 	if n, err := c.At(0).Engine.ForgetKeys("u42:"); n != len(names)+1 || err != nil {
 		t.Fatal(n, err)
 	}
-	again := func() { // a node may have told late of what it was granted
+	again := func() { // a node may have reported late what it was granted
 		if _, err := c.At(0).Engine.ForgetKeys("u42:"); err != nil {
 			t.Error(err)
 		}

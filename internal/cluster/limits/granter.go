@@ -103,7 +103,7 @@ func (g *group) sweep(now int64, most int) {
 		return
 	}
 	for key, b := range g.books {
-		if b.Idle(now, b.terms) || full && b.LentNothing() {
+		if b.Idle(now, b.terms) || full && b.GrantedNothing() {
 			delete(g.books, key)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
@@ -41,28 +40,28 @@ func TestKeysOfAGranterAreBounded(t *testing.T) {
 		}
 		return a.grants[0]
 	}
-	lent := map[string]bool{}
+	granted := map[string]bool{}
 	for n := range 1600 {
 		key := fmt.Sprint("k", n)
 		if e.PartitionOf(key)%groupCount != 0 {
 			continue
 		}
 		want := uint64(0)
-		if len(lent) < 5 {
+		if len(granted) < 5 {
 			want = 10
 		}
 		if a := ask(key, want); a.Granted > 0 {
-			lent[key] = true
+			granted[key] = true
 		}
 	}
-	if asked < 2*l.most || len(lent) != 5 {
-		t.Fatalf("%d keys asked for, of %d something was lent", asked, len(lent))
+	if asked < 2*l.most || len(granted) != 5 {
+		t.Fatalf("%d keys asked for, of %d something was granted", asked, len(granted))
 	}
-	g.sweep(l.cfg.Engine.LimitClock()+int64(sweepPause), l.most) // those that only know of what was asked make room
-	if len(g.books) != len(lent) {
-		t.Errorf("%d books where %d keys have something out", len(g.books), len(lent))
+	g.sweep(l.cfg.Engine.LimitClock()+int64(sweepPause), l.most) // those that only know of what was asked make space
+	if len(g.books) != len(granted) {
+		t.Errorf("%d books where %d keys have something out", len(g.books), len(granted))
 	}
-	for key := range lent {
+	for key := range granted {
 		if g.books[bookKey{"x", key}] == nil {
 			t.Errorf("%s: what is out of it is forgotten", key)
 		}
@@ -103,11 +102,11 @@ func TestANodeThatStopsKeepsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: m, keys: \"m:*\", limit: 600_000, per: 1h, where: leased}\n", 20*time.Millisecond)
 	const key = "m:a"
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		c.Decided(i, key)
 	}
 	owner := c.holder(t, key)
-	stops := (owner + 1) % clustertest.Size
+	stops := (owner + 1) % ClusterSize
 	transporttest.Eventually(t, "the node was granted something", func() bool {
 		for range 100 {
 			c.Take(stops, key)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
 )
@@ -18,7 +17,7 @@ func TestHoldsOfACluster(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, "limits: [{name: h, keys: \"h:*\", limit: 40, per: 1h, where: "+where+"}]", 5*time.Millisecond)
 			const key = "h:a"
-			for i := range clustertest.Size {
+			for i := range ClusterSize {
 				c.Decided(i, key)
 			}
 			holder := c.holder(t, key)

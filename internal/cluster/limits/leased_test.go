@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -14,7 +13,7 @@ import (
 func TestColdKeys(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: leased}\n", 5*time.Millisecond)
-	for i := range clustertest.Size {
+	for i := range limits.ClusterSize {
 		c.Decided(i, "h:a")
 	}
 	admitted := 0
@@ -31,7 +30,7 @@ func TestColdKeys(t *testing.T) {
 			admitted++
 		}
 	}
-	t.Logf("%d of 10 an hour admitted", admitted) // what the node that crashed may have lent is used for an hour
+	t.Logf("%d of 10 an hour admitted", admitted) // what the node that crashed may have granted is used for an hour
 	if admitted > 10 {
 		t.Errorf("%d of 10 an hour admitted", admitted)
 	}
@@ -69,7 +68,7 @@ func TestAKeyTwice(t *testing.T) {
 func TestHotKey(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: m, keys: \"m:*\", limit: 600_000, per: 10s, where: leased}\n", 100*time.Millisecond)
-	for i := range clustertest.Size {
+	for i := range limits.ClusterSize {
 		c.Decided(i, "m:a")
 	}
 	transporttest.Eventually(t, "a second without messages and denials", func() bool { // a machine that is busy has others between
@@ -92,7 +91,7 @@ func TestHotKey(t *testing.T) {
 	})
 }
 
-// A key that is banned at one node is denied at all, also where it is decided within what the node was lent.
+// A key that is banned at one node is denied at all, also where it is decided within what the node was granted.
 func TestBannedKey(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: m, keys: \"m:*\", limit: 600_000, per: 10s, where: leased}\n", 5*time.Millisecond)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 )
 
@@ -36,7 +35,7 @@ type farBelowLoad struct {
 	over   chan struct{}
 }
 
-func (l *farBelowLoad) run(t *testing.T, c *clustertest.Cluster[*limits.Limits]) {
+func (l *farBelowLoad) run(t *testing.T, c *limits.Cluster) {
 	l.decided, l.over = map[string]time.Time{}, make(chan struct{})
 	for k := range 24 {
 		l.asking.Go(func() {
@@ -49,7 +48,7 @@ func (l *farBelowLoad) run(t *testing.T, c *clustertest.Cluster[*limits.Limits])
 					return
 				case <-time.After(20 * time.Millisecond):
 				}
-				i := random.IntN(clustertest.Size)
+				i := random.IntN(limits.ClusterSize)
 				n := c.At(i)
 				if n == nil || i == int(l.victim.Load()) {
 					continue
@@ -81,10 +80,10 @@ func (l *farBelowLoad) run(t *testing.T, c *clustertest.Cluster[*limits.Limits])
 }
 
 // settle waits until all nodes but one get decisions.
-func (l *farBelowLoad) settle(t *testing.T, c *clustertest.Cluster[*limits.Limits], but int) {
+func (l *farBelowLoad) settle(t *testing.T, c *limits.Cluster, but int) {
 	t.Helper()
 	for k := range 24 {
-		for i := range clustertest.Size {
+		for i := range limits.ClusterSize {
 			if i == but {
 				continue
 			}
@@ -105,7 +104,7 @@ func TestPlannedRestartsDenyNobody(t *testing.T) {
 	l.settle(t, c, -1)
 	l.victim.Store(-1)
 	l.run(t, c)
-	for i := range clustertest.Size {
+	for i := range limits.ClusterSize {
 		<-time.After(500 * time.Millisecond)
 		l.victim.Store(int64(i))
 		<-time.After(500 * time.Millisecond) // what it was asked is answered

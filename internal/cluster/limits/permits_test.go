@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/policy"
 )
@@ -30,7 +29,7 @@ func permitOf(key string) []policy.AtOnce {
 
 // live is a node that is up; nil: there is none.
 func (a *atNodes) live() *admit.Live {
-	if n := a.At(a.random.IntN(clustertest.Size)); n != nil {
+	if n := a.At(a.random.IntN(ClusterSize)); n != nil {
 		return n.Live
 	}
 	return nil
@@ -87,7 +86,7 @@ func (c *cluster) permit(t *testing.T, i int, ask func(l *admit.Live) (admit.Per
 // takePermits has all permits taken, at one node after the other.
 func (c *cluster) takePermits(t *testing.T) {
 	for holder := range uint64(permitsMost + 1) {
-		p := c.permit(t, int(holder)%clustertest.Size, func(l *admit.Live) (admit.Permitted, error) { return l.TakePermit(holder, heldPermits) })
+		p := c.permit(t, int(holder)%ClusterSize, func(l *admit.Live) (admit.Permitted, error) { return l.TakePermit(holder, heldPermits) })
 		if p.OK != (holder < permitsMost) {
 			t.Fatalf("holder %d: %+v", holder, p)
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 )
 
 // How long a decision of a strict limit takes on three nodes of this machine, at the owner and at another node, admitted (the
@@ -22,7 +21,7 @@ func BenchmarkDecision(b *testing.B) {
 		for i, at := range []string{"holder", "other node"} {
 			for _, callers := range []int{1, 32} {
 				b.Run(fmt.Sprintf("%s/%s/%d callers", key[:len(key)-2], at, callers), func(b *testing.B) {
-					clustertest.Measure(b, callers, func(_ int, d *admit.Decision) {
+					Measure(b, callers, func(_ int, d *admit.Decision) {
 						if err := c.At((holder+i)%3).Live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
 							b.Errorf("%+v, %v", d.Results, err)
 						}

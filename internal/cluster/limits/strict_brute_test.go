@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -22,7 +21,7 @@ const brutePolicies = `limits:
 `
 
 // ask asks a node for all keys until it is stopped.
-func (c *cluster) ask(t *testing.T, i int, keys []string, log *clustertest.Log, over <-chan struct{}) {
+func (c *cluster) ask(t *testing.T, i int, keys []string, log *AnswerLog, over <-chan struct{}) {
 	random := rand.New(rand.NewPCG(uint64(i), 5))
 	var d admit.Decision
 	for {
@@ -46,7 +45,7 @@ var bruteRounds = flag.Int("brute.rounds", 1, "how often TestNeverOver goes thro
 
 // All nodes are asked for the same keys without a pause, while holders are killed,
 // leave, are cut off and come back. By brute force over all admissions that were
-// told: no interval has more than the limit's own worst case, and none is forgotten. Nor do more hold permits at once than may.
+// answered: no interval has more than the limit's own worst case, and none is forgotten. Nor do more hold permits at once than may.
 func TestNeverOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, brutePolicies, 20*time.Millisecond)
@@ -56,16 +55,16 @@ func TestNeverOver(t *testing.T) {
 			keys = append(keys, fmt.Sprint(kind, ":", k))
 		}
 	}
-	var log clustertest.Log
+	var log AnswerLog
 	var asking sync.WaitGroup
 	over := make(chan struct{})
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		c.Decided(i, keys[0])
 		for range 2 {
 			asking.Go(func() { c.ask(t, i, keys, &log, over) })
 		}
 	}
-	var holds clustertest.Holds
+	var holds transporttest.Holds
 	jobs := []string{"j:0", "j:1"}
 	for i := range uint64(5) {
 		asking.Go(func() {
@@ -73,8 +72,8 @@ func TestNeverOver(t *testing.T) {
 		})
 	}
 	random := rand.New(rand.NewPCG(3, 3))
-	for round := range len(clustertest.Faults) * *bruteRounds {
-		fault := clustertest.Faults[round%len(clustertest.Faults)]
+	for round := range len(Faults) * *bruteRounds {
+		fault := Faults[round%len(Faults)]
 		victim := c.holder(t, keys[random.IntN(len(keys))])
 		time.Sleep(time.Second + time.Duration(random.IntN(100))*time.Millisecond)
 		c.Fail(victim, fault, testTTL)
@@ -89,7 +88,7 @@ func TestNeverOver(t *testing.T) {
 	asking.Wait()
 	for _, key := range keys {
 		if key[0] == 'a' {
-			c.allKnown(t, key, log.Told(key))
+			c.allKnown(t, key, log.Admissions(key))
 		}
 	}
 	for _, key := range jobs {
@@ -110,10 +109,10 @@ func TestNeverOver(t *testing.T) {
 	}
 }
 
-// allKnown checks that all admissions of a key that were told count at its holder.
-func (c *cluster) allKnown(t *testing.T, key string, told []clustertest.Admission) {
+// allKnown checks that all admissions of a key that were answered count at its holder.
+func (c *cluster) allKnown(t *testing.T, key string, answered []Admission) {
 	t.Helper()
-	n := uint64(len(told))
+	n := uint64(len(answered))
 	var holder int
 	var d admit.Decision
 	transporttest.Eventually(t, "the holder of "+key+" answers", func() bool { // it may have changed since it was asked for
@@ -124,8 +123,8 @@ func (c *cluster) allKnown(t *testing.T, key string, told []clustertest.Admissio
 		return d.Results[0].Away == ""
 	})
 	used := d.Results[0].Limit.Burst - d.Results[0].Remaining
-	t.Logf("%s: %d told, %d known to n%d", key, n, used, holder+1)
+	t.Logf("%s: %d answered, %d known to n%d", key, n, used, holder+1)
 	if used < n || n == 0 {
-		t.Errorf("%s: %d admissions were told, of which n%d knows %d", key, n, holder+1, used)
+		t.Errorf("%s: %d admissions were answered, of which n%d knows %d", key, n, holder+1, used)
 	}
 }

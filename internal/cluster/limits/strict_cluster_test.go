@@ -1,13 +1,10 @@
 package limits
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -15,7 +12,7 @@ import (
 const testTTL = 3 * time.Second
 
 // cluster is nodes of one cluster in this process.
-type cluster struct{ *clustertest.Cluster[*Limits] }
+type cluster struct{ *Cluster }
 
 // answerLate has a node answer one change late, as the owner, after it was made.
 func (c *cluster) answerLate(node int, by time.Duration) {
@@ -40,17 +37,14 @@ func newCluster(t testing.TB, policies string, flushEvery time.Duration) *cluste
 // newClusterWithin is newCluster with a deadline of questions; 0: the default.
 func newClusterWithin(t testing.TB, policies string, flushEvery, deadline time.Duration) *cluster {
 	t.Helper()
-	return &cluster{clustertest.New(t, policies, flushEvery, func(_ context.Context, o clustertest.Opening) (*Limits, admit.Cluster, error) {
-		l, err := Open(Config{Journal: o.Journal, Engine: o.Engine, Node: o.Name, Deadline: deadline, Logger: o.Logger})
-		return l, admit.Cluster{Owners: l}, err
-	})}
+	return &cluster{NewCluster(t, policies, flushEvery, deadline)}
 }
 
 // holder waits until one node decides for a key, and returns it.
 func (c *cluster) holder(t testing.TB, key string) (holder int) {
 	t.Helper()
 	transporttest.Eventually(t, "a node decides for "+key, func() bool {
-		for i := range clustertest.Size {
+		for i := range ClusterSize {
 			if n := c.At(i); n != nil {
 				if _, ok := n.Decider.owners.holds(n.Decider.Group(key)); ok {
 					holder = i

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -29,7 +28,7 @@ func TestOneDecides(t *testing.T) {
 
 func oneDecides(t *testing.T, policies string) {
 	c := newCluster(t, policies, 5*time.Millisecond)
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		c.Decided(i, "h:a")
 	}
 	for n := range 6 {
@@ -56,7 +55,7 @@ func oneDecides(t *testing.T, policies string) {
 			t.Fatalf("after a restart, number %d: %+v", n+8, d.Results)
 		}
 	}
-	for i := range clustertest.Size {
+	for i := range ClusterSize {
 		if n := c.At(i); n != nil {
 			t.Logf("node %d: %+v", i+1, n.Decider.OwnerStats())
 		}

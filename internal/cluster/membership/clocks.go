@@ -146,17 +146,17 @@ func (c *Clocks) Compare(ctx context.Context, wanted int) {
 	defer c.mu.Unlock()
 	was := c.is
 	c.is = v
-	if v.Apart > 0 {
+	if v.Spread > 0 {
 		c.is.Correction = was.Correction // nobody knows better
 	} else if was := c.Clock.ClockCorrection(); v.Correction != 0 || was != 0 {
 		if change := v.Correction - was; v.Correction == 0 || change.Abs() > replica.ClocksAgree/10 {
 			c.Clock.CorrectClock(v.Correction)
 		}
 	}
-	wrong := v.Apart > 0 || v.Correction != 0
+	wrong := v.Spread > 0 || v.Correction != 0
 	if wrong != c.warned {
 		if c.warned = wrong; wrong {
-			c.Log.Warn("journal: the clocks of the nodes differ: set them right (NTP)", "behind_the_others_by", v.Correction, "no_majority_apart_by", v.Apart)
+			c.Log.Warn("journal: the clocks of the nodes differ: set them right (NTP)", "behind_the_others_by", v.Correction, "no_majority_apart_by", v.Spread)
 		} else {
 			c.Log.Info("journal: the clocks of the nodes agree again")
 		}
@@ -195,20 +195,20 @@ var clockBase = time.Now()
 func (c *Clocks) Sound() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.is.Apart <= clocksSound
+	return c.is.Spread <= clocksSound
 }
 
 // Alarms tell that clocks must be set, or that another node has this one's name.
 func (c *Clocks) Alarms() (alarms []api.Alarm) {
 	c.mu.Lock()
-	apart := c.is.Apart
+	spread := c.is.Spread
 	c.mu.Unlock()
 	correction := c.Clock.ClockCorrection()
 	by := func(d time.Duration) time.Duration { return d.Abs().Round(time.Millisecond) }
 	switch {
-	case apart > 0:
+	case spread > 0:
 		alarms = append(alarms, api.Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
-			"the clocks of the nodes differ by up to %v, and no majority of them agrees, so strict limits are not decided here: set the clocks right (NTP)", by(apart))})
+			"the clocks of the nodes differ by up to %v, and no majority of them agrees, so strict limits are not decided here: set the clocks right (NTP)", by(spread))})
 	case correction < 0:
 		alarms = append(alarms, api.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
 	case correction > 0:

@@ -35,8 +35,8 @@ const (
 	// connection may have been made again.
 	freshAgain = 250 * time.Millisecond
 
-	// freshApart is the least time between the beginnings of two rounds.
-	freshApart = 5 * time.Millisecond
+	// freshPause is the least time between the beginnings of two rounds.
+	freshPause = 5 * time.Millisecond
 )
 
 // Moment is a state of the journal that has all hits until a question came.
@@ -298,7 +298,7 @@ func (f *Freshness) Run(ctx context.Context) {
 		}
 		began := time.Now()
 		f.runRound(ctx)
-		_ = concurrency.Sleep(ctx, time.Until(began.Add(freshApart)))
+		_ = concurrency.Sleep(ctx, time.Until(began.Add(freshPause)))
 	}
 }
 
@@ -398,7 +398,7 @@ func (f *Freshness) ask(number uint64) error {
 
 // highWaterSubject has the sequence of each flush that was acknowledged, an unsigned varint:
 // who follows need not ask all the time. It is a hint: nothing is lost with it but time.
-const highWaterSubject = "weir.told"
+const highWaterSubject = "weir.written"
 
 // HighWater is the newest message of the journal that this node knows of. It is safe for many goroutines.
 type HighWater struct {

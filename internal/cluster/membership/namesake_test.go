@@ -55,7 +55,7 @@ func TestTwoOfOneName(t *testing.T) {
 		go c.Run(t.Context())
 	}
 	for _, c := range nodes[:2] {
-		transporttest.Eventually(t, "it is told that there are two", func() bool {
+		transporttest.Eventually(t, "it knows that there are two", func() bool {
 			alarms := c.Alarms()
 			return len(alarms) == 1 && alarms[0].Code == "node_name_twice"
 		})

@@ -265,7 +265,7 @@ type waiting struct {
 	what  string
 	since time.Time
 	said  time.Time // in the log
-	told  time.Time // to Config.Waiting
+	shown time.Time // to Config.Waiting
 }
 
 func (n *Node) waiting(what string) *waiting {
@@ -276,8 +276,8 @@ func (n *Node) waiting(what string) *waiting {
 // again returns nil when it is time for another attempt after err, or why there
 // is none.
 func (w *waiting) again(ctx context.Context, pause time.Duration, err error) error {
-	if tell := w.node.cfg.Waiting; tell != nil && time.Since(w.told) >= tellState {
-		w.told = time.Now()
+	if tell := w.node.cfg.Waiting; tell != nil && time.Since(w.shown) >= tellState {
+		w.shown = time.Now()
 		tell(w.what + ": " + w.node.state())
 	}
 	if time.Since(w.said) >= sayState {

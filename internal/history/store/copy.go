@@ -34,7 +34,7 @@ func (s *Store) CopyTo(ctx context.Context, path string) error {
 func (s *Store) CheckSpace(bytes int64) error {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(s.file), &disk); err != nil {
-		return fmt.Errorf("find out how much room %s has: %w", filepath.Dir(s.file), err)
+		return fmt.Errorf("find out how much space %s has: %w", filepath.Dir(s.file), err)
 	}
 	if free := uint64(disk.Bavail) * uint64(disk.Bsize); bytes < 0 || free < uint64(bytes) {
 		return fmt.Errorf("the disk of %s has %d bytes free, and a copy of history needs %d", filepath.Dir(s.file), free, bytes)

@@ -19,14 +19,14 @@ import (
 //	manifest     what the directory is, and the epoch in use
 //	mark         how far the journal was acknowledged
 //	restoring/   of a restore that has not come to its end, or was killed
-//	room         for a moment, after an error of writing: is there room?
+//	space        for a moment, after an error of writing: is there space?
 //	jetstream/   the embedded server's files: the journal and the snapshots
 //	jetstream.damaged-TIME/   of a node of a cluster, until it has all from the others
 const (
 	LockFile      = "lock"
 	ManifestFile  = "manifest"
 	WatermarkFile = "mark"
-	RoomFile      = "room"
+	SpaceFile     = "space"
 	ServerDir     = "jetstream"
 )
 
@@ -233,8 +233,8 @@ func DirectoryBytes(dir string) (sum int64) {
 	return sum
 }
 
-// roomBytes is more than any message is with its frame.
-const roomBytes = 2 << 20
+// spaceBytes is more than any message is with its frame.
+const spaceBytes = 2 << 20
 
 // DiskError is why the disk of a data directory takes nothing.
 type DiskError struct {
@@ -251,21 +251,21 @@ func (e *DiskError) Error() string {
 
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// TryRoom tells whether the disk takes some MiB; the error is a *DiskError.
-func TryRoom(dir string) error {
-	if err := tryRoom(dir); err != nil {
+// TrySpace tells whether the disk takes some MiB; the error is a *DiskError.
+func TrySpace(dir string) error {
+	if err := trySpace(dir); err != nil {
 		return &DiskError{dir, err}
 	}
 	return nil
 }
 
-func tryRoom(dir string) (err error) {
-	file, err := os.OpenFile(filepath.Join(dir, RoomFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+func trySpace(dir string) (err error) {
+	file, err := os.OpenFile(filepath.Join(dir, SpaceFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
-	if _, err := file.Write(make([]byte, roomBytes)); err != nil {
+	if _, err := file.Write(make([]byte, spaceBytes)); err != nil {
 		return err
 	}
 	return file.Sync()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Who may not write in the directory is told who has to. (A test of root can't be refused.)
+// Who may not write in the directory gets an error that says who has to. (A test of root can't be refused.)
 func TestWordsOfPermission(t *testing.T) {
 	t.Parallel()
 	err := cannotUse(&fs.PathError{Op: "mkdir", Path: "/var/lib/weir", Err: syscall.EACCES})

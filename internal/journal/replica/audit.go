@@ -108,8 +108,8 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 	}
 	of := a.progressOf(l.Origin)
 	at := &of.positions[b.Partition]
-	told := record.Position{Epoch: l.Epoch, Seq: b.Seq, Total: b.Total, Lost: at.Lost}
-	before := told // where the partition must stand
+	stated := record.Position{Epoch: l.Epoch, Seq: b.Seq, Total: b.Total, Lost: at.Lost}
+	before := stated // where the partition must stand
 	fresh := len(b.Entries) > 0
 	if fresh {
 		before.Seq, before.Total = b.Seq-1, b.Total-b.N
@@ -131,9 +131,9 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 	}
 	begunBehind := of.torn && at.Seq > 0 && l.Epoch > at.Epoch && !a.Alone // perhaps, and lost as many batches as it lacked
 	if before.Seq != at.Seq || before.Total != at.Total || begunBehind {
-		told.Lost += lacking(before, *at)
+		stated.Lost += lacking(before, *at)
 	}
-	*at = told
+	*at = stated
 	return fresh
 }
 

@@ -104,23 +104,23 @@ func TestAudit(t *testing.T) {
 // too, a snapshot says that some are, whatever the running totals look like.
 func TestLostBatchesOfALaterLife(t *testing.T) {
 	for name, s := range map[string]struct {
-		told, reached, lost uint64 // the totals before a batch that comes, and of the one before it; what the snapshot says
-		seq                 uint64 // of the batch that comes; the last one here is 2
+		stated, reached, lost uint64 // the totals before a batch that comes, and of the one before it; what the snapshot says
+		seq                   uint64 // of the batch that comes; the last one here is 2
 	}{
-		"as it should be":         {told: 10, reached: 10, seq: 3, lost: 0},
-		"some are missing":        {told: 30, reached: 10, seq: 4, lost: 20},
-		"more were lost before":   {told: 8, reached: 10, seq: 4, lost: 1},
-		"another batch was there": {told: 12, reached: 10, seq: 3, lost: 2},
-		"a smaller one was":       {told: 7, reached: 10, seq: 3, lost: 1},
-		"it goes on from before":  {told: 5, reached: 10, seq: 2, lost: 1},
+		"as it should be":         {stated: 10, reached: 10, seq: 3, lost: 0},
+		"some are missing":        {stated: 30, reached: 10, seq: 4, lost: 20},
+		"more were lost before":   {stated: 8, reached: 10, seq: 4, lost: 1},
+		"another batch was there": {stated: 12, reached: 10, seq: 3, lost: 2},
+		"a smaller one was":       {stated: 7, reached: 10, seq: 3, lost: 1},
+		"it goes on from before":  {stated: 5, reached: 10, seq: 2, lost: 1},
 	} {
 		a := NewAuditor(1, 1)
 		a.batch(record.Incarnation{Origin: 1, Epoch: 1}, record.Batch{Seq: 1, N: 4, Total: 4, Entries: []byte{1}})
 		a.batch(record.Incarnation{Origin: 1, Epoch: 1}, record.Batch{Seq: 2, N: s.reached - 4, Total: s.reached, Entries: []byte{1}})
-		if !a.batch(record.Incarnation{Origin: 1, Epoch: 2}, record.Batch{Seq: s.seq, N: 3, Total: s.told + 3, Entries: []byte{1}}) {
+		if !a.batch(record.Incarnation{Origin: 1, Epoch: 2}, record.Batch{Seq: s.seq, N: 3, Total: s.stated + 3, Entries: []byte{1}}) {
 			t.Errorf("%s: it is not new", name)
 		}
-		want := record.Position{Epoch: 2, Seq: s.seq, Total: s.told + 3, Lost: s.lost}
+		want := record.Position{Epoch: 2, Seq: s.seq, Total: s.stated + 3, Lost: s.lost}
 		if got := a.positionsOf(0, nil)[0].Position; got != want {
 			t.Errorf("%s: at %+v, want %+v", name, got, want)
 		}

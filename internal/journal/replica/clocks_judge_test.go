@@ -13,12 +13,12 @@ func TestJudgeClocks(t *testing.T) {
 	}{
 		{nil, ClockVerdict{}},
 		{[]time.Duration{100 * ms}, ClockVerdict{}},
-		{[]time.Duration{h}, ClockVerdict{Apart: h}},
+		{[]time.Duration{h}, ClockVerdict{Spread: h}},
 		{[]time.Duration{h, h + ms}, ClockVerdict{Correction: h + ms}},
 		{[]time.Duration{-h, -h - ms}, ClockVerdict{Correction: -h}},
 		{[]time.Duration{0, h}, ClockVerdict{}},
-		{[]time.Duration{-h, h}, ClockVerdict{Apart: 2 * h}},
-		{[]time.Duration{-h, h, h}, ClockVerdict{Apart: 2 * h}},
+		{[]time.Duration{-h, h}, ClockVerdict{Spread: 2 * h}},
+		{[]time.Duration{-h, h, h}, ClockVerdict{Spread: 2 * h}},
 		{[]time.Duration{h, h, h, -h}, ClockVerdict{Correction: h}},
 		{[]time.Duration{400 * ms, 700 * ms}, ClockVerdict{}},
 	} {

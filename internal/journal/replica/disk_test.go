@@ -34,7 +34,7 @@ func TestDisks(t *testing.T) {
 			if acked == before {
 				t.Errorf("disk %d of %s: nothing is acknowledged", disk, node)
 			}
-			if stores, _, _ := l.Stores(node); stores != l.Room(node) {
+			if stores, _, _ := l.Stores(node); stores != l.HasSpace(node) {
 				t.Errorf("disk %d of %s: it stores: %v", disk, node, stores)
 			}
 			if disk == DiskBroken {
@@ -66,7 +66,7 @@ func TestDisks(t *testing.T) {
 	if acked != before || l.Led() {
 		t.Error("it is acknowledged by one of three")
 	}
-	if _, _, replica := l.Stores("d"); replica || l.SetDisk("d", DiskFull) || !l.Room("d") {
+	if _, _, replica := l.Stores("d"); replica || l.SetDisk("d", DiskFull) || !l.HasSpace("d") {
 		t.Error("a node without a replica has a disk")
 	}
 	l.Restart("d")

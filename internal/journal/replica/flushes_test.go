@@ -88,7 +88,7 @@ func TestEachFlushOnce(t *testing.T) {
 	}
 }
 
-// What a journal lost is told, and is handed out in its place when its origin sends it again; else
+// What a journal lost is reported, and is handed out in its place when its origin sends it again; else
 // the tail goes on without it.
 func TestMissing(t *testing.T) {
 	t.Parallel()

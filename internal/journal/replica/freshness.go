@@ -280,7 +280,7 @@ const ClocksAgree = 500 * time.Millisecond
 // ClockVerdict is what a node knows of its clock.
 type ClockVerdict struct {
 	Correction time.Duration // by which it is behind the majority, if that is more than they may differ
-	Apart      time.Duration // the largest difference between clocks where no majority agrees; 0: one does
+	Spread     time.Duration // the largest difference between clocks where no majority agrees; 0: one does
 	Compared   int           // clocks of others
 }
 
@@ -306,7 +306,7 @@ func JudgeClocks(others []Clock) ClockVerdict {
 	}
 	switch {
 	case 2*len(best) <= len(skews):
-		v.Apart = skews[len(skews)-1] - skews[0]
+		v.Spread = skews[len(skews)-1] - skews[0]
 	case best[0] > 0 || best[len(best)-1] < 0: // and so this node's is not among them
 		v.Correction = best[len(best)/2]
 	}

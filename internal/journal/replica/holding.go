@@ -100,7 +100,7 @@ func (h *Holding) hits(b record.Batch, own bool) {
 	}
 	switch c := h.arrivals[b.Partition]; {
 	case c != nil:
-		if c.room(h.maxThen) {
+		if c.hasSpace(h.maxThen) {
 			c.then.add(b)
 		}
 	case h.countedBefore(b, own):
@@ -194,8 +194,8 @@ func (h *Holding) confirm(b record.Batch) {
 	}
 }
 
-// `room` reports whether more may be kept.
-func (c *arrival) room(most int) bool {
+// hasSpace reports whether more may be kept.
+func (c *arrival) hasSpace(most int) bool {
 	if c.then.entries > most {
 		c.then, c.overflow = gathered{}, true
 	}
@@ -217,7 +217,7 @@ func (h *Holding) restored(b record.Batch, own bool) error {
 		o.see(b, own)
 	}
 	if c := h.arrivals[b.Partition]; c != nil {
-		if c.room(h.maxThen) {
+		if c.hasSpace(h.maxThen) {
 			c.then.add(b)
 		}
 		return nil

@@ -102,7 +102,7 @@ func (a *ReadAhead) Want(now time.Time, next uint64) (want span, ok bool) {
 	default:
 		return span{}, false
 	}
-	if want.From != next && !a.room() { // there is always space for the next message to apply
+	if want.From != next && !a.hasSpace() { // there is always space for the next message to apply
 		return span{}, false
 	}
 	want.To = min(want.To, want.From+a.atOnce()-1)
@@ -114,8 +114,8 @@ func (a *ReadAhead) atOnce() uint64 {
 	return uint64(min(max(AskBytes/max(a.usual, 1), 1), AskMessages))
 }
 
-// `room` reports whether the answer to another ask can be kept.
-func (a *ReadAhead) room() bool {
+// hasSpace reports whether the answer to another ask can be kept.
+func (a *ReadAhead) hasSpace() bool {
 	asked := len(a.asks) + 1
 	return a.bytes+asked*(AskBytes+2*record.MaxPartBytes) <= readAheadMost && len(a.came)+asked*AskMessages <= 2*AsksAtOnce*AskMessages
 }
@@ -159,7 +159,7 @@ func (a *ReadAhead) Take(now time.Time, of *Ask, next, sequence uint64, data []b
 // Own keeps a message that this node wrote, if there is space, so that it need not be read.
 func (a *ReadAhead) Own(next, sequence uint64, data []byte) {
 	a.forget(next)
-	if sequence >= next && a.came[sequence] == nil && a.room() {
+	if sequence >= next && a.came[sequence] == nil && a.hasSpace() {
 		a.Known = max(a.Known, sequence)
 		if sequence == a.Front+1 {
 			a.Front = sequence

@@ -170,7 +170,7 @@ func TestAheadFollowsAll(t *testing.T) {
 }
 
 // A round trip does not bound how many messages are followed: with one of 80 ms, a second is
-// enough for thousands, and each of a few comes one trip after it is told of.
+// enough for thousands, and each of a few comes one trip after it is announced.
 func TestAheadDoesNotWaitForEachTrip(t *testing.T) {
 	const trip = 80 * time.Millisecond
 	w := newAheadWorld(t, 1, trip)

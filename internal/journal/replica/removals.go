@@ -322,9 +322,9 @@ const (
 	// request with the same key is a new one.
 	requestsFor = 5 * time.Minute
 
-	// requestsApart is how far apart two flushes with one request are at most, but for a node that stands still. History has twice as much
+	// requestsDistance is how far apart two flushes with one request are at most, but for a node that stands still. History has twice as much
 	// of the journal kept.
-	requestsApart = 30 * time.Second
+	requestsDistance = 30 * time.Second
 )
 
 // settle notes the requests of a flush. It returns the hits of the flush that must be left out because an earlier
@@ -426,7 +426,7 @@ func (s *requests) resume(list []record.SeenRequest) {
 //
 // A snapshot that is newer than the position lists what was seen within requestsFor, which the reader may be behind. Then the
 // messages before the position count that are still there: history has a minute of them kept (package history, settleTime). Where neither
-// reaches back by requestsApart, a request may come that was counted before. The error is a TrimmedError then, unless there is one origin
+// reaches back by requestsDistance, a request may come that was counted before. The error is a TrimmedError then, unless there is one origin
 // only, which knows its own requests.
 func (s *requests) learn(ctx context.Context, from TailSource, first, position uint64, origins int) error {
 	listed, upTo, err := from.Requests(ctx)
@@ -439,7 +439,7 @@ func (s *requests) learn(ctx context.Context, from TailSource, first, position u
 		begin = first
 	}
 	oldest, newest, err := readParts(ctx, from, begin, position, func(p record.Part) { s.settle([]record.Part{p}) })
-	if err != nil || !behind || first <= 1 || origins <= 1 || newest.Sub(oldest) >= requestsApart {
+	if err != nil || !behind || first <= 1 || origins <= 1 || newest.Sub(oldest) >= requestsDistance {
 		return err
 	}
 	nothing := func(record.Part) {}
@@ -449,7 +449,7 @@ func (s *requests) learn(ctx context.Context, from TailSource, first, position u
 		}
 	}
 	_, snapshot, err := readParts(ctx, from, upTo, upTo, nothing)
-	if err != nil || !newest.IsZero() && !snapshot.IsZero() && snapshot.Sub(newest) <= requestsFor-requestsApart {
+	if err != nil || !newest.IsZero() && !snapshot.IsZero() && snapshot.Sub(newest) <= requestsFor-requestsDistance {
 		return err
 	}
 	return &TrimmedError{Next: position + 1, First: first}

@@ -21,7 +21,7 @@ type simAge struct{ least, most int64 }
 // simMissing is the age of what counts no more, or may not have come.
 const simMissing = math.MinInt64 / 4
 
-// simRounding is by how many ms a time may be off that was told.
+// simRounding is by how many ms a time may be off.
 const simRounding = 2
 
 // or is the age of what is known either way.
@@ -108,7 +108,7 @@ func (n *simNode) learnFollowed(sequence uint64) {
 	now := n.c.rightly()
 	for _, u := range f.used() {
 		if _, known := n.ages[u]; !known { // else it is its own, or a snapshot had it
-			n.ages.learn(u, asTold(now-f.cut, u.key), now)
+			n.ages.learn(u, asSaid(now-f.cut, u.key), now)
 		}
 	}
 }
@@ -116,18 +116,18 @@ func (n *simNode) learnFollowed(sequence uint64) {
 // simSlack is by how many ms the admissions of the scarce limit, which one node may decide for all, count as later.
 const simSlack = 1000
 
-// asTold is the age in ms of admissions of a key that the journal has.
-func asTold(by int64, key string) simAge {
+// asSaid is the age in ms of admissions of a key that the journal has.
+func asSaid(by int64, key string) simAge {
 	if strings.HasPrefix(key, "s") {
 		by += simSlack
 	}
 	return simAge{by - simRounding, by + simRounding}
 }
 
-// asRead is the age of what a flush of the log told by its origin's clock, where it is read now:
+// asRead is the age of what a flush of the log says by its origin's clock, where it is read now:
 // later by what the reader's clock was set forward since.
 func (n *simNode) asRead(f *simFlush, key string) simAge {
-	return asTold(f.clock-n.clock.Milliseconds()+n.sinceSet(f.sequence), key)
+	return asSaid(f.clock-n.clock.Milliseconds()+n.sinceSet(f.sequence), key)
 }
 
 // learnRead notes what is read in the journal, from a message up to the one before next, by

@@ -62,7 +62,7 @@ func (c *simCluster) check() {
 			above, below := n.passesOver(key, affected, nil, named)
 			over, under := c.tally.does("admissions from above", above), c.tally.does("admissions from below", below)
 			least := used
-			if c.wild { // what is told by a clock that is far behind is over
+			if c.wild { // what is timed by a clock that is far behind is over
 				known, _ := n.admissions(key)
 				least = uint64(known)
 			}
@@ -115,7 +115,7 @@ func (c *simCluster) affected() map[string]bool {
 	return keys
 }
 
-// resends tells whether the process of a flush goes on, and has it in its resend buffer if that has room.
+// resends tells whether the process of a flush goes on, and has it in its resend buffer if that has space.
 func (c *simCluster) resends(f *simFlush) bool {
 	return slices.ContainsFunc(c.nodes, func(n *simNode) bool { return n.r.encoder != nil && n.r.encoder.Incarnation == f.Incarnation })
 }

@@ -175,10 +175,10 @@ func (c *simCluster) play() {
 			c.w.Every(2*time.Second, func() bool { return n.takeAll(run) })
 		}
 	}
-	c.w.Run(auditEvery + 2*simSkew + 6*time.Second) // restarts, what is slow, and totals told by all
+	c.w.Run(auditEvery + 2*simSkew + 6*time.Second) // restarts, what is slow, and totals from all
 	c.noneLate()
 	c.checkHealthy()
-	c.checkRoom()
+	c.checkSpace()
 	c.lastRounds()
 	c.quiet = true
 	c.w.Run(2 * time.Second)

@@ -53,7 +53,7 @@ func (n *simNode) watchStores(run int) bool {
 			n.c.net.Send(n.name, other.name, func() { other.stores.Hear(n.c.now(), n.name, why) })
 		}
 	}
-	if _, due := n.stores.Due(now); due && n.c.log.Room(n.name) {
+	if _, due := n.stores.Due(now); due && n.c.log.HasSpace(n.name) {
 		n.c.w.Logf("%s starts its server again", n.name)
 		n.c.log.Restart(n.name)
 		n.stores.Started(now)
@@ -62,7 +62,7 @@ func (n *simNode) watchStores(run int) bool {
 	return true
 }
 
-// simSignal is how long a node has to say of another that it does not store: it is told
+// simSignal is how long a node has to say of another that it does not store: it is announced
 // every second, and messages are lost.
 const simSignal = 12 * time.Second
 

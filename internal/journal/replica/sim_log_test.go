@@ -27,7 +27,7 @@ type Log struct {
 	// full disk does, and the sender hears nothing. 0: there is no bound.
 	MaxBytes int
 
-	// Appended, if not nil, is told of each message when it is there.
+	// Appended, if not nil, is called with each message when it is there.
 	Appended func(sequence uint64, data []byte)
 }
 
@@ -59,7 +59,7 @@ func NewLog(w *World, net *Network, nodes []string) *Log {
 	w.Every(catchUpEvery, func() bool {
 		if leader := l.leader(); leader != nil {
 			for _, r := range l.replicas {
-				if net.Reach(leader.node, r.node) && !r.failed && l.Room(r.node) {
+				if net.Reach(leader.node, r.node) && !r.failed && l.HasSpace(r.node) {
 					r.have = leader.have
 				}
 			}
@@ -342,8 +342,8 @@ func (l *Log) Stores(node string) (stores bool, have uint64, replica bool) {
 	return !r.failed, r.have, true
 }
 
-// Room tells whether a node's disk takes something.
-func (l *Log) Room(node string) bool {
+// HasSpace tells whether a node's disk takes something.
+func (l *Log) HasSpace(node string) bool {
 	r := l.replicaOf(node)
 	return r == nil || r.disk != DiskFull && r.disk != DiskBroken
 }
@@ -354,7 +354,7 @@ func (l *Log) Led() bool { return l.leader() != nil }
 // Restart has a replica that failed to store go on.
 func (l *Log) Restart(node string) {
 	if r := l.replicaOf(node); r != nil {
-		r.failed = !l.Room(node)
+		r.failed = !l.HasSpace(node)
 	}
 }
 
@@ -366,7 +366,7 @@ func (l *Log) Crash(node string) {
 	}
 	switch r.disk {
 	case DiskTorn:
-		if r.have > 0 && l.othersHave(r, r.have) { // else it was stored, and told
+		if r.have > 0 && l.othersHave(r, r.have) { // else it was stored, and acknowledged
 			r.have--
 		}
 	case DiskLying:
@@ -396,7 +396,7 @@ func (l *Log) replicaOf(node string) *replica {
 // write has the replicas that a message comes to find out that they can't store it.
 func (l *Log) write(from string) {
 	for _, r := range l.replicas {
-		if l.net.Reach(from, r.node) && !l.Room(r.node) {
+		if l.net.Reach(from, r.node) && !l.HasSpace(r.node) {
 			r.failed = true
 		}
 	}

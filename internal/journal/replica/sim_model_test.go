@@ -106,7 +106,7 @@ func (m *simModel) cut(of record.Incarnation, number uint64, parts [][]byte, ops
 	return f
 }
 
-// appended is told of each message that the log takes. A flush counts when all its
+// appended gets each message that the log takes. A flush counts when all its
 // parts are there, once, unless its origin has begun a later life.
 func (m *simModel) appended(sequence uint64, data []byte) {
 	p := m.parts[&data[0]]

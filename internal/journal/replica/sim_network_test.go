@@ -230,7 +230,7 @@ func (rs *Registers) Get(node, name string) (Register, error) {
 // Look is the value of a name, whoever can reach it; nil: there is none.
 func (rs *Registers) Look(name string) any { return rs.values[name].Value }
 
-// Spoil changes a value that is there, as a disk does: nobody is told, and the revision
+// Spoil changes a value that is there, as a disk does: nobody notices, and the revision
 // stays.
 func (rs *Registers) Spoil(name string, spoil func(value any) any) {
 	if at := rs.values[name]; at.Revision > 0 {

@@ -48,7 +48,7 @@ type simNode struct {
 	mute   map[string]time.Time // replicas that do not store, and could tell it since then
 
 	f       *Flusher
-	room    *Space
+	space   *Space
 	sending *simFlush // the flush under way, in the model
 	handing bool      // a flush of a backup is under way
 	snaps   []simSnapshot
@@ -142,7 +142,7 @@ func (n *simNode) newEngine() {
 	n.newLimits()
 	n.r = New(e, n.origin, n.name, true)
 	n.r.Stamp, n.r.Sets = n.now, n.sets
-	n.room = &Space{}
+	n.space = &Space{}
 	for p := range simPartitions {
 		if n.c.shares && n.c.w.Chance(.4) {
 			n.e.Release(p)
@@ -186,10 +186,10 @@ func (n *simNode) hello(run int) {
 			n.c.w.After(200*time.Millisecond, func() { follow(sequence) })
 			return
 		}
-		n.room.Init(n.c.max, true)
-		n.room.SetWriters(len(n.c.nodes))
-		n.f = NewFlusher(n.r, n.room, sequence)
-		n.lookForRoom()
+		n.space.Init(n.c.max, true)
+		n.space.SetWriters(len(n.c.nodes))
+		n.f = NewFlusher(n.r, n.space, sequence)
+		n.lookForSpace()
 		n.f.SaidHello(began, sequence)
 		n.r.Ready()
 		n.ready, n.since = true, n.c.now()
@@ -245,7 +245,7 @@ func (n *simNode) tick(run int) bool {
 	if n.sending != nil || n.handing || n.c.quiet {
 		return true
 	}
-	n.lookForRoom()
+	n.lookForSpace()
 	arriving := n.r.nextArrivals()
 	n.f.Begin(n.c.now(), FlushOptions{CutOptions{Leaving: n.leaving, EvenEmpty: n.noteClockSet()}, n.leaving, n.due})
 	if n.f.Part() == nil {
@@ -308,7 +308,7 @@ func (n *simNode) follow(run int) bool {
 		return false
 	}
 	if n.c.w.Now() >= n.stalled {
-		if n.c.w.Chance(.9) { // else it is not told
+		if n.c.w.Chance(.9) { // else the announcement is lost
 			n.follower.Ahead.Hint(n.c.log.Last())
 		}
 		if failed := n.follower.Ask(simAsker{n, run}); failed != nil {
@@ -320,7 +320,7 @@ func (n *simNode) follow(run int) bool {
 				break
 			}
 			if others > 0 {
-				n.room.Wrote(others)
+				n.space.Wrote(others)
 			}
 			n.arrive()
 			n.tellFindings()

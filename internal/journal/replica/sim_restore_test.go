@@ -134,7 +134,7 @@ func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (of
 }
 
 // handOver is Journal.handOver and takeOver of the next flush, and of those after it: between
-// own flushes, where the journal has room, until it is acknowledged.
+// own flushes, where the journal has space, until it is acknowledged.
 func (n *simNode) handOver(b *simBackup, run int) {
 	if n.run != run || b.done() {
 		return
@@ -142,8 +142,8 @@ func (n *simNode) handOver(b *simBackup, run int) {
 	later := func() { n.c.w.After(10*time.Millisecond, func() { n.handOver(b, run) }) }
 	data, number := b.flushes[b.next].data, b.next
 	if n.c.max > 0 {
-		n.lookForRoom()
-		if !n.room.Takes(int64(len(data))) {
+		n.lookForSpace()
+		if !n.space.Takes(int64(len(data))) {
 			later()
 			return
 		}

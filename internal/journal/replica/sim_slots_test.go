@@ -163,7 +163,7 @@ func (n *simNode) startRound() {
 	if !n.takes || n.rounds.UnderWay {
 		return
 	}
-	if n.wants == nil && (n.c.max == 0 || !n.rounds.StartNow(n.c.now(), n.room, n.c.max/64)) {
+	if n.wants == nil && (n.c.max == 0 || !n.rounds.StartNow(n.c.now(), n.space, n.c.max/64)) {
 		return
 	}
 	if !n.listed && !n.list() {
@@ -175,7 +175,7 @@ func (n *simNode) startRound() {
 	}
 	n.wants = nil
 	n.rounds.Start(todo)
-	n.room.RoundBegan()
+	n.space.RoundBegan()
 }
 
 // list is Checkpointer.listStored: what the ends say, whatever is before them.
@@ -276,7 +276,7 @@ func (n *simNode) storeSettled(run int, snap simSnapshot) {
 		before = at.Revision
 	}
 	if n.c.slotsFull() {
-		answered(0, "there is no room")
+		answered(0, "there is no space")
 		return
 	}
 	n.c.w.After(2*simSlowest, func() { answered(0, "no answer") })

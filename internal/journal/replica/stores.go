@@ -163,9 +163,9 @@ func (s *Stores) others(now time.Time, self string) map[string]string {
 			missing[node] = "it lags behind the others"
 		}
 	}
-	for node, told := range s.heard {
-		if told.wrong != "" && now.Sub(told.at) <= storesFor {
-			missing[node] = told.wrong
+	for node, said := range s.heard {
+		if said.wrong != "" && now.Sub(said.at) <= storesFor {
+			missing[node] = said.wrong
 		}
 	}
 	return missing

@@ -37,8 +37,8 @@ func TestStores(t *testing.T) {
 			t.Errorf("second %d: alarms %+v, due %v", step.second, alarms, due)
 		}
 	}
-	s.Hinder("make room")
-	if alarms := s.Alarms(at(88), "n1"); !strings.Contains(alarms[0].Message, "make room") {
+	s.Hinder("free some space")
+	if alarms := s.Alarms(at(88), "n1"); !strings.Contains(alarms[0].Message, "free some space") {
 		t.Errorf("%+v", alarms)
 	}
 	s.Look(at(88), StoreState{Wrong: gone, Failed: true, Off: true})
@@ -49,10 +49,10 @@ func TestStores(t *testing.T) {
 	if _, due := s.Due(at(89)); due || len(s.Alarms(at(89), "n1")) != 1 {
 		t.Error("a server that was just started is not well yet, nor to be started again")
 	}
-	s.Hinder("make room")
+	s.Hinder("free some space")
 	s.Look(at(90), StoreState{}) // it is well without another start
 	s.Look(at(91), StoreState{Wrong: gone, Failed: true})
-	if alarms := s.Alarms(at(91), "n1"); strings.Contains(alarms[0].Message, "make room") {
+	if alarms := s.Alarms(at(91), "n1"); strings.Contains(alarms[0].Message, "free some space") {
 		t.Errorf("%+v", alarms)
 	}
 
@@ -69,7 +69,7 @@ func TestStores(t *testing.T) {
 	if got := said(2); !strings.Contains(got, "n2 does not store: no space left") || strings.Contains(got, "n3") {
 		t.Error(got)
 	}
-	if got := said(20); got != "" { // it has told nothing for long
+	if got := said(20); got != "" { // it has said nothing for long
 		t.Error(got)
 	}
 	s.See(at(20), lag(ReplicaState{Node: "n2"}, ReplicaState{Node: "n3", Offline: true}, ReplicaState{Node: "n1"}))

@@ -223,8 +223,8 @@ func Reached(position []byte) (message uint64, at time.Time, err error) {
 		return 0, at, err
 	}
 	for _, of := range snaps[0].Positions {
-		if told := time.UnixMilli(of.At); !of.Left && (at.IsZero() || told.Before(at)) {
-			at = told
+		if until := time.UnixMilli(of.At); !of.Left && (at.IsZero() || until.Before(at)) {
+			at = until
 		}
 	}
 	return snaps[0].From, at, nil

@@ -210,7 +210,7 @@ func TestReadsUntilThereIsEnough(t *testing.T) {
 	got.mustBe(t, w.want)
 }
 
-func TestWhatIsMissingIsTold(t *testing.T) {
+func TestWhatIsMissingIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWriters(7, 2)
 	w.fill(20)
@@ -220,10 +220,10 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(reader.Lost()) == 0 {
-		t.Fatal("a lost message is not told")
+		t.Fatal("a lost message is not reported")
 	}
 	if reader.Lost() != nil {
-		t.Fatal("it is told twice")
+		t.Fatal("it is reported again")
 	}
 }
 

@@ -255,7 +255,7 @@ func TestReadOfAReplicaWithHoles(t *testing.T) {
 }
 
 // A message that the leader lost without noticing is had from the replica of another node, by a read of many messages and by one of a
-// single message. What nobody has is passed over, and what was trimmed is told from that.
+// single message. What nobody has is passed over, and what was trimmed is not taken for that.
 func TestReadOfAHoleAtTheLeader(t *testing.T) {
 	t.Parallel()
 	_, js := aloneServer(t)

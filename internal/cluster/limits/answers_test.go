@@ -1,4 +1,4 @@
-package clustertest
+package limits
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ type Admission struct {
 	before, after int64 // Unix ns
 }
 
-// Log records the answers that callers received. The zero Log is ready for use; it may be used by many goroutines.
-type Log struct {
+// AnswerLog records the answers that callers received, and compares the admissions with what a limit may admit. The zero AnswerLog is ready for use; it may be used by many goroutines.
+type AnswerLog struct {
 	mu       sync.Mutex
 	admitted []Admission
 	denied   int
@@ -27,7 +27,7 @@ type Log struct {
 }
 
 // Take makes a request, and notes what was answered in d.
-func (l *Log) Take(live *admit.Live, r admit.Request, d *admit.Decision) error {
+func (l *AnswerLog) Take(live *admit.Live, r admit.Request, d *admit.Decision) error {
 	before := time.Now().UnixNano()
 	if err := live.Take([]admit.Request{r}, d); err != nil {
 		return err
@@ -46,14 +46,14 @@ func (l *Log) Take(live *admit.Live, r admit.Request, d *admit.Decision) error {
 	return nil
 }
 
-func (l *Log) String() string {
+func (l *AnswerLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Sprintf("%d admitted, %d denied, %d away so far", len(l.admitted), l.denied, l.away)
 }
 
-// `Told` returns the admissions of a key.
-func (l *Log) Told(key string) (list []Admission) {
+// Admissions returns the admissions of a key.
+func (l *AnswerLog) Admissions(key string) (list []Admission) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.admitted {
@@ -66,7 +66,7 @@ func (l *Log) Told(key string) (list []Admission) {
 
 // Worst returns the most admissions that a key of a policy surely had within one interval, and the most that the limit
 // may admit. A key belongs to the policy if it begins with the first letter of the policy's pattern.
-func (l *Log) Worst(t testing.TB, p policy.Policy, keys []string) (worst, most uint64) {
+func (l *AnswerLog) Worst(t testing.TB, p policy.Policy, keys []string) (worst, most uint64) {
 	t.Helper()
 	plan, err := limit.New(p.Limit)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *Log) Worst(t testing.TB, p policy.Policy, keys []string) (worst, most u
 	}
 	for _, key := range keys {
 		if key[0] == p.Keys[0] {
-			worst = max(worst, mostWithin(l.Told(key), int64(plan.Interval())))
+			worst = max(worst, mostWithin(l.Admissions(key), int64(plan.Interval())))
 		}
 	}
 	t.Logf("%s: %d within %v, at most %d may be", p.Name, worst, plan.Interval(), most)

@@ -1,7 +1,4 @@
-// Package clustertest starts, in a test's process, clusters of nodes that decide limits together. Each node has an
-// engine, a journal, and the decider that the test supplies. Nodes crash, leave and come back. Its Log records every
-// answer that callers got, and compares the admissions with what a limit may admit.
-package clustertest
+package limits
 
 import (
 	"context"
@@ -20,56 +17,41 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Size is how many nodes a cluster has.
-const Size = 3
+// ClusterSize is how many nodes a cluster has.
+const ClusterSize = 3
 
-// Opening is a node of which the engine and the journal are open.
-type Opening struct {
+// ClusterNode is one life of a node.
+type ClusterNode struct {
 	Engine  *engine.Engine
 	Journal *durable.Journal
-	Name    string
-	Logger  *slog.Logger
-}
-
-// Decider is what decides on a node.
-type Decider interface {
-	// Close gives leases back, as long as ctx lasts.
-	Close(ctx context.Context) error
-}
-
-// Node is one life of a node.
-type Node[D Decider] struct {
-	Engine  *engine.Engine
-	Journal *durable.Journal
-	Decider D
+	Decider *Limits
 	Live    *admit.Live
 }
 
-// Cluster is nodes of one cluster.
-type Cluster[D Decider] struct {
+// Cluster is nodes of one cluster in a test's process, that decide limits together. Nodes crash, leave and come back.
+type Cluster struct {
 	Policies *policy.Set
-	Clocks   [Size]time.Duration // by how much each node's clock is ahead, from its next start on
+	Clocks   [ClusterSize]time.Duration // by how much each node's clock is ahead, from its next start on
 
-	t    testing.TB
-	open func(context.Context, Opening) (D, admit.Cluster, error)
-	cfgs []durable.Config
-	lost atomic.Int64
+	t        testing.TB
+	deadline time.Duration
+	cfgs     []durable.Config
+	lost     atomic.Int64
 
 	mu    sync.Mutex
-	nodes [Size]*Node[D] // nil: down
+	nodes [ClusterSize]*ClusterNode // nil: down
 }
 
-// New starts a cluster with the policies of a file. open makes what decides on a node, and the Strict and Leased of
-// its policies.
-func New[D Decider](t testing.TB, policies string, flushEvery time.Duration, open func(context.Context, Opening) (D, admit.Cluster, error)) *Cluster[D] {
+// NewCluster starts a cluster with the policies of a file, and with a deadline of questions; 0: the default.
+func NewCluster(t testing.TB, policies string, flushEvery, deadline time.Duration) *Cluster {
 	t.Helper()
 	set, err := policy.Parse("p.yaml", []byte(policies))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster[D]{Policies: set, t: t, open: open}
-	addrs := transporttest.Addrs(t, Size)
-	for i := range Size {
+	c := &Cluster{Policies: set, t: t, deadline: deadline}
+	addrs := transporttest.Addrs(t, ClusterSize)
+	for i := range ClusterSize {
 		c.cfgs = append(c.cfgs, durable.Config{
 			Dir: t.TempDir(), FlushEvery: flushEvery, SnapshotBytes: 1 << 20,
 			Join:   transport.Config{Cluster: "test", Node: fmt.Sprintf("n%d", i+1), Addr: addrs[i], Peers: addrs, Secret: transporttest.Secret},
@@ -77,7 +59,7 @@ func New[D Decider](t testing.TB, policies string, flushEvery time.Duration, ope
 		})
 	}
 	t.Cleanup(func() {
-		for i := range Size {
+		for i := range ClusterSize {
 			c.Crash(i)
 		}
 	})
@@ -86,10 +68,10 @@ func New[D Decider](t testing.TB, policies string, flushEvery time.Duration, ope
 }
 
 // Start starts all nodes that are down, at once.
-func (c *Cluster[D]) Start() {
+func (c *Cluster) Start() {
 	c.t.Helper()
 	var starting sync.WaitGroup
-	for i := range Size {
+	for i := range ClusterSize {
 		if c.At(i) == nil {
 			starting.Go(func() {
 				n, err := c.start(i)
@@ -109,8 +91,8 @@ func (c *Cluster[D]) Start() {
 	}
 }
 
-func (c *Cluster[D]) start(i int) (*Node[D], error) {
-	n := &Node[D]{}
+func (c *Cluster) start(i int) (*ClusterNode, error) {
+	n := &ClusterNode{}
 	var err error
 	if n.Engine, err = engine.New(engine.Config{Partitions: 32, Gather: true, Now: func() time.Time { return time.Now().Add(c.Clocks[i]) }}); err != nil {
 		return nil, err
@@ -120,24 +102,22 @@ func (c *Cluster[D]) start(i int) (*Node[D], error) {
 	if n.Journal, err = durable.Open(ctx, n.Engine, c.cfgs[i], nil); err != nil {
 		return nil, err
 	}
-	of := Opening{Engine: n.Engine, Journal: n.Journal, Name: c.cfgs[i].Join.Node, Logger: c.cfgs[i].Logger}
-	var decided admit.Cluster
-	if n.Decider, decided, err = c.open(ctx, of); err != nil {
+	name := c.cfgs[i].Join.Node
+	if n.Decider, err = Open(Config{Journal: n.Journal, Engine: n.Engine, Node: name, Deadline: c.deadline, Logger: c.cfgs[i].Logger}); err != nil {
 		return nil, err
 	}
-	decided.Node = of.Name
-	n.Live, err = admit.NewClusterLive(n.Engine, c.Policies, decided)
+	n.Live, err = admit.NewClusterLive(n.Engine, c.Policies, admit.Cluster{Node: name, Owners: n.Decider})
 	return n, err
 }
 
 // At is a node; nil: it is down.
-func (c *Cluster[D]) At(i int) *Node[D] {
+func (c *Cluster) At(i int) *ClusterNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[i]
 }
 
-func (c *Cluster[D]) down(i int) *Node[D] {
+func (c *Cluster) down(i int) *ClusterNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodes[i]
@@ -146,7 +126,7 @@ func (c *Cluster[D]) down(i int) *Node[D] {
 }
 
 // Crash ends a node as kill -9 would: nothing is flushed, no lease given back.
-func (c *Cluster[D]) Crash(i int) {
+func (c *Cluster) Crash(i int) {
 	n := c.down(i)
 	if n == nil {
 		return
@@ -160,7 +140,7 @@ func (c *Cluster[D]) Crash(i int) {
 }
 
 // Leave stops a node as it should be stopped.
-func (c *Cluster[D]) Leave(i int) {
+func (c *Cluster) Leave(i int) {
 	c.t.Helper()
 	n := c.down(i)
 	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Patience)
@@ -179,7 +159,7 @@ var Faults = []string{"crash", "leave", "cut off", "restart"}
 
 // Fail ends a node by one of Faults. A node that is cut off runs on for a time and answers, without knowing what the
 // others do. A node that restarts is back at once, and its leases have not ended.
-func (c *Cluster[D]) Fail(i int, fault string, cutOff time.Duration) {
+func (c *Cluster) Fail(i int, fault string, cutOff time.Duration) {
 	c.t.Helper()
 	switch fault {
 	case "crash":
@@ -197,7 +177,7 @@ func (c *Cluster[D]) Fail(i int, fault string, cutOff time.Duration) {
 }
 
 // Decided waits until a node has the limits of a key decided.
-func (c *Cluster[D]) Decided(i int, key string) {
+func (c *Cluster) Decided(i int, key string) {
 	c.t.Helper()
 	transporttest.Eventually(c.t, fmt.Sprintf("node %d gets answers for %s", i+1, key), func() bool {
 		var d admit.Decision
@@ -209,7 +189,7 @@ func (c *Cluster[D]) Decided(i int, key string) {
 }
 
 // Take asks one node for one admission.
-func (c *Cluster[D]) Take(i int, key string) admit.Decision {
+func (c *Cluster) Take(i int, key string) admit.Decision {
 	c.t.Helper()
 	var d admit.Decision
 	if err := c.At(i).Live.Take([]admit.Request{{Key: key, N: 1}}, &d); err != nil {
@@ -220,7 +200,7 @@ func (c *Cluster[D]) Take(i int, key string) admit.Decision {
 
 // TakeDecided is Take, again while nobody decides: leases move when nodes come. On a slow machine what was asked
 // for in vain may have been admitted nevertheless, with the answer lost: c.Lost says how often.
-func (c *Cluster[D]) TakeDecided(i int, key string) (d admit.Decision) {
+func (c *Cluster) TakeDecided(i int, key string) (d admit.Decision) {
 	c.t.Helper()
 	transporttest.Eventually(c.t, fmt.Sprintf("node %d gets a decision for %s", i+1, key), func() bool {
 		d = c.Take(i, key)
@@ -234,4 +214,4 @@ func (c *Cluster[D]) TakeDecided(i int, key string) (d admit.Decision) {
 }
 
 // Lost is how many admissions TakeDecided asked for without a decision, in all: each may be used.
-func (c *Cluster[D]) Lost() int { return int(c.lost.Load()) }
+func (c *Cluster) Lost() int { return int(c.lost.Load()) }

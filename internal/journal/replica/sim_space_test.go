@@ -23,52 +23,52 @@ func (c *simCluster) bound() {
 	c.log.MaxBytes = int(c.max / spaceParts * 12)
 }
 
-// slotsFull tells whether there is no room for a snapshot, as while something else fills
+// slotsFull tells whether there is no space for a snapshot, as while something else fills
 // the disk.
 func (c *simCluster) slotsFull() bool {
 	return c.max > 0 && !c.healed && c.w.Now()/(4*time.Second)%3 == 1
 }
 
-// lookForRoom is Journal.lookForRoom.
-func (n *simNode) lookForRoom() {
-	if !n.room.LookDue(n.c.now()) {
+// lookForSpace is Journal.lookForSpace.
+func (n *simNode) lookForSpace() {
+	if !n.space.LookDue(n.c.now()) {
 		return
 	}
 	if retained, err := n.c.log.Retained(n.name); err == nil {
-		n.room.Found(uint64(retained))
+		n.space.Found(uint64(retained))
 	}
 }
 
-// refused tells whether a node took nothing for want of room.
+// refused tells whether a node took nothing for want of space.
 func (n *simNode) refused(err error) bool {
 	var e *engine.Error
 	return n.c.max > 0 && errors.As(err, &e) && e.Code == api.CodeOverloaded
 }
 
-// checkRoom checks that the journal has emptied itself, some time after the last fault.
-func (c *simCluster) checkRoom() {
+// checkSpace checks that the journal has emptied itself, some time after the last fault.
+func (c *simCluster) checkSpace() {
 	if c.max == 0 || len(c.spoiled) > 0 {
 		return
 	}
 	for _, n := range c.nodes {
 		retained, err := c.log.Retained(n.name)
-		n.room.Found(uint64(retained))
+		n.space.Found(uint64(retained))
 		switch {
 		case !n.ready || err != nil:
 			c.failf("%s does not run: %v", n.name, err)
-		case n.room.Full():
-			c.failf("%s: the journal has %d of %d bytes, and does not empty itself", n.name, retained, n.room.FullFrom())
+		case n.space.Full():
+			c.failf("%s: the journal has %d of %d bytes, and does not empty itself", n.name, retained, n.space.FullFrom())
 		case n.sending != nil && c.now().Sub(n.f.Began()) > time.Second:
 			c.failf("%s has a flush since %v", n.name, n.f.Began())
 		}
-		n.room.Bound(n.e, 0)
+		n.space.Bound(n.e, 0)
 		n.hit(c.key())
 	}
 	c.w.Run(3 * time.Second)
 }
 
 // TestSimulationOfFullJournal is TestSimulation with a journal that has a size bound: it
-// runs full, there is no room for snapshots for a while, nodes fail, and some seconds after
+// runs full, there is no space for snapshots for a while, nodes fail, and some seconds after
 // the last fault it is trimmed, and every node flushes again.
 func TestSimulationOfFullJournal(t *testing.T) {
 	t.Parallel()

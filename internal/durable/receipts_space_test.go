@@ -8,8 +8,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 )
 
-// Receipts without room in snapshots are refused at Open: a full journal would never be trimmed.
-func TestReceiptsHaveRoomOnDisk(t *testing.T) {
+// Receipts without space in snapshots are refused at Open: a full journal would never be trimmed.
+func TestReceiptsHaveSpaceOnDisk(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	cfg.MaxBytes = 64 << 20

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Who may not listen on a port is told which are free to all. (A test of root can't be refused.)
+// Who may not listen on a port gets an error that says which are free to all. (A test of root can't be refused.)
 func TestWordsOfPermission(t *testing.T) {
 	t.Parallel()
 	err := addressHint(&net.OpError{Op: "listen", Err: syscall.EACCES}, "http")
