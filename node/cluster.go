@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/limits"
-	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/query"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
@@ -28,8 +27,7 @@ func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets
 	if err := m.durable.open(ctx, e, sockets, parts); err != nil {
 		return err
 	}
-	sockets.Cluster = m.journal
-	sockets.settings = &membership.Settings{Conn: m.journal.Joined().Conn(), Log: m.log, Origin: m.journal.Origin(), Node: m.cfg.Journal.Join.Node}
+	sockets.Cluster, sockets.compareSettings = m.journal, m.journal.CompareSettings
 	if err := m.openLimits(ctx, e, sockets, parts); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
@@ -260,56 +258,25 @@ func (cfg Config) validateHistory() error {
 	return nil
 }
 
-// openSettings starts to compare settings with the other nodes of a cluster. Call it after openPolicies.
-func (n *Node) openSettings(sockets *sockets) error {
-	of := sockets.settings
-	if of == nil {
-		return nil
-	}
-	of.Own = func() []membership.Setting { return n.settings(sockets.Policies) }
-	if err := of.Listen(); err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		of.Run(ctx)
-	}()
-	n.parts.opened(func(context.Context) error {
-		stop()
-		<-done
-		return nil
-	})
-	others := sockets.Alarms
-	sockets.Alarms = func() (list []api.Alarm) {
-		for _, a := range of.Alarms() {
-			list = append(list, api.Alarm(a))
-		}
-		return append(list, others()...)
-	}
-	return nil
-}
-
-// settings returns the settings that all nodes of a cluster need alike, as they are now. Otherwise limits and regions would
+// settings returns hashes of the settings that all nodes of a cluster need alike, as they are now. Otherwise limits and regions would
 // depend on which node is asked.
-func (n *Node) settings(policies *admit.Live) []membership.Setting {
+func (n *Node) settings(policies *admit.Live) membership.Settings {
 	file := policies.Set().Content()
-	list := []membership.Setting{
-		setting("--policy", string(file[:])),
-		setting("--policies-api", n.cfg.Policies.API),
-		setting("--max-inline-per", n.cfg.Service.MaxInlinePer.String()),
-		setting("--replicas", strconv.Itoa(n.cfg.Journal.Replicas)),
-		setting("--region", n.cfg.Regions.Region),
+	values := map[string]string{
+		"--policy":         string(file[:]),
+		"--policies-api":   n.cfg.Policies.API,
+		"--max-inline-per": n.cfg.Service.MaxInlinePer.String(),
+		"--replicas":       strconv.Itoa(n.cfg.Journal.Replicas),
+		"--region":         n.cfg.Regions.Region,
 	}
 	if h := n.cfg.History; h.On {
 		keep := slices.SortedFunc(slices.Values(h.WithDefaults("").Keep), func(a, b store.Keep) int { return strings.Compare(a.Prefix, b.Prefix) })
-		list = append(list, setting("--history-keep", fmt.Sprintf("%#v", keep)))
+		values["--history-keep"] = fmt.Sprintf("%#v", keep)
 	}
-	return list
-}
-
-func setting(name, value string) membership.Setting {
-	hash := sha256.Sum256([]byte(value))
-	return membership.Setting{Name: name, Hash: binary.LittleEndian.Uint64(hash[:])}
+	hashes := membership.Settings{}
+	for name, value := range values {
+		hash := sha256.Sum256([]byte(value))
+		hashes[name] = binary.LittleEndian.Uint64(hash[:])
+	}
+	return hashes
 }

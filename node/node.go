@@ -112,8 +112,8 @@ func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err e
 	if err := n.openPolicies(ctx, set, sockets); err != nil {
 		return err
 	}
-	if err := n.openSettings(sockets); err != nil {
-		return err
+	if sockets.compareSettings != nil {
+		sockets.compareSettings(func() membership.Settings { return n.settings(sockets.Policies) })
 	}
 	if err := n.openWarnings(secret, sockets); err != nil {
 		return err
@@ -277,7 +277,7 @@ type sockets struct {
 	listeners       *listeners
 	document        access.Document // where policies that are put by API are kept; nil: in memory
 	memory          *memoryNeeds
-	settings        *membership.Settings // of a cluster's node: openSettings starts it
+	compareSettings func(own func() membership.Settings) // with the other nodes; nil: there are none
 }
 
 func newMode(cfg *Config) mode {

@@ -1,7 +1,7 @@
 package node
 
 import (
-	"slices"
+	"maps"
 	"testing"
 	"time"
 
@@ -16,7 +16,7 @@ import (
 // Another value of a setting that all nodes of a cluster need alike has another hash, and changes no other.
 func TestSettingsOfACluster(t *testing.T) {
 	t.Parallel()
-	of := func(file string, change func(*Config)) []membership.Setting {
+	of := func(file string, change func(*Config)) membership.Settings {
 		set, err := policy.Parse("policies.yaml", []byte(file))
 		if err != nil {
 			t.Fatal(err)
@@ -38,10 +38,10 @@ func TestSettingsOfACluster(t *testing.T) {
 	}
 	const file = "limits: [{name: a, keys: 'a:*', limit: 5, per: 1m}]"
 	all := of(file, nil)
-	if again := of(file, func(c *Config) { c.History.Keep = history.DefaultKeep() }); !slices.Equal(again, all) {
+	if again := of(file, func(c *Config) { c.History.Keep = history.DefaultKeep() }); !maps.Equal(again, all) {
 		t.Errorf("%v, want %v", again, all)
 	}
-	others := map[string][]membership.Setting{
+	others := map[string]membership.Settings{
 		"--policy":         of("limits: [{name: a, keys: 'a:*', limit: 6, per: 1m}]", nil),
 		"--policies-api":   of(file, func(c *Config) { c.Policies.API = APIWins }),
 		"--max-inline-per": of(file, func(c *Config) { c.Service.MaxInlinePer++ }),
@@ -49,15 +49,15 @@ func TestSettingsOfACluster(t *testing.T) {
 		"--region":         of(file, func(c *Config) { c.Regions.Region = "eu" }),
 		"--history-keep":   of(file, func(c *Config) { c.History.Keep = []store.Keep{{Slots: 48 * time.Hour, Days: 96 * time.Hour}} }),
 	}
-	for i, one := range all {
-		other := others[one.Name]
+	for name := range all {
+		other := others[name]
 		if other == nil {
-			t.Errorf("%s is not tried", one.Name)
+			t.Errorf("%s is not tried", name)
 			continue
 		}
 		for k := range other {
-			if same := other[k] == all[k]; same != (k != i) {
-				t.Errorf("%s changes %v to %v", one.Name, all[k], other[k])
+			if same := other[k] == all[k]; same != (k != name) {
+				t.Errorf("%s changes %s, %v to %v", name, k, all[k], other[k])
 			}
 		}
 	}

@@ -160,7 +160,7 @@ func (c *RestoreClaims) Claim(ctx context.Context) (claimed context.Context, fre
 	}
 	var held kv.Lease
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		if held, err = c.Leases.Retake(ctx, RestoreLease); errors.Is(err, kv.ErrTaken) {
+		if held, err = c.Leases.Acquire(ctx, RestoreLease); errors.Is(err, kv.ErrTaken) {
 			err = c.who(ctx)
 		}
 		return err
@@ -206,8 +206,8 @@ func (c *RestoreClaims) Await(ctx context.Context) (claimed context.Context, fre
 	}
 }
 
-// who is the error that names the node with the claim. If the replica that was asked
-// knows none, or this node, the claim may come from a request of this node whose answer was
+// who is the error that names the node with the claim. If the bucket has none now,
+// or this node's, the claim may come from a request of this node whose answer was
 // lost. RetryUnavailable claims again after that error.
 func (c *RestoreClaims) who(ctx context.Context) error {
 	node, err := c.Leases.Who(ctx, RestoreLease)

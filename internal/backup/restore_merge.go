@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -74,21 +75,14 @@ var (
 )
 
 // open makes the bucket if it is not there.
-func (m *Merges) open(ctx context.Context) (kv jetstream.KeyValue, err error) {
+func (m *Merges) open(ctx context.Context) (bucket jetstream.KeyValue, err error) {
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		js := m.JetStream
-		if kv, err = js.KeyValue(ctx, MergesBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
-			return err
-		}
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+		bucket, err = kv.Open(ctx, m.JetStream, jetstream.KeyValueConfig{
 			Bucket: MergesBucket, Description: "Weir: backups that were merged", MaxBytes: mergesBytes, Replicas: m.Replicas(replica.Replicas),
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			kv, err = js.KeyValue(ctx, MergesBucket)
-		}
-		return stream.NotYetCreated(err)
+		}, false)
+		return err
 	})
-	return kv, err
+	return bucket, err
 }
 
 // entries lists the entries of backups. The bucket's own list of keys would be read by a consumer, which stays on

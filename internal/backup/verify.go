@@ -211,17 +211,13 @@ func (e end) replaced(all map[uint64]end) bool {
 // ends returns the ends of all origins.
 func (d *directory) ends(ctx context.Context, partitions int, first, last uint64) (map[uint64]end, error) {
 	ends := map[uint64]end{}
-	lists, _, err := d.store.ListSnapshots(ctx, partitions)
-	if err != nil {
-		return nil, err
-	}
-	for _, list := range lists {
-		if len(list) == 0 {
-			continue
-		}
-		snap, err := d.store.GetSnapshot(ctx, list[0])
+	for partition := range partitions {
+		snap, err := d.store.Newest(ctx, partition)
 		if err != nil {
-			continue // the backup finds the one before
+			return nil, err
+		}
+		if snap == nil {
+			continue
 		}
 		for _, at := range snap.Positions {
 			if at.At >= ends[at.Origin].at {
@@ -229,11 +225,10 @@ func (d *directory) ends(ctx context.Context, partitions int, first, last uint64
 			}
 		}
 	}
-	err = d.store.Read(ctx, first, last, func(_ uint64, data []byte) error {
+	return ends, d.store.Read(ctx, first, last, func(_ uint64, data []byte) error {
 		if p, err := record.DecodePart(data); err == nil && p.At >= ends[p.Origin].at {
 			ends[p.Origin] = end{p.Node, p.At, p.Leaving}
 		}
 		return nil
 	})
-	return ends, err
 }

@@ -29,6 +29,7 @@ func (j *Journal) Alarms() (alarms []api.Alarm) {
 		j.fullAlarms,
 		j.consumerAlarms,
 		j.replicasAlarms,
+		j.nodesAlarms,
 	} {
 		alarms = append(alarms, source()...)
 	}
@@ -243,6 +244,14 @@ func (j *Journal) replicasAlarms() []api.Alarm {
 	return []api.Alarm{{Code: "under_replicated", Message: fmt.Sprintf(
 		"%d of %d partitions are held by fewer than %d running nodes: stop no other node until this alarm ends. Running nodes take them over once a node has been unreachable for %v (--move-after)",
 		n, j.engine.Config().Partitions, j.cfg.Replicas, j.cfg.MoveAfter)}}
+}
+
+// nodesAlarms tell which nodes have other settings than this one, or its name.
+func (j *Journal) nodesAlarms() []api.Alarm {
+	if j.others == nil {
+		return nil
+	}
+	return append(j.others.beats.Alarms(), j.others.holders.SettingsAlarms(time.Now())...)
 }
 
 // fullAlarms tells that hits are refused for want of space, and why none becomes free.

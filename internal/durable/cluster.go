@@ -33,17 +33,14 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.others.highWater.Listen(); err != nil {
 		return err
 	}
-	j.others.storeWatch = &membership.StoreWatch{Conn: conn, Log: j.log, Node: j.cfg.Join.Node, Own: j.server.Store, Followers: j.store.Followers, Stores: &j.others.stores}
-	if err := j.others.storeWatch.Listen(); err != nil {
-		return err
-	}
+	j.others.storeWatch = &membership.StoreWatch{Own: j.server.Store, Followers: j.store.Followers, Stores: &j.others.stores}
 	if err := j.store.OnElection(j.elected.wake); err != nil {
 		return err
 	}
-	beats := &membership.Beats{
-		Conn: conn, Log: j.log, Own: j.own, Node: j.cfg.Join.Node, Promise: replica.Promised(j.cfg.FlushEvery), Written: j.flusher.Written, Replica: j.replica,
+	j.others.beats = &membership.Beats{
+		Conn: conn, Log: j.log, Own: j.own, Node: j.cfg.Join.Node, Promise: replica.Promised(j.cfg.FlushEvery), Written: j.flusher.Written, Replica: j.replica, Stores: &j.others.stores,
 	}
-	if err := beats.Listen(); err != nil {
+	if err := j.others.beats.Listen(); err != nil {
 		return err
 	}
 	j.others.fresh = membership.NewFreshness(membership.FreshnessConfig{
@@ -69,10 +66,10 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.sayHello(ctx); err != nil {
 		return err
 	}
-	j.others.endBeats = beats.Begin(ctx)
+	j.others.endBeats = j.others.beats.Begin(ctx)
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 		j.restores.Claims.Leases, err = kv.OpenBucket(ctx, j.server.JetStream(), leaseBucket, kv.Self{Node: j.cfg.Join.Node, Origin: j.Origin()}, kv.DefaultTTL, j.server.Replicas(replica.Replicas))
-		return stream.NotYetCreated(err)
+		return err
 	})
 	if err != nil {
 		return err
@@ -348,6 +345,11 @@ func (j *Journal) Unheld() int {
 	return j.others.holders.Unheld()
 }
 
+// CompareSettings has the settings of this node compared with the other nodes' (membership.View). Only for a node in a cluster.
+func (j *Journal) CompareSettings(own func() membership.Settings) {
+	j.others.holders.CompareSettings(own)
+}
+
 // Remove permanently removes a dead node (membership.Members). Only for a node in a cluster.
 func (j *Journal) Remove(ctx context.Context, node string) (api.RemovedAnswer, error) {
 	return j.others.members.Remove(ctx, node)
@@ -365,6 +367,7 @@ type others struct {
 	storeWatch *membership.StoreWatch
 	stores     replica.Stores // whose replicas store
 	lease      *kv.LeaseHolder
+	beats      *membership.Beats
 	endBeats   func()
 }
 

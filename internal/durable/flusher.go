@@ -250,10 +250,6 @@ func (j *Journal) Moment(ctx context.Context) (upTo uint64, asOf time.Time, late
 	return upTo, asOf, nil, err
 }
 
-// readSingly is up to how many messages are read one by one: to begin a longer read takes a
-// round trip or two of its own.
-const readSingly = 256
-
 // ReadFlushes reads the journal from where t stands up to a message, and calls f with each whole
 // flush, in order. What f returns ends it; it goes on after that flush when it is called again.
 // What is missing is asked for; what nobody has any more is passed over, and counted in t.Lost. The
@@ -262,12 +258,9 @@ func (j *Journal) ReadFlushes(ctx context.Context, t *replica.TailFlushes, upTo 
 	if t.Next() > upTo {
 		return nil
 	}
-	first, _, err := j.Bounds(ctx)
+	first, err := j.reachesBack(ctx, t)
 	if err != nil {
 		return err
-	}
-	if t.Next() < first {
-		return fmt.Errorf("%w: message %d is wanted, the first is %d", ErrTrimmed, t.Next(), first)
 	}
 	if err := t.Learn(ctx, j.store, first); err != nil {
 		if trimmed := (*replica.TrimmedError)(nil); errors.As(err, &trimmed) {
@@ -275,28 +268,30 @@ func (j *Journal) ReadFlushes(ctx context.Context, t *replica.TailFlushes, upTo 
 		}
 		return err
 	}
-	if upTo-t.Next() >= readSingly {
-		if err := j.store.Read(ctx, t.Next(), upTo, func(message uint64, data []byte) error {
-			return j.takeFlush(ctx, t, message, data, f)
-		}); err != nil {
-			return err
+	if err := j.store.Read(ctx, t.Next(), upTo, func(message uint64, data []byte) error {
+		if message > t.Next() {
+			if _, err := j.reachesBack(ctx, t); err != nil {
+				return err
+			}
 		}
+		return j.takeFlush(ctx, t, message, data, f)
+	}); err != nil || t.Next() > upTo {
+		return err
 	}
-	for t.Next() <= upTo {
-		message := t.Next()
-		data, err := j.store.Get(ctx, message)
-		if errors.Is(err, replica.ErrLost) {
-			t.Skip(message)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := j.takeFlush(ctx, t, message, data, f); err != nil {
-			return err
-		}
+	_, err = j.reachesBack(ctx, t)
+	if err == nil {
+		t.Skip(upTo)
 	}
-	return nil
+	return err
+}
+
+// reachesBack returns the first message of the journal, which must not be after the next one that t reads.
+func (j *Journal) reachesBack(ctx context.Context, t *replica.TailFlushes) (first uint64, err error) {
+	first, _, err = j.Bounds(ctx)
+	if err == nil && t.Next() < first {
+		err = fmt.Errorf("%w: message %d is wanted, the first is %d", ErrTrimmed, t.Next(), first)
+	}
+	return first, err
 }
 
 // takeFlush takes a message, and before it what should have come and did not.

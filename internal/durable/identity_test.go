@@ -75,8 +75,7 @@ func TestAnotherJournalIsNotTakenForOnesOwn(t *testing.T) {
 	r.close()
 }
 
-// Nodes that make a cluster at the same time agree on one identity, and so do those of
-// one that has none yet.
+// Nodes that make a cluster at the same time agree on one identity.
 func TestNodesAgreeOnTheIdentityOfTheirJournal(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -95,38 +94,8 @@ func TestNodesAgreeOnTheIdentityOfTheirJournal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := found.CachedInfo().Config
-		if cfg.Metadata[stream.MetaJournal] != record.JournalText(agreed) {
-			t.Errorf("%s has %v", name, cfg.Metadata)
+		if has := found.CachedInfo().Config.Metadata; has[stream.MetaJournal] != record.JournalText(agreed) {
+			t.Errorf("%s has %v", name, has)
 		}
-		delete(cfg.Metadata, stream.MetaJournal) // as an earlier version left it
-		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, node := range c.nodes {
-		node.crash()
-		c.nodes[i] = nil
-		m, _, err := checkpoint.LoadManifest(c.cfgs[i].Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.Journal = 0; m.Save(c.cfgs[i].Dir) != nil {
-			t.Fatal("manifest")
-		}
-	}
-	c.start()
-	if agreed = journalOf(t, c.cfgs[0].Dir); agreed == 0 {
-		t.Error("no identity")
-	}
-	for _, cfg := range c.cfgs {
-		if id := journalOf(t, cfg.Dir); id != agreed {
-			t.Errorf("%x, and n1 has %x", id, agreed)
-		}
-	}
-	c.agree(map[string]uint64{"a": 1})
-	found, err := c.nodes[1].j.server.JetStream().Stream(t.Context(), stream.FlushStream)
-	if err != nil || found.CachedInfo().Config.Metadata[stream.MetaJournal] != record.JournalText(agreed) {
-		t.Errorf("%v, %v", found.CachedInfo().Config.Metadata, err)
 	}
 }

@@ -266,26 +266,14 @@ func (m Messages) Written() (message uint64, asOf time.Time) {
 // Grown tells whether the journal is of a cluster that has grown from a node alone.
 func (m Messages) Grown(ctx context.Context) (bool, error) { return m.j.merges.Grown(ctx) }
 
-// NewestSnapshots calls f with the newest sound snapshot of each partition, in order, nil where
-// there is none.
+// NewestSnapshots calls f with the newest sound snapshot of each partition, in order, nil where there is none.
 func (m Messages) NewestSnapshots(ctx context.Context, f func(partition int, snap *record.Snapshot) error) error {
-	lists, _, err := m.j.store.ListSnapshots(ctx, m.Partitions())
-	if err != nil {
-		return fmt.Errorf("journal: list of snapshots: %w", err)
-	}
-	for partition, list := range lists {
-		var newest *record.Snapshot
-		for _, at := range list {
-			snap, err := m.j.store.GetSnapshot(ctx, at)
-			if err == nil {
-				newest = &snap
-				break
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
+	for partition := range m.Partitions() {
+		newest, err := m.j.store.Newest(ctx, partition)
+		if err == nil {
+			err = f(partition, newest)
 		}
-		if err := f(partition, newest); err != nil {
+		if err != nil {
 			return err
 		}
 	}

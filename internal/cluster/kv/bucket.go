@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/internal/concurrency"
 )
@@ -67,18 +68,38 @@ const (
 	bucketBytes = 1 << 20 // of some hundred leases with 200 bytes each
 )
 
+// Open opens a KV bucket. If it is not there, it is made as configured, for file storage. All reads are answered by its leader, because a
+// replica may be behind, unless any replica may answer. The caller repeats it with stream.RetryUnavailable.
+func Open(ctx context.Context, js jetstream.JetStream, cfg jetstream.KeyValueConfig, anyReplica bool) (jetstream.KeyValue, error) {
+	made := jetstream.StreamConfig{
+		Name: "KV_" + cfg.Bucket, Description: cfg.Description, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, MaxAge: cfg.TTL, MaxBytes: cfg.MaxBytes, Replicas: cfg.Replicas,
+		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: -1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: anyReplica,
+	}
+	is, err := js.Stream(ctx, made.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		if _, err = js.CreateStream(ctx, made); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another made it, with another ttl
+			err = nil
+		}
+	case err == nil && is.CachedInfo().Config.AllowDirect && !anyReplica: // the client library made it
+		made = is.CachedInfo().Config
+		made.AllowDirect = false
+		_, err = js.UpdateStream(ctx, made)
+	}
+	if err != nil {
+		return nil, err
+	}
+	bucket, err := js.KeyValue(ctx, cfg.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) { // of nodes that start together, one makes the bucket
+		err = errors.Join(nats.ErrTimeout, err)
+	}
+	return bucket, err
+}
+
 // OpenBucket opens the bucket of a name for a node. If it is not there, it is made with as many replicas. A bucket that is there keeps
 // its ttl, because all who use it must go by the same. Two nodes of one name are different holders.
 func OpenBucket(ctx context.Context, js jetstream.JetStream, name string, self Self, ttl time.Duration, replicas int) (*Bucket, error) {
-	kv, err := js.KeyValue(ctx, name)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, Description: "Weir: who does what", TTL: ttl, MaxBytes: bucketBytes, Replicas: replicas,
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) { // another made it, with another ttl
-			kv, err = js.KeyValue(ctx, name)
-		}
-	}
+	kv, err := Open(ctx, js, jetstream.KeyValueConfig{Bucket: name, Description: "Weir: who does what", TTL: ttl, MaxBytes: bucketBytes, Replicas: replicas}, false)
 	if err != nil {
 		return nil, fmt.Errorf("lease: bucket %s: %w", name, err)
 	}
@@ -101,8 +122,7 @@ func (b *Bucket) TTL() time.Duration { return b.ttl }
 // trusted is how much of it a holder relies on.
 func (b *Bucket) trusted() time.Duration { return b.ttl - b.ttl/3 }
 
-// Acquire takes a lease, or returns ErrTaken. It looks first: a read from any replica costs nothing on any disk. A lease that is
-// this node's already, as after a request whose answer was lost, is renewed. One of an earlier life of the node is taken over:
+// Acquire takes a lease, or returns ErrTaken. It looks first: a read costs nothing on any disk. A lease that is this node's already, as after a request whose answer was lost, is renewed. One of an earlier life of the node is taken over:
 // that process has ended, or this one would not have its data directory.
 func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	is, err := b.kv.Get(ctx, name)
@@ -116,7 +136,9 @@ func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	case value == b.value():
 		return b.takeOver(ctx, Lease{Name: name, Token: is.Revision(), revision: is.Revision()})
 	case strings.HasPrefix(value, b.self.Node+" "+b.self.Origin+" "):
-		return b.succeed(ctx, name, is.Revision())
+		l, err := b.takeOver(ctx, Lease{Name: name, revision: is.Revision()})
+		l.Token = l.revision
+		return l, err
 	}
 	return Lease{}, ErrTaken
 }
@@ -134,59 +156,14 @@ func (b *Bucket) create(ctx context.Context, name string) (Lease, error) {
 	return Lease{Name: name, Token: revision, revision: revision, renewed: sent, Until: sent.Add(b.trusted())}, nil
 }
 
-// succeed takes a lease over from an earlier life, as it was read.
-func (b *Bucket) succeed(ctx context.Context, name string, revision uint64) (Lease, error) {
-	l, err := b.takeOver(ctx, Lease{Name: name, revision: revision})
-	l.Token = l.revision
-	return l, err
-}
-
-// behind is for how long a replica may still show a lease that was given back.
-const behind = time.Second
-
-// Retake is Acquire that also takes over a lease of this node's earlier life on another disk. The caller knows that no other process
-// has the node's name. It returns ErrTaken after a second: any replica answers, and one that is behind still shows a lease that was
-// given back just now.
-func (b *Bucket) Retake(ctx context.Context, name string) (Lease, error) {
-	looked := time.NewTicker(behind / 5)
-	defer looked.Stop()
-	for end := time.After(behind); ; {
-		l, err := b.retake(ctx, name)
-		if !errors.Is(err, ErrTaken) {
-			return l, err
-		}
-		select {
-		case <-ctx.Done():
-			return l, err
-		case <-end:
-			return l, err
-		case <-looked.C:
-		}
-	}
-}
-
-func (b *Bucket) retake(ctx context.Context, name string) (Lease, error) {
-	is, err := b.kv.Get(ctx, name)
-	if err != nil || !b.earlier(string(is.Value())) {
-		return b.Acquire(ctx, name)
-	}
-	return b.succeed(ctx, name, is.Revision())
-}
-
-// takeOver renews a lease as it was read. Where that was not the newest, as of a replica that is
-// behind, it returns ErrTaken: it was not ours to lose.
+// takeOver renews a lease as it was read. Where that was not the newest, as of a leader that was
+// just elected, it returns ErrTaken: it was not ours to lose.
 func (b *Bucket) takeOver(ctx context.Context, read Lease) (Lease, error) {
 	l, err := b.update(ctx, read)
 	if errors.Is(err, ErrLost) {
 		err = ErrTaken
 	}
 	return l, err
-}
-
-// earlier tells whether a value is this node's, of another life.
-func (b *Bucket) earlier(value string) bool {
-	node, _, _ := strings.Cut(value, " ")
-	return node == b.self.Node && value != b.value()
 }
 
 // Renew makes a lease last, or returns ErrLost. After any other error the lease
@@ -205,7 +182,7 @@ func (b *Bucket) Renew(ctx context.Context, l Lease) (Lease, error) {
 		return l, fmt.Errorf("lease %s: %w", l.Name, getErr)
 	case string(is.Value()) != b.value():
 		return l, ErrLost
-	case is.Revision() <= l.revision: // from a replica that is behind
+	case is.Revision() <= l.revision: // from a leader that was just elected
 		return l, fmt.Errorf("lease %s: it was changed, and the new owner is not known yet", l.Name)
 	}
 	known := l
@@ -245,7 +222,7 @@ func (l Lease) Valid(now time.Time) bool {
 	return now.Before(l.Until) && now.Round(0).Before(l.Until.Round(0))
 }
 
-// Who is the node that holds a lease, by what a replica knows; "": none does.
+// Who is the node that holds a lease; "": none does.
 func (b *Bucket) Who(ctx context.Context, name string) (node string, err error) {
 	is, err := b.kv.Get(ctx, name)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {

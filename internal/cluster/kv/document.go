@@ -99,27 +99,19 @@ func (d *Document) Write(ctx context.Context, content []byte, over uint64) (writ
 	return written, err
 }
 
-// open is the bucket; nil if it is not there, and not to be made. It has the layout of a KV bucket, but for direct answers of
-// replicas, which may be behind: all are the leader's.
+// open is the bucket; nil if it is not there, and not to be made.
 func (d *Document) open(ctx context.Context, make bool) (kv jetstream.KeyValue, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.kv != nil {
+	switch {
+	case d.kv != nil:
 		return d.kv, nil
-	}
-	kv, err = d.JetStream.KeyValue(ctx, bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		if !make {
+	case make:
+		kv, err = Open(ctx, d.JetStream, jetstream.KeyValueConfig{Bucket: bucket, Description: "Weir: policies that were put by API", MaxBytes: documentBucketBytes, Replicas: d.Replicas(replica.Replicas)}, false)
+	default:
+		if kv, err = d.JetStream.KeyValue(ctx, bucket); errors.Is(err, jetstream.ErrBucketNotFound) {
 			return nil, nil
 		}
-		if _, err = d.JetStream.CreateStream(ctx, jetstream.StreamConfig{
-			Name: "KV_" + bucket, Description: "Weir: policies that were put by API", Subjects: []string{"$KV." + bucket + ".>"},
-			MaxMsgsPerSubject: 1, MaxBytes: documentBucketBytes, MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: -1, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
-			Replicas: d.Replicas(replica.Replicas), AllowRollup: true, DenyDelete: true,
-		}); err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			kv, err = d.JetStream.KeyValue(ctx, bucket)
-		}
-		err = stream.NotYetCreated(err)
 	}
 	if err == nil {
 		d.kv = kv

@@ -208,30 +208,3 @@ func TestTheNextLifeOnADisk(t *testing.T) {
 		t.Errorf("%+v renews %+v, %v", again, second, err)
 	}
 }
-
-// A node's next life takes over what the one before held, with a greater token; a lease of
-// another node it does not.
-func TestRetake(t *testing.T) {
-	node := alone(t)
-	before, after, other := open(t, node, "n1", time.Minute), open(t, node, "n1", time.Minute), open(t, node, "n2", time.Minute)
-	first, err := before.Acquire(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := after.Acquire(t.Context(), "a"); !errors.Is(err, kv.ErrTaken) {
-		t.Error(err)
-	}
-	if _, err := other.Retake(t.Context(), "a"); !errors.Is(err, kv.ErrTaken) {
-		t.Error(err)
-	}
-	second, err := after.Retake(t.Context(), "a")
-	if err != nil || second.Token <= first.Token {
-		t.Errorf("%+v after %+v, %v", second, first, err)
-	}
-	if _, err := before.Renew(t.Context(), first); !errors.Is(err, kv.ErrLost) {
-		t.Error(err)
-	}
-	if free, err := other.Retake(t.Context(), "b"); err != nil || free.Token == 0 {
-		t.Errorf("%+v, %v", free, err)
-	}
-}

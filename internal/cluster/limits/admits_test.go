@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/engine"
 )
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/limits"
 )
 
 // What a decision costs that a node makes by itself: of a limit that is the node's alone, and of a

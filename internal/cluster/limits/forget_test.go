@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 

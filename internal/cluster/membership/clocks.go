@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,8 +17,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// clockSubject takes a request with the 8 bytes of the asker's origin, little endian, and its name. A node that starts
-// sends an empty request. Every node answers: 8 bytes origin, 8 bytes Unix ns, both little endian, and its name.
+// clockSubject takes an empty request. Every node answers: 8 bytes origin, 8 bytes Unix ns, both little endian, and its name.
 const clockSubject = "weir.clock"
 
 // clockTime is how long Ask waits for nodes that do not answer.
@@ -36,20 +34,14 @@ type Clocks struct {
 
 	Origins func() []replica.OriginStatus // the nodes that are known
 
-	runs atomic.Bool // Run was called: the start was not refused
-
-	mu       sync.Mutex
-	is       replica.ClockVerdict // of the last exchange
-	warned   bool
-	namesake namesake
+	mu     sync.Mutex
+	is     replica.ClockVerdict // of the last exchange
+	warned bool
 }
 
 // Serve answers other nodes, until the connection closes.
 func (c *Clocks) Serve() error {
 	_, err := c.Conn.Subscribe(clockSubject, func(msg *nats.Msg) {
-		if len(msg.Data) >= 8 {
-			c.heard(binary.LittleEndian.Uint64(msg.Data), string(msg.Data[8:]))
-		}
 		answer := binary.LittleEndian.AppendUint64(nil, c.Origin)
 		answer = binary.LittleEndian.AppendUint64(answer, uint64(c.Clock.UncorrectedWall().UnixNano()))
 		if err := msg.Respond(append(answer, c.Node...)); err != nil {
@@ -74,11 +66,7 @@ func (c *Clocks) Ask(ctx context.Context, wanted int) (clocks []replica.Clock, e
 	}
 	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
 	sent, ours := time.Now(), c.Clock.UncorrectedWall()
-	var asker []byte
-	if c.runs.Load() {
-		asker = append(binary.LittleEndian.AppendUint64(nil, c.Origin), c.Node...)
-	}
-	if err := c.Conn.PublishRequest(clockSubject, inbox, asker); err != nil {
+	if err := c.Conn.PublishRequest(clockSubject, inbox, nil); err != nil {
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}
 	for len(clocks) < wanted {
@@ -165,7 +153,6 @@ func (c *Clocks) Compare(ctx context.Context, wanted int) {
 
 // Run compares clocks until ctx is done.
 func (c *Clocks) Run(ctx context.Context) {
-	c.runs.Store(true)
 	compared := time.Now()
 	off := c.off(compared)
 	concurrency.Every(ctx, clockLook, func() bool {
@@ -198,7 +185,7 @@ func (c *Clocks) Sound() bool {
 	return c.is.Spread <= clocksSound
 }
 
-// Alarms tell that clocks must be set, or that another node has this one's name.
+// Alarms tell that clocks must be set.
 func (c *Clocks) Alarms() (alarms []api.Alarm) {
 	c.mu.Lock()
 	spread := c.is.Spread
@@ -214,7 +201,7 @@ func (c *Clocks) Alarms() (alarms []api.Alarm) {
 	case correction > 0:
 		alarms = append(alarms, api.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind most other nodes: it counts by their time; correct the clock (NTP)", by(correction))})
 	}
-	return append(alarms, c.namesakeAlarm()...)
+	return alarms
 }
 
 // beatSubject has the beats of all nodes. A beat that is lost is followed by another.
@@ -229,6 +216,11 @@ type Beats struct {
 	Promise time.Duration           // within which this node says something (replica.Promised)
 	Written func() *replica.Written // the last flush of this node that is in the journal
 	Replica *replica.Replica        // that hears them
+	Stores  *replica.Stores         // that knows whose replicas store
+
+	mu       sync.Mutex
+	namesake uint64    // origin of another process that has this node's name
+	heard    time.Time // when it sent a heartbeat last; zero: never
 }
 
 // Begin starts this node's heartbeats once its hello is written: the rest of a start may take longer than a node may
@@ -243,6 +235,7 @@ func (b *Beats) run(ctx context.Context) {
 	concurrency.Repeat(ctx, replica.HeartbeatEvery, func() {
 		now, last := time.Now(), b.Written()
 		beat := replica.Heartbeat{Incarnation: b.Own, Node: b.Node, Promise: b.Promise, Flush: last.Flush, Age: now.Sub(last.Began)}
+		beat.Wrong, _ = b.Stores.OwnWrong(now)
 		b.Replica.Hear(now, beat)
 		if err := b.Conn.Publish(beatSubject, beat.Encode()); err != nil {
 			b.Log.Debug("journal: could not send this node's position to the others; will retry", "error", err)
@@ -253,9 +246,42 @@ func (b *Beats) run(ctx context.Context) {
 // Listen receives the heartbeats of the others, until the connection closes.
 func (b *Beats) Listen() error {
 	_, err := b.Conn.Subscribe(beatSubject, func(msg *nats.Msg) {
-		if beat, ok := replica.DecodeHeartbeat(msg.Data); ok && beat.Origin != b.Own.Origin {
-			b.Replica.Hear(time.Now(), beat)
+		beat, ok := replica.DecodeHeartbeat(msg.Data)
+		if !ok || beat.Origin == b.Own.Origin {
+			return
+		}
+		b.Replica.Hear(time.Now(), beat)
+		if beat.Node == b.Node {
+			b.hearNamesake(beat.Origin)
+		} else {
+			b.Stores.Hear(time.Now(), beat.Node, beat.Wrong)
 		}
 	})
 	return err
+}
+
+// A namesake counts as present for so long after its last heartbeat.
+const namesakeFor = 30 * time.Second
+
+// hearNamesake takes note of another node of this name that runs. A start that finds its name taken ends (RefuseNamesake); two get here
+// if one of them was silent meanwhile.
+func (b *Beats) hearNamesake(origin uint64) {
+	b.mu.Lock()
+	known := b.namesake == origin && time.Since(b.heard) < namesakeFor
+	b.namesake, b.heard = origin, time.Now()
+	b.mu.Unlock()
+	if !known {
+		b.Log.Error("journal: another node that runs has this one's name: give each node its own --node, and stop one of them", "node", b.Node, "its_origin", fmt.Sprintf("%016x", origin))
+	}
+}
+
+// Alarms tell of another node of this name that runs.
+func (b *Beats) Alarms() []api.Alarm {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.heard.IsZero() || time.Since(b.heard) > namesakeFor {
+		return nil
+	}
+	return []api.Alarm{{Code: "node_name_twice", Message: fmt.Sprintf(
+		"another node that runs is called %s too (its data directory is origin %016x, this one's is %016x), and freshness may miss what one of them took: stop one, and give it its own --node", b.Node, b.namesake, b.Own.Origin)}}
 }

@@ -48,8 +48,10 @@ func (k *Keeper) Run(ctx context.Context) {
 	concurrency.Repeat(ctx, keepEvery, func() {
 		k.tell(ctx)
 		k.expect(time.Now())
+		list := k.View.List()
+		k.View.compareSettings(time.Now(), k.View.ownSettings(), list)
 		if k.Current() {
-			k.release(ctx, k.View.List())
+			k.release(ctx, list)
 		}
 		if err := k.takeMissing(ctx); err != nil && ctx.Err() == nil {
 			if failed++; failed == 1 || failed%60 == 0 {
@@ -61,10 +63,10 @@ func (k *Keeper) Run(ctx context.Context) {
 	})
 }
 
-// tell registers what this node holds, unless the registry has it: it has changed,
+// tell registers what this node holds and how it is set, unless the registry has it: it has changed,
 // or this node was removed (internal/cluster/membership) and is here nevertheless.
 func (k *Keeper) tell(ctx context.Context) {
-	now := PlacementEntry{Node: k.View.cfg.Node, Origin: fmt.Sprintf("%016x", k.Own.Origin), Epoch: k.Own.Epoch, Held: k.View.engine().HeldPartitions()}
+	now := PlacementEntry{Node: k.View.cfg.Node, Origin: fmt.Sprintf("%016x", k.Own.Origin), Epoch: k.Own.Epoch, Held: k.View.engine().HeldPartitions(), Settings: k.View.ownSettings()}
 	if slices.ContainsFunc(k.View.registry.Entries(), now.Says) {
 		return
 	}
@@ -231,24 +233,12 @@ func (*taking) Now() time.Time { return time.Now() }
 
 // Snapshots reads the newest good snapshot of some partitions.
 func (t *taking) Snapshots(partitions []int, each func(record.Snapshot)) error {
-	k, ctx := t.keeper, t.ctx
 	return concurrency.Do(len(partitions), func(i int) error {
-		list, _, err := k.Store.SlotsOf(ctx, partitions[i])
-		if err != nil {
-			return err
+		snap, err := t.keeper.Store.Newest(t.ctx, partitions[i])
+		if snap != nil {
+			each(*snap)
 		}
-		for _, at := range list {
-			snap, err := k.Store.GetSnapshot(ctx, at)
-			if err == nil {
-				each(snap)
-				return nil
-			}
-			if ctx.Err() != nil || stream.IsUnavailable(err) {
-				return err
-			}
-			k.View.cfg.Log.Warn("journal: could not read a snapshot; trying the next one", "partition", partitions[i], "error", err)
-		}
-		return nil
+		return err
 	})
 }
 

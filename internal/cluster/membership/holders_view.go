@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,8 @@ type Holder struct {
 	Self    bool
 	Here    bool // its messages arrive
 	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
+
+	Settings Settings
 }
 
 // HoldersConfig is what a View is made of.
@@ -40,6 +43,10 @@ type View struct {
 	cfg      HoldersConfig
 	registry *Registry
 	ask      askTable
+	settings atomic.Pointer[func() Settings]
+
+	mu     sync.Mutex           // guards differ
+	differ map[string]differing // by node
 }
 
 const bucket = "WEIR_SHARES"
@@ -51,7 +58,7 @@ func OpenHolders(ctx context.Context, nats *transport.Node, cfg HoldersConfig) (
 	v := &View{cfg: cfg}
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 		v.registry, err = OpenRegistry(ctx, nats.JetStream(), bucket, nats.Replicas(replica.Replicas), cfg.Log)
-		return stream.NotYetCreated(err)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -89,14 +96,14 @@ func (v *View) List() (list []Holder) {
 		known[o.Origin] = o
 	}
 	for _, e := range v.registry.Entries() {
-		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held}
+		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held, Settings: e.Settings}
 		switch o, ok := known[e.Origin]; {
 		case ok && o.Self:
 			h.Self, h.Here, h.Staying = true, true, true
 		case ok:
 			h.Here = !o.Left && o.Why != replica.Silent
 			if e.Epoch != o.Epoch { // it has not said yet what it holds in this life
-				h.Held = replication.PartitionSet{}
+				h.Held, h.Settings = replication.PartitionSet{}, nil
 			}
 			h.Staying = h.Here || time.Since(o.Heard) < v.cfg.MoveAfter
 		default: // it has only just come, or is long gone

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -74,7 +73,7 @@ func (m *Members) spread(ctx context.Context) bool {
 // that lost its directory is replaced by it. A cluster of embedded servers has refused it before (join); servers of an
 // existing NATS know nothing of nodes. This node answers already, so two that start at the same moment find each
 // other, and both end. A namesake whose messages arrived lately may be busy: it is asked until it answers, or is late.
-// peers.Clocks finds one that was silent for longer and lives, and raises an alarm.
+// Beats find one that was silent for longer and lives, and raise an alarm.
 func (m *Members) RefuseNamesake(ctx context.Context) error {
 	if m.NATS.Embedded() {
 		return nil
@@ -111,10 +110,8 @@ func (m *Members) speaks(node string) (o replica.OriginStatus, is bool) {
 // This part exchanges messages between the nodes of a cluster over plain NATS subjects, in addition to the journal:
 //
 //   - HighWater: how far the journal goes.
-//   - Beats: how far each node is.
-//   - StoreWatch: whose replicas store.
+//   - Beats: how far each node is, and whether its replicas store.
 //   - Clocks: what time it is.
-//   - Settings: which settings the nodes have.
 //   - Missing: messages that a replica lost, and flushes that the journal lost.
 //   - Freshness: requests to flush at once, for fresh answers.
 //
@@ -123,42 +120,5 @@ func (m *Members) speaks(node string) (o replica.OriginStatus, is bool) {
 // the connection closes. Every queue is bounded; what exceeds it is dropped and asked again.
 //
 // Packages internal/journal/replica and internal/journal/record judge what arrives; they do not import this part. It
-// makes these types when it joins, and runs their loops, except the loops of Settings, which package node runs.
+// makes these types when it joins, and runs their loops.
 // Questions about keys use internal/cluster/query and internal/cluster/limits.
-
-// namesake is another process that has this node's name.
-type namesake struct {
-	origin uint64
-	at     time.Time // when it asked last; zero: never
-}
-
-// A namesake counts as present for so long after it asked for the time. Every node asks every 2 s, or every 100 ms
-// times the number of nodes.
-const namesakeFor = 30 * time.Second
-
-// heard takes note of a node that asked. A start that finds its name taken ends (member.RefuseNamesake); two get here
-// where one of them was silent meanwhile.
-func (c *Clocks) heard(origin uint64, node string) {
-	if origin == c.Origin || node != c.Node {
-		return
-	}
-	c.mu.Lock()
-	known := c.namesake.origin == origin && time.Since(c.namesake.at) < namesakeFor
-	c.namesake = namesake{origin, time.Now()}
-	c.mu.Unlock()
-	if !known {
-		c.Log.Error("journal: another node that runs has this one's name: give each node its own --node, and stop one of them", "node", c.Node, "its_origin", fmt.Sprintf("%016x", origin))
-	}
-}
-
-// namesakeAlarm tells of another node of this name that runs.
-func (c *Clocks) namesakeAlarm() (alarms []api.Alarm) {
-	c.mu.Lock()
-	is := c.namesake
-	c.mu.Unlock()
-	if is.at.IsZero() || time.Since(is.at) > namesakeFor {
-		return nil
-	}
-	return []api.Alarm{{Code: "node_name_twice", Message: fmt.Sprintf(
-		"another node that runs is called %s too (its data directory is origin %016x, this one's is %016x), and freshness may miss what one of them took: stop one, and give it its own --node", c.Node, is.origin, c.Origin)}}
-}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -38,12 +40,14 @@ type PlacementEntry struct {
 	Held   replication.PartitionSet `json:"held"`   // never nil, which would be all
 	At     time.Time                `json:"-"`      // when it said so, by the clock of the bucket's leader
 
+	Settings Settings `json:"settings,omitempty"`
+
 	revision uint64 // in the bucket
 }
 
 // Says tells whether another entry says the same, whenever it did.
 func (e PlacementEntry) Says(o PlacementEntry) bool {
-	return e.Node == o.Node && e.Origin == o.Origin && e.Epoch == o.Epoch && slices.Equal(e.Held, o.Held)
+	return e.Node == o.Node && e.Origin == o.Origin && e.Epoch == o.Epoch && slices.Equal(e.Held, o.Held) && maps.Equal(e.Settings, o.Settings)
 }
 
 // Registry is the entries of all nodes, as one node sees them. It is safe for many
@@ -79,19 +83,12 @@ const (
 // OpenRegistry opens the bucket of that name, makes it if it is not there with as many replicas,
 // and returns when all entries were read.
 func OpenRegistry(ctx context.Context, js jetstream.JetStream, bucket string, replicas int, log *slog.Logger) (*Registry, error) {
-	kv, err := js.KeyValue(ctx, bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: bucket, Description: "Weir: which node holds which partitions", MaxBytes: bucketBytes, Replicas: replicas,
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) { // another made it
-			kv, err = js.KeyValue(ctx, bucket)
-		}
-	}
+	made := jetstream.KeyValueConfig{Bucket: bucket, Description: "Weir: which node holds which partitions", MaxBytes: bucketBytes, Replicas: replicas}
+	opened, err := kv.Open(ctx, js, made, true)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
 	}
-	r := &Registry{conn: js.Conn(), bucket: bucket, kv: kv, log: log, changed: concurrency.NewSignal(), entries: map[string]PlacementEntry{}}
+	r := &Registry{conn: js.Conn(), bucket: bucket, kv: opened, log: log, changed: concurrency.NewSignal(), entries: map[string]PlacementEntry{}}
 	if err := r.readAll(ctx); err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -112,11 +113,11 @@ const (
 // recordRemoved tells all nodes, those too that start later.
 func (m *Members) recordRemoved(ctx context.Context, o replica.OriginStatus) error {
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		kv, err := m.openRemoved(ctx)
+		bucket, err := m.openRemoved(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = kv.Put(ctx, o.Origin, strconv.AppendInt(nil, o.AsOf.UnixMilli(), 10))
+		_, err = bucket.Put(ctx, o.Origin, strconv.AppendInt(nil, o.AsOf.UnixMilli(), 10))
 		return err
 	})
 	if err == nil {
@@ -127,21 +128,16 @@ func (m *Members) recordRemoved(ctx context.Context, o replica.OriginStatus) err
 
 // openRemoved makes the bucket if it is not there. The bucket gets only as many replicas as nodes are up, because it
 // is needed when a node is lost.
-func (m *Members) openRemoved(ctx context.Context) (kv jetstream.KeyValue, err error) {
-	js := m.NATS.JetStream()
-	if kv, err = js.KeyValue(ctx, removedBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
-		return kv, err
-	}
-	for n := m.NATS.Replicas(replica.Replicas); n >= 1; n-- {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: removedBucket, Description: "Weir: origins that nobody waits for", TTL: removedFor, MaxBytes: removedBytes, Replicas: n,
-		})
+func (m *Members) openRemoved(ctx context.Context) (bucket jetstream.KeyValue, err error) {
+	cfg := jetstream.KeyValueConfig{Bucket: removedBucket, Description: "Weir: origins that nobody waits for", TTL: removedFor, MaxBytes: removedBytes}
+	for cfg.Replicas = m.NATS.Replicas(replica.Replicas); cfg.Replicas >= 1; cfg.Replicas-- {
+		bucket, err = kv.Open(ctx, m.NATS.JetStream(), cfg, false)
 		var refused *jetstream.APIError
 		if !errors.As(err, &refused) || refused.ErrorCode != stream.CodeNoPeers {
 			break
 		}
 	}
-	return kv, err
+	return bucket, err
 }
 
 // takeRemovals is silent about what it can't have: those who are late stay so.

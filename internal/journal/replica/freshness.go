@@ -153,18 +153,19 @@ type Heartbeat struct {
 	Promise time.Duration // see promised
 	Flush   uint64        // its last one that is in the journal
 	Age     time.Duration // since it began to gather that: what it took before is in the journal
+	Wrong   string        // why its replicas do not store, at most reasonMost bytes; "": they do, or it is not known
 }
 
 // The bytes of a heartbeat:
 //
 //	byte 0     'B'
-//	byte 1     version, 1
+//	byte 1     version, 2
 //	8 bytes    origin, little endian
 //	           epoch, flush, age and promise in ms, as unsigned varints
-//	           the node's name
+//	           the node's name, and why its replicas do not store, with their lengths before them
 const (
 	heartbeatMagic   = 'B'
-	heartbeatVersion = 1
+	heartbeatVersion = 2
 )
 
 // Encode is the bytes of a beat.
@@ -175,7 +176,7 @@ func (b Heartbeat) Encode() []byte {
 	data = binary.AppendUvarint(data, b.Flush)
 	data = binary.AppendUvarint(data, uint64(max(0, b.Age.Milliseconds())))
 	data = binary.AppendUvarint(data, uint64(b.Promise.Milliseconds()))
-	return append(data, b.Node...)
+	return wire.AppendText(wire.AppendText(data, b.Node), b.Wrong)
 }
 
 // longest bounds the times of a beat: beyond that it is made up.
@@ -191,10 +192,10 @@ func DecodeHeartbeat(data []byte) (b Heartbeat, ok bool) {
 	b.Epoch, b.Flush = r.Uvarint(), r.Uvarint()
 	b.Age = time.Duration(r.AtMost(uint64(longest.Milliseconds()))) * time.Millisecond
 	b.Promise = time.Duration(r.AtMost(uint64(longest.Milliseconds()))) * time.Millisecond
-	if r.Failed() || r.Len() > record.MaxNodeBytes {
+	b.Node, b.Wrong = r.Text(record.MaxNodeBytes), r.Text(reasonMost)
+	if !r.Done() {
 		return Heartbeat{}, false
 	}
-	b.Node = string(r.Rest())
 	return b, true
 }
 

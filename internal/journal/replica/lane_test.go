@@ -47,13 +47,13 @@ func TestFreshnessAfterALostMessage(t *testing.T) {
 		t.Helper()
 		own := r.audit.progressOf(1)
 		own.at, own.heard = now.Add(after).UnixMilli(), now.Add(after)
-		r.Hear(now.Add(after), Heartbeat{record.Incarnation{Origin: 1, Epoch: 1}, "n1", Promised(0), 1, 0})
+		r.Hear(now.Add(after), Heartbeat{record.Incarnation{Origin: 1, Epoch: 1}, "n1", Promised(0), 1, 0, ""})
 		if asOf, _ := r.Freshness(now.Add(after)); asOf.UnixMilli() != want {
 			t.Errorf("%v after a message was found lost, all is here until %v after it, want %d ms: %s", after, asOf.Sub(now), want-before, what)
 		}
 	}
 	check(time.Second, before, "nobody had the time to be heard of")
-	r.Hear(now.Add(time.Second), Heartbeat{record.Incarnation{Origin: 2, Epoch: 1}, "n2", Promised(0), 1, 0})
+	r.Hear(now.Add(time.Second), Heartbeat{record.Incarnation{Origin: 2, Epoch: 1}, "n2", Promised(0), 1, 0, ""})
 	check(time.Minute, before, "another was heard of, and is not known")
 	l := r.audit.progressOf(2)
 	l.node, l.epoch, l.left = "n2", 1, true
@@ -117,8 +117,8 @@ func TestStartWaitsForUnfinishedFlushes(t *testing.T) {
 func TestLatenessByTheFirstBeat(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	r := manyOrigins(t, 2, now)
-	r.Hear(now, Heartbeat{record.Incarnation{Origin: 1, Epoch: 1}, "n1", Promised(0), 1, 0})
-	r.Hear(now, Heartbeat{record.Incarnation{Origin: 2, Epoch: 1}, "n2", Promised(0), 1, 10 * time.Second})
+	r.Hear(now, Heartbeat{record.Incarnation{Origin: 1, Epoch: 1}, "n1", Promised(0), 1, 0, ""})
+	r.Hear(now, Heartbeat{record.Incarnation{Origin: 2, Epoch: 1}, "n2", Promised(0), 1, 10 * time.Second, ""})
 	_, late := r.Freshness(now)
 	if len(late) != 1 || late[0].Node != "n2" || late[0].Why != Unwritten || !late[0].Since.Equal(now.Add(-10*time.Second)) {
 		t.Errorf("late are %+v, want n2, unwritten for 10 s", late)

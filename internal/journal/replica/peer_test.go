@@ -42,7 +42,7 @@ func TestLateness(t *testing.T) {
 					lane, heard = record.Head{Epoch: 1, Flush: flush}, now
 				}
 				if at%HeartbeatEvery == 0 && at < test.beats {
-					p.hear(now, Heartbeat{record.Incarnation{Origin: 1, Epoch: 1}, "n2", promise, flush, now.Sub(last)})
+					p.hear(now, Heartbeat{record.Incarnation{Origin: 1, Epoch: 1}, "n2", promise, flush, now.Sub(last), ""})
 				}
 				p.follow(lane)
 				why, since := p.late(now, heard)
@@ -89,7 +89,7 @@ func TestLatenessOfLanes(t *testing.T) {
 		return list
 	}
 	say := func(now time.Time, origin, epoch uint64, name string, age time.Duration) {
-		r.Hear(now, Heartbeat{record.Incarnation{Origin: origin, Epoch: epoch}, name, Promised(0), 1, age})
+		r.Hear(now, Heartbeat{record.Incarnation{Origin: origin, Epoch: epoch}, name, Promised(0), 1, age, ""})
 	}
 	say(now, 3, 1, "n3", 0)
 	if got := names(now); len(got) > 0 {
@@ -130,7 +130,7 @@ func TestLatenessBeforeTheFirstBeat(t *testing.T) {
 	r := manyOrigins(t, 2, begin)
 	r.clustered = true
 	say := func(now time.Time, origin, epoch, flush uint64) {
-		r.Hear(now, Heartbeat{record.Incarnation{Origin: origin, Epoch: epoch}, fmt.Sprint("n", origin), Promised(0), flush, 0})
+		r.Hear(now, Heartbeat{record.Incarnation{Origin: origin, Epoch: epoch}, fmt.Sprint("n", origin), Promised(0), flush, 0, ""})
 	}
 	flush := func(now time.Time, number uint64) {
 		l := r.audit.progressOf(2)
@@ -169,12 +169,12 @@ func TestLatenessBeforeTheFirstBeat(t *testing.T) {
 
 // What is no beat is none, and one is read as it was said.
 func TestBeatBytes(t *testing.T) {
-	b := Heartbeat{record.Incarnation{Origin: 1 << 63, Epoch: 7}, "n1", 61 * time.Second, 1 << 40, 1500 * time.Millisecond}
+	b := Heartbeat{record.Incarnation{Origin: 1 << 63, Epoch: 7}, "n1", 61 * time.Second, 1 << 40, 1500 * time.Millisecond, "its disk is full"}
 	data := b.Encode()
 	if got, ok := DecodeHeartbeat(data); !ok || got != b {
 		t.Errorf("%+v, %v, want %+v", got, ok, b)
 	}
-	for n := range 13 { // the name may be of any length
+	for n := range len(data) {
 		if got, ok := DecodeHeartbeat(data[:n]); ok {
 			t.Errorf("%d bytes are %+v", n, got)
 		}
@@ -185,7 +185,7 @@ func TestBeatBytes(t *testing.T) {
 }
 
 func FuzzBeat(f *testing.F) {
-	f.Add(Heartbeat{record.Incarnation{Origin: 1, Epoch: 2}, "n1", time.Second, 3, time.Second}.Encode())
+	f.Add(Heartbeat{record.Incarnation{Origin: 1, Epoch: 2}, "n1", time.Second, 3, time.Second, ""}.Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b, ok := DecodeHeartbeat(data)
 		if !ok {

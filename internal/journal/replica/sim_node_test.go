@@ -371,7 +371,7 @@ func (n *simNode) beat(run int) bool {
 	if n.run != run {
 		return false
 	}
-	b := Heartbeat{n.r.encoder.Incarnation, n.name, Promised(n.flushEvery), n.f.Written().Flush, n.c.now().Sub(n.f.Written().Began)}
+	b := Heartbeat{n.r.encoder.Incarnation, n.name, Promised(n.flushEvery), n.f.Written().Flush, n.c.now().Sub(n.f.Written().Began), ""}
 	n.r.Hear(n.c.now(), b)
 	registered := n.c.log.leaderFor(n.name) != nil // Keeper.Run reaches the registry
 	if registered {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// StoresEvery is how often a node looks at its replicas, and tells.
+	// StoresEvery is how often a node looks at its replicas.
 	StoresEvery = time.Second
 
 	// storesFor is for how long the report of a node is believed.
@@ -97,7 +97,7 @@ func (s *Stores) Look(now time.Time, own StoreState) {
 	s.own = own
 }
 
-// Hear takes what another node says of itself.
+// Hear takes what another node says of itself: Heartbeat.Wrong.
 func (s *Stores) Hear(now time.Time, node, wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -130,7 +130,7 @@ func (s *Store) getNearOrLed(ctx context.Context, sequence uint64) ([]byte, erro
 // getNear reads one message from any replica, this node's own if it has one: what that one
 // does not have, is not found.
 func (s *Store) getNear(ctx context.Context, sequence uint64) ([]byte, error) {
-	msg, err := s.at.Load().flushes.GetMsg(ctx, sequence)
+	msg, err := s.flushes.GetMsg(ctx, sequence)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (s *Store) readMissing(ctx context.Context, next *uint64, last uint64, f fu
 	}
 	var first uint64
 	if err := askWithin(ctx, AskTime, func(ctx context.Context) error {
-		info, err := s.at.Load().flushes.Info(ctx)
+		info, err := s.flushes.Info(ctx)
 		if err == nil {
 			first = info.State.FirstSeq
 		}

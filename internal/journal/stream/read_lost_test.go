@@ -93,8 +93,7 @@ func TestReadsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := &Store{log: slog.New(slog.DiscardHandler)}
-	reader.at.Store(&streams{js: cut, flushes: flushes})
+	reader := &Store{js: cut, flushes: flushes, log: slog.New(slog.DiscardHandler)}
 	for range 10 {
 		next := uint64(1)
 		err := reader.Read(t.Context(), 1, messages, func(sequence uint64, data []byte) error {
@@ -285,7 +284,7 @@ func TestReadOfAHoleAtTheLeader(t *testing.T) {
 	}
 	const hole, nobody = 10, 15
 	for _, message := range []uint64{hole, nobody} {
-		if err := store.at.Load().flushes.DeleteMsg(ctx, message); err != nil {
+		if err := store.flushes.DeleteMsg(ctx, message); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -295,8 +294,7 @@ func TestReadOfAHoleAtTheLeader(t *testing.T) {
 	if err := store.Trim(ctx, trimmed); err != nil {
 		t.Fatal(err)
 	}
-	other := &Store{log: store.log}
-	other.at.Store(&streams{js: js, flushes: sound})
+	other := &Store{js: js, flushes: sound, log: store.log}
 	if err := other.ServeMissing(record.Incarnation{Origin: 2, Epoch: 1}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ func TestRetryUnavailable(t *testing.T) {
 		{nats.ErrNoResponders, true},
 		{&jetstream.APIError{Code: 503}, true},
 		{&nats.APIError{Code: 503, ErrorCode: 10008, Description: "JetStream system temporarily unavailable"}, true}, // of a watch
-		{NotYetCreated(jetstream.ErrBucketNotFound), true},
 		{jetstream.ErrBucketNotFound, false},
 		{jetstream.ErrStreamNotFound, true}, // by a server that does not know of it yet
 		{nats.ErrStreamNotFound, true},

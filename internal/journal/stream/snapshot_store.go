@@ -40,7 +40,7 @@ const (
 func (s *Store) PutSnapshot(ctx context.Context, snap record.Snapshot, slot int, known uint64) (revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
-	chunkTo, endTo, at := chunkSubject(snap.Partition, slot), endSubject(snap.Partition, slot), s.at.Load()
+	chunkTo, endTo := chunkSubject(snap.Partition, slot), endSubject(snap.Partition, slot)
 	if known == 0 {
 		switch msg, err := FromLeader(ctx, s.Conn(), SnapshotStream, 0, endTo); {
 		case err == nil:
@@ -55,13 +55,13 @@ func (s *Store) PutSnapshot(ctx context.Context, snap record.Snapshot, slot int,
 	data := snap.Encode()
 	end := record.StoredSnapshot{Partition: snap.Partition, Slot: slot, Epoch: snap.Epoch, From: snap.From, Length: uint64(len(data))}
 	for chunk := range slices.Chunk(data, chunkBytes) {
-		ack, err := at.put(ctx, chunkTo, chunk)
+		ack, err := s.put(ctx, chunkTo, chunk)
 		if err != nil {
 			return 0, err
 		}
 		end.Chunks = append(end.Chunks, ack.Sequence)
 	}
-	ack, err := at.put(ctx, endTo, end.Encode(), jetstream.WithExpectLastSequencePerSubject(known))
+	ack, err := s.put(ctx, endTo, end.Encode(), jetstream.WithExpectLastSequencePerSubject(known))
 	if err != nil {
 		return 0, err
 	}
@@ -69,13 +69,13 @@ func (s *Store) PutSnapshot(ctx context.Context, snap record.Snapshot, slot int,
 	ctx, cancel = context.WithTimeout(ctx, chunkTimeout)
 	defer cancel()
 	return ack.Sequence, errors.Join(
-		at.snapshots.Purge(ctx, jetstream.WithPurgeSubject(endTo), jetstream.WithPurgeSequence(ack.Sequence)),
-		at.snapshots.Purge(ctx, jetstream.WithPurgeSubject(chunkTo), jetstream.WithPurgeSequence(end.Chunks[0])),
+		s.snapshots.Purge(ctx, jetstream.WithPurgeSubject(endTo), jetstream.WithPurgeSequence(ack.Sequence)),
+		s.snapshots.Purge(ctx, jetstream.WithPurgeSubject(chunkTo), jetstream.WithPurgeSequence(end.Chunks[0])),
 	)
 }
 
 // put publishes one message of a snapshot.
-func (s *streams) put(ctx context.Context, subject string, data []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+func (s *Store) put(ctx context.Context, subject string, data []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	ctx, cancel := context.WithTimeout(ctx, chunkTimeout)
 	defer cancel()
 	return s.js.Publish(ctx, subject, data, opts...)
@@ -122,22 +122,32 @@ func (s *Store) SlotsOf(ctx context.Context, partition int) (list []record.Store
 	return list, findings, nil
 }
 
-// Requests returns the requests that the newest sound snapshot of partition 0 lists, as replica.TailSource wants them.
-func (s *Store) Requests(ctx context.Context) (list []record.SeenRequest, upTo uint64, err error) {
-	stored, _, err := s.SlotsOf(ctx, 0)
+// Newest returns the newest sound snapshot of a partition; nil: there is none.
+func (s *Store) Newest(ctx context.Context, partition int) (*record.Snapshot, error) {
+	stored, _, err := s.SlotsOf(ctx, partition)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	for _, at := range stored {
 		snap, err := s.GetSnapshot(ctx, at)
 		if err == nil {
-			return snap.Requests, snap.From, nil
+			return &snap, nil
 		}
 		if ctx.Err() != nil || IsUnavailable(err) {
-			return nil, 0, err
+			return nil, err
 		}
+		s.log.Warn("journal: could not read a snapshot; trying the next one", "partition", partition, "error", err)
 	}
-	return nil, 0, nil
+	return nil, nil
+}
+
+// Requests returns the requests that the newest sound snapshot of partition 0 lists, as replica.TailSource wants them.
+func (s *Store) Requests(ctx context.Context) (list []record.SeenRequest, upTo uint64, err error) {
+	snap, err := s.Newest(ctx, 0)
+	if snap == nil {
+		return nil, 0, err
+	}
+	return snap.Requests, snap.From, nil
 }
 
 func (s *Store) listSlot(ctx context.Context, partition, slot int) (record.StoredSnapshot, error) {
@@ -165,7 +175,7 @@ func (s *Store) GetSnapshot(ctx context.Context, l record.StoredSnapshot) (recor
 		err := RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 			chunk, err = FromLeader(ctx, s.Conn(), SnapshotStream, sequence, "")
 			if errors.Is(err, jetstream.ErrMsgNotFound) { // the leader's disk may be damaged, and this node's sound
-				chunk, err = s.at.Load().snapshots.GetMsg(ctx, sequence)
+				chunk, err = s.snapshots.GetMsg(ctx, sequence)
 			}
 			return err
 		})

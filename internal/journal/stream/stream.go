@@ -15,10 +15,8 @@ package stream
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -35,18 +33,14 @@ import (
 
 // Store is the stream of flushes, which is the journal, and the stream of snapshots. It is safe for many goroutines.
 type Store struct {
-	at  atomic.Pointer[streams]
-	log *slog.Logger
-
-	unanswered  atomic.Int64 // messages in a row that no node had
-	silentUntil atomic.Int64 // Unix ns: until then nobody is asked for one
-}
-
-type streams struct {
 	journal   uint64 // its identity
 	js        jetstream.JetStream
 	flushes   jetstream.Stream
 	snapshots jetstream.Stream
+	log       *slog.Logger
+
+	unanswered  atomic.Int64 // messages in a row that no node had
+	silentUntil atomic.Int64 // Unix ns: until then nobody is asked for one
 }
 
 const (
@@ -62,8 +56,8 @@ const (
 //
 // of names the journal, if that is known. copies returns how many nodes can keep
 // each message, of as many as are wanted. log takes what is lost or damaged.
-func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(want int) int, create bool, log *slog.Logger) (opened *Store, missing []record.Finding, err error) {
-	s := &streams{js: js, journal: of.Journal}
+func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(want int) int, create bool, log *slog.Logger) (s *Store, missing []record.Finding, err error) {
+	s = &Store{js: js, journal: of.Journal, log: log}
 	for _, one := range []struct {
 		stream        *jetstream.Stream
 		name, subject string
@@ -105,15 +99,13 @@ func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(
 			err = of.fits((*one.stream).CachedInfo().Config.Metadata)
 		}
 		if err == nil {
-			s.journal, err = s.identify(ctx, *one.stream, s.journal, one.called)
+			s.journal, err = identify(*one.stream, s.journal, one.called)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("journal: %s: %w", one.called, err)
 		}
 	}
-	opened = &Store{log: log}
-	opened.at.Store(s)
-	return opened, missing, nil
+	return s, missing, nil
 }
 
 func streamConfig(name, subject string, of Identity, replicas int) jetstream.StreamConfig {
@@ -136,7 +128,7 @@ func streamConfig(name, subject string, of Identity, replicas int) jetstream.Str
 func (s *Store) Publish(ctx context.Context, data []byte, timeout time.Duration) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ack, err := s.at.Load().js.Publish(ctx, flushSubject, data)
+	ack, err := s.js.Publish(ctx, flushSubject, data)
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +143,7 @@ func (s *Store) OnElection(f func()) error {
 
 // StepDown has another node lead the stream of flushes, if the one of a name does.
 func (s *Store) StepDown(ctx context.Context, node string) error {
-	info, err := s.at.Load().flushes.Info(ctx)
+	info, err := s.flushes.Info(ctx)
 	if err != nil || info.Cluster == nil || info.Cluster.Leader != node || len(info.Cluster.Replicas) == 0 {
 		return err
 	}
@@ -161,7 +153,7 @@ func (s *Store) StepDown(ctx context.Context, node string) error {
 
 // Trim removes the messages up to and including a sequence.
 func (s *Store) Trim(ctx context.Context, upTo uint64) error {
-	return s.at.Load().flushes.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
+	return s.flushes.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
 }
 
 // Bounds are the sequences of the first and the last message, and the bytes of
@@ -169,7 +161,7 @@ func (s *Store) Trim(ctx context.Context, upTo uint64) error {
 func (s *Store) Bounds(ctx context.Context) (first, last, bytes uint64, err error) {
 	var info *jetstream.StreamInfo
 	err = RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		info, err = s.at.Load().flushes.Info(ctx)
+		info, err = s.flushes.Info(ctx)
 		return err
 	})
 	if err != nil {
@@ -179,15 +171,15 @@ func (s *Store) Bounds(ctx context.Context) (first, last, bytes uint64, err erro
 }
 
 // ID is the journal's identity.
-func (s *Store) ID() uint64 { return s.at.Load().journal }
+func (s *Store) ID() uint64 { return s.journal }
 
 // Conn is the connection that the streams are reached by.
-func (s *Store) Conn() *nats.Conn { return s.at.Load().js.Conn() }
+func (s *Store) Conn() *nats.Conn { return s.js.Conn() }
 
 // Leader is the node that leads the journal's stream as far as it is known, for a person to
 // look after; "" without a cluster.
 func (s *Store) Leader() string {
-	if info := s.at.Load().flushes.CachedInfo(); info != nil && info.Cluster != nil {
+	if info := s.flushes.CachedInfo(); info != nil && info.Cluster != nil {
 		return info.Cluster.Leader
 	}
 	return ""
@@ -196,7 +188,7 @@ func (s *Store) Leader() string {
 // Followers are the replicas of the journal's stream but for the leader's, as that one finds
 // them; none where it is not replicated.
 func (s *Store) Followers(ctx context.Context) (list []replica.ReplicaState, err error) {
-	info, err := s.at.Load().flushes.Info(ctx)
+	info, err := s.flushes.Info(ctx)
 	if err != nil || info.Cluster == nil || info.Config.Replicas < 2 {
 		return nil, err
 	}
@@ -208,7 +200,7 @@ func (s *Store) Followers(ctx context.Context) (list []replica.ReplicaState, err
 
 // Consumers is how many consumers the journal's stream had when it was last looked at. Weir makes none.
 func (s *Store) Consumers() int {
-	if info := s.at.Load().flushes.CachedInfo(); info != nil {
+	if info := s.flushes.CachedInfo(); info != nil {
 		return info.State.Consumers
 	}
 	return 0
@@ -245,51 +237,20 @@ func (of Identity) fits(have map[string]string) error {
 	return nil
 }
 
-// A journal has an identity of its own (NewJournalID), which is in the metadata of its
-// streams too.
-//
-// The node that makes the stream of flushes chooses it. Streams without an identity get one from the time when they were made. All
-// replicas know that time, so nodes that start together choose the same identity.
+// MetaJournal is the metadata of the streams with the journal's identity (NewJournalID). The node that makes the stream of flushes chooses it.
 const MetaJournal = "weir-journal"
 
-// journalID is the identity that a stream has, or gets.
-func journalID(info *jetstream.StreamInfo) (id uint64, known bool, err error) {
-	text := info.Config.Metadata[MetaJournal]
-	if text == "" {
-		hash := fnv.New64a()
-		_ = binary.Write(hash, binary.LittleEndian, info.Created.UnixNano()) // a hash takes everything
-		return hash.Sum64()>>1 + 1, false, nil
-	}
-	if id, err = strconv.ParseUint(text, 16, 64); err != nil || id == 0 {
-		return 0, false, fmt.Errorf("its metadata %s is %q: want 16 hexadecimal digits", MetaJournal, text)
-	}
-	return id, true, nil
-}
-
-// identify finds whose stream this is, and marks one of an earlier version. want is
-// 0 where that is not known.
-func (s *streams) identify(ctx context.Context, stream jetstream.Stream, want uint64, called string) (id uint64, err error) {
+// identify returns whose stream this is. want is 0 where that is not known.
+func identify(stream jetstream.Stream, want uint64, called string) (id uint64, err error) {
 	info := stream.CachedInfo()
-	id, known, err := journalID(info)
-	switch {
-	case err != nil:
-		return 0, err
-	case known && want != 0 && id != want:
+	text := info.Config.Metadata[MetaJournal]
+	if id, err = strconv.ParseUint(text, 16, 64); err != nil || id == 0 {
+		return 0, fmt.Errorf("its metadata %s is %q: want 16 hexadecimal digits", MetaJournal, text)
+	}
+	if want != 0 && id != want {
 		return 0, &otherJournalError{called, want, id, info}
-	case known:
-		return id, nil
-	case want != 0:
-		id = want
 	}
-	cfg := info.Config
-	cfg.Metadata = map[string]string{MetaJournal: record.JournalText(id)}
-	for name, value := range info.Config.Metadata {
-		cfg.Metadata[name] = value
-	}
-	return id, RetryUnavailable(ctx, func(ctx context.Context) error {
-		_, err := s.js.UpdateStream(ctx, cfg)
-		return err
-	})
+	return id, nil
 }
 
 // otherJournalError is why a journal is not taken for this directory's.
@@ -379,15 +340,6 @@ func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 			return err
 		}
 	}
-}
-
-// NotYetCreated turns the error for a missing bucket into one that is worth another try. Of
-// nodes that start together, one makes the bucket.
-func NotYetCreated(err error) error {
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return errors.Join(nats.ErrTimeout, err)
-	}
-	return err
 }
 
 // CodeNoPeers is JetStream's for a stream or bucket that can't have its replicas: of nodes that
