@@ -57,8 +57,9 @@ var layers = []layer{
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "base engine settings api service listener", ""},
 	{"topics", []string{"internal/topics"}, "base engine settings api journal cluster durable replay service", "nats-io twmb/franz-go"},
-	{"node", []string{"node/..."}, "topics base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
-	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
+	{"archive", []string{"internal/archive"}, "base engine settings api journal cluster durable", "minio/minio-go filippo.io/age"},
+	{"node", []string{"node/..."}, "topics archive base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
+	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable archive region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
 	{"deploy", []string{"deploy"}, "", ""},
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/archive"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
@@ -86,6 +87,9 @@ type Config struct {
 
 	// Topics are streams and topics of brokers whose messages are hits. Not of an ephemeral node.
 	Topics topics.Config
+
+	// Backups says where the node keeps backups that it makes by itself. Not of an ephemeral node.
+	Backups archive.Config
 
 	// OnMemory, if set, gets what the process needs for this node, in bytes. The first number is what the Go runtime needs
 	// while neither limits nor receipts are in use. The second is what the process takes when all budgets are used. It is
@@ -203,6 +207,7 @@ func (cfg Config) validate() error {
 		cfg.validateJournal(),
 		cfg.validateHistory(),
 		in("Topics", cfg.Topics.Validate()),
+		in("Backups", cfg.Backups.Validate()),
 		in("Engine", cfg.Engine.Validate()),
 	)
 }
@@ -217,6 +222,9 @@ func (cfg Config) validateJournal() error {
 		}
 		if len(cfg.Topics.From) > 0 {
 			return settings.Invalid("Ephemeral", "the position of a topic is kept in the journal, and an ephemeral node has none: leave out Ephemeral, or Topics.From")
+		}
+		if cfg.Backups.To != "" {
+			return settings.Invalid("Ephemeral", "backups are of the journal, and an ephemeral node has none: leave out Ephemeral, or Backups.To")
 		}
 		return nil
 	}

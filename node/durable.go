@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/archive"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
@@ -48,7 +50,26 @@ func (m *durable) open(ctx context.Context, e *engine.Engine, sockets *sockets, 
 	if err := m.history.start(e, m.journal, sockets, parts); err != nil {
 		return err
 	}
+	if err := m.openBackups(sockets, parts); err != nil {
+		return err
+	}
 	return m.openRegion(ctx, e, sockets, parts)
+}
+
+// openBackups starts to make backups.
+func (m *durable) openBackups(sockets *sockets, parts *parts) error {
+	if m.cfg.Backups.To == "" {
+		return nil
+	}
+	k, err := archive.Keep(m.cfg.Backups, m.journal, m.log)
+	if err != nil {
+		return err
+	}
+	parts.opened(k.Close)
+	sockets.Figures = append(sockets.Figures, func() any { return k.Stats() })
+	others := sockets.Alarms
+	sockets.Alarms = func() []api.Alarm { return append(k.Alarms(), others()...) }
+	return nil
 }
 
 // openJournal brings engine to where the data directory left off.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/archive"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/durable"
@@ -59,14 +60,89 @@ directory from it.`,
 	cmd.Flags().StringVar(&server, "server", server, "address of the server")
 	l.Define(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
+	cmd.AddCommand(newBackupList(w))
 	return cmd
 }
 
+// fromFlag adds --from to a command.
+func fromFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "from", "", "place of backups, as in weir serve --backup-to: file:/directory or s3://bucket/prefix")
+}
+
+// openPlace opens the place of --from. A variable WEIR_FROM has topics, for weir serve.
+func openPlace(from string, given cli.Sources) (*archive.Place, error) {
+	if given["from"] != "--from" {
+		return nil, cli.Usage(errors.New("name the place of the backups with --from, such as file:/var/backups/weir"))
+	}
+	p, err := archive.OpenPlace(from)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--from %s: %w", from, err))
+	}
+	return p, nil
+}
+
+func newBackupList(w *cli.World) *cobra.Command {
+	var r cli.Remote // for print alone
+	from := ""
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the backups that a server made by itself",
+		Long:    "List the backups that 'weir serve --backup-to' made, the newest last.",
+		Example: "  weir backup list --from file:/var/backups/weir\n  weir backup list --from 's3://bucket/weir?endpoint=https://minio:9000'",
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, given cli.Sources) error {
+			p, err := openPlace(from, given)
+			if err != nil {
+				return err
+			}
+			list, err := p.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, map[string]any{"backups": append([]archive.Backup{}, list...)}, func(t *cli.Table) {
+				t.Row("NAME", "TAKEN", "SIZE", "JOURNAL")
+				for _, b := range list {
+					t.Row(b.Name, cli.TimeText(b.Taken), units.FormatSize(b.Bytes), b.Journal)
+				}
+			})
+		}),
+	}
+	fromFlag(cmd, &from)
+	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+// openBackup opens the backup that weir restore names: a file, or one of a place, by default its newest.
+func openBackup(ctx context.Context, w *cli.World, args []string, from string, given cli.Sources) (io.ReadCloser, string, error) {
+	if given["from"] != "--from" {
+		if len(args) == 0 {
+			return nil, "", cli.Usage(errors.New("name a backup: a file, - or --from"))
+		}
+		file, err := openFile(w, args[0])
+		return file, args[0], err
+	}
+	p, err := openPlace(from, given)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(args) == 0 {
+		list, err := p.List(ctx)
+		if err == nil && len(list) == 0 {
+			err = fmt.Errorf("%s has no backup", p)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		args = []string{list[len(list)-1].Name}
+	}
+	file, err := p.Open(ctx, args[0])
+	return file, args[0], err
+}
+
 func newRestore(w *cli.World) *cobra.Command {
-	dir, server, mode := defaultData, "", "merge"
+	dir, server, mode, place, identity := defaultData, "", "merge", "", ""
 	var l cli.Login
 	cmd := &cobra.Command{
-		Use:   "restore FILE|-",
+		Use:   "restore [FILE|-|NAME]",
 		Short: "Create a data directory from a backup, or restore it into a running server",
 		Long: `Create a data directory from a backup: a file of 'weir backup', or - for standard
 input.
@@ -76,32 +152,41 @@ used; a damaged or incomplete one is refused and leaves nothing behind.
 
 With --server it is restored into a running server or cluster: --mode merge adds its
 hits to the counts, --mode replace replaces the counts. An interrupted merge can be
-repeated: the same backup counts once.`,
-		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
-		Args:    cli.Args("FILE|-"),
+repeated: the same backup counts once.
+
+With --from it is a backup that 'weir serve --backup-to' made: the newest one, or the
+one with a NAME of 'weir backup list'.`,
+		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore --from file:/var/backups/weir --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
+		Args:    cli.Args("[FILE|-|NAME]"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, given cli.Sources) error {
 			into, err := intoServer(given)
 			if err != nil {
 				return err
 			}
-			from, err := openFile(w, args[0])
+			file, name, err := openBackup(cmd.Context(), w, args, place, given)
 			if err != nil {
 				return err
 			}
-			defer from.Close()
+			defer file.Close()
+			from, err := archive.Decrypt(file, identity)
+			if err != nil {
+				return fmt.Errorf("restore %s: %w", name, err)
+			}
 			if into {
-				return restoreInto(cmd.Context(), w, &l, given, from, args[0], server, api.RestoreMode(mode))
+				return restoreInto(cmd.Context(), w, &l, given, from, name, server, api.RestoreMode(mode))
 			}
 			info, err := durable.Restore(cmd.Context(), from, dir)
 			if err != nil {
-				return fmt.Errorf("restore %s: %w", args[0], err)
+				return fmt.Errorf("restore %s: %w", name, err)
 			}
-			fmt.Fprintf(w.Stdout, "%s: restored a backup of %s, taken at %s, with a retention of %s\n",
-				dir, units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken), cli.WindowText(info.RetentionS))
+			fmt.Fprintf(w.Stdout, "%s: restored %s, a backup of %s, taken at %s, with a retention of %s\n",
+				dir, name, units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken), cli.WindowText(info.RetentionS))
 			return nil
 		}),
 	}
 	cmd.Flags().StringVar(&dir, "data", dir, "data directory to create")
+	fromFlag(cmd, &place)
+	cmd.Flags().StringVar(&identity, "identity", "", "`file` with the identity of age that decrypts the backup")
 	cmd.Flags().StringVar(&server, "server", "", "address of a running server to restore into, instead of --data")
 	l.Define(cmd)
 	cli.Choice(cmd, &mode, "mode", "with --server: add the backup to the counts, or replace them", "merge", "replace")

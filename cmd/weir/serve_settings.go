@@ -93,6 +93,7 @@ func (f *serveFlags) groups() []group {
 			{name: "snapshot-every", to: &j.SnapshotBytes, help: "journal bytes between snapshots"},
 			{name: "max-ahead", to: &e.MaxAhead, help: "how far in the future a hit's time may be"},
 			{name: "clock", to: &f.clock, words: []string{"wall", "event"}, help: "what \"now\" is: the time of day, or the time of the newest hit"},
+			{name: "backup-to", to: &cfg.Backups.To, common: true, help: "`URL` of the place for backups that the server makes by itself: file:/directory or s3://bucket/prefix (docs/durability.md)"},
 			{name: "accept-damage", to: &j.AcceptDamage, help: "start with a damaged data directory, without the lost hits"},
 		}},
 		{"Limits", []setting{

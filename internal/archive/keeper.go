@@ -1,0 +1,169 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/settings"
+)
+
+// Config says where backups are kept. The zero value keeps none.
+type Config struct {
+	To       string // URL of a Place
+	Insecure bool   // it may be on another machine without TLS
+}
+
+// Validate returns a *engine.Error that names the field at fault.
+func (c Config) Validate() error {
+	if c.To == "" {
+		return nil
+	}
+	p, err := OpenPlace(c.To)
+	if err == nil && !c.Insecure {
+		if b, is := p.store.(*bucket); is && !b.secure() {
+			err = errors.New("all keys would be sent in the clear: write endpoint=https://..., or say --insecure-peers where the network keeps strangers out")
+		}
+	}
+	if err != nil {
+		return settings.Invalid("To", fmt.Sprintf("%q: %v", c.To, err))
+	}
+	return nil
+}
+
+const (
+	lookEvery = time.Second
+	retry     = time.Minute // after a failure
+	skewMost  = time.Minute // by which a backup may be newer than this machine's clock. One that is newer comes from a wrong clock
+)
+
+// Keeper makes backups of a journal by itself. In a cluster the node does that has the lease. If two nodes do, because one lost the
+// lease while it made one, there is one backup more.
+type Keeper struct {
+	place   *Place
+	journal *durable.Journal
+	log     *slog.Logger
+	lease   *kv.LeaseHolder // nil: this node is alone
+	end     func()
+	next    time.Time // when to look into the place; of the goroutine that looks
+	is      atomic.Pointer[status]
+}
+
+// status is what attempts came to. It does not change.
+type status struct {
+	newest   *Backup // nil: none is known
+	failure  error   // of the last attempt
+	failures uint64
+}
+
+// Keep starts to make backups, until Close.
+func Keep(cfg Config, j *durable.Journal, log *slog.Logger) (*Keeper, error) {
+	p, err := OpenPlace(cfg.To)
+	if err != nil {
+		return nil, err
+	}
+	k := &Keeper{place: p, journal: j, log: log, lease: j.HoldLease("backup")}
+	k.is.Store(&status{})
+	k.end = concurrency.Background(context.Background(), func(ctx context.Context) {
+		concurrency.Repeat(ctx, lookEvery, func() { k.look(ctx) })
+	})
+	return k, nil
+}
+
+// Close ends a backup that is being made.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.end()
+	if k.lease == nil {
+		return nil
+	}
+	return k.lease.Close(ctx)
+}
+
+// look makes a backup if it is this node's to make, and due.
+func (k *Keeper) look(ctx context.Context) {
+	now, is := time.Now(), *k.is.Load()
+	if k.lease != nil {
+		if _, held := k.lease.Held(); !held {
+			k.next = time.Time{}
+			k.is.Store(&status{failures: is.failures})
+			return
+		}
+	}
+	if now.Before(k.next) {
+		return
+	}
+	is.failure = k.keep(ctx, now, &is.newest)
+	if ctx.Err() != nil {
+		return
+	}
+	if k.next = now.Add(min(retry, k.place.every)); is.failure != nil {
+		is.failures++
+		k.log.Warn("a backup could not be made, or old ones not be deleted; will retry", "to", k.place.String(), "error", is.failure)
+	} else {
+		k.next = is.newest.Taken.Add(k.place.every)
+	}
+	k.is.Store(&is)
+}
+
+// keep makes a backup unless the newest is new enough, and then deletes old ones.
+func (k *Keeper) keep(ctx context.Context, now time.Time, newest **Backup) error {
+	journal := record.JournalText(k.journal.ID())
+	list, err := k.place.List(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(b Backup) bool { return b.Journal != journal || b.Taken.Sub(now) > skewMost })
+	if *newest = nil; len(list) > 0 {
+		*newest = &list[len(list)-1]
+		if now.Sub((*newest).Taken.Time) < k.place.every {
+			return nil
+		}
+	}
+	b, err := k.place.make(ctx, journal, k.journal.Backup)
+	if err != nil {
+		return err
+	}
+	*newest = &b
+	k.log.Info("a backup was made, and read back", "to", k.place.String(), "name", b.Name, "bytes", b.Bytes, "took", time.Since(now).Round(time.Millisecond))
+	return k.place.prune(ctx, append(list, b))
+}
+
+// Stats are the figures of a Keeper.
+type Stats struct {
+	Age      *float64 `metric:"weir_backup_age_seconds" doc:"Seconds since the newest backup of --backup-to. Of a cluster only the node that makes backups has it."`
+	Bytes    *int64   `metric:"weir_backup_bytes" doc:"Size of the newest backup of --backup-to."`
+	Failures uint64   `metric:"weir_backup_failures_total" doc:"Attempts to make a backup, or to delete old ones, that failed."`
+}
+
+// Stats returns the figures.
+func (k *Keeper) Stats() Stats {
+	is := k.is.Load()
+	s := Stats{Failures: is.failures}
+	if is.newest != nil {
+		age := time.Since(is.newest.Taken.Time).Seconds()
+		s.Age, s.Bytes = &age, &is.newest.Bytes
+	}
+	return s
+}
+
+// Alarms say that there is no backup, or that the newest is too old.
+func (k *Keeper) Alarms() []api.Alarm {
+	is, what := k.is.Load(), "is none"
+	if is.newest != nil {
+		what = "is none since " + is.newest.Taken.Format(time.RFC3339)
+	}
+	if is.newest == nil && is.failure == nil || is.newest != nil && time.Since(is.newest.Taken.Time) <= 2*k.place.every {
+		return nil
+	}
+	return []api.Alarm{{Code: "backup_old", Message: fmt.Sprintf("in %s there %s of the backups that are due every %v; the last attempt: %v", k.place, what, k.place.every, is.failure)}}
+}

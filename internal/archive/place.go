@@ -1,0 +1,226 @@
+// Package archive keeps the backups of a server in a directory or in a bucket of S3. Keeper makes them by itself.
+//
+// Invariants:
+//   - A backup is in the list of its Place only if it is whole, whenever the process that makes it is killed.
+//   - Each backup is read back after it was written, and compared with what was written.
+//   - Old backups are deleted only right after a newer one of the same journal was written and read back. So a place that two
+//     servers have, or that had a former server, loses nothing.
+//
+// Package backup has the bytes of a backup, and docs/decisions/0018-archive.md the reasons.
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Place is where backups are kept, as its URL says (docs/durability.md):
+//
+//	file:/directory?every=1h&keep=7d&age=age1...
+//	s3://bucket/prefix?endpoint=https://host:port&region=...
+type Place struct {
+	url     string        // without parameters
+	every   time.Duration // between two backups
+	number  int           // of backups to keep; 0: as long as says
+	long    time.Duration // how long to keep them; 0 too: for ever
+	readers []age.Recipient
+	store
+}
+
+// store is a directory or a bucket.
+type store interface {
+	// put has write write a file. It is in the list once it is whole and stored.
+	put(ctx context.Context, name string, write func(io.Writer) error) error
+	// each calls f for each file, in any order.
+	each(ctx context.Context, f func(name string, bytes int64)) error
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+	remove(ctx context.Context, name string) error
+}
+
+var parameters = []string{"every", "keep", "age", "endpoint", "region"}
+
+// OpenPlace reads the URL of a place. It does not connect.
+func OpenPlace(text string) (*Place, error) {
+	place, query, _ := strings.Cut(text, "?")
+	values, err := url.ParseQuery(query)
+	path, errPath := url.PathUnescape(place)
+	if err = cmp.Or(err, errPath); err != nil {
+		return nil, fmt.Errorf("%w: write %% as %%25", err)
+	}
+	for name, list := range values {
+		switch {
+		case !slices.Contains(parameters, name):
+			return nil, fmt.Errorf("no parameter %q%s; there are %s", name, units.DidYouMean(name, parameters), strings.Join(parameters, ", "))
+		case len(list) > 1 && name != "age":
+			return nil, fmt.Errorf("%s stands twice", name)
+		}
+	}
+	p := &Place{url: place}
+	if p.every, err = units.ParseDuration(cmp.Or(values.Get("every"), "1h")); err != nil || p.every < time.Second {
+		return nil, fmt.Errorf("every=%s: write a time of at least 1s, such as 1h", values.Get("every"))
+	}
+	if keep := cmp.Or(values.Get("keep"), "7d"); keep != "all" {
+		if p.number, err = strconv.Atoi(keep); err != nil {
+			p.number = 0
+			p.long, err = units.ParseDuration(keep)
+		}
+		if err != nil || p.number <= 0 && p.long < p.every {
+			return nil, fmt.Errorf("keep=%s: write how many backups, such as 24, how long, such as 7d and at least every=, or all", keep)
+		}
+	}
+	for _, text := range values["age"] {
+		readers, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("age=%.20s: write a recipient of age, such as age1...: %w", text, err)
+		}
+		p.readers = append(p.readers, readers...)
+	}
+	scheme, path, _ := strings.Cut(path, ":")
+	path = strings.TrimPrefix(path, "//")
+	switch bucket, prefix, _ := strings.Cut(path, "/"); {
+	case scheme == "file" && path != "":
+		p.store = directory(path)
+	case scheme == "s3" && bucket != "":
+		p.store, err = newBucket(bucket, prefix, values.Get("endpoint"), values.Get("region"))
+	default:
+		err = errors.New("it must be file:/directory or s3://bucket/prefix")
+	}
+	return p, err
+}
+
+// String is the URL without parameters.
+func (p *Place) String() string { return p.url }
+
+// Backup is one of a place.
+type Backup struct {
+	Name    string   `json:"name"`
+	Taken   api.Time `json:"taken"`
+	Journal string   `json:"journal"` // that it is of: 16 hexadecimal digits
+	Bytes   int64    `json:"bytes"`
+}
+
+// named is the name of a backup: its time, and its journal. Other files are not Weir's.
+var named = regexp.MustCompile(`^weir-(\d{8}T\d{6}Z)-([0-9a-f]{16})\.backup(\.age)?$`)
+
+const timeLayout = "20060102T150405Z"
+
+// List returns the backups, the newest last.
+func (p *Place) List(ctx context.Context) (list []Backup, err error) {
+	err = p.each(ctx, func(name string, bytes int64) {
+		if parts := named.FindStringSubmatch(name); parts != nil {
+			if at, err := time.Parse(timeLayout, parts[1]); err == nil {
+				list = append(list, Backup{name, api.Time{Time: at}, parts[2], bytes})
+			}
+		}
+	})
+	slices.SortFunc(list, func(a, b Backup) int { return cmp.Compare(a.Name, b.Name) })
+	return list, err
+}
+
+const (
+	makeTime   = 6 * time.Hour    // for one backup
+	removeTime = 30 * time.Second // for one that is not what was written
+)
+
+// make writes what take writes, and reads it back.
+func (p *Place) make(ctx context.Context, journal string, take func(context.Context, io.Writer) error) (b Backup, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, makeTime, fmt.Errorf("it took more than %v", makeTime))
+	defer cancel()
+	b.Taken, b.Journal = api.Time{Time: time.Now().UTC().Truncate(time.Second)}, journal
+	b.Name = "weir-" + b.Taken.Format(timeLayout) + "-" + journal + ".backup"
+	if p.readers != nil {
+		b.Name += ".age"
+	}
+	written, read := sha256.New(), sha256.New()
+	if err := p.put(ctx, b.Name, func(w io.Writer) error {
+		return p.seal(io.MultiWriter(written, w), func(w io.Writer) error { return take(ctx, w) })
+	}); err != nil {
+		return b, cmp.Or(context.Cause(ctx), err)
+	}
+	back, err := p.Open(ctx, b.Name)
+	if err == nil {
+		defer back.Close()
+		if b.Bytes, err = p.scan(io.TeeReader(back, read)); err == nil && !bytes.Equal(read.Sum(nil), written.Sum(nil)) {
+			err = errors.New("it is not what was written")
+		}
+	}
+	if err != nil {
+		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+		defer cancel()
+		err = fmt.Errorf("it could not be read back: %w", errors.Join(err, p.remove(removing, b.Name)))
+	}
+	return b, err
+}
+
+// scan reads a backup to its end.
+func (p *Place) scan(from io.Reader) (bytes int64, err error) {
+	if p.readers != nil {
+		return io.Copy(io.Discard, from)
+	}
+	info, err := backup.Scan(from)
+	return info.Bytes, err
+}
+
+// seal writes a backup, encrypted if it has readers.
+func (p *Place) seal(to io.Writer, take func(io.Writer) error) error {
+	if p.readers == nil {
+		return take(to)
+	}
+	sealed, err := age.Encrypt(to, p.readers...)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(take(sealed), sealed.Close())
+}
+
+// prune deletes what is not to be kept of a journal's backups, of which the last is new and stays.
+func (p *Place) prune(ctx context.Context, list []Backup) error {
+	newest := len(list) - 1
+	for i, b := range list[:newest] {
+		if p.number > 0 && newest-i >= p.number || p.long > 0 && list[newest].Taken.Sub(b.Taken.Time) > p.long {
+			if err := p.remove(ctx, b.Name); err != nil {
+				return fmt.Errorf("delete %s: %w", b.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Decrypt returns what is in a backup that age has encrypted, by a file of identities, and any other one as it is.
+func Decrypt(from io.Reader, identities string) (io.Reader, error) {
+	b := bufio.NewReader(from)
+	const intro = "age-encryption.org/"
+	if head, err := b.Peek(len(intro)); err != nil || string(head) != intro {
+		return b, nil // whoever reads it says what is wrong
+	}
+	if identities == "" {
+		return nil, errors.New("it is encrypted: name the file with the identity of age with --identity")
+	}
+	text, err := os.ReadFile(identities)
+	if err != nil {
+		return nil, fmt.Errorf("--identity: %w", err)
+	}
+	list, err := age.ParseIdentities(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("--identity %s: %w", identities, err)
+	}
+	return age.Decrypt(b, list...)
+}
