@@ -87,7 +87,6 @@ Exit codes: 0 allowed, 3 denied, 1 no decision, 2 invalid command line.`,
 	flags.StringArrayVar(&f.costs, "cost", nil, "what policies with this cost take instead of N, NAME=N such as tokens=812; may be repeated")
 	flags.BoolVar(&f.peek, "peek", false, "show the decision without taking anything")
 	flags.BoolVar(&f.match, "require-match", false, "exit with 1 if no policy matches the key")
-	cli.CompleteLimitFlag(cmd, w, &f.Remote)
 	return cmd
 }
 

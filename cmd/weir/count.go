@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
-	"github.com/weir-counter/weir/internal/units"
 )
 
 // pastHelp says what a count is worth.
@@ -27,7 +24,6 @@ of their age. Windows of whole UTC hours are answered from history, exactly
 type countFlags struct {
 	cli.Remote
 	windows []time.Duration
-	bare    string // the last window that was given without a unit; empty: none was
 	at      time.Time
 	fresh   time.Duration
 	scope   client.Scope
@@ -38,13 +34,12 @@ type countFlags struct {
 
 // command completes a command that has these flags.
 func (f *countFlags) command(w *cli.World, cmd *cobra.Command) *cobra.Command {
-	cmd.Args, cmd.ValidArgsFunction = f.args, cli.CompleteKeys(w, &f.Remote, math.MaxInt)
 	f.Remote.Define(cmd)
 	f.Remote.DefineEvery(cmd)
 	cli.FreshFlag(cmd, &f.fresh)
 	cli.ScopeFlag(cmd, &f.scope)
 	cli.Choice(cmd, &f.by, "by", "show the part of each region in addition to the sum", "region")
-	cmd.Flags().VarP(&windows{cli.Durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
+	cmd.Flags().VarP(cli.Durations(&f.windows), "window", "w", "window to count in, may be repeated (default 5m)")
 	cmd.Flags().Var(cli.Moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds (default now)")
 	return cmd
 }
@@ -55,46 +50,6 @@ func (f *countFlags) once(w *cli.World, fresh api.Freshness) {
 		f.said = true
 		f.Incomplete(w, fresh)
 	}
-}
-
-// windows are durations that remember which of them had no unit.
-type windows struct {
-	cli.Values[time.Duration]
-	bare *string
-}
-
-func (w *windows) Set(s string) error {
-	if strings.Trim(s, "0123456789.") == "" {
-		*w.bare = s
-	}
-	return w.Values.Set(s)
-}
-
-// hasUnit tells whether a key is written as a duration with a unit.
-func hasUnit(key string) bool {
-	_, err := units.ParseDuration(key)
-	return err == nil && strings.Trim(key, "0123456789.") != ""
-}
-
-// unitWords are how people write the units of durations, and which unit each is.
-var unitWords = map[string]string{
-	"ms": "ms", "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
-	"m": "m", "min": "m", "mins": "m", "minute": "m", "minutes": "m",
-	"h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
-	"d": "d", "day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w",
-}
-
-// args refuses --window 5 min, which would count a key named min in 5 seconds. Keys after -- are keys.
-func (f *countFlags) args(cmd *cobra.Command, keys []string) error {
-	if f.bare == "" || cmd.ArgsLenAtDash() >= 0 {
-		return nil
-	}
-	for _, key := range keys {
-		if unit := unitWords[strings.ToLower(key)]; unit != "" {
-			return fmt.Errorf("--window %s %s: write --window %s%s; to count a key named %q write --window %ss", f.bare, key, f.bare, unit, key, f.bare)
-		}
-	}
-	return nil
 }
 
 func (f *countFlags) query(keys []string) client.CountQuery {
@@ -136,9 +91,6 @@ func newCount(w *cli.World) *cobra.Command {
 					row = append(row, n.Distinct.String())
 				}
 				t.Row(sourced(n.Source, row...)...)
-				if n.Estimate == 0 && n.Key != counts[0].Key && hasUnit(n.Key) {
-					fmt.Fprintf(w.Stderr, "%s is counted as a key: for a window write --window %s\n", n.Key, n.Key)
-				}
 				for _, part := range n.Regions {
 					t.Row("  "+part.Region, "", part.Bounds.String())
 				}
@@ -183,11 +135,10 @@ func newSeries(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	q := client.SeriesQuery{}
 	cmd := &cobra.Command{
-		Use:               "series KEY",
-		Short:             "Show the hits of a key, window by window",
-		Long:              seriesHelp,
-		Example:           "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h\n  weir series url:/home --align day --from -365d --tz Europe/Berlin",
-		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
+		Use:     "series KEY",
+		Short:   "Show the hits of a key, window by window",
+		Long:    seriesHelp,
+		Example: "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h\n  weir series url:/home --align day --from -365d --tz Europe/Berlin",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.SeriesAnswer, error) {
 			q.Key = args[0]
 			return c.Series(ctx, q)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -27,8 +26,7 @@ func newHit(w *cli.World) *cobra.Command {
 A hit without an answer is sent again and counts once. With --durable the command
 succeeds when the hit is on the server's disk; without it, a crash of the server
 can lose at most one flush interval.`,
-		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
-		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
+		Example: "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			if id == "" && cmd.Flags().Changed("distinct") {
 				return cli.Usage(errors.New("--distinct is empty (an unset shell variable?): name an id, or leave it out"))
@@ -124,7 +122,6 @@ func newDelete(w *cli.World) *cobra.Command {
 			}
 			return cli.Args("KEY...")(cmd, args)
 		},
-		ValidArgsFunction: cli.CompleteKeys(w, &r, math.MaxInt),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {

@@ -157,8 +157,7 @@ func limitsNewKeys(w *cli.World) *cobra.Command {
 
 Keys at 100 % and banned keys are denied. Keys without usage are not listed;
 'weir limits bans' lists all banned keys.`,
-		Example:           "  weir limits keys login",
-		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		Example: "  weir limits keys login",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.LimitKeysAnswer, error) {
 			return c.LimitKeys(ctx, args[0], most)
 		}, func(t *cli.Table, keys api.LimitKeysAnswer) {

@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/policy"
 )
@@ -33,42 +31,32 @@ except and overrides; docs/policies.md has all of them.
 Exit codes: 0 valid, 1 invalid or unreadable, 2 invalid command line.`
 
 func newCheck(w *cli.World) *cobra.Command {
-	var r cli.Remote // for print alone
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:     "check FILE|- [KEY...]",
 		Short:   "Check a policy file and list all its errors",
 		Long:    checkHelp,
 		Example: "  weir limits check policies.yaml\n  weir limits check policies.yaml login:bob:10.0.0.1",
-		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(given) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
-		},
 		RunE: cli.Work(w, func(_ *cobra.Command, args []string, _ cli.Sources) error {
 			file, keys := args[0], args[1:]
 			set, err := loadPolicies(w, file)
-			var faults policy.Faults
-			if err != nil && !errors.As(err, &faults) {
+			if faults := (policy.Faults)(nil); errors.As(err, &faults) {
+				fmt.Fprintln(w.Stderr, cli.LinesText(faults.Error()))
+				return fmt.Errorf("%s is invalid: see the lines above, or --help for an example", file)
+			} else if err != nil {
 				return err
 			}
-			var warnings []policy.Fault
-			if set != nil {
-				warnings = set.Warnings(file)
+			for _, f := range set.Warnings(file) {
+				fmt.Fprintf(w.Stderr, "warning: %s\n", cli.LinesText(f.String()))
 			}
-			if r.JSON {
-				err = r.Print(w.Stdout, newChecked(file, set, faults, warnings, keys), nil)
+			t := cli.NewTable(w.Stdout)
+			if len(keys) > 0 {
+				printMatches(t, set, keys)
 			} else {
-				err = printChecked(&r, w, set, faults, warnings, keys)
+				printPolicies(t, set)
 			}
-			if err != nil || len(faults) == 0 {
-				return err
-			}
-			return fmt.Errorf("%s is invalid: see the lines above, or --help for an example", file)
+			return t.Flush()
 		}),
 	}
-	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
-	return cmd
 }
 
 // loadPolicies reads a policy file, or the input.
@@ -81,22 +69,6 @@ func loadPolicies(w *cli.World, file string) (*policy.Set, error) {
 		return nil, err
 	}
 	return policy.Parse(file, data)
-}
-
-func printChecked(r *cli.Remote, w *cli.World, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) error {
-	for _, f := range faults {
-		fmt.Fprintln(w.Stderr, cli.LinesText(f.String()))
-	}
-	for _, f := range warnings {
-		fmt.Fprintf(w.Stderr, "warning: %s\n", cli.LinesText(f.String()))
-	}
-	switch {
-	case set == nil:
-		return nil
-	case len(keys) > 0:
-		return r.Print(w.Stdout, nil, func(t *cli.Table) { printMatches(t, set, keys) })
-	}
-	return r.Print(w.Stdout, nil, func(t *cli.Table) { printPolicies(t, set) })
 }
 
 func printPolicies(t *cli.Table, set *policy.Set) {
@@ -152,65 +124,4 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 		}
 		t.Row(key, "-", "-", "-", why)
 	}
-}
-
-// checked is what was found in a policy file, in JSON.
-type checked struct {
-	File     string          `json:"file"`
-	Good     bool            `json:"good"`
-	Policies []checkedPolicy `json:"policies"`
-	Faults   []policy.Fault  `json:"faults"`
-	Warnings []policy.Fault  `json:"warnings"`
-	Keys     []checkedKey    `json:"keys,omitempty"`
-}
-
-// checkedPolicy is a policy without decisions.
-type checkedPolicy struct {
-	api.LimitPolicy
-	Order int `json:"order"`
-	Line  int `json:"line"`
-
-	Allowed      *api.Bounds `json:"allowed,omitempty"`
-	Denied       *api.Bounds `json:"denied,omitempty"`
-	ShadowDenied *api.Bounds `json:"shadow_denied,omitempty"`
-}
-
-type checkedKey struct {
-	Key      string         `json:"key"`
-	Policies []checkedMatch `json:"policies"`
-}
-
-type checkedMatch struct {
-	Name   string  `json:"name"`
-	Counts string  `json:"counts"` // the key that is counted
-	Limit  uint64  `json:"limit"`  // of that key
-	PerS   float64 `json:"per_s"`
-	Burst  uint64  `json:"burst"`
-	Range  string  `json:"range,omitempty"`  // of an override
-	Except string  `json:"except,omitempty"` // the policy is not for the key, because of this range
-}
-
-func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) checked {
-	c := checked{File: file, Good: len(faults) == 0, Policies: []checkedPolicy{}, Faults: slices.Grow(faults, 1), Warnings: slices.Grow(warnings, 1)} // lists in JSON, also empty ones
-	if set == nil {
-		return c
-	}
-	for _, p := range set.Policies() {
-		c.Policies = append(c.Policies, checkedPolicy{LimitPolicy: p.Row(), Order: p.Order, Line: p.Line})
-	}
-	for _, key := range keys {
-		k := checkedKey{key, []checkedMatch{}}
-		for _, m := range set.Match(key) {
-			match := checkedMatch{Name: m.Policy.Name, Counts: m.Key, Limit: m.Limit.N, PerS: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}
-			if m.Range.IsValid() {
-				match.Range = m.Range.String()
-			}
-			if m.Except.IsValid() {
-				match.Except = m.Except.String()
-			}
-			k.Policies = append(k.Policies, match)
-		}
-		c.Keys = append(c.Keys, k)
-	}
-	return c
 }

@@ -100,10 +100,9 @@ func readPolicy(w *cli.World, file string) ([]byte, error) {
 func newGetPolicy(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	return r.Define(&cobra.Command{
-		Use:               "get NAME",
-		Short:             "Print a policy of the API",
-		Example:           "  weir policies get login > login.yaml",
-		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
+		Use:     "get NAME",
+		Short:   "Print a policy of the API",
+		Example: "  weir policies get login > login.yaml",
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			c, err := r.Client(from)
 			if err != nil {
@@ -130,8 +129,7 @@ func newDeletePolicy(w *cli.World) *cobra.Command {
 		Short: "Delete a policy of the API",
 		Long: `Delete a policy of the API. It then limits no key, unless the policy file has a policy of
 that name. Its usage is kept for a while, in case it is put again.`,
-		Example:           "  weir policies delete login",
-		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
+		Example: "  weir policies delete login",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.DeletedPolicy, error) {
 			return c.DeletePolicy(ctx, args[0], want)
 		}, func(t *cli.Table, answer api.DeletedPolicy) {

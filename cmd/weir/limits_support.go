@@ -22,8 +22,7 @@ func newReset(w *cli.World) *cobra.Command {
 		Long: `Delete the usage and the grant of a key: it has its whole burst again. KEY is the counted
 key; 'weir limits keys NAME' lists them. Other nodes of a cluster follow one flush interval
 later.`,
-		Example:           "  weir limits reset login login:bob",
-		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		Example: "  weir limits reset login login:bob",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.ResetAnswer, error) {
 			return c.ResetLimit(ctx, args[0], args[1])
 		}, func(t *cli.Table, answer api.ResetAnswer) {
@@ -48,8 +47,7 @@ func newGrant(w *cli.World) *cobra.Command {
 		Long: `Allow a key N requests in addition to its limit, once, within --for. A request that the
 limit would deny uses the rest of the limit and then the grant. A new grant replaces the
 old one; N of 0 removes it. KEY is the counted key.`,
-		Example:           "  weir limits grant login login:bob 100 --for 2h",
-		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		Example: "  weir limits grant login login:bob 100 --for 2h",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (answer api.GrantAnswer, err error) {
 			n, err := strconv.ParseUint(args[2], 10, 64)
 			if err != nil {
@@ -77,8 +75,7 @@ func newBan(w *cli.World) *cobra.Command {
 		Short: "Deny a key for some time",
 		Long: `Deny a key under a policy for the duration --for, whatever it has used. A new ban replaces
 the old one; 'weir limits unban' lifts it. KEY is the counted key.`,
-		Example:           "  weir limits ban login login:bob --for 2h",
-		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		Example: "  weir limits ban login login:bob --for 2h",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.BanAnswer, error) {
 			return c.Ban(ctx, args[0], args[1], length)
 		}, func(t *cli.Table, answer api.BanAnswer) {
@@ -97,8 +94,7 @@ func newUnban(w *cli.World) *cobra.Command {
 		Short: "Lift the ban of a key",
 		Long: `Lift the ban of a key. Its usage stays: while the limit is full, the next request is denied
 and, by a policy with deny_for, banned again. 'weir limits reset' restores the burst too.`,
-		Example:           "  weir limits unban login login:bob",
-		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		Example: "  weir limits unban login login:bob",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (api.UnbanAnswer, error) {
 			return c.Unban(ctx, args[0], args[1])
 		}, func(t *cli.Table, answer api.UnbanAnswer) {
@@ -311,6 +307,5 @@ earlier. Each node of a cluster knows its own denials: name all nodes with
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys with this prefix")
 	cmd.Flags().StringVar(&q.Limit, "limit", "", "only keys of this limit")
 	cmd.Flags().VarP(cli.Number(&q.Most), "top", "n", "how many keys to list")
-	cli.CompleteLimitFlag(cmd, w, &r)
 	return cmd
 }

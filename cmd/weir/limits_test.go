@@ -76,8 +76,6 @@ func TestLimitVerbs(t *testing.T) {
 		{"keys", exitOK, ""},
 		{"count", exitOK, "*    5m      0\n"},
 		{"count --window 1000d", exitOK, "*    1000d   0 or more\n"},
-		{"__complete limits keys lo", exitOK, "login\n:4\n"},
-		{"__complete allow --limit l", exitOK, "login\n:4\n"},
 	} {
 		code, stdout, stderr := weirOf(t, env, "", strings.Fields(step.args)...)
 		if code != step.code || !strings.Contains(soon(stdout), soon(step.want)) || code == exitDenied && stderr != "" {
@@ -121,10 +119,6 @@ func TestLimitRanges(t *testing.T) {
 	if got := soon(mustWeir(t, exitOK, "", "limits", "check", path)); !strings.Contains(got, "overrides: 2 except: 1") {
 		t.Errorf("%s", got)
 	}
-	got = mustWeir(t, exitOK, "", "limits", "check", path, "ip:10.0.0.1", "ip:10.1.0.1", "--json")
-	if !strings.Contains(got, `"except": "10.0.0.0/8"`) || !strings.Contains(got, `"range": "10.1.0.0/16"`) {
-		t.Errorf("%s", got)
-	}
 	log := ""
 	for range 5 {
 		for _, ip := range []string{"10.0.0.1", "10.1.0.1", "192.0.2.7", "198.51.100.1"} {
@@ -149,7 +143,6 @@ func TestLimitExitCodes(t *testing.T) {
 	}{
 		{"limits check " + good, exitOK, ""},
 		{"limits check " + bad, exitFailure, bad + ":5: limt: unknown field, did you mean limit?"},
-		{"limits check " + bad + " --json", exitFailure, "is invalid"},
 		{"limits check " + bad + ".none", exitFailure, "no such file"},
 		{"limits check " + filepath.Dir(bad), exitFailure, "not a regular file"},
 		{"limits check", exitUsage, "weir limits check needs FILE"},
@@ -196,7 +189,7 @@ func TestLimitsAtOnce(t *testing.T) {
 	}
 }
 
-// What a policy does beside its limit is listed, by a server and of a file.
+// What a policy does in addition to its limit is listed, by a server and of a file.
 func TestLimitsActs(t *testing.T) {
 	t.Parallel()
 	path, _ := policyFile(t, `limits:
@@ -211,11 +204,11 @@ func TestLimitsActs(t *testing.T) {
 				t.Errorf("weir %s: no %s in\n%s", command, want, got)
 			}
 		}
-		got = mustWeir(t, exitOK, "", append(strings.Fields(command), "--json")...)
-		for _, want := range []string{`"wait_s": 0.29`, `"cost": "tokens"`, `"deny_for_s": 600`} {
-			if !strings.Contains(got, want) {
-				t.Errorf("weir %s --json: no %s in\n%s", command, want, got)
-			}
+	}
+	got := mustWeir(t, exitOK, "", "limits", "--server", server, "--json")
+	for _, want := range []string{`"wait_s": 0.29`, `"cost": "tokens"`, `"deny_for_s": 600`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("weir limits --json: no %s in\n%s", want, got)
 		}
 	}
 	mustWeir(t, exitOK, "", "allow", "llm:7", "--cost", "tokens=9", "--cost", "calls=1", "--server", server)
@@ -239,7 +232,6 @@ func TestLimitsCheck(t *testing.T) {
 			"login:root:x   login                                     login:root  7/1h   enforce\n" +
 			"other          -  -  -  no policy matches: no limit\n" +
 			"login:a/b:x    -  -  -  no policy matches: no limit; it looks like login:{user}:* of login, but {name} holds no : and /, write {name*}\n"},
-		{"limits check - login:bob:x --json", loginPolicies, `"counts": "login:bob"`},
 	} {
 		code, stdout, stderr := weirOf(t, nil, test.stdin, strings.Fields(test.args)...)
 		if code != exitOK || !strings.Contains(squeezed(stdout), squeezed(test.want)) {

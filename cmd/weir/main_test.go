@@ -118,8 +118,6 @@ func TestVerbs(t *testing.T) {
 		{"count -w 5 -- min", "min  5s      0\n"},
 		{"keys --limit 1 --after a", "url:/home\n"},
 		{"--version", "weir "},
-		{"__complete count url", "url:/home\n:4\n"},
-		{"__complete count --server 127.0.0.1:1 u", ":4\n"},
 		{"series url:/home --from 2025-12-01T11:58:00Z --to " + at, "2025-12-01T11:59:00Z  1  #############\n2025-12-01T12:00:00Z  3  ########################################\n"},
 	} {
 		code, stdout, stderr := weirOf(t, env, "", strings.Fields(step.args)...)
@@ -131,9 +129,6 @@ func TestVerbs(t *testing.T) {
 		}
 	}
 
-	if _, _, stderr := weirOf(t, env, "", "count", "a", "5m"); stderr != "5m is counted as a key: for a window write --window 5m\n" {
-		t.Errorf("count a 5m: %s", stderr)
-	}
 	code, _, stderr := weirOf(t, env, "", "hit", "*")
 	if code != exitFailure || !strings.Contains(stderr, "nothing_counted") || !strings.Contains(stderr, "counts all hits") {
 		t.Errorf("hit *: exit %d, %s", code, stderr)
@@ -222,8 +217,6 @@ func TestExitCodes(t *testing.T) {
 		{"srve", exitUsage, `unknown command "srve" for "weir", did you mean serve?`},
 		{"limits chek", exitUsage, `unknown command "chek" for "weir limits", did you mean check?`},
 		{"top a", exitUsage, `weir top does not take "a": write weir top`},
-		{"count k --window 5 min", exitUsage, `--window 5 min: write --window 5m; to count a key named "min" write --window 5s`},
-		{"rate k -w 1 h", exitUsage, `--window 1 h: write --window 1h; to count a key named "h" write --window 1s`},
 		{"delete", exitUsage, "weir delete needs KEY: write weir delete KEY..."},
 		{"hit a 0", exitUsage, `wrong N "0": it must be a whole number, 1 or more`},
 		{"delete --prefix=", exitUsage, "--prefix is empty (an unset shell variable?)"},

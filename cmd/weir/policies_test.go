@@ -49,7 +49,6 @@ func TestPolicyVerbs(t *testing.T) {
 			{"policies get gone", exitFailure, "unknown_limit"},
 			{"policies", exitOK, "NAME  VERSION  BY       AT "},
 			{"policies get api", exitOK, "# version 2, put by anybody at "},
-			{"__complete policies get a", exitOK, "api\n:4\n"},
 			{"limits", exitOK, "enforce, by API (version 2)"},
 			{"allow api:bob 3", exitOK, "allowed"},
 		})

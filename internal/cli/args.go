@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -163,33 +159,6 @@ func statRead(name string, stdin io.Reader) (fs.FileInfo, error) {
 	return os.Stat(name)
 }
 
-// apiWords are words of the HTTP API in errors of a server, each with the word of the command line.
-var apiWords = strings.NewReplacer("mode=replace", "--mode replace", "durable=true", "--durable", "GET /v1/cluster", "weir cluster")
-
-// reworded is an error with a text of its own.
-type reworded struct {
-	error
-	text string
-}
-
-func (r reworded) Error() string { return r.text }
-func (r reworded) Unwrap() error { return r.error }
-
-// inFlags says what a server refused in the words of the command line.
-func inFlags(err error) error {
-	var refused *client.Error
-	if !errors.As(err, &refused) || apiWords.Replace(refused.Detail) == refused.Detail {
-		return err
-	}
-	return reworded{err, strings.Replace(err.Error(), refused.Detail, apiWords.Replace(refused.Detail), 1)}
-}
-
-// What the shell offers after a TAB.
-const (
-	offerKeys = 50
-	offerWait = time.Second // a person waits for it
-)
-
 // Complete fills in what the commands below root do not say: Args by the words of Use, and no files where Use has no FILE.
 func Complete(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
@@ -200,73 +169,5 @@ func Complete(root *cobra.Command) {
 		if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
-	}
-}
-
-// CompleteKeys offers the server's keys for the first most arguments.
-func CompleteKeys(w *World, r *Remote, most int) cobra.CompletionFunc {
-	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) ([]string, error) {
-		keys, err := c.Keys(ctx, client.KeysQuery{Prefix: typed, Limit: offerKeys})
-		return keys.Keys, err
-	})
-}
-
-// CompleteLimits offers the server's policies for the first most arguments.
-func CompleteLimits(w *World, r *Remote, most int) cobra.CompletionFunc {
-	return complete(w, r, most, func(ctx context.Context, c *client.Client, _ string) (names []string, err error) {
-		limits, err := c.Limits(ctx, 0)
-		for _, l := range limits.Limits {
-			names = append(names, l.Name)
-		}
-		return names, err
-	})
-}
-
-// CompletePolicies offers the policies that were put by API for the first most arguments.
-func CompletePolicies(w *World, r *Remote, most int) cobra.CompletionFunc {
-	return complete(w, r, most, func(ctx context.Context, c *client.Client, _ string) (names []string, err error) {
-		kept, err := c.Policies(ctx)
-		for _, p := range kept.Policies {
-			names = append(names, p.Name)
-		}
-		return names, err
-	})
-}
-
-// CompleteLimitFlag offers the server's policies for the flag --limit.
-func CompleteLimitFlag(cmd *cobra.Command, w *World, r *Remote) {
-	completeFlag(cmd, "limit", CompleteLimits(w, r, math.MaxInt))
-}
-
-func completeFlag(cmd *cobra.Command, flag string, offer cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, offer); err != nil {
-		panic(err) // a flag defined twice
-	}
-}
-
-// complete offers what a server names for the first most arguments. Without an answer
-// it offers nothing: a shell has no place for an error.
-func complete(w *World, r *Remote, most int, names func(ctx context.Context, c *client.Client, typed string) ([]string, error)) cobra.CompletionFunc {
-	ask := func(cmd *cobra.Command, typed string) ([]string, error) {
-		from, err := ResolveSettings(cmd.Flags(), w.Env)
-		if err != nil {
-			return nil, err
-		}
-		c, err := r.Login.Client(r.server, "Server", from, client.Options{Timeout: offerWait, Retries: -1})
-		if err != nil {
-			return nil, err
-		}
-		return names(cmd.Context(), c, typed)
-	}
-	return func(cmd *cobra.Command, args []string, typed string) (offers []cobra.Completion, _ cobra.ShellCompDirective) {
-		if len(args) < most {
-			found, _ := ask(cmd, typed)
-			for _, name := range found {
-				if strings.HasPrefix(name, typed) && KeyText(name) == name && len(offers) < offerKeys { // a tab or a line end would end the offer
-					offers = append(offers, name)
-				}
-			}
-		}
-		return offers, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -268,7 +268,7 @@ func Work(w *World, do func(cmd *cobra.Command, args []string, from Sources) err
 		case errors.As(err, &usageError{}):
 			return err
 		}
-		return failure{inFlags(loginHint(unreachable(cmd, err)))}
+		return failure{loginHint(unreachable(cmd, err))}
 	}
 }
 

@@ -162,5 +162,7 @@ func Choice[T ~string](cmd *cobra.Command, to *T, flag, help string, words ...T)
 		return "", fmt.Errorf("%q: it must be %s", s, strings.Join(texts, " or "))
 	}
 	cmd.Flags().Var(v, flag, help)
-	completeFlag(cmd, flag, cobra.FixedCompletions(texts, cobra.ShellCompDirectiveNoFileComp))
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(texts, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // a flag defined twice
+	}
 }
