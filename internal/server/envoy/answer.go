@@ -179,11 +179,10 @@ const (
 	callReports
 	callAbandons
 	callRefusals
-	callJSON
 	calls
 )
 
-var callNames = [calls]string{"should_rate_limit", "check_rate_limit", "report", "reserve", "commit", "quota_stream", "quota_report", "quota_abandoned", "quota_refused", "json"}
+var callNames = [calls]string{"should_rate_limit", "check_rate_limit", "report", "reserve", "commit", "quota_stream", "quota_report", "quota_abandoned", "quota_refused"}
 
 // envoyService is envoy.service.ratelimit.v3.RateLimitService.
 func (s *Server) envoyService() *grpc.ServiceDesc {

@@ -2,22 +2,14 @@ package envoy
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
-	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/request"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -143,103 +135,4 @@ func (p *places) enter(c access.Caller) (leave func(), ok bool) {
 		defer p.mu.Unlock()
 		add(-1)
 	}, true
-}
-
-// connection is what is known of one, as gRPC hands it to each request.
-type connection struct {
-	credentials.CommonAuthInfo
-	conn   *listener.Conn
-	caller access.Caller // by its address, or its certificate
-	secure bool
-}
-
-// AuthType implements credentials.AuthInfo.
-func (c *connection) AuthType() string {
-	if c.secure {
-		return "tls"
-	}
-	return "insecure"
-}
-
-// callerOf is who sends a request, by its token, else by the certificate of its connection.
-func (s *Server) callerOf(ctx context.Context) (access.Caller, error) {
-	var c access.Caller
-	var of *connection
-	if p, ok := peer.FromContext(ctx); ok {
-		if of, ok = p.AuthInfo.(*connection); ok {
-			c = of.caller
-			of.conn.Waits(true) // from now on again: it is not idle
-		}
-	}
-	if !s.service.Locked() {
-		return c, nil
-	}
-	if given := metadata.ValueFromIncomingContext(ctx, "authorization"); len(given) > 0 {
-		return s.withAuthorization(c, given[0])
-	}
-	if c.Known() {
-		if err := s.service.Identify(c); err != nil {
-			// A client of gRPC connects again by itself, and shows a renewed certificate.
-			return c, errors.Join(err, of.conn.Close())
-		}
-	}
-	return c, nil
-}
-
-func (s *Server) withAuthorization(c access.Caller, value string) (access.Caller, error) {
-	scheme, token, _ := strings.Cut(value, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		token = "" // it is nobody's
-	}
-	return s.service.WithToken(c, strings.TrimSpace(token))
-}
-
-// statuses are the codes of the service's errors that can come of a decision. All others are Internal.
-var statuses = map[api.Code]codes.Code{
-	api.CodeInvalidKey:       codes.InvalidArgument,
-	api.CodeInvalidCount:     codes.InvalidArgument,
-	api.CodeInvalidLimit:     codes.InvalidArgument,
-	api.CodeInvalidParameter: codes.InvalidArgument,
-	api.CodeInvalidWindow:    codes.InvalidArgument,
-	api.CodeUnknownLimit:     codes.NotFound,
-
-	api.CodeOwnerUnreachable: codes.Unavailable,
-	api.CodeNotHeld:          codes.Unavailable,
-
-	api.CodeOverloaded: codes.Unavailable,
-	api.CodeStarting:   codes.Unavailable,
-	api.CodeStopping:   codes.Unavailable,
-	api.CodeClosed:     codes.Unavailable,
-	api.CodeClientGone: codes.Canceled,
-
-	api.CodeUnauthorized: codes.Unauthenticated,
-	api.CodeForbidden:    codes.PermissionDenied,
-	api.CodeCeiling:      codes.ResourceExhausted,
-}
-
-// failed converts an error to gRPC's. Its text begins with the error's code, as at other listeners.
-func failed(err error) error {
-	if _, is := status.FromError(err); is {
-		return err
-	}
-	e := request.As(err)
-	code, known := statuses[e.Code]
-	if !known {
-		code = codes.Internal
-	}
-	return status.Error(code, string(e.Code)+": "+e.Message)
-}
-
-func invalid(code api.Code, field, message string) error {
-	return &api.Error{Code: code, Field: field, Message: message}
-}
-
-// unauthorized is the error of a caller that must prove an identity, and says how.
-func unauthorized(err error, c access.Caller) error {
-	if e := request.As(err); e.Code == api.CodeUnauthorized && !c.Known() {
-		copied := *e
-		copied.Message += ": send the metadata authorization: Bearer TOKEN ('weir token create' makes one), or a client certificate"
-		return &copied
-	}
-	return err
 }

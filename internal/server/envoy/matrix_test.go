@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -197,79 +195,6 @@ func TestCeiling(t *testing.T) {
 	if failed == 0 {
 		t.Error("no ceiling")
 	}
-}
-
-// POST /json answers on the same address, for HTTP/1.1.
-func TestJSON(t *testing.T) {
-	t.Parallel()
-	s := locked(t, options{limits: tableLimits}, map[string]string{"d": "permissions: [{role: decide}]"})
-	post := func(token, body string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+"/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			r.Header.Set("Authorization", "Bearer "+token)
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.StatusCode, string(text)
-	}
-	const body = `{"domain":"edge","descriptors":[{"entries":[{"key":"ip","value":"1"}]}],"hits_addend":2}`
-	for _, c := range []struct {
-		token, body string
-		status      int
-		want        string
-	}{
-		{"", body, 401, "unauthorized"},
-		{"weir_d_x", body, 401, "unauthorized"},
-		{"weir_d_s", body, 200, `"overallCode":"OK"`},
-		{"weir_d_s", body, 429, `"overallCode":"OVER_LIMIT"`},
-		{"weir_d_s", "{", 400, "not a RateLimitRequest"},
-		{"weir_d_s", "{}", 400, "the request has no domain"},
-		{"weir_d_s", strings.Repeat(" ", maxJSONBytes+1), 400, "larger than 64 KiB"},
-	} {
-		status, text := post(c.token, c.body)
-		if text = strings.ReplaceAll(text, `": "`, `":"`); status != c.status || !strings.Contains(text, c.want) {
-			t.Errorf("%s: %d %s", c.body[:min(len(c.body), 90)], status, text)
-		}
-	}
-	if s.calls[callJSON].Load() != 7 {
-		t.Error(s.Figures())
-	}
-	s.conn.Close()
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
-}
-
-// A page in a browser can post to any address that the machine reaches: it uses up no limit.
-func TestJSONIsNotForPages(t *testing.T) {
-	t.Parallel()
-	s := newTestServer(t, options{limits: tableLimits})
-	for header, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+"/json", strings.NewReader(`{"domain":"edge","descriptors":[{"entries":[{"key":"ip","value":"1"}]}],"hits_addend":3}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set(header, value)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if answer.StatusCode != http.StatusForbidden {
-			t.Errorf("%s: %s", header, answer.Status)
-		}
-	}
-	s.says("edge", "ip=1 | hits 3 -> OK, ok 0/3")
 }
 
 // One who has the keys of two descriptors has their decision too where the limit of one replaces the other's.

@@ -29,6 +29,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/settings"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 )
@@ -41,7 +42,6 @@ type Server struct {
 	tls     *tls.Config // nil: none
 	live    live
 	grpc    *grpc.Server
-	json    *jsonServer
 	xds     *XDSClient // nil: limits come from files, or policies
 	health  *healthServer
 	streams places // of the quota service
@@ -80,7 +80,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: forBoth(cfg.TLS)}
+	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: withHTTP2(cfg.TLS)}
 	s.live.reload = concurrency.NewSignal()
 	s.ending, s.end = context.WithCancel(context.Background())
 	if err := s.readLimits(); err != nil {
@@ -91,7 +91,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		s.xds = NewXDSClient(cfg.XDS, s.takeFiles)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(handshake{s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
+		grpc.Creds(handshake{insecure.NewCredentials(), s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
 		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout, Time: pingAfter, Timeout: pingAfter}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
@@ -103,7 +103,6 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	rlqs.RegisterRateLimitQuotaServiceServer(s.grpc, quotaServer{of: s})
 	s.health = newHealthServer(s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
-	s.json = newJSONServer(s)
 	return s, nil
 }
 
@@ -126,7 +125,6 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	running.Go(func() { s.watch(watching) })
 	running.Go(func() { s.health.watch(watching) })
-	running.Go(s.json.serve)
 	if s.xds != nil {
 		running.Go(func() { s.xds.Run(watching) })
 	}
@@ -156,20 +154,19 @@ func (s *Server) stop() error {
 		defer close(drained)
 		s.grpc.GracefulStop()
 	}()
-	err := s.json.http.Shutdown(ctx)
 	select {
 	case <-drained:
+		return nil
 	case <-ctx.Done():
 		s.grpc.Stop()
 		<-drained
-		err = errors.Join(err, fmt.Errorf("stop: requests of Envoy were cut off after %v", s.cfg.StopTimeout))
+		return fmt.Errorf("stop: requests of Envoy were cut off after %v", s.cfg.StopTimeout)
 	}
-	return errors.Join(err, s.json.Close())
 }
 
 // Config has the settings of a Server. The zero value of each field stands for its default.
 type Config struct {
-	// Addr is 127.0.0.1:8081 by default. Health is NOT_SERVING for DrainDelay. RequestTimeout is of handshakes and of /json.
+	// Addr is 127.0.0.1:8081 by default. Health is NOT_SERVING for DrainDelay. RequestTimeout is of handshakes.
 	listener.Settings
 
 	// Limits is the file or folder with the configuration, as envoyproxy/ratelimit has it. It is read at the start,

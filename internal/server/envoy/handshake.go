@@ -1,0 +1,186 @@
+package envoy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // the codec of all messages but answers
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// answer is an encoded RateLimitResponse. Most of its bytes are prepared in advance; building a message only to encode
+// it would cost more.
+type answer []byte
+
+// codec writes answers as they are, and reads and writes all else as gRPC does.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if a, is := v.(answer); is {
+		return mem.BufferSlice{mem.SliceBuffer(a)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
+// handshake begins connections for gRPC: it sets up TLS if configured, and identifies the client. The embedded
+// credentials have the methods that only clients of gRPC use.
+type handshake struct {
+	credentials.TransportCredentials
+	of *Server
+}
+
+// ServerHandshake implements credentials.TransportCredentials. gRPC bounds its time, and closes the connection
+// after an error.
+func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	counted, ok := raw.(*listener.Conn)
+	if !ok {
+		return nil, nil, errors.New("rls: a connection of another listener")
+	}
+	is := &connection{conn: counted, caller: access.CallerAt(raw.RemoteAddr().String())}
+	is.SecurityLevel = credentials.NoSecurity
+	stream := raw
+	if h.of.tls != nil {
+		secure := tls.Server(raw, h.of.tls)
+		if err := secure.HandshakeContext(context.Background()); err != nil {
+			return nil, nil, err
+		}
+		stream, is.secure, is.SecurityLevel = secure, true, credentials.PrivacyAndIntegrity
+		// A certificate of nobody's is no failure: a token may follow.
+		if known, err := h.of.service.WithCertificate(is.caller, secure.ConnectionState().VerifiedChains); err == nil {
+			is.caller = known
+		}
+	}
+	return stream, is, nil
+}
+
+// withHTTP2 returns a TLS configuration that offers HTTP/2.
+func withHTTP2(from *tls.Config) *tls.Config {
+	if from == nil {
+		return nil
+	}
+	made := from.Clone()
+	made.NextProtos = []string{"h2"}
+	if newest := made.GetConfigForClient; newest != nil {
+		made.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			is, err := newest(hello)
+			if is == nil || err != nil {
+				return is, err
+			}
+			is = is.Clone()
+			is.NextProtos = made.NextProtos
+			return is, nil
+		}
+	}
+	return made
+}
+
+// connection is what is known of one, as gRPC hands it to each request.
+type connection struct {
+	credentials.CommonAuthInfo
+	conn   *listener.Conn
+	caller access.Caller // by its address, or its certificate
+	secure bool
+}
+
+// AuthType implements credentials.AuthInfo.
+func (c *connection) AuthType() string {
+	if c.secure {
+		return "tls"
+	}
+	return "insecure"
+}
+
+// callerOf is who sends a request, by its token, else by the certificate of its connection.
+func (s *Server) callerOf(ctx context.Context) (access.Caller, error) {
+	var c access.Caller
+	var of *connection
+	if p, ok := peer.FromContext(ctx); ok {
+		if of, ok = p.AuthInfo.(*connection); ok {
+			c = of.caller
+			of.conn.Waits(true) // from now on again: it is not idle
+		}
+	}
+	if !s.service.Locked() {
+		return c, nil
+	}
+	if given := metadata.ValueFromIncomingContext(ctx, "authorization"); len(given) > 0 {
+		scheme, token, _ := strings.Cut(given[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			token = "" // it is nobody's
+		}
+		return s.service.WithToken(c, strings.TrimSpace(token))
+	}
+	if c.Known() {
+		if err := s.service.Identify(c); err != nil {
+			// A client of gRPC connects again by itself, and shows a renewed certificate.
+			return c, errors.Join(err, of.conn.Close())
+		}
+	}
+	return c, nil
+}
+
+// statuses are the codes of the service's errors that can come of a decision. All others are Internal.
+var statuses = map[api.Code]codes.Code{
+	api.CodeInvalidKey:       codes.InvalidArgument,
+	api.CodeInvalidCount:     codes.InvalidArgument,
+	api.CodeInvalidLimit:     codes.InvalidArgument,
+	api.CodeInvalidParameter: codes.InvalidArgument,
+	api.CodeInvalidWindow:    codes.InvalidArgument,
+	api.CodeUnknownLimit:     codes.NotFound,
+
+	api.CodeOwnerUnreachable: codes.Unavailable,
+	api.CodeNotHeld:          codes.Unavailable,
+
+	api.CodeOverloaded: codes.Unavailable,
+	api.CodeStarting:   codes.Unavailable,
+	api.CodeStopping:   codes.Unavailable,
+	api.CodeClosed:     codes.Unavailable,
+	api.CodeClientGone: codes.Canceled,
+
+	api.CodeUnauthorized: codes.Unauthenticated,
+	api.CodeForbidden:    codes.PermissionDenied,
+	api.CodeCeiling:      codes.ResourceExhausted,
+}
+
+// failed converts an error to gRPC's. Its text begins with the error's code, as at other listeners.
+func failed(err error) error {
+	if _, is := status.FromError(err); is {
+		return err
+	}
+	e := request.As(err)
+	code, known := statuses[e.Code]
+	if !known {
+		code = codes.Internal
+	}
+	return status.Error(code, string(e.Code)+": "+e.Message)
+}
+
+func invalid(code api.Code, field, message string) error {
+	return &api.Error{Code: code, Field: field, Message: message}
+}
+
+// unauthorized is the error of a caller that must prove an identity, and says how.
+func unauthorized(err error, c access.Caller) error {
+	if e := request.As(err); e.Code == api.CodeUnauthorized && !c.Known() {
+		copied := *e
+		copied.Message += ": send the metadata authorization: Bearer TOKEN ('weir token create' makes one), or a client certificate"
+		return &copied
+	}
+	return err
+}
