@@ -8,7 +8,6 @@ type OverviewAnswer struct {
 	At            Time      `json:"at" doc:"The end of the window."`
 	All           *AllHits  `json:"all,omitempty" doc:"Hits of all keys together; absent where the identity may read some keys only."`
 	Keys          []KeyView `json:"keys" nullable:"false" doc:"Most hits in the window first."`
-	Pending       bool      `json:"pending,omitempty" doc:"Of a stream: the keys that have most are still being looked for, and come with a later event."`
 	Alarms        []Alarm   `json:"alarms,omitempty" doc:"What is wrong now, for identities that may read all keys."`
 	Freshness
 }
@@ -91,7 +90,6 @@ type SiteView struct {
 	Zone     string    `json:"tz,omitempty" doc:"The time zone of days."`
 	Source   string    `json:"source,omitempty" doc:"history if the numbers are of history, else windows."`
 	Lists    []SiteTop `json:"lists" nullable:"false"`
-	Pending  bool      `json:"pending,omitempty" doc:"Lists are still being made, and come with a later answer."`
 	Freshness
 }
 

@@ -122,7 +122,7 @@ func (w *tenants) sees(name string, keys, limits []string) string {
 		_, answer := w.as(name, http.MethodGet, path, "")
 		fmt.Fprintf(&all, "%s\n%s\n", path, answer)
 	}
-	for _, path := range []string{"/v1/limits", "/v1/bans", "/v1/limits/who", "/v1/policies", "/v1/keys", "/v1/top", "/v1/top?prefix=limit:", "/v1/views/limits", "/v1/views/overview", "/v1/views/log?for=1ms"} {
+	for _, path := range []string{"/v1/limits", "/v1/bans", "/v1/limits/who", "/v1/policies", "/v1/keys", "/v1/top", "/v1/top?prefix=limit:", "/v1/views/limits", "/v1/views/overview", "/v1/views/log"} {
 		read(path)
 	}
 	for _, key := range keys {

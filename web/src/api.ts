@@ -1,4 +1,4 @@
-// Asking the server: by one request, or by a stream of events.
+// Asking the server: once, or again and again.
 
 export class Problem extends Error {
   constructor(readonly status: number, readonly code: string, detail: string) { super(detail); }
@@ -19,11 +19,11 @@ function url(path: string, params: Params): string {
   return query.size ? `${path}?${query}` : path;
 }
 
-async function ask(path: string, params: Params, accept: string, signal: AbortSignal, method = "GET"): Promise<Response> {
-  const headers: Record<string, string> = { Accept: accept };
+async function ask<T>(path: string, params: Params, signal: AbortSignal, method = "GET"): Promise<T> {
+  const headers: Record<string, string> = { Accept: "application/json" };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   const answer = await fetch(url(path, params), { method, headers, signal, cache: "no-store" });
-  if (answer.ok) return answer;
+  if (answer.ok) return answer.json();
   throw await problemOf(answer);
 }
 
@@ -36,49 +36,43 @@ async function problemOf(answer: Response): Promise<Problem> {
   }
 }
 
-export async function get<T>(path: string, params: Params, signal: AbortSignal): Promise<T> {
-  return (await ask(path, params, "application/json", signal)).json();
+export function get<T>(path: string, params: Params, signal: AbortSignal): Promise<T> {
+  return ask(path, params, signal);
 }
 
 /** change asks for something that changes what the server has. */
-export async function change<T>(method: "POST" | "DELETE", path: string, params: Params): Promise<T> {
-  return (await ask(path, params, "application/json", AbortSignal.timeout(10_000), method)).json();
+export function change<T>(method: "POST" | "DELETE", path: string, params: Params): Promise<T> {
+  return ask(path, params, AbortSignal.timeout(10_000), method);
 }
 
 export type State = "connecting" | "live" | "lost";
 export interface Watcher<T> { view(view: T): void; problem(problem: Problem): void; state(state: State): void }
 
-/** Longer than the server ever leaves a view that it makes. */
-const silence = 60_000;
+/** How long a page waits for an answer, and how long it rests after one. */
+const patience = 60_000, every = 1000;
 
-/** watch asks for a stream of views until the function that it returns is called, and asks again whenever it
- * ends. While nobody sees the page there is none. */
+/** watch asks for a view again and again until the function that it returns is called, and after a failure less often.
+ * While nobody sees the page it does not ask. */
 export function watch<T>(path: string, params: Params, to: Watcher<T>): () => void {
   let now = new AbortController();
   let ended = false;
   const run = async (signal: AbortSignal) => {
-    for (let wait = 250; !signal.aborted; wait = Math.min(wait * 2, 5000)) {
+    for (let wait = every; !signal.aborted; await pause(wait, signal)) {
       try {
-        const answer = await ask(path, params, "text/event-stream", signal);
-        for await (const [event, data] of events(answer.body!)) {
-          wait = 250;
-          to.state("live");
-          if (event === "view") to.view(JSON.parse(data) as T);
-          else if (event === "problem") {
-            const p = JSON.parse(data);
-            to.problem(new Problem(p.status, p.code, p.detail));
-          }
-        }
+        const view = await get<T>(path, params, AbortSignal.any([signal, AbortSignal.timeout(patience)]));
+        if (signal.aborted) return;
+        wait = every;
+        to.state("live");
+        to.view(view);
       } catch (failure) {
         if (signal.aborted) return;
         if (failure instanceof Problem) {
           to.problem(failure);
           if (failure.status < 500 && failure.status !== 429) return; // the same question has the same answer
         }
+        to.state("lost");
+        wait = Math.min(wait * 2, 5000) * (0.75 + Math.random() / 2);
       }
-      if (signal.aborted) return;
-      to.state("lost");
-      await pause(wait * (0.75 + Math.random() / 2), signal);
     }
   };
   const follow = () => {
@@ -95,29 +89,6 @@ export function watch<T>(path: string, params: Params, to: Watcher<T>): () => vo
     document.removeEventListener("visibilitychange", follow);
     now.abort();
   };
-}
-
-async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<[string, string]> {
-  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
-  let heard = Date.now();
-  // A connection may be dead and nobody says so: the stream ends when nothing comes for too long.
-  const watchdog = setInterval(() => { if (Date.now() - heard > silence) void reader.cancel().catch(() => undefined); }, silence / 12);
-  try {
-    for (let rest = ""; ; ) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      heard = Date.now();
-      const parts = (rest + value).split("\n\n");
-      rest = parts.pop()!;
-      for (const part of parts) {
-        const [event, data] = part.split("\n");
-        if (event?.startsWith("event: ") && data?.startsWith("data: ")) yield [event.slice(7), data.slice(6)];
-      }
-    }
-  } finally {
-    clearInterval(watchdog);
-    void reader.cancel().catch(() => undefined);
-  }
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,4 @@
-// The frame of all pages: where the reader is, the stream of that page, theme and time zone.
+// The frame of all pages: where the reader is, the view of that page, theme and time zone.
 
 import "./style.css";
 import { Problem, token, watch, type State } from "./api";
@@ -17,7 +17,7 @@ import { sitePage } from "./site";
 import { search } from "./search";
 import { whyPage } from "./why";
 
-interface Shown<T> { page: Page; /** of the stream; "": there is none */ path: string; params: Record<string, string | string[]>; view(of: T): void }
+interface Shown<T> { page: Page; /** of the view; "": there is none */ path: string; params: Record<string, string | string[]>; view(of: T): void }
 
 const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, log: logPage, nodes: nodesPage, site: sitePage, why: whyPage, unknown: unknownPage };
 const root = document.documentElement;

@@ -68,7 +68,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
         chart.draw(plotOf(of.all.line, "Hits"));
       }
       scale.most = Math.max(1, ...of.keys.map((k) => k.estimate));
-      table.update(of.keys, (k) => k.key, of.pending ? "Searching all keys\u2026" : undefined);
+      table.update(of.keys, (k) => k.key);
     },
   };
 }

@@ -35,9 +35,9 @@ class Top {
     });
     this.element = card(title, null, this.table.element);
   }
-  set(names: (Bounds & { key: string })[], pending?: boolean) {
+  set(names: (Bounds & { key: string })[]) {
     const most = Math.max(1, ...names.map((n) => n.estimate));
-    this.table.update(names.map((n) => ({ ...n, part: Math.round((100 * n.estimate) / most) })), (n) => n.key, pending ? "Searching all keys\u2026" : undefined);
+    this.table.update(names.map((n) => ({ ...n, part: Math.round((100 * n.estimate) / most) })), (n) => n.key);
   }
 }
 
@@ -87,7 +87,7 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
           made.set(kind, (top = new Top(site, kind, !!of.public)));
           lists.append(top.element);
         }
-        top.set(names, of.pending);
+        top.set(names);
       }
     },
   };

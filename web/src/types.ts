@@ -10,7 +10,7 @@ export interface Line { from: number; step_s: number; to: number; estimate: numb
 
 export interface KeyView extends Bounds { key: string; before: Bounds; line: number[] }
 export interface Overview extends Freshness {
-  window_s: number; at: number; keys: KeyView[]; pending?: boolean; alarms?: Alarm[];
+  window_s: number; at: number; keys: KeyView[]; alarms?: Alarm[];
   all?: { per_second: Known; hits: Bounds; before: Bounds; keys: number; line: Line };
 }
 
@@ -18,7 +18,7 @@ export interface Overview extends Freshness {
 export interface Distinct extends Known { error: number }
 export interface Site extends Freshness {
   site?: string; sites?: string[]; public?: boolean; from: number; to: number; unit?: string; tz?: string; now?: Distinct; visitors?: Distinct; views: Bounds; filtered: Bounds;
-  line: Series["points"]; lists: { class: string; names: (Bounds & { key: string })[] }[]; pending?: boolean;
+  line: Series["points"]; lists: { class: string; names: (Bounds & { key: string })[] }[];
 }
 
 export interface KeyWindow extends Bounds { window_s: number; before: Bounds }

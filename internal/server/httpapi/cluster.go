@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/dashboard"
 	"github.com/weir-counter/weir/web"
 )
 
@@ -182,7 +181,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case s.draining.Load():
-		ProblemOf(dashboard.ErrClosed).Write(w)
+		NewProblem(api.CodeStopping, "", "this server is stopping: use another").Write(w)
 	case refusing != nil:
 		p := NewProblem(api.CodeJournalFailing, "", refusing.Message)
 		p.Code, p.Alarms = api.Code(refusing.Code), answer.Alarms

@@ -148,12 +148,9 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	}
 }
 
-// asksByItself tells whether a page sent the request, and not its browser: it takes JSON or events alone. Its problem
-// does not offer Basic: the browser would ask its user, in place of the page.
-func asksByItself(r *http.Request) bool {
-	accept := r.Header.Get("Accept")
-	return accept == "application/json" || accept == eventStreamType
-}
+// asksByItself tells whether a page sent the request, and not its browser: it takes JSON alone. Its problem does not offer
+// Basic: the browser would ask its user, in place of the page.
+func asksByItself(r *http.Request) bool { return r.Header.Get("Accept") == "application/json" }
 
 // known fails where the caller has to prove an identity, and says how.
 func (s *Server) known(c access.Caller, how string) error {

@@ -71,7 +71,7 @@ var asks = []ask{
 	{"GET /v1/views/key", "read", "/v1/views/key?key=*", "", true},
 	{"GET /v1/views/limits", "read", "/v1/views/limits", "", false},
 	{"GET /v1/views/limits", "read", "/v1/views/limits?name=LIMIT", "", false},
-	{"GET /v1/views/log", "read", "/v1/views/log?for=1ms&prefix=KEY", "", false},
+	{"GET /v1/views/log", "read", "/v1/views/log?prefix=KEY", "", false},
 	{"GET /v1/views/nodes", "read", "/v1/views/nodes", "", true},
 	{"GET /v1/views/site", "read", "/v1/views/site?site=out.example", "", true},
 	{"GET /v1/views/site", "read", "/v1/views/site", "", false},

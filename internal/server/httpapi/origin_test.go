@@ -14,7 +14,7 @@ var listeners = []string{
 	"GET /healthz", "GET /readyz", "GET /metrics", "GET /docs", "GET /docs/page.js", "GET /openapi.json", "GET /nowhere",
 	"POST /v1/hits", "POST /v1/allow", "GET /v1/forward-auth?key=a", "GET /v1/limits", "GET /v1/limits/login/keys", "GET /v1/count?key=a", "GET /v1/rate?key=a",
 	"GET /v1/series?key=a", "GET /v1/top", "GET /v1/keys", "DELETE /v1/keys/a", "DELETE /v1/limits/inline", "DELETE /v1/limits/login/keys/a", "POST /v1/grants?limit=login&key=a&n=1&for=1h", "POST /v1/refund", "POST /v1/reserve", "POST /v1/settle", "GET /v1/stats", "GET /v1/cluster",
-	"GET /", "GET /web/app.js", "GET /v1/views/overview", "GET /v1/views/key?key=a", "GET /v1/views/limits", "GET /v1/views/log?for=1ms", "GET /v1/views/nodes",
+	"GET /", "GET /web/app.js", "GET /v1/views/overview", "GET /v1/views/key?key=a", "GET /v1/views/limits", "GET /v1/views/log", "GET /v1/views/nodes",
 	"DELETE /v1/cluster/nodes/n2", "GET /v1/backup", "OPTIONS /v1/hits",
 }
 

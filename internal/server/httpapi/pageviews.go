@@ -249,80 +249,77 @@ func (s *Server) identifyReader(r *http.Request) (access.Caller, error) {
 	}
 	if site, err := s.pages.Site(r.URL.Query().Get("site")); err == nil && site.Public != nil {
 		q := r.URL.Query()
-		q.Del("tz") // what is made is made once for all
+		q.Del("tz") // the page is made once for all
 		r.URL.RawQuery = q.Encode()
 		return c.As(site.Public), nil
 	}
 	return c, nil
 }
 
-func (s *Server) siteView(p *params, q *siteQuestion) pageView {
+// siteView is the page of a site, or the list of sites.
+func (s *Server) siteView(ctx context.Context, c access.Caller, q *siteQuestion) (view api.SiteView, err error) {
 	_, zone, err := request.ParseAlign(string(calendar.Day), q.TZ)
-	query := dashboard.SiteQuery{Period: q.Period, Zone: read(p, zone, err)}
-	if q.Site != "" {
-		site, err := s.pages.Site(q.Site)
-		if err != nil {
-			return pageView{once: func(context.Context, access.Caller) (any, error) { return nil, err }}
-		}
-		query.Site = site.Name
-	}
-	v := pageView{name: fmt.Sprintf("site %q %q %q", query.Site, q.Period, q.TZ)}
-	v.once = func(ctx context.Context, c access.Caller) (any, error) {
-		if query.Site == "" {
-			return s.sites(c)
-		}
-		if !isPublic(c) {
-			return dashboard.SiteView(ctx, s.service, c, query)
-		}
-		return s.siteAgain(ctx, c, query, v.name)
-	}
-	v.watch = func(c access.Caller, stream string) (func(context.Context) (any, error), func(), error) {
-		return func(ctx context.Context) (any, error) {
-			if query.Site == "" {
-				return s.sites(c)
-			}
-			return s.siteAgain(ctx, c, query, stream)
-		}, func() {}, nil
-	}
-	return v
-}
-
-// isPublic reports whether a caller is everybody.
-func isPublic(c access.Caller) bool { return c.Known() && c.Login().Everybody() }
-
-// siteAgain is the page of a site for a stream. Everybody has few periods to choose from: they are made for all at once.
-func (s *Server) siteAgain(ctx context.Context, c access.Caller, q dashboard.SiteQuery, name string) (api.SiteView, error) {
-	if isPublic(c) && len(q.Period) > len("today") {
-		return api.SiteView{}, fail(api.CodeForbidden, "period", "everybody may see the periods today, 7d and 30d: send a token for others")
-	}
-	view, err := s.tops.SiteAgain(ctx, s.service, c, q, name)
-	if view.Public = isPublic(c); !view.Public {
+	if err != nil {
 		return view, err
 	}
-	if len(view.Late) > 0 { // everybody need not know how many nodes there are, nor their names
-		view.Late = []api.Late{{Node: "a node", Since: view.AsOf}}
+	if q.Site == "" {
+		return s.sites(c), nil
 	}
-	for _, d := range []*api.Distinct{view.Now, view.Visitors} {
-		if d != nil {
-			d.Region = ""
-		}
+	site, err := s.pages.Site(q.Site)
+	if err != nil {
+		return view, err
 	}
+	query := dashboard.SiteQuery{Site: site.Name, Period: q.Period, Zone: zone}
+	if public := c.Known() && c.Login().Everybody(); !public {
+		return s.pageOf(ctx, c, query, false)
+	}
+	if len(q.Period) > len("today") {
+		return view, fail(api.CodeForbidden, "period", "everybody may see the periods today, 7d and 30d: send a token for others")
+	}
+	view, err = s.pageOf(ctx, c, query, true)
 	if e := request.As(err); err != nil && e.Code != api.CodeInvalidParameter && e.Code != api.CodeInternal {
 		err = &api.Error{Code: e.Code, RetryAfter: e.RetryAfter, Message: "the page can't be made now: load it again in a minute"}
 	}
 	return view, err
 }
 
+// pageOf makes the page of a site once for all who ask the same. Everybody has few periods to choose from.
+func (s *Server) pageOf(ctx context.Context, c access.Caller, q dashboard.SiteQuery, public bool) (none api.SiteView, err error) {
+	name, err := s.viewName(c, []string{q.Site, q.Period, q.Zone.String()})
+	if err != nil {
+		return none, err
+	}
+	keys, err := dashboard.Shared(ctx, &s.lists, name, func(ctx context.Context) ([]string, error) { return q.Keys(ctx, s.service, c) })
+	if err != nil {
+		return none, err
+	}
+	return dashboard.Shared(ctx, &s.views, name, func(ctx context.Context) (api.SiteView, error) {
+		view, err := dashboard.SiteView(ctx, s.service, c, q, keys)
+		if view.Public = public; !public {
+			return view, err
+		}
+		if len(view.Late) > 0 { // everybody need not know how many nodes there are, nor their names
+			view.Late = []api.Late{{Node: "a node", Since: view.AsOf}}
+		}
+		for _, d := range []*api.Distinct{view.Now, view.Visitors} {
+			if d != nil {
+				d.Region = ""
+			}
+		}
+		return view, err
+	})
+}
+
 // sites lists the sites that a caller may read.
-func (s *Server) sites(c access.Caller) (a api.SiteView, err error) {
+func (s *Server) sites(c access.Caller) api.SiteView {
 	now := api.Time{Time: s.service.Now()}
-	a = api.SiteView{From: now, To: now, Line: []api.Point{}, Lists: []api.SiteTop{}, Freshness: s.service.Freshness()}
+	a := api.SiteView{From: now, To: now, Line: []api.Point{}, Lists: []api.SiteTop{}, Freshness: s.service.Freshness()}
 	for _, name := range s.pages.Sites() {
 		if s.service.ReadsPrefix(c, name+":") {
 			a.Sites = append(a.Sites, name)
 		}
 	}
-	return a, nil
+	return a
 }
 
 // takeViews is POST /v1/web.

@@ -53,11 +53,11 @@ type Server struct {
 	hitRequests sync.Pool // of *requestMemory
 	decisions   sync.Pool // of *allowing
 
-	inFlight  atomic.Int64       // requests
-	board     dashboard.Board    // of the pages that are open
-	tops      dashboard.TopsView // that they show
-	draining  atomic.Bool        // set once, when Run begins to stop
-	stopping  context.Context    // ends then: answers that last do too
+	inFlight  atomic.Int64      // requests
+	views     dashboard.Answers // of the pages that are open
+	lists     dashboard.Answers // of keys that they show
+	draining  atomic.Bool       // set once, when Run begins to stop
+	stopping  context.Context   // ends then: answers that last do too
 	beginStop context.CancelFunc
 
 	address listener.Address
@@ -169,8 +169,6 @@ func (s *Server) stop(ctx context.Context, hs *http.Server) error {
 		<-time.After(s.cfg.DrainDelay)
 	}
 	s.beginStop()
-	s.board.Close() // pages look elsewhere: their streams would never end
-	s.tops.Close()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()
 	if err := hs.Shutdown(bounded); err != nil {

@@ -205,7 +205,6 @@ type Pools struct {
 	Waiting   *Pool // decisions that wait for their turn
 	Questions *Pool // until their answers are taken
 	Fresh     *Pool // questions that wait for other nodes
-	Views     *Pool // pages that are open
 	Admin     *Pool // stats, cluster and deletes
 	Backup    *Pool
 	Restore   *Pool
@@ -230,13 +229,12 @@ func NewPools(b PoolBounds) *Pools {
 		Waiting:   &Pool{name: "waiting", code: api.CodeOverloaded, what: "decisions wait for their turn", bound: int64(b.InFlight)},
 		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", bound: int64(b.InFlight)},
 		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", bound: int64(max(1, b.InFlight/maxFresh))},
-		Views:     &Pool{name: "views", code: api.CodeOverloaded, what: "pages are open", bound: int64(b.InFlight)},
 		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", fixed: true, bound: maxAdmin},
 		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", fixed: true, bound: 1},
 		Export:    &Pool{name: "export", code: api.CodeOverloaded, what: "exports of history are made", fixed: true, bound: maxExports},
 		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", fixed: true, bound: 1},
 	}
-	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Waiting, p.Questions, p.Views, p.Admin} {
+	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Waiting, p.Questions, p.Admin} {
 		slow.shared(1)
 	}
 	p.Buffered.shared(2 * b.BodyBytes)
@@ -255,7 +253,7 @@ const maxExports = 2
 
 // All lists them.
 func (p *Pools) All() []*Pool {
-	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Waiting, p.Questions, p.Fresh, p.Views, p.Admin, p.Backup, p.Restore, p.Export}
+	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Waiting, p.Questions, p.Fresh, p.Admin, p.Backup, p.Restore, p.Export}
 }
 
 // crowdedFor is how long after its last refusal a pool is called crowded.

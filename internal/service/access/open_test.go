@@ -25,7 +25,7 @@ func TestShareOfEverybody(t *testing.T) {
 		login  *auth.Login
 		others bool
 	}{{everybody, true}, {nil, true}, {&auth.Login{Identity: &auth.Identity{Name: "a"}}, false}} {
-		p := NewPools(PoolBounds{InFlight: 8}).Views
+		p := NewPools(PoolBounds{InFlight: 8}).Questions
 		for p.Enter(one.As(c.login), 1) == nil {
 		}
 		if err := p.Enter(other.As(c.login), 1); (err == nil) != c.others {

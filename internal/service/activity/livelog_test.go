@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -19,7 +20,7 @@ func all() Reader { return Reader{Keys: []string{""}, Sees: func(_, _ string) bo
 
 func open(t testing.TB, l *Log, name string, who Reader) *Tap {
 	t.Helper()
-	tap, err := l.Open(name, "client "+name, who)
+	tap, err := l.open(name, "client "+name, who)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,22 +36,22 @@ func TestFew(t *testing.T) {
 		l.Hit(livelogSecond, fmt.Sprint(i), uint64(i+1))
 	}
 	for range 2 {
-		v := tap.View()
+		v := tap.view()
 		if len(v.Events) != 3 || v.Events[0].Key != "2" || v.Events[0].N != 3 || v.Events[2].Key != "0" {
 			t.Errorf("%+v", v.Events)
 		}
 	}
-	if v := tap.View(); v.Hits != (api.LogShare{Shown: 0, OneIn: 1}) || v.Events[0].Number != 3 {
+	if v := tap.view(); v.Hits != (api.LogShare{Shown: 0, OneIn: 1}) || v.Events[0].Number != 3 {
 		t.Errorf("an interval without hits: %+v", v)
 	}
 }
 
-// Of many hits, at once and from many goroutines, an interval shows PerTick at most, each with the chance that it tells, and a tap keeps Kept.
+// Of many hits, at once and from many goroutines, an interval shows PerTick at most, each with the chance that it reports, and a tap keeps KeptEvents.
 func TestMany(t *testing.T) {
 	l := NewLog(clock)
 	tap := open(t, l, "a", all())
 	const hits, intervals = 20_000, 60
-	var early, told float64
+	var early, estimated float64
 	for range intervals {
 		var running sync.WaitGroup
 		for half := range 2 {
@@ -61,11 +62,11 @@ func TestMany(t *testing.T) {
 			})
 		}
 		running.Wait()
-		v := tap.View()
+		v := tap.view()
 		if v.Hits.Shown > PerTick || len(v.Events) > KeptEvents {
 			t.Fatalf("%d of an interval, %d in all", v.Hits.Shown, len(v.Events))
 		}
-		told += float64(v.Hits.Shown) * float64(v.Hits.OneIn)
+		estimated += float64(v.Hits.Shown) * float64(v.Hits.OneIn)
 		for _, e := range v.Events[:v.Hits.Shown] {
 			var i int
 			if _, err := fmt.Sscan(e.Key, &i); err != nil {
@@ -78,8 +79,8 @@ func TestMany(t *testing.T) {
 		early -= float64(v.Hits.Shown) / 2
 	}
 	// Some 400 hits were shown: 10 deviations of their mean are half of it, and of the difference of two halves 100.
-	if mean := told / intervals; mean < hits/2 || mean > hits*3/2 {
-		t.Errorf("the shares tell of %.0f hits an interval, not of %d", mean, hits)
+	if mean := estimated / intervals; mean < hits/2 || mean > hits*3/2 {
+		t.Errorf("the shares stand for %.0f hits an interval, not of %d", mean, hits)
 	}
 	if early < -100 || early > 100 {
 		t.Errorf("%.0f more are of the first half of an interval than half of them", early)
@@ -105,7 +106,7 @@ func TestReaders(t *testing.T) {
 	deny("shop:bob", "login")
 	deny("shop:bob", "login", "secret")
 	deny("other", "login")
-	v := some.View()
+	v := some.view()
 	if len(v.Events) != 2 || v.Hits != (api.LogShare{Shown: 1, OneIn: 1}) || v.Denials != (api.LogShare{Shown: 1, OneIn: 1}) {
 		t.Fatalf("%+v", v)
 	}
@@ -116,35 +117,41 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// Readers of one name share a tap, which ends with the last; one client has its share.
+// Readers of one name share a tap, which ends when nobody has viewed it for a while; one client has its share.
 func TestTaps(t *testing.T) {
-	l := NewLog(clock)
-	one, two := open(t, l, "a", all()), open(t, l, "a", all())
-	if one != two {
-		t.Error("one name has two taps")
-	}
-	one.Close()
-	if l.taps.Load() == nil {
-		t.Error("it ended while one looks")
-	}
-	two.Close()
-	if l.taps.Load() != nil {
-		t.Error("it goes on while nobody looks")
-	}
-	for i := range MaxOwn {
-		if _, err := l.Open(fmt.Sprint(i), "greedy", all()); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog(clock)
+		one, two := open(t, l, "a", all()), open(t, l, "a", all())
+		if one != two {
+			t.Error("one name has two taps")
 		}
-	}
-	if _, err := l.Open("more", "greedy", all()); !errors.Is(err, ErrShare) {
-		t.Errorf("one more: %v", err)
-	}
-	for i := MaxOwn; i < MaxTaps; i++ {
-		open(t, l, fmt.Sprint(i), all())
-	}
-	if _, err := l.Open("more", "other", all()); !errors.Is(err, ErrTapsFull) {
-		t.Errorf("beyond all: %v", err)
-	}
+		for range 3 {
+			time.Sleep(tapLife * 3 / 4)
+			if _, err := l.View("a", "client a", all()); err != nil || open(t, l, "a", all()) != one {
+				t.Fatalf("it ended while one looks: %v", err)
+			}
+		}
+		time.Sleep(tapLife)
+		synctest.Wait()
+		if l.taps.Load() != nil {
+			t.Error("it goes on while nobody looks")
+		}
+		for i := range MaxOwn {
+			if _, err := l.View(fmt.Sprint(i), "greedy", all()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := l.View("more", "greedy", all()); !errors.Is(err, ErrShare) {
+			t.Errorf("one more: %v", err)
+		}
+		for i := MaxOwn; i < MaxTaps; i++ {
+			open(t, l, fmt.Sprint(i), all())
+		}
+		if _, err := l.View("more", "other", all()); !errors.Is(err, ErrTapsFull) {
+			t.Errorf("beyond all: %v", err)
+		}
+		time.Sleep(tapLife) // the timers end
+	})
 }
 
 // What a hit pays: while nobody looks, one page, and as many different pages as there may be, which all see every hit.

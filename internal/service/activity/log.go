@@ -20,17 +20,18 @@ import (
 //
 // Invariants. While nobody watches, a hit costs one load of a pointer. Each watcher has a Tap. Within an interval each
 // hit that a tap may show has the same chance to be shown. The chance is reported; the same holds for denials,
-// separately. An interval shows at most PerTick of either. A tap keeps the newest Kept of either. There are at most
+// separately. An interval shows at most PerTick of either. A tap keeps the newest KeptEvents of either. There are at most
 // MaxTaps, and one client has at most MaxOwn of them.
 //
-// Package service notes what it counts and denies, and says what a caller may see. The listener opens a tap for as long
-// as a page is open.
+// Package service notes what it counts and denies, and says what a caller may see.
 
 const (
 	// MaxTaps bounds the taps: each costs a hit a few nanoseconds.
 	MaxTaps = 16
 	// MaxOwn is the share of one client.
 	MaxOwn = MaxTaps - MaxTaps/4
+	// tapLife is how long a tap is open that nobody views.
+	tapLife = 10 * time.Second
 )
 
 var (
@@ -90,9 +91,18 @@ func (l *Log) Denial(requests []admit.Request, d *admit.Decision) {
 	}
 }
 
-// Open opens a tap, or opens the existing tap of this name once more. All taps of one name must be for the same Reader.
-// Each Open needs a Close.
-func (l *Log) Open(name, client string, who Reader) (*Tap, error) {
+// View returns what the tap of a name has now. It ends an interval of the tap and begins the next. The first View opens the
+// tap, for the Reader that all Views of the name must have.
+func (l *Log) View(name, client string, who Reader) (api.LogView, error) {
+	t, err := l.open(name, client, who)
+	if err != nil {
+		return api.LogView{}, err
+	}
+	return t.view(), nil
+}
+
+// open returns the tap of a name, which stays open for tapLife from now.
+func (l *Log) open(name, client string, who Reader) (*Tap, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var taps []*Tap
@@ -102,7 +112,8 @@ func (l *Log) Open(name, client string, who Reader) (*Tap, error) {
 	own := 0
 	for _, t := range taps {
 		if t.name == name {
-			t.readers++
+			t.until = time.Now().Add(tapLife)
+			t.end.Reset(tapLife)
 			return t, nil
 		}
 		if t.client == client {
@@ -115,7 +126,8 @@ func (l *Log) Open(name, client string, who Reader) (*Tap, error) {
 	case len(taps) >= MaxTaps:
 		return nil, ErrTapsFull
 	}
-	t := &Tap{log: l, name: name, client: client, readers: 1, who: who, since: l.now()}
+	t := &Tap{log: l, name: name, client: client, who: who, since: l.now(), until: time.Now().Add(tapLife)}
+	t.end = time.AfterFunc(tapLife, func() { l.close(t) })
 	l.use(append(slices.Clone(taps), t))
 	return t, nil
 }
@@ -129,10 +141,11 @@ func (l *Log) use(taps []*Tap) {
 	l.taps.Store(&taps)
 }
 
+// close closes a tap, unless it was viewed while its time ended.
 func (l *Log) close(t *Tap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.readers--; t.readers == 0 {
+	if !time.Now().Before(t.until) {
 		l.use(slices.DeleteFunc(slices.Clone(*l.taps.Load()), func(other *Tap) bool { return other == t }))
 	}
 }
@@ -208,8 +221,9 @@ func (r *Reader) seesDenial(requests []admit.Request, d *admit.Decision) bool {
 type Tap struct {
 	log          *Log
 	name, client string
-	readers      int // guarded by log.mu
 	who          Reader
+	until        time.Time // guarded by log.mu
+	end          *time.Timer
 
 	hits, denials sample
 
@@ -219,8 +233,7 @@ type Tap struct {
 	shown, stopped []api.LogEvent // the newest hits and denials, the oldest first
 }
 
-// View is what the tap has now. It ends an interval and begins the next.
-func (t *Tap) View() api.LogView {
+func (t *Tap) view() api.LogView {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := api.LogView{Since: api.Millis(t.since)}
@@ -248,9 +261,6 @@ func (t *Tap) took(from *sample, kept []api.LogEvent) ([]api.LogEvent, api.LogSh
 	return kept, share
 }
 
-// Close ends what one Open began.
-func (t *Tap) Close() { t.log.close(t) }
-
 // This part is the live log for those who look: whose hits and denials a caller may see, and what a view of them says.
 
 // ownTime is the difference between a hit's own time and its arrival from which the log shows both.
@@ -266,27 +276,22 @@ type Live struct {
 // NewLive is a Service of a log that all hits and denials of a node are noted in.
 func NewLive(gate *access.Gate, log *Log, node string) *Live { return &Live{gate, log, node} }
 
-// OpenLog begins to note hits and denials of keys that begin with prefix, as far as the caller may read them now. Its
-// Close must follow. Callers who see the same share one tap.
-func (s *Live) OpenLog(c access.Caller, prefix string) (*Tap, error) {
+// LogView returns the hits and denials of keys that begin with prefix, as far as the caller may read them now, since the
+// View before. Callers who see the same share one tap.
+func (s *Live) LogView(c access.Caller, prefix string) (api.LogView, error) {
 	may, parts, err := s.gate.EnterPrefix(c, auth.Read, prefix)
 	if err != nil {
-		return nil, err
+		return api.LogView{}, err
 	}
 	scope := ""
 	if is, err := s.gate.Identity(c); err != nil {
-		return nil, err
+		return api.LogView{}, err
 	} else if is != nil {
 		scope = is.Scope()
 	}
-	return s.log.Open(fmt.Sprintf("%q %q %q", c.Name(), scope, prefix), c.String(), Reader{
+	v, err := s.log.View(fmt.Sprintf("%q %q %q", c.Name(), scope, prefix), c.String(), Reader{
 		Keys: parts, Sees: func(limit, key string) bool { return may.Limit(limit) && may.Holds(key) },
 	})
-}
-
-// LogView is what a tap has now. It ends an interval of the tap.
-func (s *Live) LogView(tap *Tap) api.LogView {
-	v := tap.View()
 	v.Node = s.node
-	return v
+	return v, err
 }

@@ -58,7 +58,12 @@ func TestLinesAreExact(t *testing.T) {
 			t.Errorf("%v: not exact: %+v", w, answer.Line)
 		}
 	}
-	overview, err := OverviewView(context.Background(), s, access.Caller{}, OverviewQuery{Window: time.Hour, N: 5})
+	q := OverviewQuery{Window: time.Hour, N: 5}
+	keys, err := q.Keys(context.Background(), s, access.Caller{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overview, err := OverviewView(context.Background(), s, access.Caller{}, q, keys)
 	if err != nil {
 		t.Fatal(err)
 	}

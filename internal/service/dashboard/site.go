@@ -86,22 +86,8 @@ func (p *sitePeriod) beyond(s *service.Service) bool {
 	return s.Now().Sub(p.From) > s.Backend().Engine.Config().Retention
 }
 
-// SiteView is the page of a site, for a caller who may read all its keys.
-func SiteView(ctx context.Context, s *service.Service, c access.Caller, q SiteQuery) (api.SiteView, error) {
-	return q.view(ctx, s, c, func(ask func(context.Context) ([]string, error)) ([]string, bool, error) {
-		keys, err := ask(ctx)
-		return keys, true, err
-	})
-}
-
-// SiteAgain is SiteView for a page that asks again and again, as OverviewAgain is.
-func (t *TopsView) SiteAgain(ctx context.Context, s *service.Service, c access.Caller, q SiteQuery, name string) (api.SiteView, error) {
-	return q.view(ctx, s, c, func(ask func(context.Context) ([]string, error)) ([]string, bool, error) {
-		return t.keys(ctx, name, ask)
-	})
-}
-
-func (q *SiteQuery) view(ctx context.Context, s *service.Service, c access.Caller, list func(func(context.Context) ([]string, error)) ([]string, bool, error)) (a api.SiteView, err error) {
+// SiteView is the page of a site, for a caller who may read all its keys. keys are those of Keys.
+func SiteView(ctx context.Context, s *service.Service, c access.Caller, q SiteQuery, keys []string) (a api.SiteView, err error) {
 	if err := s.Permit(c, access.Need{Roles: []auth.Role{auth.Read}}, q.Site+":"); err != nil {
 		return a, err
 	}
@@ -114,12 +100,7 @@ func (q *SiteQuery) view(ctx context.Context, s *service.Service, c access.Calle
 		a.Source = "history"
 		err = q.fromHistory(ctx, s, c, &p, &a)
 	} else {
-		var keys []string
-		var known bool
-		if keys, known, err = list(func(ctx context.Context) ([]string, error) { return q.keys(ctx, s, c, &p) }); err == nil {
-			a.Pending = !known
-			err = q.fromWindows(ctx, s, c, &p, keys, &a)
-		}
+		err = q.fromWindows(ctx, s, c, &p, keys, &a)
 	}
 	if err != nil {
 		return a, err
@@ -148,8 +129,12 @@ func (q *SiteQuery) view(ctx context.Context, s *service.Service, c access.Calle
 	return a, err
 }
 
-// keys are those with most hits in the period, of all classes.
-func (q *SiteQuery) keys(ctx context.Context, s *service.Service, c access.Caller, p *sitePeriod) (keys []string, err error) {
+// Keys are those with most hits in the period, of all classes, as for OverviewView. There are none if the answer is of history.
+func (q *SiteQuery) Keys(ctx context.Context, s *service.Service, c access.Caller) (keys []string, err error) {
+	p, err := q.period(s)
+	if err != nil || p.history {
+		return nil, err
+	}
 	for _, class := range classes {
 		top, err := s.Top(ctx, c, queries.TopQuery{Window: p.window(), At: p.last, N: siteNames, Prefix: q.prefix(class)})
 		if err != nil {

@@ -211,11 +211,8 @@ func take(bounds *[]api.Bounds, n int) []api.Bounds {
 	return front
 }
 
-// NodesQuery asks for the view of the nodes.
-type NodesQuery struct{}
-
 // NodesView is the nodes that count together, what this one holds, and the regions, where it counts for one.
-func NodesView(ctx context.Context, s *service.Service, c access.Caller, _ NodesQuery) (api.NodesView, error) {
+func NodesView(ctx context.Context, s *service.Service, c access.Caller) (api.NodesView, error) {
 	cluster, err := s.Nodes(ctx, c)
 	if err != nil {
 		return api.NodesView{}, err
