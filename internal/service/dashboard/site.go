@@ -86,7 +86,7 @@ func (p *sitePeriod) beyond(s *service.Service) bool {
 	return s.Now().Sub(p.From) > s.Backend().Engine.Config().Retention
 }
 
-// SiteView is the page of a site, for a caller who may read all its keys. keys are those of Keys.
+// SiteView is the page of a site, for a caller who may read all its keys. Keys returns the keys of its lists.
 func SiteView(ctx context.Context, s *service.Service, c access.Caller, q SiteQuery, keys []string) (a api.SiteView, err error) {
 	if err := s.Permit(c, access.Need{Roles: []auth.Role{auth.Read}}, q.Site+":"); err != nil {
 		return a, err
