@@ -207,6 +207,11 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return answer.Body, nil
 }
 
+// Metrics returns the metrics of a node, as Prometheus reads them.
+func (c *Client) Metrics(ctx context.Context) (text []byte, err error) {
+	return c.do(ctx, request{method: http.MethodGet, path: "/metrics"})
+}
+
 // ExportQuery asks for the history of keys as a file.
 type ExportQuery struct {
 	Unit     string // of a row: day or hour; "" is day

@@ -74,7 +74,7 @@ func openPlace(from string, given cli.Sources) (*archive.Place, error) {
 	if given["from"] != "--from" {
 		return nil, cli.Usage(errors.New("name the place of the backups with --from, such as file:/var/backups/weir"))
 	}
-	p, err := archive.OpenPlace(from)
+	p, err := archive.OpenPlace(from, true)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--from %s: %w", from, err))
 	}

@@ -91,7 +91,7 @@ Exit codes: 0 success, 1 failure, 2 invalid command line or setting,
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(
 		newServe(w), newHit(w), newAllow(w), newWhy(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newRegions(w), newRegion(w), newReplay(w), newSize(w),
-		newLimits(w), newPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w), newMan(root),
+		newLimits(w), newPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newDoctor(w), newToken(w), newVersion(w), newMan(root),
 	)
 	cli.Complete(root)
 	return root

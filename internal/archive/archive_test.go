@@ -26,7 +26,7 @@ func places(t *testing.T, parameters string) map[string]*Place {
 	t.Helper()
 	list := map[string]*Place{}
 	for name, url := range map[string]string{"file": "file:" + filepath.Join(t.TempDir(), "backups") + "?", "s3": startS3(t)} {
-		p, err := OpenPlace(url + parameters)
+		p, err := OpenPlace(url+parameters, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestMakeFails(t *testing.T) {
 // A process that was killed while it made a backup leaves a part that no list has, and that a later backup removes.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
-	p, err := OpenPlace("file:" + dir)
+	p, err := OpenPlace("file:"+dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,7 @@ func (c Config) Validate() error {
 	if c.To == "" {
 		return nil
 	}
-	p, err := OpenPlace(c.To)
-	if err == nil && !c.Insecure {
-		if b, is := p.store.(*bucket); is && !b.secure() {
-			err = errors.New("all keys would be sent in the clear: write endpoint=https://..., or say --insecure-peers where the network keeps strangers out")
-		}
-	}
-	if err != nil {
+	if _, err := OpenPlace(c.To, c.Insecure); err != nil {
 		return settings.Invalid("To", fmt.Sprintf("%q: %v", c.To, err))
 	}
 	return nil
@@ -68,7 +62,7 @@ type status struct {
 
 // Keep starts to make backups, until Close.
 func Keep(cfg Config, j *durable.Journal, log *slog.Logger) (*Keeper, error) {
-	p, err := OpenPlace(cfg.To)
+	p, err := OpenPlace(cfg.To, cfg.Insecure)
 	if err != nil {
 		return nil, err
 	}

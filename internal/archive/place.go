@@ -18,8 +18,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,8 +30,12 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -57,8 +64,8 @@ type store interface {
 
 var parameters = []string{"every", "keep", "age", "endpoint", "region"}
 
-// OpenPlace reads the URL of a place. It does not connect.
-func OpenPlace(text string) (*Place, error) {
+// OpenPlace reads the URL of a place, which may be on another machine without TLS if insecure says so. It does not connect.
+func OpenPlace(text string, insecure bool) (*Place, error) {
 	place, query, _ := strings.Cut(text, "?")
 	values, err := url.ParseQuery(query)
 	path, errPath := url.PathUnescape(place)
@@ -99,7 +106,7 @@ func OpenPlace(text string) (*Place, error) {
 	case scheme == "file" && path != "":
 		p.store = directory(path)
 	case scheme == "s3" && bucket != "":
-		p.store, err = newBucket(bucket, prefix, values.Get("endpoint"), values.Get("region"))
+		p.store, err = newBucket(bucket, prefix, values.Get("endpoint"), values.Get("region"), insecure)
 	default:
 		err = errors.New("it must be file:/directory or s3://bucket/prefix")
 	}
@@ -136,8 +143,13 @@ func (p *Place) List(ctx context.Context) (list []Backup, err error) {
 }
 
 const (
-	makeTime   = 6 * time.Hour    // for one backup
-	removeTime = 30 * time.Second // for one that is not what was written
+	makeTime     = 6 * time.Hour    // for one backup
+	removeTime   = 30 * time.Second // for one that is not what was written
+	metadataTime = 5 * time.Second  // for the metadata service of a cloud, which other machines do not have
+
+	partPattern = ".weir-*.part"
+	partLeft    = time.Hour // after its last byte, a part belongs to a process that was killed
+	partBytes   = 16 << 20  // memory of an upload. There are 10,000 parts at most: 156 GiB.
 )
 
 // make writes what take writes, and reads it back.
@@ -151,44 +163,37 @@ func (p *Place) make(ctx context.Context, journal string, take func(context.Cont
 	}
 	written, read := sha256.New(), sha256.New()
 	if err := p.put(ctx, b.Name, func(w io.Writer) error {
-		return p.seal(io.MultiWriter(written, w), func(w io.Writer) error { return take(ctx, w) })
+		w = io.MultiWriter(written, w)
+		if p.readers == nil {
+			return take(ctx, w)
+		}
+		sealed, err := age.Encrypt(w, p.readers...)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(take(ctx, sealed), sealed.Close())
 	}); err != nil {
 		return b, cmp.Or(context.Cause(ctx), err)
 	}
 	back, err := p.Open(ctx, b.Name)
 	if err == nil {
 		defer back.Close()
-		if b.Bytes, err = p.scan(io.TeeReader(back, read)); err == nil && !bytes.Equal(read.Sum(nil), written.Sum(nil)) {
+		var info backup.Info
+		if p.readers == nil {
+			info, err = backup.Scan(io.TeeReader(back, read))
+		} else {
+			info.Bytes, err = io.Copy(read, back)
+		}
+		if b.Bytes = info.Bytes; err == nil && !bytes.Equal(read.Sum(nil), written.Sum(nil)) {
 			err = errors.New("it is not what was written")
 		}
 	}
 	if err != nil {
-		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 		defer cancel()
-		err = fmt.Errorf("it could not be read back: %w", errors.Join(err, p.remove(removing, b.Name)))
+		err = fmt.Errorf("it could not be read back: %w", errors.Join(err, p.remove(ctx, b.Name)))
 	}
 	return b, err
-}
-
-// scan reads a backup to its end.
-func (p *Place) scan(from io.Reader) (bytes int64, err error) {
-	if p.readers != nil {
-		return io.Copy(io.Discard, from)
-	}
-	info, err := backup.Scan(from)
-	return info.Bytes, err
-}
-
-// seal writes a backup, encrypted if it has readers.
-func (p *Place) seal(to io.Writer, take func(io.Writer) error) error {
-	if p.readers == nil {
-		return take(to)
-	}
-	sealed, err := age.Encrypt(to, p.readers...)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(take(sealed), sealed.Close())
 }
 
 // prune deletes what is not to be kept of a journal's backups, of which the last is new and stays.
@@ -223,4 +228,105 @@ func Decrypt(from io.Reader, identities string) (io.Reader, error) {
 		return nil, fmt.Errorf("--identity %s: %w", identities, err)
 	}
 	return age.Decrypt(b, list...)
+}
+
+// directory is a folder of backups. A file is whole before it has its name.
+type directory string
+
+func (d directory) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d directory) put(_ context.Context, name string, write func(io.Writer) error) (err error) {
+	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	parts, _ := filepath.Glob(d.path(partPattern)) // the pattern is right
+	for _, part := range parts {
+		if is, err := os.Stat(part); err == nil && time.Since(is.ModTime()) > partLeft {
+			_ = os.Remove(part) // the next backup tries again
+		}
+	}
+	file, err := os.CreateTemp(string(d), partPattern)
+	if err != nil {
+		return err
+	}
+	if err = write(file); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), d.path(name))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return checkpoint.SyncDirectory(string(d))
+}
+
+func (d directory) each(_ context.Context, f func(string, int64)) error {
+	list, err := os.ReadDir(string(d))
+	for _, entry := range list {
+		if is, err := entry.Info(); err == nil && is.Mode().IsRegular() {
+			f(entry.Name(), is.Size())
+		}
+	}
+	return err
+}
+
+func (d directory) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	return os.Open(d.path(filepath.Base(name)))
+}
+
+func (d directory) remove(_ context.Context, name string) error { return os.Remove(d.path(name)) }
+
+// bucket is a bucket of S3, or a folder in it. An object is there once all its parts are.
+type bucket struct {
+	client       *minio.Client
+	name, prefix string
+}
+
+func newBucket(name, prefix, endpoint, region string, insecure bool) (*bucket, error) {
+	at := &url.URL{Scheme: "https", Host: "s3.amazonaws.com"}
+	if endpoint != "" {
+		var err error
+		if at, err = url.Parse(endpoint); err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
+			return nil, fmt.Errorf("endpoint=%s: write https://host:port", endpoint)
+		}
+		ip, _ := netip.ParseAddr(at.Hostname()) // a name is none
+		if at.Scheme == "http" && !insecure && at.Hostname() != "localhost" && !ip.IsLoopback() {
+			return nil, fmt.Errorf("endpoint=%s: keys would be sent in the clear: write https://, or say --insecure-peers where the network keeps strangers out", endpoint)
+		}
+	}
+	client, err := minio.New(at.Host, &minio.Options{Secure: at.Scheme == "https", Region: region, Creds: credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: metadataTime}},
+	})})
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	return &bucket{client, name, prefix}, err
+}
+
+func (b *bucket) put(ctx context.Context, name string, write func(io.Writer) error) error {
+	from, to := io.Pipe()
+	end := concurrency.Background(ctx, func(context.Context) { to.CloseWithError(write(to)) })
+	_, err := b.client.PutObject(ctx, b.name, b.prefix+name, from, -1, minio.PutObjectOptions{PartSize: partBytes})
+	from.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // ends write
+	end()
+	return err
+}
+
+func (b *bucket) each(ctx context.Context, f func(string, int64)) error {
+	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix + "weir-"}) {
+		if o.Err != nil {
+			return o.Err
+		}
+		f(strings.TrimPrefix(o.Key, b.prefix), o.Size)
+	}
+	return nil
+}
+
+func (b *bucket) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	return b.client.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
+}
+
+func (b *bucket) remove(ctx context.Context, name string) error {
+	return b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{})
 }

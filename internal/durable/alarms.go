@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -202,6 +204,17 @@ func (j *Journal) checkReach(now time.Time, applied, last uint64) {
 			j.log.Error("journal: it has begun anew without what this node has", "error", err)
 		}
 	}
+}
+
+// ProbeDisk returns the bytes that a data directory has, the bytes that are free on its disk, and how long that took to store 2 MiB.
+func ProbeDisk(dir string) (used, free int64, took time.Duration, err error) {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		return 0, 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	began := time.Now()
+	err = checkpoint.TrySpace(dir)
+	return checkpoint.DirectoryBytes(dir), int64(disk.Bavail) * int64(disk.Bsize), time.Since(began), err
 }
 
 // FitsMemory returns a *engine.Error of CodeInvalidConfig if the snapshots of an engine do not
