@@ -40,7 +40,7 @@ func TestListenersThatWouldDoNothing(t *testing.T) {
 		{"--ephemeral --rls-xds 127.0.0.1:1", "--rls-xds: it does nothing without --rls"},
 		{"--ephemeral --rls-headers plain", "--rls-headers: it does nothing without --rls"},
 		{"--ephemeral --rls-algorithm gcra", "--rls-algorithm: it does nothing without --rls"},
-		{"--config " + config, "line 2: rls-headers: it does nothing without --rls"},
+		{"--config " + config, ":2: rls-headers: it does nothing without --rls"},
 		{"--ephemeral --resp-count-prefix a:", "--resp-count-prefix: it does nothing without --resp"},
 		{"--ephemeral --statsd-key {name}", "--statsd-key: it does nothing without --statsd"},
 		{"--ephemeral --statsd-identity web", "--statsd-identity: it does nothing without --statsd"},

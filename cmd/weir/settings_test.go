@@ -42,8 +42,8 @@ func TestPrecedence(t *testing.T) {
 		"retention":  {"3d", "--retention"},
 		"max-ahead":  {"20s", "WEIR_MAX_AHEAD"},
 		"clock":      {"event", "WEIR_CLOCK"},
-		"memory":     {"64MiB", "weir.yaml: line 3: memory"},
-		"max-conns":  {"77", "weir.yaml: line 4: max-conns"},
+		"memory":     {"64MiB", "weir.yaml:3: memory"},
+		"max-conns":  {"77", "weir.yaml:4: max-conns"},
 		"log-level":  {"info", ""},
 		"log-format": {"text", ""},
 	} {
@@ -59,15 +59,15 @@ func TestSettingsFile(t *testing.T) {
 		{"comments", "# nothing\n---\n# at all\n", ""},
 		{"quoted", "http: \"127.0.0.1:0\"\nmemory: '1GiB'\n", ""},
 		{"number", "retention: 3600\nmax-conns: 10\n", ""},
-		{"wrong value", "\nretention: soon\n", `line 2: retention: "soon" is not a duration`},
-		{"unknown", "http: x:1\nretention: 1d\nretenton: 1d\n", "line 3: retenton: there is no such setting: did you mean retention?"},
-		{"underscore", "max_ahead: 1s", "line 1: max_ahead: there is no such setting: did you mean max-ahead?"},
-		{"far from all", "wombat: 1", "wombat: there is no such setting; there are http, "},
-		{"config", "config: x", "config: there is no such setting"},
+		{"wrong value", "\nretention: soon\n", `:2: retention: "soon" is not a duration`},
+		{"unknown", "http: x:1\nretention: 1d\nretenton: 1d\n", ":3: retenton: unknown field, did you mean retention?"},
+		{"underscore", "max_ahead: 1s", ":1: max_ahead: unknown field, did you mean max-ahead?"},
+		{"far from all", "wombat: 1", "wombat: unknown field; there are http, "},
+		{"config", "config: x", "config: unknown field"},
 		{"twice", "memory: 1GiB\nmemory: 2GiB\n", "memory"},
-		{"null", "memory:\n", "line 1: memory: it needs a value"},
-		{"nested", "serve:\n  memory: 1GiB\n", "line 1: serve: it needs a value"},
-		{"not a mapping", "- memory\n", "line 1: settings are written `name: value`"},
+		{"null", "memory:\n", ":1: memory: it is empty: write a text"},
+		{"nested", "memory:\n  least: 1GiB\n", ":2: memory: a mapping: write a text"},
+		{"not a mapping", "- memory\n", ":1: a list: write fields"},
 		{"not YAML", "a: [", "not YAML"},
 		{"huge", strings.Repeat("#", cli.MaxSettingsBytes+1), "is larger than 1MiB"},
 	} {
@@ -87,7 +87,7 @@ func TestTrueOrFalse(t *testing.T) {
 		t.Error(err)
 	}
 	_, _, err = settled(t, "ephemeral: yes\n", nil)
-	if err == nil || !strings.HasSuffix(err.Error(), `line 1: ephemeral: "yes": it must be true or false`) {
+	if err == nil || !strings.HasSuffix(err.Error(), `:1: ephemeral: "yes": it must be true or false`) {
 		t.Error(err)
 	}
 }
@@ -108,9 +108,9 @@ func TestUnknownVariables(t *testing.T) {
 }
 
 func TestBlame(t *testing.T) {
-	from := cli.Sources{"max-ahead": "WEIR_MAX_AHEAD", "HTTP.Addr": "weir.yaml: line 1: http"}
+	from := cli.Sources{"max-ahead": "WEIR_MAX_AHEAD", "HTTP.Addr": "weir.yaml:1: http"}
 	for field, want := range map[string]string{
-		"MaxAhead": "WEIR_MAX_AHEAD: wrong", "HTTP.Addr": "weir.yaml: line 1: http: wrong", "Memory": "wrong",
+		"MaxAhead": "WEIR_MAX_AHEAD: wrong", "HTTP.Addr": "weir.yaml:1: http: wrong", "Memory": "wrong",
 	} {
 		if got := from.Blame(field, errWrong).Error(); got != want {
 			t.Errorf("%s: got %q, want %q", field, got, want)

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/yamlfile"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -75,38 +77,72 @@ func ResolveSettings(flags *pflag.FlagSet, env func(string) (string, bool)) (Set
 
 // resolveFile takes the values of the settings file.
 func resolveFile(flags *pflag.FlagSet, path string, from SettingSources) error {
-	settings, err := readSettings(path)
-	if err != nil {
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != ConfigFlag && !isHelp(f.Name) {
+			known = append(known, f.Name)
+		}
+	})
+	settings, faults, err := readSettings(path, known)
+	if err := cmp.Or(err, faults); err != nil {
 		return err
 	}
-	for _, s := range settings {
-		where := fmt.Sprintf("%s: line %d: %s", path, s.line, s.name)
-		f := flags.Lookup(s.name)
-		if f == nil || s.name == ConfigFlag || isHelp(s.name) {
-			return fmt.Errorf("%s: there is no such setting%s", where, suggest(s.name, flags))
-		}
-		if from[s.name] != "" {
+	byLine := func(a, b string) int { return cmp.Compare(settings[a].line, settings[b].line) }
+	for _, name := range slices.SortedFunc(maps.Keys(settings), byLine) {
+		s := settings[name]
+		where := fmt.Sprintf("%s:%d: %s", path, s.line, name)
+		if from[name] != "" {
 			continue
 		}
 		for _, value := range s.values {
-			if err := flags.Set(s.name, value); err != nil {
+			if err := flags.Set(name, value); err != nil {
 				return fmt.Errorf("%s: %w", where, SettingReason(err))
 			}
 		}
-		from[s.name] = where
+		from[name] = where
 	}
 	return nil
 }
 
 // Setting returns the values that a settings file has for a flag now.
 func Setting(path, flag string) ([]string, error) {
-	settings, err := readSettings(path)
-	for _, s := range settings {
-		if s.name == flag {
-			return s.values, err
+	settings, _, err := readSettings(path, []string{flag}) // the other settings are faults then
+	return settings[flag].values, err
+}
+
+// A setting is the value of one `name: value` of the settings file. A list has several values.
+type setting struct {
+	line   int
+	values []string
+}
+
+// readSettings reads a YAML file of flags without their dashes.
+func readSettings(path string, known []string) (settings map[string]setting, faults error, err error) {
+	text, err := ReadAtMost(path, MaxSettingsBytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("settings file: %w", err)
+	}
+	settings = map[string]setting{}
+	r := yamlfile.Reader{Second: "write all settings into the first one"}
+	r.Open(path)
+	if root := r.Document(text); root != nil && !yamlfile.IsNull(root) {
+		for name, value := range r.Fields(root, "", "retention: 7d", known) {
+			s, nodes := setting{line: value.Line}, []*yaml.Node{value}
+			if value.Kind == yaml.SequenceNode {
+				nodes = value.Content
+			}
+			for _, n := range nodes {
+				if one, ok := r.Text(n, name, ""); ok { // 5m, 1_000 and 0777 mean what the flag takes them for, not what YAML does
+					s.values = append(s.values, one)
+				}
+			}
+			settings[name] = s
 		}
 	}
-	return nil, err
+	if all := r.Faults(); all != nil {
+		faults = all
+	}
+	return settings, faults, nil
 }
 
 // SettingVariable names the environment's variable of a flag.
@@ -164,67 +200,6 @@ func kebab(field string) string {
 // MaxSettingsBytes bounds the settings file: far more than there are settings.
 const MaxSettingsBytes = 1 << 20
 
-// A setting is one `name: value` of the settings file. A list has several values.
-type setting struct {
-	name   string
-	line   int
-	values []string
-}
-
-// readSettings reads a YAML file of flags without their dashes. Several documents count as one.
-func readSettings(path string) ([]setting, error) {
-	text, err := ReadAtMost(path, MaxSettingsBytes)
-	if err != nil {
-		return nil, fmt.Errorf("settings file: %w", err)
-	}
-	loader, err := yaml.NewLoader(bytes.NewReader(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
-	}
-	var settings []setting
-	for {
-		var doc yaml.Node
-		switch err := loader.Load(&doc); {
-		case errors.Is(err, io.EOF):
-			return settings, nil
-		case err != nil:
-			return nil, notYAML(path, err)
-		}
-		if settings, err = addSettings(settings, doc.Content[0]); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-}
-
-func notYAML(path string, err error) error {
-	if at, ok := errors.AsType[*yaml.LoadError](err); ok {
-		return fmt.Errorf("%s: line %d: not YAML: %s", path, at.Mark.Line, at.Message)
-	}
-	return fmt.Errorf("%s: not YAML: %w", path, err)
-}
-
-// addSettings appends the settings of one document.
-func addSettings(settings []setting, n *yaml.Node) ([]setting, error) {
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		return settings, nil // nothing but comments
-	}
-	if n.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: settings are written `name: value`", n.Line)
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		s, err := newSetting(n.Content[i], n.Content[i+1])
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %s: %w", s.line, s.name, err)
-		}
-		same := func(other setting) bool { return other.name == s.name }
-		if slices.ContainsFunc(settings, same) {
-			return nil, fmt.Errorf("line %d: %s: it is set twice", s.line, s.name)
-		}
-		settings = append(settings, s)
-	}
-	return settings, nil
-}
-
 // ReadAtMost reads a file that may have so many bytes.
 func ReadAtMost(path string, most int64) (text []byte, err error) {
 	file, err := os.Open(path)
@@ -236,34 +211,4 @@ func ReadAtMost(path string, most int64) (text []byte, err error) {
 		err = fmt.Errorf("%s is larger than %s: not a settings file", path, units.FormatSize(most))
 	}
 	return text, errors.Join(err, file.Close())
-}
-
-func newSetting(key, value *yaml.Node) (setting, error) {
-	s := setting{line: key.Line, name: key.Value}
-	nodes := []*yaml.Node{value}
-	if value.Kind == yaml.SequenceNode {
-		nodes = value.Content
-	}
-	for _, n := range nodes {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-			return s, errors.New("it needs a value, or a list of values")
-		}
-		// The text as it was written: 5m, 1_000 and 0777 mean what the flag takes them for, not what YAML does.
-		s.values = append(s.values, n.Value)
-	}
-	return s, nil
-}
-
-// suggest names the setting that is spelled nearly like name, or else all.
-func suggest(name string, flags *pflag.FlagSet) string {
-	var all []string
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != ConfigFlag && !isHelp(f.Name) {
-			all = append(all, f.Name)
-		}
-	})
-	if near := units.Nearest(strings.ReplaceAll(name, "_", "-"), all); near != "" {
-		return ": did you mean " + near + "?"
-	}
-	return "; there are " + strings.Join(all, ", ")
 }

@@ -23,9 +23,9 @@ const (
 	ChangeReserve                  // NoteReserved
 	ChangeSettle                   // KeyedLimit.Settle
 	ChangeUnreserve                // KeyedLimit.Unreserve
-	ChangeTakePermit               // Permit, of a new holder
-	ChangeRenewPermit              // Permit, a heartbeat
-	ChangeReleasePermit            // Permit, given back
+	ChangeTakePermit               // admission.TakePermit
+	ChangeRenewPermit              // admission.RenewPermit
+	ChangeReleasePermit            // admission.ReleasePermit
 	ChangeUse                      // Engine.Use, at once
 	ChangeHold                     // a hold: see admission.Table.SetHold
 	ChangeKinds                    // how many there are
@@ -64,7 +64,8 @@ func (k ChangeKind) HasContent() bool { return k == ChangeReserve || k == Change
 // Make makes the change to a key, with the n of the method that it stands for; of Settle that is what was used.
 func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err error) {
 	if c.Kind.OfPermit() {
-		return c.makePermit(l, key)
+		p, err := l.Permit(c.Kind, key, c.Content)
+		return Changed{Was: p.OK, Used: uint64(p.Held), After: Verdict{RetryAfter: p.Wait}}, err
 	}
 	switch c.Kind {
 	case ChangeRefund:
@@ -91,19 +92,6 @@ func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err err
 		made.After, err = l.Peek(key, 0)
 	}
 	return made, err
-}
-
-func (c Change) makePermit(l *KeyedLimit, key string) (made Changed, err error) {
-	var p admission.Permitted
-	switch c.Kind {
-	case ChangeTakePermit:
-		p, err = l.TakePermit(key, c.Content)
-	case ChangeRenewPermit:
-		p, err = l.RenewPermit(key, c.Content)
-	case ChangeReleasePermit:
-		p, err = l.ReleasePermit(key, c.Content)
-	}
-	return Changed{Was: p.OK, Used: uint64(p.Held), After: Verdict{RetryAfter: p.Wait}}, err
 }
 
 // changesClient is the client that changes have among those that have receipts of an engine.

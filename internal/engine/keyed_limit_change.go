@@ -359,30 +359,14 @@ func (e *Engine) RefusesReservation(id string) error {
 	return e.limits.RefusesReservations()
 }
 
-// TakePermit gives a holder a permit of a key. Of the limit, N is how many hold a permit at most, and Per
+// Permit does what a holder asks for a key: the change is one of permits. Of the limit, N is how many hold a permit at most, and Per
 // for how long after a heartbeat.
-func (l *KeyedLimit) TakePermit(key string, holder uint64) (p admission.Permitted, err error) {
+func (l *KeyedLimit) Permit(do ChangeKind, key string, holder uint64) (p admission.Permitted, err error) {
 	if err := checkKey(key); err != nil {
 		return p, err
 	}
-	of := l.Limit()
-	return l.engine.limits.TakePermit(l.name.Name, l.engine.keys.PartitionOf(key), key, holder, int(of.N), of.Per)
-}
-
-// RenewPermit is the heartbeat of a holder: its permit lasts for another Per from now.
-func (l *KeyedLimit) RenewPermit(key string, holder uint64) (p admission.Permitted, err error) {
-	if err := checkKey(key); err != nil {
-		return p, err
-	}
-	return l.engine.limits.RenewPermit(l.name.Name, l.engine.keys.PartitionOf(key), key, holder, l.Limit().Per)
-}
-
-// ReleasePermit gives a permit back. OK says whether the holder had one.
-func (l *KeyedLimit) ReleasePermit(key string, holder uint64) (p admission.Permitted, err error) {
-	if err := checkKey(key); err != nil {
-		return p, err
-	}
-	return l.engine.limits.ReleasePermit(l.name.Name, l.engine.keys.PartitionOf(key), key, holder)
+	most := l.Limit()
+	return l.engine.limits.Permit(admission.PermitRequest(do-ChangeTakePermit), l.name.Name, l.engine.keys.PartitionOf(key), key, holder, int(most.N), most.Per)
 }
 
 // Grants calls f with each grant that is in use. f must not call the engine.

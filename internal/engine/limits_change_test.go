@@ -178,7 +178,7 @@ func TestChangesOfACutHaveOneTimeOfDay(t *testing.T) {
 	for i, change := range []func() error{
 		func() error { _, err := kl.Refund("k", 1, c.cfg.Now()); return err },
 		func() error { _, err := kl.Settle("k", "b", 4, false); return err },
-		func() error { _, err := kl.TakePermit("k", 1); return err },
+		func() error { _, err := kl.Permit(ChangeTakePermit, "k", 1); return err },
 		func() error { return kl.Grant("k", 3, c.cfg.Now().Add(9000*time.Hour)) },
 		func() error { return c.e.Ban("x", "k", 8000*time.Hour) },
 		func() error { _, err := kl.Reset("other"); return err },

@@ -57,7 +57,7 @@ func (fs Faults) Error() string {
 type Reader struct {
 	File     string            // that is read, for messages
 	MaxNodes int               // aliases are followed, and no more nodes than these are looked at; 0: aliases are refused
-	Empty    Fault             // the fault of a file without content
+	Empty    Fault             // the fault of a file without content; zero: there may be none
 	Second   string            // the message about a second document
 	Hints    map[string]string // what messages about unknown fields end in, by name
 
@@ -107,7 +107,9 @@ func (r *Reader) Document(data []byte) *yaml.Node {
 		err = loader.Load(&doc)
 	}
 	if errors.Is(err, io.EOF) {
-		r.Fault(r.Empty.Line, r.Empty.Field, "%s", r.Empty.Message)
+		if r.Empty.Message != "" {
+			r.Fault(r.Empty.Line, r.Empty.Field, "%s", r.Empty.Message)
+		}
 		return nil
 	}
 	if err == nil {
@@ -184,6 +186,9 @@ func (r *Reader) Resolve(n *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line}
 }
 
+// manyFields is of how many fields not all are listed next to the one that was meant.
+const manyFields = 50
+
 // Fields returns the fields of a mapping, whose names begin with within in messages. It notes faults of fields that are
 // not known, stand twice, or have no name. If n is no mapping, it notes a fault with an example, and returns nil.
 func (r *Reader) Fields(n *yaml.Node, within, example string, known []string) map[string]*yaml.Node {
@@ -198,7 +203,11 @@ func (r *Reader) Fields(n *yaml.Node, within, example string, known []string) ma
 		case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" && key.ShortTag() != "!!merge":
 			r.Fault(key.Line, strings.TrimSuffix(within, "."), "%s in place of a field's name: there are %s", KindText(key), strings.Join(known, ", "))
 		case !slices.Contains(known, name):
-			r.Fault(key.Line, within+units.Excerpt(name), "unknown field%s; there are %s%s", units.DidYouMean(name, known), strings.Join(known, ", "), r.Hints[name])
+			meant, all := units.DidYouMean(name, known), "; there are "+strings.Join(known, ", ")
+			if meant != "" && len(known) > manyFields {
+				all = ""
+			}
+			r.Fault(key.Line, within+units.Excerpt(name), "unknown field%s%s%s", meant, all, r.Hints[name])
 		case fields[name] != nil:
 			r.Fault(key.Line, within+name, "it stands twice, first in line %d: remove one", fields[name].Line)
 		default:

@@ -75,12 +75,8 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 	if a.state.Value.plan != a.Plan {
 		ls.adopt(a.state, a.Plan, now)
 	}
-	if a.grant != nil && a.Outstanding > 0 {
-		*verdict = ls.takeBeside(a, now)
-		return
-	}
 	if a.grant != nil {
-		*verdict = ls.takeOf(&ls.shares[a.Partition], a.grant, a.state, now, a.N)
+		*verdict = ls.takeGranted(a, now)
 		return
 	}
 	before := cellBytes(a.state)
@@ -142,12 +138,9 @@ func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
 	if n > 0 && ls.refusesTake(st.Value.plan) != nil {
 		return false
 	}
-	if held := share.heldOf(plan, key, now); held > 0 {
-		v, err := ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Outstanding: held, state: st}, now)
+	if held, g := share.heldOf(plan, key, now), ls.granted(share, plan, key, now); held > 0 || g != nil {
+		v, err := ls.takeWith(Request{Plan: plan, Key: key, N: n, Partition: partition, Outstanding: held, state: st, grant: g}, now)
 		return v.Allowed && err == nil
-	}
-	if g := ls.granted(share, plan, key, now); g != nil {
-		return ls.takeOf(share, g, st, now, n).Allowed
 	}
 	before := cellBytes(st)
 	allowed := st.Value.plan.Allow(&st.Value.state, now, n)
@@ -162,18 +155,9 @@ func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Ve
 		return limit.Verdict{}, err
 	}
 	defer share.mu.Unlock()
-	if held := share.heldOf(plan, key, now); held > 0 {
-		return ls.takeHeld(share, Request{Plan: plan, Key: key, N: n, Partition: partition, Outstanding: held, state: st}, now)
-	}
-	g := ls.granted(share, plan, key, now)
-	if refused := ls.refusesTake(st.Value.plan); refused != nil && n > 0 {
-		if v := g.peek(st.Value.plan, &st.Value.state, now, n); !v.Allowed {
-			return v, nil
-		}
-		return limit.Verdict{}, refused
-	}
-	if g != nil {
-		return ls.takeOf(share, g, st, now, n), nil
+	held, g := share.heldOf(plan, key, now), ls.granted(share, plan, key, now)
+	if held > 0 || g != nil || n > 0 && ls.refusesTake(plan) != nil {
+		return ls.takeWith(Request{Plan: plan, Key: key, N: n, Partition: partition, Outstanding: held, state: st, grant: g}, now)
 	}
 	before := cellBytes(st)
 	v := st.Value.plan.Take(&st.Value.state, now, n)

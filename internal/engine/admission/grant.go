@@ -102,22 +102,6 @@ func (g *grant) peek(plan *Plan, state *limit.State, now int64, n uint64) limit.
 	return v
 }
 
-// takeOf takes n of a limit, and what it has not of the grant. The caller holds s.mu.
-func (ls *Table) takeOf(s *share, g *grant, st *entry, now int64, n uint64) limit.Verdict {
-	v := g.peek(st.Value.plan, &st.Value.state, now, n)
-	if !v.Allowed || n == 0 {
-		return v
-	}
-	own := min(n, v.Remaining-g.left)
-	before := cellBytes(st)
-	taken := st.Value.plan.Take(&st.Value.state, now, own)
-	ls.decided(s, st, now, own, true, before)
-	g.left -= n - own
-	g.spent += n - own
-	taken.Remaining += g.left
-	return taken
-}
-
 // cutSpent appends what was used of grants since the cut before. The caller holds s.mu.
 func (ls *Table) cutSpent(s *share, list []replication.Change) []replication.Change {
 	for id, g := range s.grants {
@@ -158,9 +142,9 @@ func (a *Request) free(now int64) uint64 {
 	return free - min(free, a.Outstanding)
 }
 
-// takeBeside takes what peek has allowed: of the limit what is free, and the rest of the grant. The
+// takeGranted takes what peek has allowed: of the limit what is free, and the rest of the grant. The
 // caller holds the lock of the key's share.
-func (ls *Table) takeBeside(a *Request, now int64) limit.Verdict {
+func (ls *Table) takeGranted(a *Request, now int64) limit.Verdict {
 	own := min(a.N, a.free(now))
 	before := cellBytes(a.state)
 	v := a.Plan.Take(&a.state.Value.state, now, own)

@@ -65,9 +65,8 @@ func (s *share) heldOf(plan *Plan, key string, now int64) uint64 {
 	return h.n
 }
 
-// takeHeld is Take of a key of which something is held. The caller holds s.mu.
-func (ls *Table) takeHeld(s *share, a Request, now int64) (v limit.Verdict, err error) {
-	a.grant = ls.granted(s, a.Plan, a.Key, now)
+// takeWith is Take of a key with a grant or a hold, or of a limit that the journal may refuse. The caller holds the share's lock.
+func (ls *Table) takeWith(a Request, now int64) (v limit.Verdict, err error) {
 	if v = a.peek(now, a.N); !v.Allowed || a.N == 0 {
 		return v, nil
 	}

@@ -21,65 +21,49 @@ const (
 
 // Permitted is what became of a request about a permit.
 type Permitted struct {
-	OK   bool          // it is held; of ReleasePermit: it was
+	OK   bool          // it is held; to ReleasePermit: it was
 	Held int           // how many are
 	Wait time.Duration // of a denied one: until the first is free, if nobody renews or releases
 }
 
-// TakePermit gives a holder a permit of a key for a ttl, if fewer than most have one. The same again is RenewPermit, but while
-// more than most are held: then the holder may be known from a former owner alone, which wrote that late and never answered.
-func (ls *Table) TakePermit(name string, partition int, key string, holder uint64, most int, ttl time.Duration) (p Permitted, err error) {
-	err = ls.changePermit(name, partition, key, holder, ttl, func(k *PermitKey, now int64) (bool, error) {
-		if k.Held(now) <= most && k.Renew(now, holder, int64(ttl)) {
-			p.OK = true
-		} else if ls.permits.Load() >= MaxPermits {
-			return false, overloaded("100,000 permits are held, or were a moment ago, which is all that a node keeps: try again later")
-		} else {
-			p.OK = k.Take(now, holder, most, int64(ttl))
-		}
-		if p.Held = k.Held(now); !p.OK {
-			p.Wait = time.Duration(k.Next() - now)
-		}
-		return p.OK, nil
-	})
-	return p, err
-}
+// PermitRequest is what a holder asks for.
+type PermitRequest byte
 
-// RenewPermit has a holder keep its permit for a ttl more. It is not OK for one that is not held, or no longer.
-func (ls *Table) RenewPermit(name string, partition int, key string, holder uint64, ttl time.Duration) (p Permitted, err error) {
-	err = ls.changePermit(name, partition, key, holder, ttl, func(k *PermitKey, now int64) (bool, error) {
-		p.OK, p.Held = k.Renew(now, holder, int64(ttl)), k.Held(now)
-		return p.OK, nil
-	})
-	return p, err
-}
+const (
+	TakePermit    PermitRequest = iota // a permit, if fewer than most have one
+	RenewPermit                        // a heartbeat
+	ReleasePermit                      // to give it back
+)
 
-// ReleasePermit gives a permit back. It is not OK for one that was not held.
-func (ls *Table) ReleasePermit(name string, partition int, key string, holder uint64) (p Permitted, err error) {
-	err = ls.changePermit(name, partition, key, holder, 0, func(k *PermitKey, now int64) (bool, error) {
-		p.OK, p.Held = k.Release(now, holder), k.Held(now)
-		return p.OK, nil
-	})
-	return p, err
-}
-
-// changePermit has change look at who holds a key, and the journal tell of it if it did something: the holder has a permit for the ttl, or
-// with 0 none.
-func (ls *Table) changePermit(name string, partition int, key string, holder uint64, ttl time.Duration, change func(k *PermitKey, now int64) (did bool, err error)) error {
+// Permit does what a holder asks for a key, with a ttl; the journal tells of it if it is OK. TakePermit of the same again is
+// RenewPermit, but while more than most are held: then the holder may be known from a former owner alone, which wrote that late and
+// never answered.
+func (ls *Table) Permit(do PermitRequest, name string, partition int, key string, holder uint64, most int, ttl time.Duration) (p Permitted, err error) {
 	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
-		return err
+		return p, err
 	}
-	now := ls.Clock.Now()
-	var err error
+	now, lasts := ls.Clock.Now(), int64(ttl)
 	ls.holders(s, keyID{name, key}, func(k *PermitKey) {
-		var did bool
-		if did, err = change(k, now); did {
-			ls.record(s, &replication.Permit{ChangeOf: ls.changeOf(name, key), Holder: holder, For: int64(ttl)})
+		switch {
+		case do == ReleasePermit:
+			p.OK, lasts = k.Release(now, holder), 0
+		case do == RenewPermit || k.Held(now) <= most && k.index(holder) >= 0:
+			p.OK = k.Renew(now, holder, lasts)
+		case ls.permits.Load() >= MaxPermits:
+			err = overloaded("100,000 permits are held, or were a moment ago, which is all that a node keeps: try again later")
+		default:
+			if p.OK = k.Take(now, holder, most, lasts); !p.OK {
+				p.Wait = time.Duration(k.Next() - now)
+			}
 		}
+		p.Held = k.Held(now)
 	})
-	return err
+	if p.OK {
+		ls.record(s, &replication.Permit{ChangeOf: ls.changeOf(name, key), Holder: holder, For: lasts})
+	}
+	return p, err
 }
 
 // holders calls f with who holds a key, and keeps count. The caller holds s.mu.
