@@ -279,4 +279,5 @@ type LimitedKey struct {
 	Since             Time    `json:"since" doc:"The first since the last pause of 5 minutes without a denial; it may be before the window."`
 	Last              Time    `json:"last" doc:"The last denial."`
 	RetryAfterSeconds float64 `json:"retry_after_s" doc:"Until one like the last would pass, if nothing else happens; 0: it would pass now."`
+	Denial            string  `json:"denial,omitempty" doc:"The ID of the newest denial, for /v1/denials; absent: it is not kept."`
 }

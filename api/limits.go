@@ -50,6 +50,13 @@ type LimitPolicy struct {
 	Allowed        Bounds       `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`
 	Denied         Bounds       `json:"denied" doc:"Hits of limit:NAME:denied."`
 	ShadowDenied   Bounds       `json:"shadow_denied" doc:"Hits of limit:NAME:shadow_denied: what a shadow policy would have denied."`
+	Reserved       *Reserved    `json:"reserved,omitempty" doc:"Absent: no reservation of a key that the caller may read is open."`
+}
+
+// Reserved is what open reservations have taken: they are neither settled nor over.
+type Reserved struct {
+	Reservations int    `json:"reservations" doc:"How many are open."`
+	N            uint64 `json:"n" doc:"What they have reserved, which counts as used."`
 }
 
 // RegionPart is what a region has of a limit over regions.
@@ -76,13 +83,14 @@ type LimitKeysAnswer struct {
 
 // LimitKey is what one key has used of a limit.
 type LimitKey struct {
-	Key           string  `json:"key" doc:"As it is counted." example:"login:bob"`
-	Used          uint64  `json:"used"`
-	Burst         uint64  `json:"burst" doc:"Of this key: overrides may give it another one."`
-	Remaining     uint64  `json:"remaining"`
-	Share         float64 `json:"share" doc:"used / burst: a key at 1 is denied now."`
-	ResetSeconds  float64 `json:"reset_s" doc:"Seconds until the whole burst is there again, and no ban is left."`
-	BannedSeconds float64 `json:"banned_s,omitempty" doc:"Seconds until the ban of the key is over, which denies it whatever it has used; absent: it is not banned."`
+	Key           string    `json:"key" doc:"As it is counted." example:"login:bob"`
+	Used          uint64    `json:"used"`
+	Burst         uint64    `json:"burst" doc:"Of this key: overrides may give it another one."`
+	Remaining     uint64    `json:"remaining"`
+	Share         float64   `json:"share" doc:"used / burst: a key at 1 is denied now."`
+	ResetSeconds  float64   `json:"reset_s" doc:"Seconds until the whole burst is there again, and no ban is left."`
+	BannedSeconds float64   `json:"banned_s,omitempty" doc:"Seconds until the ban of the key is over, which denies it whatever it has used; absent: it is not banned."`
+	Reserved      *Reserved `json:"reserved,omitempty" doc:"Open reservations of the key, within used; absent: there is none."`
 }
 
 // Reset is ResetSeconds as a duration: until the whole burst is there again.

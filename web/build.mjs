@@ -8,7 +8,10 @@ await build({
   charset: "utf8", legalComments: "none", logLevel: "warning",
 });
 rmSync("dist/report.css"); // it is app.css again
-for (const name of ["index.html", "icon.svg"]) copyFileSync(`src/${name}`, `dist/${name}`);
+for (const name of ["index.html", "icon.svg", "font.css"]) copyFileSync(`src/${name}`, `dist/${name}`);
+const inter = "node_modules/@fontsource-variable/inter";
+copyFileSync(`${inter}/files/inter-latin-wght-normal.woff2`, "dist/inter.woff2");
+copyFileSync(`${inter}/LICENSE`, "dist/inter-license.txt");
 
 const sources = ["build.mjs", "package-lock.json", "package.json", "tsconfig.json"];
 for (const entry of readdirSync("src", { recursive: true, withFileTypes: true })) {

@@ -16,7 +16,9 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,13 +29,16 @@ var dist embed.FS
 
 // Files are the files that the page loads, with their media types. The server serves them at /web/NAME.
 var Files = map[string]string{
-	"app.js":   "text/javascript; charset=utf-8",
-	"app.css":  "text/css; charset=utf-8",
-	"icon.svg": "image/svg+xml",
+	"app.js":            "text/javascript; charset=utf-8",
+	"app.css":           "text/css; charset=utf-8",
+	"font.css":          "text/css; charset=utf-8", // not in app.css: a report has that, and no font
+	"inter.woff2":       "font/woff2",
+	"inter-license.txt": "text/plain; charset=utf-8",
+	"icon.svg":          "image/svg+xml",
 }
 
-// policy lets a page load its own script, style and picture, and ask its own server.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// policy lets a page load its own script, style, font and picture, and ask its own server.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // Page serves the dashboard. It holds nothing that is not in the source: it is for everybody.
@@ -55,13 +60,17 @@ type asset struct {
 // assets are read and compressed once, when the first is asked for.
 var assets = sync.OnceValue(func() map[string]asset {
 	all := map[string]asset{}
-	for _, name := range []string{"index.html", "app.js", "app.css", "icon.svg"} {
+	for _, name := range append(slices.Collect(maps.Keys(Files)), "index.html") {
 		plain, err := dist.ReadFile("dist/" + name)
 		if err != nil {
 			panic(err) // it is embedded
 		}
 		sum := sha256.Sum256(plain)
-		all[name] = asset{plain, compress(plain), `"` + hex.EncodeToString(sum[:8]) + `"`}
+		zipped := compress(plain)
+		if len(zipped) >= len(plain) { // a font is compressed
+			zipped = nil
+		}
+		all[name] = asset{plain, zipped, `"` + hex.EncodeToString(sum[:8]) + `"`}
 	}
 	return all
 })
@@ -91,7 +100,7 @@ func serve(w http.ResponseWriter, r *http.Request, name, contentType string) {
 		return
 	}
 	body := file.plain
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if file.zipped != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		body = file.zipped
 	}

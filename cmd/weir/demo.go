@@ -31,8 +31,9 @@ func (f *serveFlags) checkDemo(from cli.Sources) error {
 	}
 	f.node.Ephemeral = true
 	f.node.Policies.Set = demoPolicies()
+	f.node.HTTP.Web = []string{demoSite}
 	return f.refuse(from, "demo", "the demo is a single open server in memory with its own policies: remove one of the two",
-		"data", "cluster", "nats", "replicas", "region", "history", "history-url", "policy", "tokens", "clock")
+		"data", "cluster", "nats", "replicas", "region", "history", "history-url", "policy", "tokens", "clock", "web")
 }
 
 // makeDemo makes traffic until ctx ends; ended returns when it has.
@@ -71,6 +72,7 @@ type demoTraffic struct {
 	listener http.Handler // of the server, for hits and decisions of now
 	random   *rand.Rand
 	lines    bytes.Buffer // hits of now, a line each
+	visits   bytes.Buffer // of the site, a line of JSON each
 }
 
 // newTraffic returns the Traffic of a server, the same for each seed.
@@ -93,20 +95,26 @@ func (t *demoTraffic) Past(now time.Time) error {
 			if err := t.moment(end-back, float64(ages[i].step)); err != nil {
 				return err
 			}
+			if t.visits.Len() > 64<<10 {
+				if err := t.sendVisits(context.Background()); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	return nil
+	return t.sendVisits(context.Background())
 }
 
 // moment makes the hits of so many seconds at once, with decisions as limits would have made them, about.
 func (t *demoTraffic) moment(second int64, seconds float64) error {
-	for _, sources := range [][]source{pages, countries, clients, logins} {
+	for _, sources := range [][]source{pages, countries, clients, logins, views} {
 		for i := range sources {
 			if err := t.hit(second, sources[i].key, t.count(sources[i].at(second)*seconds)); err != nil {
 				return err
 			}
 		}
 	}
+	t.visit(second, seconds)
 	return errors.Join(
 		t.decided(second, "client", clients, 10, seconds, "denied"),
 		t.decided(second, "login", logins, 5./60, seconds, "denied"),
@@ -165,10 +173,16 @@ func (t *demoTraffic) now(ctx context.Context, second int64) error {
 			fmt.Fprintf(&t.lines, "visitor:10.0.%d.%d\n%s\n", visitor/250, visitor%250, pages[i].key)
 		}
 	}
-	for i := range countries {
-		for range t.count(countries[i].at(second) * part) {
-			fmt.Fprintln(&t.lines, countries[i].key)
+	for _, sources := range [][]source{countries, views} {
+		for i := range sources {
+			for range t.count(sources[i].at(second) * part) {
+				fmt.Fprintln(&t.lines, sources[i].key)
+			}
 		}
+	}
+	t.visit(second, part)
+	if err := t.sendVisits(ctx); err != nil {
+		return err
 	}
 	for _, sources := range [][]source{clients, logins} {
 		for i := range sources {
@@ -182,6 +196,24 @@ func (t *demoTraffic) now(ctx context.Context, second int64) error {
 	}
 	defer t.lines.Reset()
 	return t.send(ctx, "/v1/hits", "text/plain", &t.lines)
+}
+
+// visit makes the visits of the site in so many seconds, of one page or several.
+func (t *demoTraffic) visit(second int64, seconds float64) {
+	for n := t.count(viewRate * demoDay(second) * seconds); n > 0; {
+		seen := min(n, 1+t.random.Uint64N(4)*(1+n/16))
+		n -= seen
+		fmt.Fprintf(&t.visits, `{"key":"%s:visitors","n":%d,"at":%d,"distinct":"%d-%d"}`+"\n",
+			demoSite, seen, second, second/86400, int(math.Pow(visitors, t.random.Float64())*4))
+	}
+}
+
+func (t *demoTraffic) sendVisits(ctx context.Context) error {
+	defer t.visits.Reset()
+	if t.visits.Len() == 0 {
+		return nil
+	}
+	return t.send(ctx, "/v1/hits", "application/x-ndjson", &t.visits)
 }
 
 // ask asks the limits of a key.
@@ -220,8 +252,23 @@ type source struct {
 	times            float64
 }
 
-// pages and countries are hit, clients and logins are asked for.
+const (
+	demoSite = "shop.example"
+	viewRate = .8 // of the site, per second
+)
+
+// pages, countries and views are hit, clients and logins are asked for.
 var (
+	views = []source{
+		{key: demoSite + ":path:/", rate: .3}, {key: demoSite + ":path:/products", rate: .17}, {key: demoSite + ":path:/products/umbrella", rate: .1, every: 1800, of: 240, after: 1300, times: 4},
+		{key: demoSite + ":path:/products/boots", rate: .07}, {key: demoSite + ":path:/cart", rate: .05}, {key: demoSite + ":path:/blog/rain", rate: .04}, {key: demoSite + ":path:/help", rate: .02},
+		{key: demoSite + ":path:/products/tent", rate: .02}, {key: demoSite + ":path:/blog/snow", rate: .012}, {key: demoSite + ":path:/about", rate: .01}, {key: demoSite + ":path:/jobs", rate: .005}, {key: demoSite + ":path:/press", rate: .003},
+		{key: demoSite + ":ref:search.example", rate: .2}, {key: demoSite + ":ref:news.example", rate: .06, every: 7200, of: 600, after: 900, times: 6}, {key: demoSite + ":ref:social.example", rate: .05},
+		{key: demoSite + ":utm_source:newsletter", rate: .04}, {key: demoSite + ":utm_source:banner", rate: .01}, {key: demoSite + ":event:signup", rate: .004}, {key: demoSite + ":event:order", rate: .009},
+		{key: demoSite + ":browser:chrome", rate: .45}, {key: demoSite + ":browser:safari", rate: .2}, {key: demoSite + ":browser:firefox", rate: .11}, {key: demoSite + ":browser:edge", rate: .04},
+		{key: demoSite + ":device:phone", rate: .42}, {key: demoSite + ":device:desktop", rate: .34}, {key: demoSite + ":device:tablet", rate: .04},
+		{key: demoSite + ":bot", rate: .12}, {key: demoSite + ":bot:crawler", rate: .1}, {key: demoSite + ":bot:prefetch", rate: .015}, {key: demoSite + ":bot:rate", rate: .005},
+	}
 	pages = []source{
 		{key: "url:/", rate: 38, every: 1500, of: 90, after: 200, times: 2.2}, {key: "url:/products", rate: 24}, {key: "url:/search", rate: 13, every: 900, of: 60, after: 500, times: 3},
 		{key: "url:/api/items", rate: 9}, {key: "url:/cart", rate: 6}, {key: "url:/products/umbrella", rate: 2.5, every: 1800, of: 240, after: 1300, times: 9},

@@ -345,10 +345,13 @@ func (e *Engine) Reserved(id string) (parts []ReservedPart) {
 	return parts
 }
 
-// OpenReservations calls f with the key of each part of a reservation that is not settled. f must not call the engine.
+// OpenReservations calls f with each part of a reservation that is not settled: the limit's name, the key, and how many it
+// has reserved. f must not call the engine.
 //
 // Cost: O(reservations).
-func (e *Engine) OpenReservations(f func(key string)) { e.limits.OpenReservations(f) }
+func (e *Engine) OpenReservations(f func(name, key string, n uint64)) {
+	e.limits.OpenReservations(func(name, key string, n uint64) { f(admission.BaseName(name), key, n) })
+}
 
 // RefusesReservation is api.CodeOverloaded while there is no memory for a reservation more, and api.CodeKeyReused if the
 // ID is of one that was over a moment ago.

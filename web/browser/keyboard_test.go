@@ -41,7 +41,13 @@ func TestKeyboard(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.until(`document.activeElement === document.querySelector("h1") && document.activeElement.textContent === "Cluster"`)
 
-	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(w.url+"/#/log")) // Tab begins at the top
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(w.url+"/#/")) // Tab begins at the top
+	p.says("bob:10.0.0.1")
+	p.tabTo(`nav[aria-label="Which keys"] a:last-child`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`location.hash.includes("by=key") && document.querySelector(".rows th")?.textContent === "login:bob:10.0.0.1"`)
+
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(w.url+"/#/log"))
 	p.says("Nothing yet")
 	p.tabTo(`nav[aria-label="What is shown"] a:last-child`)
 	p.do(chromedp.KeyEvent(kb.Enter))

@@ -69,7 +69,7 @@ func TestTokens(t *testing.T) {
 	enter("weir_all_wrong")
 	p.says("This server does not accept the token.")
 	enter("weir_shop_secret")
-	p.says("shop:cart")
+	p.says("cart")
 	if text := value[string](p, "document.body.innerText"); strings.Contains(text, "other") || strings.Contains(text, "Hits per second") {
 		t.Errorf("it shows what is not the token's: %s", text)
 	}
@@ -77,7 +77,7 @@ func TestTokens(t *testing.T) {
 	p.says("this concerns all keys and limits")
 	p.at("/")
 	p.do(chromedp.Reload())
-	p.says("shop:cart")
+	p.says("cart")
 	if kept := value[string](p, `JSON.stringify(localStorage) + document.cookie + location.href`); strings.Contains(kept, "secret") {
 		t.Errorf("the token is kept: %s", kept)
 	}
@@ -130,10 +130,14 @@ func TestLocale(t *testing.T) {
 	p.says("1.234.567")
 }
 
-// Two themes and a time zone, by hand; and no page is wider than a phone.
+// Two themes and a time zone, by hand; and no page is wider than a phone, or has what hinders its readers there.
 func TestThemes(t *testing.T) {
-	w := start(t, nil)
+	w := start(t, func(cfg *node.Config) {
+		cfg.HTTP.Web, cfg.Policies.File = []string{"localhost"}, file(t, "policies.yaml", policies)
+	})
+	w.site("")
 	w.hit("a", 3, time.Minute)
+	w.allow("login:bob:10.0.0.1", 7)
 	p := open(t, w.url+"/")
 	p.do(chromedp.EmulateViewport(360, 740))
 	p.says("a")
@@ -148,9 +152,10 @@ func TestThemes(t *testing.T) {
 	p.says("Theme: dark")
 	p.do(chromedp.Click(`//button[starts-with(text(),"Time:")]`))
 	p.says("Time: UTC")
-	for _, place := range []string{"/", "/key/a", "/limits", "/log", "/nodes"} {
+	for _, place := range []string{"/", "/?by=key", "/key/a", "/limits", "/limits/login", "/log", "/nodes", "/site", "/site/localhost"} {
 		p.at(place)
 		p.until(live)
+		p.audit(place + " on a phone")
 		if wide := value[int](p, `document.documentElement.scrollWidth`); wide > 360 {
 			t.Errorf("%s is %d pixels wide", place, wide)
 		}

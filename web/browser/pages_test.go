@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/weir-counter/weir/internal/replay"
@@ -51,16 +52,24 @@ func TestPages(t *testing.T) {
 	t.Run("Overview", func(t *testing.T) {
 		p.T = t
 		p.until(live)
-		p.says("url:/home")
-		rows := value[string](p, `[...document.querySelectorAll(".rows tr th")].map(e => e.textContent).join(" ")`)
-		if rows != "url:/home url:/cart" {
+		p.says("/home")
+		rows := value[string](p, `[...document.querySelectorAll(".card h2, .rows tr th")].map(e => e.textContent).slice(-3).join(" ")`)
+		if rows != "Pages url: /home /cart" {
 			t.Errorf("keys: %s", rows)
 		}
 		w.hit("url:/new", 100_000, 0)
-		p.until(`document.querySelector(".rows tr th").textContent === "url:/new"`)
+		p.until(`document.querySelector(".rows tr th").textContent === "/new"`)
 		p.says("100,000")
 		p.until(`document.querySelector(".plot canvas") && document.querySelector(".spark path").getAttribute("d").length > 100`)
 		p.audit("overview")
+		p.at("/?by=key")
+		p.until(`[...document.querySelectorAll(".rows tr th")].map(e => e.textContent).join(" ") === "url:/new url:/home url:/cart"`)
+		for i := range 20 {
+			w.hit(fmt.Sprintf("more:%d", i), 1, 0)
+		}
+		p.do(chromedp.Click(`//a[text()="Show more"]`))
+		p.until(`document.querySelectorAll(".rows tr").length === 23`)
+		p.audit("all keys")
 		p.at("/?window=1h&prefix=url%3A%2Fc")
 		p.until(`document.querySelectorAll(".rows tr").length === 1`)
 		p.says("Top keys in 1 hour")
@@ -83,7 +92,10 @@ func TestPages(t *testing.T) {
 		p.until(`document.querySelector(".plot canvas") && document.querySelector(".said").textContent.includes("exact")`)
 		p.do(chromedp.Click(chromedp.CSS(`.values summary`)))
 		p.until(`document.querySelectorAll(".values tbody tr").length > 50`)
-		p.until(`document.querySelectorAll(".heat tbody td").length === 168`)
+		p.until(`document.querySelectorAll(".heat tbody td").length === 168 && document.querySelector(".legend").textContent.includes("hits an hour")`)
+		at := value[[]float64](p, `(() => { const e = document.querySelector(".u-over"); e.scrollIntoView(); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`)
+		p.do(call(input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: at[0], Y: at[1]}))
+		p.until(`/Hits [\d.]+ per/.test(document.querySelector(".tip:not([hidden])")?.textContent)`) // next to the pointer
 		p.do(chromedp.SendKeys(chromedp.CSS(`input[aria-label="Compare with another key"]`), "url:/home"+kb.Enter))
 		p.until(`location.hash.includes("with=url%3A%2Fhome") && document.querySelector(".u-legend").textContent.includes("url:/home")`)
 		p.audit("key")
@@ -111,7 +123,10 @@ func TestPages(t *testing.T) {
 		p.says("denied now")
 		p.says("for each login:{user}")
 		p.until(`document.querySelector(".plot canvas")`)
-		p.until(`document.querySelectorAll(".rows td.denied")[2]?.textContent === "2"`) // the most denied key
+		p.until(`document.querySelector(".rows td.denied")?.textContent === "2"`) // the most denied key
+		if to := value[string](p, `document.querySelector('a[aria-label="Why login:bob was denied"]').hash`); to != "#/why/"+denial {
+			t.Errorf("the newest denial is %s, and why leads to %s", denial, to)
+		}
 		p.audit("limit")
 		p.do(chromedp.Click(chromedp.CSS(`button[aria-label="Change login:bob"]`)))
 		p.do(chromedp.Click(`//button[text()="Ban it for this time"]`), chromedp.Click(`//button[text()="Ban it for this time: sure?"]`))
@@ -223,6 +238,31 @@ func TestPages(t *testing.T) {
 	})
 }
 
+// What teams have spent, and what open reservations have taken of it, is on the page of a limit, in dollars.
+func TestBudgets(t *testing.T) {
+	const budgets = `limits:
+  - {name: spend, keys: "team:*", limit: 500000000, per: month, cost: microusd}
+  - {name: jobs, keys: "job:*", max: 3, ttl: 60s}
+`
+	w := start(t, func(cfg *node.Config) { cfg.Policies.File = file(t, "policies.yaml", budgets) })
+	for range 2 {
+		r, err := http.Post(w.url+"/v1/reserve?ttl=10m", "application/json", strings.NewReader(`{"key":"team:7","costs":{"microusd":2500000}}`))
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatal(r, err)
+		}
+		r.Body.Close()
+	}
+	p := open(t, w.url+"/#/limits/spend")
+	p.says("$500.00 per month, UTC")
+	p.says("$5.00 of $500.00")
+	p.until(`[...document.querySelectorAll("td.reserved")].map(e => e.textContent).join() === "$5.00 in 2 open reservations"`)
+	p.says("3 for each key")
+	p.audit("budgets")
+	p.do(chromedp.EmulateViewport(360, 740))
+	p.until(`document.documentElement.scrollWidth <= 360`)
+	p.audit("budgets on a phone")
+}
+
 // Reports are pages without a server.
 func TestReports(t *testing.T) {
 	at := func(s int64) replay.Time { return replay.Time{Time: time.Unix(s, 0)} }
@@ -267,7 +307,7 @@ func TestHostileNames(t *testing.T) {
 	for i, name := range names {
 		w.hit(name, uint64(1000-i), 0)
 	}
-	p := open(t, w.url+"/")
+	p := open(t, w.url+"/#/?by=key&n=100")
 	p.until(fmt.Sprintf(`document.querySelectorAll(".rows tr").length >= %d`, len(names)-1)) // limit: is listed apart
 	if n := value[int](p, `document.querySelectorAll(".rows img, .rows script, body > script").length`); n != 0 {
 		t.Errorf("%d elements of names", n)

@@ -61,7 +61,7 @@ func TestSite(t *testing.T) {
 	p.do(chromedp.Click(`//main//a[.="localhost"]`))
 	tiles := `[...document.querySelectorAll(".tile strong")].map(e => e.textContent).join(" ")`
 	p.until(tiles + ` === "65 65 80 7"`)
-	p.until(`[...document.querySelectorAll("main .card h2")].map(e => e.textContent).join() === "Views (views/h),Pages,Referrers,Campaigns,Events,Browsers,Devices,Filtered"`)
+	p.until(`[...document.querySelectorAll("main .card h2")].map(e => e.textContent).join() === "Views (views/h),Pages,Referrers,Campaigns utm_source,Events,Browsers,Devices,Filtered"`)
 	rows := value[string](p, `[...document.querySelectorAll(".rows tr")].map(e => e.innerText.replace(/\s+/g, " ")).join("|")`)
 	if want := "/ 40|/about 25|/a/rather/long/path/of-a-page-that-says-much 12|/<b>bold</b> 3|news.example 40|search.example 12|letter 40|firefox 55|safari 25|desktop 55|phone 25|crawler 7"; !strings.HasPrefix(rows, want) {
 		t.Errorf("lists: %s", rows)

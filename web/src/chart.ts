@@ -2,18 +2,19 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { h, svg, text, attr } from "./dom";
+import { attr, fill, h, svg, text } from "./dom";
 import { compact, marked, moment, number, tick, unitOf, zone } from "./format";
 import type { Known, Line, Series } from "./types";
 
 /** A Trace is a line: with lower and upper, where its values are not exact; guessed, where nobody says what is known of them. */
-export interface Trace { label: string; color: string; values: (number | null)[]; lower?: (number | null)[]; upper?: (number | null)[]; guessed?: boolean; dashed?: boolean; area?: boolean }
+export interface Trace { label: string; color: string; values: (number | null)[]; lower?: (number | null)[]; upper?: (number | null)[]; guessed?: boolean; dashed?: boolean; area?: boolean; /** in place of the last value: of a part that has not ended, dashed */ open?: number }
 /** A Plot has a band from lower to upper of its first line. */
 export interface Plot { x: number[]; traces: Trace[]; /** that values are per: s, min, h or d. */ unit: string; span: number; bars?: boolean }
 
 /** valueAt writes a value of a line with what is known of it. */
 function valueAt(of: Trace | undefined, at: number): string {
   const value = of?.values[at];
+  if (of?.open !== undefined && at === of.values.length - 1) return `${compact(of.open)} so far`;
   if (value === null || value === undefined) return "";
   if (of!.guessed) return `\u2248 ${compact(value)}`;
   return of!.lower ? marked({ lower: of!.lower[at] ?? 0, estimate: value, upper: of!.upper?.[at] ?? null }, compact) : compact(value);
@@ -29,23 +30,25 @@ const newest = (values: ArrayLike<number | null | undefined>) => {
 const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faint = (color: string, part: number) => `color-mix(in srgb, ${color} ${part}%, transparent)`;
 
-/** parts are the middles of the parts of a line, and what makes a count of each a rate per second. A last part that
- * has only begun says little, and is left out. */
-export function parts(line: Line): { x: number[]; perSecond: number[]; n: number } {
+/** parts are the middles of the parts of a line, and what makes a count of each a rate per second. A last part that has not
+ * ended is open and reaches up to now; one that has only begun says little, and is left out. */
+function parts(line: Line): { x: number[]; perSecond: number[]; open: boolean } {
   const x: number[] = [];
   const perSecond: number[] = [];
+  let open = false;
   for (let i = 0; i < line.estimate.length; i++) {
     const from = line.from + i * line.step_s;
     const to = Math.min(from + line.step_s, line.to);
-    if (i > 0 && to - from < line.step_s / 3) break;
-    x.push((from + to) / 2);
+    if (i > 0 && to - from < line.step_s / 8) break;
+    open = i > 0 && to - from < line.step_s;
+    x.push(open ? to : (from + to) / 2);
     perSecond.push(1 / (to - from));
   }
-  return { x, perSecond, n: x.length };
+  return { x, perSecond, open };
 }
 
 /** rates are counts of parts as rates in a unit of so many seconds. */
-export const rates = (counts: (number | null)[], perSecond: number[], unit: number) =>
+const rates = (counts: (number | null)[], perSecond: number[], unit: number) =>
   perSecond.map((per, i) => (counts[i] === null || counts[i] === undefined ? null : counts[i]! * per * unit));
 
 /** Other is a line of the same parts as another; values are guesses. */
@@ -53,12 +56,17 @@ interface Other { label: string; color: string; dashed?: boolean; line?: Line; v
 
 /** plotOf is a line with its band, and others of the same parts. */
 export function plotOf(line: Line, label: string, others: Other[] = []): Plot {
-  const { x, perSecond } = parts(line);
+  const { x, perSecond, open } = parts(line);
   const all = [line.estimate, ...others.map((o) => o.line?.estimate ?? o.values ?? [])].flatMap((values) => rates(values, perSecond, 1));
   const [unit, seconds] = unitOf(Math.max(0, ...all.map((v) => v ?? 0)));
-  const known = (of: Line) => ({
-    values: rates(of.estimate, perSecond, seconds), lower: of.lower && rates(of.lower, perSecond, seconds), upper: of.upper && rates(of.upper, perSecond, seconds),
-  });
+  const ended = (values: (number | null)[]) => (open ? [...values.slice(0, -1), null] : values);
+  const known = (of: Line) => {
+    const values = rates(of.estimate, perSecond, seconds);
+    return {
+      values: ended(values), lower: of.lower && ended(rates(of.lower, perSecond, seconds)), upper: of.upper && ended(rates(of.upper, perSecond, seconds)),
+      open: open ? values.at(-1) ?? undefined : undefined,
+    };
+  };
   return {
     x, unit, span: line.to - line.from,
     traces: [{ label, color: "--accent", area: true, ...known(line) },
@@ -76,7 +84,7 @@ export function bars(points: Series["points"], unit: string, label: string, now:
   };
   return {
     x: points.map((p) => (p.start! + p.at + 1) / 2), unit: { hour: "h", day: "d" }[unit] ?? unit, span: points.length ? points.at(-1)!.at - points[0]!.start! : 1, bars: true,
-    traces: [{ ...trace(label, (i) => i < open), area: true }, ...(open < points.length ? [{ ...trace("so far", (i) => i >= open), dashed: true }] : [])],
+    traces: [...(open > 0 ? [{ ...trace(label, (i) => i < open), area: true }] : []), ...(open < points.length ? [{ ...trace("so far", (i) => i >= open), dashed: true }] : [])],
   };
 }
 
@@ -84,6 +92,7 @@ export class Chart {
   readonly element: HTMLElement;
   private readonly box = h("div", { class: "plot" });
   private readonly unit = h("span", { class: "unit" });
+  private readonly tip = h("div", { class: "tip", "aria-hidden": "true", hidden: true });
   private readonly table = h("tbody");
   private readonly head = h("tr");
   private readonly shown = h("details", { class: "values" }, h("summary", {}, "Values as a table"),
@@ -118,7 +127,7 @@ export class Chart {
     const data: (number | null)[][] = [plot.x, ...plot.traces.map((t) => t.values)];
     const first = plot.traces[0]!;
     if (first.upper && first.lower && !plot.bars) data.push(first.upper, first.lower);
-    const shape = JSON.stringify([plot.traces.map((t) => [t.label, t.color]), !!first.upper, plot.bars, plot.unit, tick(plot.span) === tick(0), zone()]);
+    const shape = JSON.stringify([plot.traces.map((t) => [t.label, t.color]), !!first.upper, plot.bars, plot.unit, plot.span <= 600, zone()]);
     if (!this.plot || anew || shape !== this.shape) {
       this.plot?.destroy();
       this.shape = shape;
@@ -145,7 +154,7 @@ export class Chart {
     const axis = { stroke: style("--muted"), grid, ticks: { show: false }, font: `12px ${style("--font")}` };
     // While nothing is pointed at, the legend has the last values.
     const legend = (write: (v: number, of: number, at: number) => string): uPlot.Series.Value => (u, v, of, at) => {
-      const shown = at ?? newest(u.data[of]!);
+      const shown = at ?? newest(u.data[of || 1]!);
       const value = at === null ? u.data[of]![shown] : v;
       return value === null || value === undefined ? "" : write(value, of, shown);
     };
@@ -167,20 +176,56 @@ export class Chart {
     return {
       ...this.room(), series, bands, padding: [null, 40, null, null], // room for the half of the last time
       tzDate: (at) => (zone() === "UTC" ? uPlot.tzDate(new Date(at * 1000), "UTC") : new Date(at * 1000)),
-      scales: { x: plot.bars && plot.x.length > 1 ? { range: (_, from, to) => [from - (plot.x[1]! - plot.x[0]!) / 2, to + (plot.x[1]! - plot.x[0]!) / 2] } : {}, y: { range: (_, __, most) => [0, most > 0 ? most * 1.12 : 1] } },
+      scales: { x: plot.bars && plot.x.length > 1 ? { range: (_, from, to) => [from - (plot.x[1]! - plot.x[0]!) / 2, to + (plot.x[1]! - plot.x[0]!) / 2] } : {}, y: { range: (_, __, most) => { const all = Math.max(most ?? 0, ...(this.last ?? plot).traces.map((t) => t.open ?? 0)); return [0, all > 0 ? all * 1.12 : 1]; } } },
       axes: [
-        { ...axis, space: plot.span > 90_000 && plot.span <= 900_000 ? 108 : 76, values: (u, at) => at.map(tick(plot.bars && plot.unit !== "h" ? Infinity : u.scales.x!.max! - u.scales.x!.min!)) },
+        { ...axis, size: 30, space: plot.span <= 600 ? 76 : 60, values: (u, at) => at.map(tick(plot.bars && plot.unit !== "h" ? Infinity : u.scales.x!.max! - u.scales.x!.min!)) },
         { ...axis, size: 54, values: (_, at) => at.map((v) => compact(v)) },
       ],
       cursor: { drag: { x: !!this.zoom, y: false, setScale: false }, points: { size: 7 } },
       legend: { live: true },
-      hooks: this.zoom && {
-        setSelect: [(u) => {
+      hooks: {
+        init: [(u) => { u.over.append(this.tip); }],
+        setCursor: [(u) => this.point(u)],
+        draw: [(u) => dashes(u, this.last ?? plot)],
+        setSelect: this.zoom ? [(u) => {
           if (u.select.width > 4) this.zoom!(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
-        }],
+        }] : [],
       },
     };
   }
+
+  /** point writes the values next to the pointer. */
+  private point(u: uPlot) {
+    const at = u.cursor.idx;
+    const of = this.last;
+    this.tip.hidden = at === null || at === undefined || !of || (u.cursor.left ?? -1) < 0;
+    if (this.tip.hidden) return;
+    fill(this.tip, h("span", {}, moment(of!.x[at!]!)), ...of!.traces.map((t) => [t, valueAt(t, at!)] as const).filter(([, value]) => value)
+      .map(([t, value]) => h("span", {}, h("i", { class: t.color.slice(2) }), `${t.label} `, h("b", {}, `${value} per ${of!.unit}`))));
+    const left = u.cursor.left!;
+    const right = left > u.over.clientWidth / 2;
+    this.tip.style.left = right ? "auto" : `${left + 14}px`;
+    this.tip.style.right = right ? `${u.over.clientWidth - left + 14}px` : "auto";
+  }
+}
+
+/** dashes draws parts that have not ended, from the last one that has. */
+function dashes(u: uPlot, plot: Plot) {
+  const end = plot.x.length - 1;
+  plot.traces.forEach((t, i) => {
+    const before = t.values[end - 1];
+    if (t.open === undefined || before === null || before === undefined || !u.series[i + 1]?.show) return;
+    const { ctx } = u;
+    ctx.save();
+    ctx.beginPath();
+    ctx.strokeStyle = style(t.color);
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.moveTo(u.valToPos(plot.x[end - 1]!, "x", true), u.valToPos(before, "y", true));
+    ctx.lineTo(u.valToPos(plot.x[end]!, "x", true), u.valToPos(t.open, "y", true));
+    ctx.stroke();
+    ctx.restore();
+  });
 }
 
 /** shade is the colour under a line, which fades to the ground. */

@@ -8,9 +8,12 @@ const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
 const three = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 });
 const percents = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 });
+const dollars = new Intl.NumberFormat(locale, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" });
 const bytesOf = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
 
 export const number = (n: number) => whole.format(n);
+/** microusd is an amount of a millionth of a US dollar each. */
+export const microusd = (n: number) => dollars.format(n / 1e6);
 export const compact = (n: number) => (Math.abs(n) < 10_000 ? (Math.abs(n) >= 100 || Number.isInteger(n) ? whole.format(n) : three.format(n)) : short.format(n));
 export const percent = (n: number) => percents.format(n);
 
@@ -48,7 +51,7 @@ export const marked = (b: Known, write: (n: number) => string) => mark(b) + writ
 
 /** distinct is a number of ids, with a note that says how exact it is. */
 export const distinct = (d: Distinct, note: string): [string, string] =>
-  [(d.error ? "~ " : "") + marked(d, number), [d.error ? `\u00b1 ${three.format(100 * d.error)}% is usual` : d.upper !== d.lower && d.upper !== null ? `${number(d.lower)} to ${number(d.upper)}` : "", note].filter(Boolean).join(", ")];
+  [d.error && d.upper !== null ? `~ ${number(d.estimate)}` : marked(d, number), [d.error ? `\u00b1 ${three.format(100 * d.error)}% is usual` : d.upper !== d.lower && d.upper !== null ? `${number(d.lower)} to ${number(d.upper)}` : "", note].filter(Boolean).join(", ")];
 
 export const count = (b: Bounds) => marked(b, number);
 
@@ -68,9 +71,12 @@ export const zone = () => (kept("weir zone") === "UTC" ? "UTC" : Intl.DateTimeFo
 
 export const clock = times({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const minute = times({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const day = times({ weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const day = times({ weekday: "short", day: "numeric" });
 const date = times({ month: "short", day: "numeric" });
-export const moment = times({ dateStyle: "medium", timeStyle: "medium" });
+export const moment = times({ dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 
-/** tick is a time on an axis of so many seconds. */
-export const tick = (span: number) => (span <= 600 ? clock : span <= 90_000 ? minute : span <= 900_000 ? day : date);
+/** tick is a time on an axis of so many seconds: of the clock, and the date where a day begins. */
+export const tick = (span: number) => (at: number) => {
+  if (span > 900_000) return date(at);
+  return minute(at) === "00:00" && Number.isInteger(at / 60) ? day(at) : span <= 600 ? clock(at) : minute(at);
+};

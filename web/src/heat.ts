@@ -40,6 +40,7 @@ export async function heatMap(key: string, signal: AbortSignal): Promise<HTMLEle
     })))));
   const element = h("div", {});
   fill(element, h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Heat map" }, table),
+    h("p", { class: "legend", "aria-hidden": "true" }, "0", h("span", { class: "scale" }), `${compact(most)} hits an hour`),
     h("p", { class: "said" }, `Mean hits of an hour in the last 2 weeks, at most about ${compact(most)}. Counts are known to about an hour back to a week ago, and to 2.3 hours before.`));
   return element;
 }

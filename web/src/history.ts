@@ -51,9 +51,9 @@ export class HistoryCard {
     try {
       const of = await get<Series>("v1/series", { key: this.key, align: unit, from: units[unit][1], tz: this.zone }, signal);
       const exact = of.points.every((p) => p.exact);
-      const first = of.points.findIndex((p) => p.upper !== 0); // what is before is empty
+      const first = of.points.findIndex((p) => p.estimate > 0); // nothing is known of what is before
       this.chart.draw(bars(of.points.slice(first), unit, "Hits", of.as_of));
-      const unknown = of.points.filter((p) => p.upper === null).length;
+      const unknown = of.points.slice(first).filter((p) => p.upper === null).length;
       text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "\u2248 marks estimates"}${unknown ? `; ${unknown === 1 ? `1 ${unit} has` : `${number(unknown)} ${unit}s have`} a least only` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);
     } catch (failure) {
       if (!signal.aborted) text(this.said, (failure as Error).message);

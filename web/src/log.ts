@@ -2,7 +2,7 @@
 
 import { attr, h, name, text } from "./dom";
 import { clock, duration, moment, number } from "./format";
-import { card, type Page } from "./parts";
+import { address, card, copyable, type Page } from "./parts";
 import { link, type Place } from "./place";
 import { LiveTable } from "./table";
 import type { Log, LogEvent } from "./types";
@@ -16,7 +16,7 @@ export function logPage(place: Place): { page: Page; path: string; params: Recor
   let frozen = false;
   const table = new LiveTable<LogEvent>("Hits and denials, the newest first", [
     { title: "Time" }, { title: "What" }, { title: "Key" }, { title: "How many", class: "n" },
-  ], "Nothing yet: what comes from now on is shown.", (of) => {
+  ], h("div", {}, h("p", { class: "said" }, "Nothing yet: what comes from now on is shown. Send a hit:"), copyable(`curl -s ${address("v1/hits")} -d url:/home`)), (of) => {
     const denied = of.kind === "denial";
     return {
       element: h("tr", {}, h("td", { class: "words" }, h("time", { title: moment(of.at) }, clock(of.at)), of.of !== undefined && h("span", { class: "sub" }, `of ${moment(of.of)}`)),

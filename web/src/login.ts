@@ -2,7 +2,7 @@
 
 import { get, Problem, token } from "./api";
 import { h } from "./dom";
-import type { Page } from "./parts";
+import { copyable, type Page } from "./parts";
 
 export function loginPage(why: string, done: () => void): Page {
   const input = h("input", { id: "token", type: "password", autocomplete: "current-password", spellcheck: "false", required: true, "aria-describedby": "wrong", placeholder: "weir_\u2026" });
@@ -25,7 +25,8 @@ export function loginPage(why: string, done: () => void): Page {
     },
   },
     h("h1", { tabindex: -1 }, "Token"),
-    h("p", {}, "This server needs a token with role read. It is kept until this tab is closed."),
+    h("p", {}, "This server needs a token with role read. It is kept until this tab is closed. This command makes one, next to the server's file of tokens:"),
+    copyable("weir token create NAME --role read"),
     h("label", { for: "token" }, "Token"), input, wrong,
     h("button", { type: "submit" }, "Open"));
   return { title: "Token", element: form, close: () => undefined };

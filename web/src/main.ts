@@ -94,6 +94,7 @@ function login(problem: Problem) {
   attr(status, "data-state", null);
   text(status.firstElementChild!, "");
   text(fresh, "");
+  attr(document.body, "data-public", ""); // nothing else is shown
   put(loginPage(had ? `The token is no longer good: ${problem.message}.` : "", show));
   document.getElementById("token")?.focus();
 }

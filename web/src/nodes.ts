@@ -4,7 +4,7 @@ import { Tile } from "./chart";
 import { attr, fill, h, text } from "./dom";
 import { bytes, clock, duration, number, percent } from "./format";
 import { HearingMap, rounded } from "./map";
-import { card, Notices, type Page } from "./parts";
+import { card, copyable, Notices, type Page } from "./parts";
 import { LiveTable } from "./table";
 import type { Place } from "./place";
 import { RegionCards, silent } from "./regionmap";
@@ -29,7 +29,8 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   const memory = new Tile("Memory of counters");
   const nodes = new LiveTable<{ node: ClusterNode; at: number }>("Nodes", [
     { title: "Node" }, { title: "State" }, { title: "Lag", class: "n" }, { title: "Last message", class: "n" }, { title: "Clock ahead", class: "n" }, { title: "Partitions", class: "n" },
-  ], "This is a single node: --cluster and --peers make it part of a cluster.", ({ node: of }) => {
+  ], h("div", {}, h("p", { class: "said" }, "This is a single node. Three like this, each with its own name and address, are a cluster:"),
+    copyable("weir serve --cluster prod --node a --cluster-addr 10.0.0.1:7000 --peers 10.0.0.1:7000,10.0.0.2:7000,10.0.0.3:7000")), ({ node: of }) => {
     const state = h("td");
     const lag = h("td", { class: "n" });
     const heard = h("td", { class: "n" });

@@ -1,6 +1,6 @@
 // Small things that pages share.
 
-import { attr, h, svg, text } from "./dom";
+import { attr, fill, h, svg, text } from "./dom";
 import { clock, count, percent, range } from "./format";
 import { link, windows, type Place } from "./place";
 import type { Alarm, Bounds, Late } from "./types";
@@ -52,16 +52,26 @@ export class Change {
   }
 }
 
-/** Notices say what is wrong: alarms, and nodes that are late. */
+/** looks are commands that show more of an alarm, by its code. Each message says what to do. */
+const looks: Record<string, string> = {
+  journal_failing: "df -h", journal_full: "df -h", history_full: "df -h", clock_wrong: "timedatectl", clocks_differ: "timedatectl", kept_policies_bad: "weir policies",
+  policy_file_bad: "weir limits check policies.yaml", tokens_file_bad: "weir token list", node_late: "weir cluster", replica_missing: "weir cluster", under_replicated: "weir cluster",
+};
+
+/** Notices are one banner that says what is wrong, how bad it is, and which command shows more: alarms, and nodes that are late. */
 export class Notices {
-  readonly element = h("ul", { class: "notices", role: "list", "aria-label": "Alarms", hidden: true });
+  readonly element = h("section", { class: "banner", "aria-label": "Alarms", hidden: true });
   private last = "";
   set(alarms: Alarm[] = [], late: Late[] = []) {
-    const all = [...late.map((l) => ({ code: `Without ${l.node}`, message: `its hits are counted here until ${clock(l.since)}: counts are lower bounds until it is back` })), ...alarms];
+    const all = [...alarms.filter((a) => a.refusing), ...late.map((l): Alarm => ({ code: `Without ${l.node}`, message: `its hits are counted here until ${clock(l.since)}: counts are lower bounds until it is back` })), ...alarms.filter((a) => !a.refusing)];
     const now = JSON.stringify(all);
     if (now === this.last) return;
     this.last = now;
-    this.element.replaceChildren(...all.map((a) => h("li", {}, h("strong", {}, a.code), " ", a.message)));
+    const refusing = alarms.some((a) => a.refusing);
+    const commands = new Set([...(late.length ? ["weir cluster"] : []), ...alarms.map((a) => looks[a.code] ?? "weir stats")].map((c) => (c === "weir cluster" || c === "weir stats" ? `${c} --server ${location.host}` : c)));
+    attr(this.element, "data-severity", refusing ? "critical" : "warning");
+    fill(this.element, h("strong", { class: "severity" }, refusing ? "Critical: this server refuses hits" : late.length ? "Warning: hits may be missing" : "Warning"),
+      h("ul", { role: "list" }, ...all.map((a) => h("li", {}, h("strong", {}, a.code), " ", a.message))), ...[...commands].slice(0, 2).map(copyable));
     this.element.hidden = all.length === 0;
   }
 }

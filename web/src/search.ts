@@ -1,7 +1,7 @@
 // The search field: keys that begin with what is typed, as a combobox.
 
 import { get } from "./api";
-import { attr, fill, h, name } from "./dom";
+import { attr, fill, h, name, svg } from "./dom";
 import { link } from "./place";
 import type { Keys } from "./types";
 
@@ -70,5 +70,6 @@ export function search(): HTMLElement {
     e.preventDefault();
     input.focus();
   });
-  return h("div", { class: "search", role: "search" }, input, list, said);
+  const lens = svg("svg", { viewBox: "0 0 16 16", class: "lens", "aria-hidden": "true" }, svg("path", { d: "M7 2a5 5 0 1 0 0 10A5 5 0 0 0 7 2m3.6 8.6L14 14" }));
+  return h("div", { class: "search", role: "search" }, input, lens, list, said);
 }

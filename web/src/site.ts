@@ -8,11 +8,17 @@ import { link, type Place } from "./place";
 import { LiveTable } from "./table";
 import type { Bounds, Site } from "./types";
 
-const periods: Record<string, string> = { today: "Today", "7d": "7 days", "30d": "30 days" };
+const periods: Record<string, string> = { today: "Today", "7d": "7 days", "30d": "30 days", "365d": "Year" };
 const titles: Record<string, [title: string, one: string]> = {
-  path: ["Pages", "page"], ref: ["Referrers", "referrer"], utm_source: ["Campaigns", "utm_source"], browser: ["Browsers", "browser"],
+  path: ["Pages", "page"], ref: ["Referrers", "referrer"], browser: ["Browsers", "browser"],
   device: ["Devices", "device"], event: ["Events", "event"], bot: ["Filtered", "reason"],
 };
+
+/** titleOf is of a class; others than those above are parameters of campaigns. */
+const titleOf = (kind: string) => titles[kind] ?? ["Campaigns", kind.replace(/^query_/, "")];
+
+/** shownNames are how many of a list are shown before more is asked for. */
+const shownNames = 10;
 
 interface Entry extends Bounds { key: string; part: number }
 
@@ -20,8 +26,10 @@ interface Entry extends Bounds { key: string; part: number }
 class Top {
   readonly element: HTMLElement;
   private readonly table: LiveTable<Entry>;
-  constructor(site: string, kind: string, open: boolean) {
-    const [title, one] = titles[kind]!;
+  private readonly more: HTMLElement;
+  constructor(site: string, kind: string, open: boolean, period: string, private readonly all: boolean) {
+    const [title, one] = titleOf(kind);
+    this.more = h("a", { class: "more", href: link("site", site, { period, more: all ? undefined : kind }), "aria-label": `${all ? "Fewer" : "More"} ${title.toLowerCase()}` }, all ? "Show fewer" : "Show more");
     this.table = new LiveTable<Entry>(title, [{ title: one }, { title: kind === "event" ? "times" : "views", class: "n" }], "None in this period.", (of) => {
       const count = new Count();
       const label = h("th", { scope: "row", class: "key" }, open ? h("span", { title: of.key }, name(of.key)) : h("a", { href: link("key", `${site}:${kind}:${of.key}`), title: of.key }, name(of.key)));
@@ -33,11 +41,13 @@ class Top {
         },
       };
     });
-    this.element = card(title, null, this.table.element);
+    this.element = card(kind in titles ? title : [`${title} `, h("span", { class: "unit" }, name(one))], null, this.table.element, this.more);
+    this.element.dataset.kind = kind;
   }
   set(names: (Bounds & { key: string })[]) {
     const most = Math.max(1, ...names.map((n) => n.estimate));
-    this.table.update(names.map((n) => ({ ...n, part: Math.round((100 * n.estimate) / most) })), (n) => n.key);
+    this.more.hidden = names.length <= shownNames;
+    this.table.update((this.all ? names : names.slice(0, shownNames)).map((n) => ({ ...n, part: Math.round((100 * n.estimate) / most) })), (n) => n.key);
   }
 }
 
@@ -53,6 +63,7 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
   const chart = new Chart(`Views of ${site}`, undefined, 220, "views");
   const said = h("p", { class: "said" });
   const lists = h("div", { class: "two tops" });
+  const more = place.params.get("more") ?? "";
   const made = new Map<string, Top>();
   const [from = "", to = from] = period in periods ? [] : period.split("..");
   const day = (label: string, value: string) => h("input", { type: "date", "aria-label": label, value, required: true });
@@ -68,10 +79,11 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
     card(chart.titled("Views"), null, chart.element, said), lists);
   return {
     page: { title: site, element, close: () => chart.close() },
-    path: "v1/views/site", params: { site, period, tz: zone() },
+    path: "v1/views/site", params: { site, period, tz: zone(), more },
     view(of) {
       attr(document.body, "data-public", of.public ? "" : null);
       custom.hidden = !!of.public;
+      element.querySelector<HTMLElement>('[href$="period=365d"]')!.hidden = !!of.public;
       notices.set([], of.late);
       if (of.now) now.set(...distinct(of.now, "in the last 5 minutes"));
       if (of.visitors) visitors.set(...distinct(of.visitors, period === "today" ? "" : "anew every day"));
@@ -81,10 +93,10 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
       chart.draw(bars(of.line, of.unit!, "Views", of.to));
       text(said, `${moment(of.from)} to ${moment(of.to)}, ${of.unit}s of ${of.tz}.`);
       for (const { class: kind, names } of of.lists) {
-        if (!titles[kind]) continue;
+        if (!titles[kind] && !names.length && kind !== "utm_source" && !made.has(kind)) continue;
         let top = made.get(kind);
         if (!top) {
-          made.set(kind, (top = new Top(site, kind, !!of.public)));
+          made.set(kind, (top = new Top(site, kind, !!of.public, period, more === kind)));
           lists.append(top.element);
         }
         top.set(names);

@@ -29,10 +29,14 @@ export interface Keys { keys: string[]; next?: string }
 
 export interface Policy {
   name: string; keys: string; by?: string; limit: number; per_s: number; burst: number; algorithm: string; mode: string; where: string;
-  wait_s?: number; cost?: string; deny_for_s?: number; /** of one that was put by API */ version?: number; overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
+  wait_s?: number; cost?: string; deny_for_s?: number; /** of one that was put by API */ version?: number; calendar?: string; count_if?: string; reserved?: Reserved; overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
 }
-export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number; banned_s?: number }
-export interface DeniedKey { limit: string; key: string; denied: number; since: number; last: number; retry_after_s: number }
+/** Reserved is what open reservations have taken. */
+export interface Reserved { reservations: number; n: number }
+/** AtOnce is a limit of how many permits are held at once. */
+export interface AtOnce { name: string; keys: string; by?: string; max: number; ttl_s: number; held: number; held_keys: number }
+export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number; banned_s?: number; reserved?: Reserved }
+export interface DeniedKey { limit: string; key: string; denied: number; since: number; last: number; retry_after_s: number; /** the ID of the newest */ denial?: string }
 export interface Denial {
   id: string; node?: string; /** of the first of times */ at: number; times: number; last: number; more?: number; freshness: { as_of: number; late?: string[] };
   limits: {
@@ -43,7 +47,7 @@ export interface Denial {
 }
 export interface Limits extends Freshness {
   denied_keys?: DeniedKey[]; may_change?: boolean;
-  window_s: number; at: number; limits: Policy[]; more?: number; of?: string; keys: LimitKey[];
+  window_s: number; at: number; limits: Policy[]; at_once?: AtOnce[]; more?: number; of?: string; keys: LimitKey[];
   file?: { path: string; loaded_at: number; error?: string };
   lines: { name: string; allowed: Line; denied: Line; shadow_denied: Line }[];
 }

@@ -178,12 +178,16 @@ func (ls *Table) Ended(id string) bool {
 	})
 }
 
-// OpenReservations calls f with the key of each part that is not settled. f runs under a lock of limits.
-func (ls *Table) OpenReservations(f func(key string)) {
+// OpenReservations calls f with each part that is not settled: the limit's name, the key, and how many it has reserved. f
+// runs under a lock of limits.
+func (ls *Table) OpenReservations(f func(name, key string, n uint64)) {
+	if ls.reserved.Load() == 0 {
+		return
+	}
 	ls.eachShare(func(_ int, s *share) {
 		for _, r := range s.reserved {
 			if !r.Settled {
-				f(r.Key)
+				f(r.Name, r.Key, r.N)
 			}
 		}
 	})

@@ -224,11 +224,17 @@ func TestReserveCosts(t *testing.T) {
 	a.wants(reserve("c", `{"requests":2,"tokens":800,"microusd":0}`), 200, `"name":"org","key":"all","mode":"enforce","allowed":true,"n":2`, `"remaining":7`) // b took nothing
 	a.wants(reserve("d", `{"tokens":1}`), 400, `"code":"invalid_count"`, "spend counts microusd")
 
+	a.wants(a.get("/v1/limits/tokens/keys"), 200, `"key":"team:7","used":2000`, `"reserved":{"reservations":2,"n":2000}`)
+	a.wants(a.get("/v1/limits"), 200, `"reserved":{"reservations":2,"n":3}`, `"reserved":{"reservations":2,"n":2000}`)
+
 	a.wants(settle(`{"id":"a","used":{"tokens":200}}`), 400, `"code":"invalid_count"`, "spend counts microusd")
 	a.wants(settle(`{"id":"a","used":{"tokens":200,"requests":1,"microusd":410}}`), 200,
 		`"name":"org","key":"all","reserved":1,"used":1,"refunded":0`, `"name":"tokens","key":"team:7","reserved":1200,"used":200,"refunded":1000`, `"name":"spend","key":"team:7","reserved":3600,"used":410,"refunded":3190`)
 	a.wants(settle(`{"id":"a","used":{"tokens":1,"microusd":1}}`), 200, `"again":true`, `"used":200`)
 	a.wants(settle(`{"id":"c","used":{"tokens":1801,"microusd":0},"over":"debt"}`), 200, `"used":1801`, `"reserved":2,"used":2`, `"remaining":0`)
+	if r := a.get("/v1/limits/tokens/keys"); strings.Contains(r.body, `"reserved"`) {
+		t.Errorf("all are settled: %s", r.body)
+	}
 	a.wants(settle(`{"id":"nobody","used":3}`), 404, `"code":"unknown_reservation"`)
 	for _, bad := range []string{`{"id":"a"}`, `{"used":1}`, `{"id":"a","used":-1}`, `{"id":"a","used":{}}`, `{"id":"a","used":"x"}`, `{"id":"a","used":1,"more":1}`, `{"id":"a","used":1,"over":"x"}`, `{`} {
 		if r := settle(bad); r.status != 400 && r.status != 422 {

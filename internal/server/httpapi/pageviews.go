@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -236,7 +237,8 @@ const sitePattern = "GET /v1/views/site"
 
 type siteQuestion struct {
 	Site   string `query:"site" doc:"A site of --web. Without one, the answer lists those that the caller may read." example:"example.com"`
-	Period string `query:"period" default:"today" doc:"today, 7d, 30d, or days such as 2026-01-01..2026-01-31. Days that ended, and days before the retention, are of history. Everybody may ask for the first three." example:"7d"`
+	More   string `query:"more" doc:"The list with up to 100 names in place of 11." example:"path"`
+	Period string `query:"period" default:"today" doc:"today, 7d, 30d, 365d, or days such as 2026-01-01..2026-01-31. Days that ended, and days before the retention, are of history. Everybody may ask for today, 7d and 30d." example:"7d"`
 	TZ     string `query:"tz" doc:"The time zone of days, by its name; default UTC. Ignored without a token." example:"Europe/Berlin"`
 }
 
@@ -269,11 +271,15 @@ func (s *Server) siteView(ctx context.Context, c access.Caller, q *siteQuestion)
 	if err != nil {
 		return view, err
 	}
-	query := dashboard.SiteQuery{Site: site.Name, Period: q.Period, Zone: zone}
+	query := dashboard.SiteQuery{Site: site.Name, Classes: site.Classes(), Period: q.Period, Zone: zone}
+	if slices.Contains(query.Classes, q.More) {
+		query.More = q.More
+	}
 	if public := c.Known() && c.Login().Everybody(); !public {
 		return s.pageOf(ctx, c, query, false)
 	}
-	if len(q.Period) > len("today") {
+	c = access.Caller{}.As(c.Login()) // the share of one reader is not the share of all
+	if !slices.Contains([]string{"", "today", "7d", "30d"}, q.Period) {
 		return view, fail(api.CodeForbidden, "period", "everybody may see the periods today, 7d and 30d: send a token for others")
 	}
 	view, err = s.pageOf(ctx, c, query, true)
@@ -285,7 +291,7 @@ func (s *Server) siteView(ctx context.Context, c access.Caller, q *siteQuestion)
 
 // pageOf makes the page of a site once for all who ask the same. Everybody has few periods to choose from.
 func (s *Server) pageOf(ctx context.Context, c access.Caller, q dashboard.SiteQuery, public bool) (none api.SiteView, err error) {
-	name, err := s.viewName(c, []string{q.Site, q.Period, q.Zone.String()})
+	name, err := s.viewName(c, []string{q.Site, q.More, q.Period, q.Zone.String()})
 	if err != nil {
 		return none, err
 	}

@@ -326,6 +326,11 @@ func TestPublicSite(t *testing.T) {
 			t.Errorf("%q: %d %s", period, r.status, r.body)
 		}
 	}
+	for range 100 { // a crowd costs no more than one reader
+		if r := a.get(page); r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
 	for _, more := range []string{"&period=2026-01-01", "&period=2026-01-01..2026-01-31"} {
 		a.wantProblem(a.get(page+more), "forbidden", http.StatusForbidden)
 	}

@@ -15,6 +15,7 @@ type overviewQuestion struct {
 	Window string `query:"window" default:"5m" doc:"The window that keys are listed for, whole seconds from 1s to 1000000000s." example:"5m"`
 	N      int    `query:"n" default:"15" minimum:"1" maximum:"100" doc:"How many keys."`
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
+	Groups int    `query:"groups" default:"0" minimum:"0" maximum:"12" doc:"List n keys of each of so many groups: of those that are alike up to the first colon. They are made of the 1,000 keys with most hits. 0: n keys of all."`
 }
 
 type keyViewQuestion struct {
@@ -100,7 +101,7 @@ func (s *Server) overview(ctx context.Context, c access.Caller, q *overviewQuest
 	if err != nil {
 		return none, err
 	}
-	query := dashboard.OverviewQuery{N: q.N, Prefix: q.Prefix}
+	query := dashboard.OverviewQuery{N: q.N, Prefix: q.Prefix, Groups: q.Groups}
 	if query.Window, err = request.ParseWindow("window", q.Window); err != nil {
 		return none, err
 	}

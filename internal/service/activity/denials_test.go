@@ -237,8 +237,13 @@ func TestWhoUnderAFlood(t *testing.T) {
 		t.Errorf("long after: %+v", list)
 	}
 	a.deny("most9")
-	if list, _ := a.ring.Who(a.now, Pause, 10, func(*api.LimitedKey) bool { return true }); len(list) != 1 || list[0].Denied != 1 || !list[0].Since.Equal(a.now) {
-		t.Errorf("denied anew: %+v", list)
+	list, _ = a.ring.Who(a.now, Pause, 10, func(*api.LimitedKey) bool { return true })
+	if len(list) != 1 || list[0].Denied != 1 || !list[0].Since.Equal(a.now) {
+		t.Fatalf("denied anew: %+v", list)
+	}
+	_, number := Cut(list[0].Denial)
+	if d, found := a.ring.Find(number); found != Here || d.Rules[0].Key != "most9" || !d.At.Equal(a.now) {
+		t.Errorf("the denial of %+v is %+v", list[0], d)
 	}
 }
 

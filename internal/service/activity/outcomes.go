@@ -254,6 +254,10 @@ func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*
 				continue
 			}
 			if of := s.who.limited(j, denied, now); keep(&of) {
+				number := s.who.record[j]
+				if k := s.recordOf(number); k != nil && k.first.Name == of.Limit && string(k.first.key) == of.Key {
+					of.Denial = string(r.ids.append(nil, number*Sets+uint64(i)))
+				}
 				list = append(list, of)
 			}
 		}

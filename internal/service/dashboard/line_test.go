@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 func TestParts(t *testing.T) {
 	for _, w := range []time.Duration{time.Second, 2 * time.Second, time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 1e9 * time.Second} {
 		for _, end := range []int64{0, 1, 63, 1_769_860_799, 1_769_860_800, -5} {
-			p := partsOf(time.Unix(end, 0), w)
+			p := partsOf(time.Unix(end, 0), w, maxParts)
 			seconds := int64(w / time.Second)
 			questions := p.append(nil, "k", 0)
 			var sum time.Duration
@@ -73,5 +75,39 @@ func TestLinesAreExact(t *testing.T) {
 	}
 	if len(overview.Keys) != 1 || overview.Keys[0].Key != "busy" || overview.All.Hits.Estimate == 0 || sum < overview.All.Hits.Lower || overview.All.Keys != 1 {
 		t.Errorf("%+v", overview)
+	}
+}
+
+// Groups have the keys with most hits each, so that one kind of keys does not hide the others.
+func TestGroups(t *testing.T) {
+	e, err := engine.New(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := service.New(service.Backend{Engine: e}, service.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range strings.Fields("plain other url:/c url:/b country:de url:/a") {
+		if err := e.HitN(key, uint64(1+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 200 {
+		if err := e.HitN(fmt.Sprint("visitor:", i), uint64(100+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for groups, want := range map[int]string{
+		0: "visitor:199 visitor:198", 1: "visitor:199 visitor:198", 3: "visitor:199 visitor:198 url:/a country:de url:/b", 9: "visitor:199 visitor:198 url:/a country:de url:/b other plain",
+	} {
+		keys, err := OverviewQuery{Window: time.Minute, N: 2, Groups: groups}.Keys(t.Context(), s, access.Caller{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("%d groups: %s", groups, got)
+		}
 	}
 }

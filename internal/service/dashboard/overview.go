@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -21,13 +22,17 @@ type OverviewQuery struct {
 	Window time.Duration // whole seconds
 	N      int           // how many keys
 	Prefix string        // only keys that begin with it
+	Groups int           // of how many groups, N keys each; 0: of all keys together
 }
+
+// groupedOf is how many of the keys with most hits groups are made of.
+const groupedOf = 1000
 
 // OverviewView is the hits of all keys together, and of those keys.
 func OverviewView(ctx context.Context, s *service.Service, c access.Caller, q OverviewQuery, keys []string) (api.OverviewAnswer, error) {
 	end := s.Now()
 	answer := api.OverviewAnswer{WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}, Keys: []api.KeyView{}}
-	divided := partsOf(end, q.Window)
+	divided, small := partsOf(end, q.Window, maxParts), partsOf(end, q.Window, smallParts)
 	var questions []api.CountQuestion
 	all := s.ReadsAll(c)
 	if all {
@@ -36,7 +41,7 @@ func OverviewView(ctx context.Context, s *service.Service, c access.Caller, q Ov
 		}, engine.AllKeys, 0)
 	}
 	for _, key := range keys {
-		questions = divided.append(append(questions, api.CountQuestion{Key: key, At: end, Window: q.Window}, api.CountQuestion{Key: key, At: end.Add(-q.Window), Window: q.Window}), key, 0)
+		questions = small.append(append(questions, api.CountQuestion{Key: key, At: end, Window: q.Window}, api.CountQuestion{Key: key, At: end.Add(-q.Window), Window: q.Window}), key, 0)
 	}
 	bounds, fresh, err := s.Batch(ctx, c, questions)
 	if err != nil {
@@ -54,7 +59,7 @@ func OverviewView(ctx context.Context, s *service.Service, c access.Caller, q Ov
 	}
 	for _, key := range keys {
 		two := take(&bounds, 2)
-		answer.Keys = append(answer.Keys, api.KeyView{Key: key, Bounds: two[0], Before: two[1], Line: estimates(take(&bounds, divided.len()))})
+		answer.Keys = append(answer.Keys, api.KeyView{Key: key, Bounds: two[0], Before: two[1], Line: estimates(take(&bounds, small.len()))})
 	}
 	slices.SortStableFunc(answer.Keys, func(a, b api.KeyView) int { return cmp.Compare(b.Estimate, a.Estimate) })
 	return answer, nil
@@ -63,13 +68,24 @@ func OverviewView(ctx context.Context, s *service.Service, c access.Caller, q Ov
 // Keys are those that have most hits now. It takes as long as there are keys to find them: 0.6 s for a million. So they may be
 // of some time ago, while what is counted is of now.
 func (q OverviewQuery) Keys(ctx context.Context, s *service.Service, c access.Caller) ([]string, error) {
-	top, err := s.Top(ctx, c, queries.TopQuery{Window: q.Window, N: q.N, Prefix: q.Prefix})
+	most := q.N
+	if q.Groups > 0 {
+		most = groupedOf
+	}
+	top, err := s.Top(ctx, c, queries.TopQuery{Window: q.Window, N: most, Prefix: q.Prefix})
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]string, len(top.Keys))
-	for i, k := range top.Keys {
-		keys[i] = k.Key
+	keys, groups := make([]string, 0, len(top.Keys)), map[string]int{}
+	for _, k := range top.Keys {
+		if q.Groups > 0 {
+			group := k.Key[:strings.IndexByte(k.Key, ':')+1] // keys without a colon are a group
+			if has, known := groups[group]; has >= q.N || !known && len(groups) >= q.Groups {
+				continue
+			}
+			groups[group]++
+		}
+		keys = append(keys, k.Key)
 	}
 	return keys, nil
 }

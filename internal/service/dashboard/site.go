@@ -17,16 +17,16 @@ import (
 
 // SiteQuery asks for the page of a site.
 type SiteQuery struct {
-	Site   string
-	Period string // today, 7d, 30d, or the days FROM..TO, each as 2026-01-31
-	Zone   *time.Location
+	Site    string
+	Classes []string // what its keys are about, after its name
+	More    string   // the class with moreNames names
+	Period  string   // today, 7d, 30d, 365d, or the days FROM..TO, each as 2026-01-31
+	Zone    *time.Location
 }
 
-// classes are what a site's keys are about, after its name.
-var classes = []string{"path", "ref", "utm_source", "event", "browser", "device", "bot"}
-
 const (
-	siteNames = 10              // of each class
+	siteNames = 11              // of each class: the page shows ten, and whether there are more
+	moreNames = 100             // of one that more is asked for of
 	siteNow   = 5 * time.Minute // within which a visitor is there now
 	day       = 24 * time.Hour
 )
@@ -44,7 +44,7 @@ func (q *SiteQuery) period(s *service.Service) (p sitePeriod, err error) {
 	now := s.Now()
 	today := calendar.Day.Start(now.In(q.Zone))
 	p.Zone, p.To = q.Zone, calendar.Day.Next(today)
-	days, preset := map[string]int{"": 1, "today": 1, "7d": 7, "30d": 30}[q.Period]
+	days, preset := map[string]int{"": 1, "today": 1, "7d": 7, "30d": 30, "365d": 365}[q.Period]
 	if p.From = today; preset {
 		for range days - 1 {
 			p.From = calendar.Day.Start(p.From.Add(-time.Second))
@@ -54,7 +54,7 @@ func (q *SiteQuery) period(s *service.Service) (p sitePeriod, err error) {
 		from, bad := time.ParseInLocation(time.DateOnly, first, q.Zone)
 		to, worse := time.ParseInLocation(time.DateOnly, cmp.Or(last, first), q.Zone)
 		if bad != nil || worse != nil || to.Before(from) || from.Unix() < 0 || from.After(now) {
-			return p, &api.Error{Code: api.CodeInvalidParameter, Field: "period", Message: "period must be today, 7d, 30d, or days up to today such as 2026-01-01..2026-01-31"}
+			return p, &api.Error{Code: api.CodeInvalidParameter, Field: "period", Message: "period must be today, 7d, 30d, 365d, or days up to today such as 2026-01-01..2026-01-31"}
 		}
 		if p.From = calendar.Day.Start(from); to.Before(today) {
 			p.To, p.ended = calendar.Day.Next(calendar.Day.Start(to)), true
@@ -135,8 +135,8 @@ func (q *SiteQuery) Keys(ctx context.Context, s *service.Service, c access.Calle
 	if err != nil || p.history {
 		return nil, err
 	}
-	for _, class := range classes {
-		top, err := s.Top(ctx, c, queries.TopQuery{Window: p.window(), At: p.last, N: siteNames, Prefix: q.prefix(class)})
+	for _, class := range q.Classes {
+		top, err := s.Top(ctx, c, queries.TopQuery{Window: p.window(), At: p.last, N: q.names(class), Prefix: q.prefix(class)})
 		if err != nil {
 			return nil, err
 		}
@@ -148,6 +148,14 @@ func (q *SiteQuery) Keys(ctx context.Context, s *service.Service, c access.Calle
 }
 
 func (q *SiteQuery) prefix(class string) string { return q.Site + ":" + class + ":" }
+
+// names is how many names of a class are listed.
+func (q *SiteQuery) names(class string) int {
+	if class == q.More {
+		return moreNames
+	}
+	return siteNames
+}
 
 // fromWindows counts keys in the period.
 func (q *SiteQuery) fromWindows(ctx context.Context, s *service.Service, c access.Caller, p *sitePeriod, keys []string, a *api.SiteView) error {
@@ -166,7 +174,7 @@ func (q *SiteQuery) fromWindows(ctx context.Context, s *service.Service, c acces
 	for i, key := range keys {
 		counts[i] = api.TopKey{Key: key, Bounds: bounds[i]}
 	}
-	for _, class := range classes {
+	for _, class := range q.Classes {
 		q.add(a, class, counts)
 	}
 	return nil
@@ -177,13 +185,13 @@ func (q *SiteQuery) fromHistory(ctx context.Context, s *service.Service, c acces
 	spans := p.Spans
 	spans.Unit = calendar.Day
 	missing := ""
-	top := func(prefix string) ([]api.TopKey, error) {
-		answer, err := s.AlignedTop(ctx, c, queries.AlignedTopQuery{Prefix: prefix, N: siteNames, Spans: spans})
+	top := func(prefix string, n int) ([]api.TopKey, error) {
+		answer, err := s.AlignedTop(ctx, c, queries.AlignedTopQuery{Prefix: prefix, N: n, Spans: spans})
 		a.Freshness, missing = answer.Freshness, answer.Missing
 		return answer.Keys, err
 	}
 	for key, total := range map[string]*api.Bounds{q.Site + ":visitors": &a.Views, q.Site + ":bot": &a.Filtered} {
-		keys, err := top(key)
+		keys, err := top(key, siteNames)
 		if err != nil {
 			return err
 		}
@@ -194,8 +202,8 @@ func (q *SiteQuery) fromHistory(ctx context.Context, s *service.Service, c acces
 			*total = keys[i].Bounds
 		}
 	}
-	for _, class := range classes {
-		keys, err := top(q.prefix(class))
+	for _, class := range q.Classes {
+		keys, err := top(q.prefix(class), q.names(class))
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func KeyView(ctx context.Context, s *service.Service, c access.Caller, q KeyQuer
 	for _, w := range windows {
 		questions = append(questions, api.CountQuestion{Key: q.Key, At: end, Window: w}, api.CountQuestion{Key: q.Key, At: end.Add(-w), Window: w})
 	}
-	divided := partsOf(end, q.Window)
+	divided := partsOf(end, q.Window, maxParts)
 	questions = divided.append(divided.append(questions, q.Key, 0), q.Key, q.Window)
 	for _, other := range q.With {
 		questions = divided.append(questions, other, 0)
@@ -105,7 +105,7 @@ func LimitsView(ctx context.Context, s *service.Service, c access.Caller, q Limi
 		}
 		answer.Limits = list.Limits[:maxPolicies]
 	}
-	divided := partsOf(list.At.Time, q.Window)
+	divided := partsOf(list.At.Time, q.Window, maxParts)
 	var questions []limits.DecisionQuestion
 	for _, p := range answer.Limits {
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
@@ -140,8 +140,10 @@ func LimitsView(ctx context.Context, s *service.Service, c access.Caller, q Limi
 	return answer, nil
 }
 
-// maxParts bounds the parts of a line.
-const maxParts = 90
+const (
+	maxParts   = 90 // of a line
+	smallParts = 40 // of the line of a key among many
+)
 
 // parts are the adjoining parts of a window that ends at to.
 type parts struct {
@@ -149,14 +151,14 @@ type parts struct {
 	step     int64 // seconds; the last part may be shorter
 }
 
-// partsOf divides the window (to-w, to]. The memory of a counter has slots of 2^level seconds, aligned to the epoch.
+// partsOf divides the window (to-w, to] into about most parts. The memory of a counter has slots of 2^level seconds, aligned to the epoch.
 // Parts of a power of two that end with the last second of a slot are made of whole slots, and so they are exact. (At
 // the age of a window w, slots are shorter than w/100, and parts longer.) They also stay where they are while time goes
 // on.
-func partsOf(to time.Time, w time.Duration) parts {
+func partsOf(to time.Time, w time.Duration, most int64) parts {
 	seconds, end := int64(w/time.Second), to.Unix()
 	step := int64(1)
-	for seconds > step*maxParts {
+	for seconds > step*most {
 		step *= 2
 	}
 	from := end - seconds

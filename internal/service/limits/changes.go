@@ -215,7 +215,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	if err := may.TakeShare(access.Reservations, engine.MaxReservations, func() (n int) {
-		s.parts.Engine.OpenReservations(func(key string) { n += ones(may.Holds(key)) })
+		s.parts.Engine.OpenReservations(func(_, key string, _ uint64) { n += ones(may.Holds(key)) })
 		return n
 	}); err != nil {
 		return "", false, err

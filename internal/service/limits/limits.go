@@ -42,12 +42,14 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 		}
 		answer.Limits[i] = made
 	}
+	open := s.reserved(may, "")
 	counts, fresh, err := s.parts.Sources.Own().Counts(ctx, 0, questions, nil)
 	if err != nil {
 		return api.LimitsAnswer{}, err
 	}
 	for i := range answer.Limits {
 		made := &answer.Limits[i]
+		made.Reserved = open[made.Name]
 		made.Allowed, made.Denied, made.ShadowDenied = queries.SourceBounds(&counts[3*i], &fresh), queries.SourceBounds(&counts[3*i+1], &fresh), queries.SourceBounds(&counts[3*i+2], &fresh)
 	}
 	return answer, nil
@@ -89,15 +91,36 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 	}
 	uses = slices.DeleteFunc(uses, func(u engine.KeyUse) bool { return !may.Holds(u.Key) })
 	uses = uses[:min(n, len(uses))]
-	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
+	answer, open := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}, s.reserved(may, name)
 	for i, u := range uses {
 		banned := s.parts.Engine.Banned(name, u.Key)
 		answer.Keys[i] = api.LimitKey{
 			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
-			Share: u.Share(), ResetSeconds: request.Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
+			Share: u.Share(), ResetSeconds: request.Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(), Reserved: open[u.Key],
 		}
 	}
 	return answer, nil
+}
+
+// reserved is what open reservations of keys that the caller may read have reserved: of each limit, or of each key of one
+// that is named.
+func (s *Service) reserved(may access.Rights, limit string) map[string]*api.Reserved {
+	open := map[string]*api.Reserved{}
+	s.parts.Engine.OpenReservations(func(name, key string, n uint64) {
+		if limit != "" && name != limit || !may.Holds(key) {
+			return
+		}
+		under := name
+		if limit != "" {
+			under = key
+		}
+		if open[under] == nil {
+			open[under] = &api.Reserved{}
+		}
+		open[under].Reservations++
+		open[under].N += n
+	})
+	return open
 }
 
 // overrides returns what limit of its own a counted key has of a policy, as this node decides it.

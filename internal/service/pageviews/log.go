@@ -27,8 +27,10 @@ func NewLog(site string) (*Log, error) {
 // Templates are how the keys begin that Keys makes, for a report.
 func (l *Log) Templates() []string {
 	list := []string{l.site.Name + ":visitors"}
-	for _, class := range append([]string{"path", "ref", "browser", "device", "bot"}, campaigns...) {
-		list = append(list, l.site.Name+":"+class+":{name}")
+	for _, class := range l.site.Classes() {
+		if class != "event" { // which no log has
+			list = append(list, l.site.Name+":"+class+":{name}")
+		}
 	}
 	return list
 }

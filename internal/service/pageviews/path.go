@@ -78,5 +78,5 @@ func referrerOf(address, site string) string {
 // within reports whether a host is a site or below it.
 func within(host, site string) bool { return host == site || strings.HasSuffix(host, "."+site) }
 
-// campaigns are the parameters of a query that count.
+// campaigns are the parameters of a query that count, unless a site names others.
 var campaigns = []string{"utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"}

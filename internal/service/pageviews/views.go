@@ -34,6 +34,9 @@ type Site struct {
 	Proxies int    // that requests come through; -1: one, if the connection is from loopback or a private network
 	Badge   bool   // everybody may see how many views its pages have
 
+	// Parameters of the query of an address that count, each under ClassOf.
+	Parameters []string
+
 	// Public is who everybody is that reads the page of the site; nil: nobody may without an identity.
 	Public *auth.Login
 
@@ -43,34 +46,65 @@ type Site struct {
 // publicReads bounds the questions of everybody together, for a site, per second. A page takes some 15.
 const publicReads = 200
 
-// maxSites bounds the sites of a server.
-const maxSites = 100
+const (
+	maxSites      = 100 // of a server
+	maxParameters = 10  // of a site
+)
 
-// ParseSites reads sites, each written HOST, HOST;badge, HOST;public or HOST;proxies=N.
+// ClassOf is what keys are named by of a parameter of the query: utm_source, or query_ref of others.
+func ClassOf(parameter string) string {
+	if strings.HasPrefix(parameter, "utm_") {
+		return parameter
+	}
+	return "query_" + parameter
+}
+
+// Classes are what a site's keys are about, after its name.
+func (s *Site) Classes() []string {
+	list := []string{"path", "ref"}
+	for _, parameter := range s.Parameters {
+		list = append(list, ClassOf(parameter))
+	}
+	return append(list, "event", "browser", "device", "bot")
+}
+
+// ParseSites reads sites, each written HOST, HOST;badge, HOST;public, HOST;proxies=N or HOST;query=NAME+NAME.
 func ParseSites(texts []string) (map[string]*Site, error) {
 	sites := map[string]*Site{}
 	for _, text := range texts {
 		host, options, _ := strings.Cut(text, ";")
-		s := &Site{Name: strings.ToLower(host), Proxies: -1, lists: map[string]*names{}}
+		s := &Site{Name: strings.ToLower(host), Proxies: -1, Parameters: campaigns, lists: map[string]*names{}}
 		if !isHost(s.Name) || strings.Contains(s.Name, ":") {
 			return nil, fmt.Errorf("%s: write the host of a site without a scheme and a port, such as example.com", request.Clip(strconv.Quote(text)))
 		}
 		for option := range strings.SplitSeq(options, ";") {
 			n, isNumber := strings.CutPrefix(option, "proxies=")
 			proxies, err := strconv.Atoi(n)
+			query, isQuery := strings.CutPrefix(option, "query=")
 			switch {
 			case option == "":
 			case option == "badge":
 				s.Badge = true
 			case option == "public":
 				s.Public = auth.NewPublic("everybody at "+s.Name, s.Name+":", auth.Ceilings{Requests: publicReads})
+			case isQuery:
+				s.Parameters = strings.Split(query, "+")
+				for _, name := range s.Parameters {
+					if len(s.Parameters) > maxParameters || len(name) > 32 || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+						return nil, fmt.Errorf("%s: after query= come up to %d parameters of lower case letters, digits, _ and -, such as query=utm_source+ref", request.Clip(strconv.Quote(text)), maxParameters)
+					}
+				}
 			case !isNumber || err != nil || proxies < 0 || proxies > 10:
-				return nil, fmt.Errorf("%s: after a site comes ;badge, ;public, or ;proxies=N with the number of proxies before this server, 0 to 10", request.Clip(strconv.Quote(text)))
+				return nil, fmt.Errorf("%s: after a site comes ;badge, ;public, ;query=utm_source+ref with the parameters that count, or ;proxies=N with the number of proxies before this server, 0 to 10", request.Clip(strconv.Quote(text)))
 			default:
 				s.Proxies = proxies
 			}
 		}
-		for class, most := range map[string]int{"path": 10_000, "ref": 5000, "event": 500, "utm_source": 500, "utm_medium": 500, "utm_campaign": 500, "utm_term": 500, "utm_content": 500} {
+		most := map[string]int{"path": 10_000, "ref": 5000, "event": 500}
+		for _, parameter := range s.Parameters {
+			most[ClassOf(parameter)] = 500
+		}
+		for class, most := range most {
 			s.lists[class] = &names{prefix: s.Name + ":" + class + ":", most: most}
 		}
 		sites[s.Name] = s
@@ -185,9 +219,9 @@ func (s *Site) keys(v *View, by agent, name func(class, name string) string) []s
 	}
 	if _, text, has := strings.Cut(v.Path, "?"); has {
 		query, _ := url.ParseQuery(text) // of a broken one what can be read
-		for _, parameter := range campaigns {
+		for _, parameter := range s.Parameters {
 			if value := word(query.Get(parameter)); value != "" {
-				keys = append(keys, name(parameter, value))
+				keys = append(keys, name(ClassOf(parameter), value))
 			}
 		}
 	}

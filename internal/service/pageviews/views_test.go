@@ -100,7 +100,15 @@ func TestParseSites(t *testing.T) {
 	if err != nil || len(sites) != 3 || sites["example.com"].Proxies != -1 || sites["other.org"].Proxies != 2 || !sites["other.org"].Badge || sites["example.com"].Badge {
 		t.Errorf("%v, %v", sites, err)
 	}
-	for _, bad := range []string{"", "https://example.com", "example.com:80", "a b", "example.com/x", "example.com;proxies=11", "example.com;x", "*.example.com", "::1"} {
+	sites, err = ParseSites([]string{"a.example;query=utm_source+ref;badge"})
+	if err != nil || strings.Join(sites["a.example"].Classes(), " ") != "path ref utm_source query_ref event browser device bot" || !sites["a.example"].Badge {
+		t.Errorf("%+v, %v", sites["a.example"], err)
+	}
+	keys := sites["a.example"].keys(&View{Path: "/?ref=Hunt&utm_source=x&utm_term=y"}, agent{}, func(class, name string) string { return class + ":" + name })
+	if got := strings.Join(keys[2:], " "); got != "utm_source:x query_ref:hunt" {
+		t.Errorf("counted: %s", got)
+	}
+	for _, bad := range []string{"a.b;query=", "a.b;query=A", "a.b;query=a+b+c+d+e+f+g+h+i+j+k", "", "https://example.com", "example.com:80", "a b", "example.com/x", "example.com;proxies=11", "example.com;x", "*.example.com", "::1"} {
 		if _, err := ParseSites([]string{bad}); err == nil {
 			t.Errorf("%q is a site", bad)
 		}
