@@ -184,7 +184,7 @@ func (j *Journal) lookForSpace(ctx context.Context) {
 	if last, known := j.checkpoints.LookAtSize(ctx); known {
 		j.checkReach(time.Now(), applied, last)
 	}
-	j.space.SetWriters(j.others.holders.Registered())
+	j.space.SetWriters(len(j.others.holders.Entries()))
 }
 
 // shortMost is for how long the journal may end before what this node has applied: a new leader applies its log first.

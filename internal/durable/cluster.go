@@ -230,7 +230,7 @@ func (j *Journal) AddNodes(ctx context.Context, a *api.ClusterAnswer) {
 // Nodes are the nodes that count together, this one included, by name; those that left for good are among them for a
 // while. It asks the others for their clocks, within 300 ms: a node that does not answer has none.
 func (j *Journal) Nodes(ctx context.Context) (nodes []api.ClusterNode) {
-	clocks, _ := j.Clocks(ctx) // the connection is closed otherwise: this process ends
+	clocks, _ := j.clocks.All(ctx) // the connection is closed otherwise: this process ends
 	held := map[string]int{}
 	for _, h := range j.Holders() {
 		held[h.Origin] = h.Held.Len()
@@ -297,25 +297,12 @@ func (j *Journal) Fresh(ctx context.Context) (upTo uint64, now time.Time, err er
 	return m.UpTo, m.Now, err
 }
 
-// Clocks asks the other nodes for the time. It returns when as many have answered
-// as are neither late nor gone, within 300 ms in any case.
-func (j *Journal) Clocks(ctx context.Context) ([]replica.Clock, error) {
-	if !j.cfg.clustered() {
-		return nil, nil
-	}
-	return j.clocks.All(ctx)
-}
-
 // ClockSound tells whether strict limits may be decided here: the time of day of this node
 // is known to a second.
 func (j *Journal) ClockSound() bool { return j.clocks.Sound() }
 
-// Holders are the nodes that have said which partitions they hold, by name. A node
-// alone has none.
+// Holders are the nodes that have said which partitions they hold, by name. Only for a node in a cluster.
 func (j *Journal) Holders() []membership.Holder {
-	if j.others == nil {
-		return nil
-	}
 	return j.others.holders.List()
 }
 
@@ -329,19 +316,13 @@ func (j *Journal) holdersOfParts() checkpoint.Holders {
 }
 
 // WhomToAsk are the origins of the other nodes that hold a partition and have not left
-// (membership.View). A node alone asks nobody.
+// (membership.View). Only for a node in a cluster.
 func (j *Journal) WhomToAsk(partition int) []string {
-	if j.others == nil {
-		return nil
-	}
 	return j.others.holders.WhomToAsk(partition)
 }
 
-// Unheld is how many partitions no running node holds: nobody can answer for them.
+// Unheld is how many partitions no running node holds: nobody can answer for them. Only for a node in a cluster.
 func (j *Journal) Unheld() int {
-	if j.others == nil {
-		return 0
-	}
 	return j.others.holders.Unheld()
 }
 

@@ -129,7 +129,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	for _, how := range []string{"the link is cut", "checksum", ""} {
 		spoil.Store(how)
 		transporttest.Eventually(t, "the second node says why it lacks hits: "+how, func() bool {
-			why, _ := second.Incomplete()
+			why := second.Incomplete()
 			return how == "" || why != nil && strings.Contains(why.Error(), how)
 		})
 	}
@@ -142,7 +142,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 		t.Errorf("%+v and %+v", got, total(first))
 	}
 	transporttest.Eventually(t, "no copy is left", func() bool {
-		why, _ := second.Incomplete()
+		why := second.Incomplete()
 		_, left1 := os.Stat(filepath.Join(dir1, "history.db.copy"))
 		_, left2 := os.Stat(filepath.Join(dir2, "history.db.fetch"))
 		return why == nil && os.IsNotExist(left1) && os.IsNotExist(left2)
@@ -213,7 +213,7 @@ func TestCopyThatDoesNotFitIsNotAskedFor(t *testing.T) {
 	j.trim()
 	second := openHistory(t, j, "n2", t.TempDir(), history.Config{Peers: b, MaxBytes: 4096})
 	transporttest.Eventually(t, "the second node says that the file does not fit", func() bool {
-		why, _ := second.Incomplete()
+		why := second.Incomplete()
 		return why != nil && strings.Contains(why.Error(), "raise --history-disk")
 	})
 	if n := b.requests.Load(); n != 0 {

@@ -187,15 +187,6 @@ func (h *History) state(now time.Time) peerState {
 	return s
 }
 
-// Incomplete returns why hits are missing that the history of another node has, and since when; nil: none are, or they will be
-// copied soon.
-func (h *History) Incomplete() (why error, since time.Time) {
-	if h.peers == nil {
-		return nil, time.Time{}
-	}
-	return h.peers.incomplete()
-}
-
 // Status is how far the history is.
 func (h *History) Status() WriterStatus { return h.writer.Status() }
 
@@ -233,20 +224,6 @@ func (is WriterStatus) stats(last uint64, now time.Time) Stats {
 	return st
 }
 
-// nodeOf is the name of the node with an origin.
-func (h *History) nodeOf(origin string) string {
-	if h.cfg.NodeOf == nil {
-		return origin
-	}
-	return cmp.Or(h.cfg.NodeOf(origin), origin)
-}
-
-// timesOf are the first and the last of some times, to be read.
-func timesOf(spans []span) string {
-	at := func(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
-	return at(spans[0].first) + " to " + at(spans[len(spans)-1].last)
-}
-
 // lateAfter is how late history may be before that is an alarm: a restart of a database is none.
 const lateAfter = time.Minute
 
@@ -257,16 +234,8 @@ func (h *History) Alarms() (list []api.Alarm) {
 		list = append(list, api.Alarm{Code: "history_late", Message: fmt.Sprintf(
 			"history does not go on since %s (%v): hits are counted, and come into it when %s can be written again", is.Since.UTC().Format(time.RFC3339), is.Err, h.Where())})
 	}
-	if why, since := h.Incomplete(); why != nil && time.Since(since) > lateAfter {
-		list = append(list, api.Alarm{Code: "history_incomplete", Message: fmt.Sprintf(
-			"history lacks hits that another node has, and copying its file fails since %s: %v: answers about these times have no upper bound until it succeeds", since.UTC().Format(time.RFC3339), why)})
-	}
 	if h.peers != nil {
-		if own, other, since, ok := h.peers.different(); ok && time.Since(since) > lateAfter {
-			list = append(list, api.Alarm{Code: "history_differs", Message: fmt.Sprintf(
-				"the histories of %s and %s lack different hits, so that neither is copied: of %s the first lacks some, of %s the second. Answers about these times have no upper bound there: ask the other node",
-				h.nodeOf(own.origin), h.nodeOf(other.origin), timesOf(own.gaps), timesOf(other.gaps))})
-		}
+		list = append(list, h.peers.alarms()...)
 	}
 	if is.Full {
 		list = append(list, api.Alarm{Code: "history_full", Message: "the file of history has its size: its oldest hours are deleted before they have the age of --history-keep. Raise --history-disk, or keep less"})

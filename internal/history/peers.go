@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/history/store"
 )
@@ -158,12 +160,34 @@ func (p *peers) compare(own peerState, now time.Time) {
 	}
 }
 
-// different returns the states of this history and of one that differs from it, and since when; ok is false if none does.
-func (p *peers) different() (own, other peerState, since time.Time, ok bool) {
+// alarms tell that hits are missing which the history of another node has, and that two histories lack different hits.
+func (p *peers) alarms() (list []api.Alarm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own = peerState{origin: p.origin, gaps: p.file.gaps}
-	return own, p.other, p.differs, p.other.origin != ""
+	if p.failed != nil && time.Since(p.since) > lateAfter {
+		list = append(list, api.Alarm{Code: "history_incomplete", Message: fmt.Sprintf(
+			"history lacks hits that another node has, and copying its file fails since %s: %v: answers about these times have no upper bound until it succeeds", p.since.UTC().Format(time.RFC3339), p.failed)})
+	}
+	if p.other.origin != "" && time.Since(p.differs) > lateAfter {
+		list = append(list, api.Alarm{Code: "history_differs", Message: fmt.Sprintf(
+			"the histories of %s and %s lack different hits, so that neither is copied: of %s the first lacks some, of %s the second. Answers about these times have no upper bound there: ask the other node",
+			p.nodeOf(p.origin), p.nodeOf(p.other.origin), timesOf(p.file.gaps), timesOf(p.other.gaps))})
+	}
+	return list
+}
+
+// nodeOf is the name of the node with an origin.
+func (p *peers) nodeOf(origin string) string {
+	if p.h.cfg.NodeOf == nil {
+		return origin
+	}
+	return cmp.Or(p.h.cfg.NodeOf(origin), origin)
+}
+
+// timesOf are the first and the last of some times, to be read.
+func timesOf(spans []span) string {
+	at := func(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
+	return at(spans[0].first) + " to " + at(spans[len(spans)-1].last)
 }
 
 // chooses begins a fetch: it returns the donor, if there is one that fits and no fetch is under way.
@@ -234,13 +258,6 @@ func (p *peers) pause() {
 	wait := min(fetchRetryFirst<<min(p.attempts, 9), fetchRetryMost)
 	p.attempts++
 	p.next = time.Now().Add(wait + rand.N(wait))
-}
-
-// incomplete is why this node lacks hits that another node's history has, and since when; nil: it does not.
-func (p *peers) incomplete() (why error, since time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failed, p.since
 }
 
 // span is a time of which hits may be missing, Unix seconds.

@@ -98,3 +98,10 @@ func TestHistoriesThatDiffer(t *testing.T) {
 		}
 	}
 }
+
+// Incomplete is why the file of another node could not be copied; nil: it could, or need not be.
+func (h *History) Incomplete() error {
+	h.peers.mu.Lock()
+	defer h.peers.mu.Unlock()
+	return h.peers.failed
+}

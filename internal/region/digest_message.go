@@ -22,8 +22,8 @@ import (
 
 // ID identifies a digest of a region. A base has the ID of the digest that it is the state after.
 type ID struct {
-	Epoch uint64
-	Seq   uint64 // from 1 in each epoch
+	Epoch uint64 `json:"epoch"`
+	Seq   uint64 `json:"seq"` // from 1 in each epoch
 }
 
 // Before reports whether an ID is older than another.
@@ -186,8 +186,8 @@ func Gone(region string, epoch uint64, at int64) []byte {
 // rest.
 type Begun struct {
 	ID
-	Pieces uint64
-	Hash   uint64
+	Pieces uint64 `json:"pieces"`
+	Hash   uint64 `json:"hash"`
 }
 
 // NextHash returns the hash of pieces with one more, which is encoded.

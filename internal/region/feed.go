@@ -1,7 +1,9 @@
 package region
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,12 +28,11 @@ func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(fra
 		return fmt.Errorf("%w: as: %w", ErrRequest, err)
 	}
 	f := &feed{r: r, as: as, send: send}
-	var err error
-	if f.sent, err = ParseHave(have); err != nil {
-		return fmt.Errorf("%w: have: %w", ErrRequest, err)
+	if err := errors.Join(json.Unmarshal([]byte(cmp.Or(have, "{}")), &f.sent), json.Unmarshal([]byte(cmp.Or(begun, "{}")), &f.begun)); err != nil {
+		return fmt.Errorf("%w: have and begun are JSON: %w", ErrRequest, err)
 	}
-	if f.begun, err = ParseBegun(begun); err != nil {
-		return fmt.Errorf("%w: begun: %w", ErrRequest, err)
+	if f.sent == nil { // of null
+		f.sent = map[string]ID{}
 	}
 	f.own = f.sent[as]
 	defer r.figures.feeds.Add(-1)

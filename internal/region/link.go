@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -70,10 +68,13 @@ var errSilent = errors.New("the link is silent")
 // DialLink sends a request, and returns when the answer begins.
 func DialLink(ctx context.Context, over http.RoundTripper, q LinkRequest) (*LinkStream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	values := url.Values{"as": {q.As}, "have": {FormatHave(q.Have)}}
-	if begun := FormatBegun(q.Begun); begun != "" {
-		values.Set("begun", begun)
+	have, errHave := json.Marshal(q.Have)
+	begun, errBegun := json.Marshal(q.Begun)
+	if err := errors.Join(errHave, errBegun); err != nil {
+		cancel(err)
+		return nil, err
 	}
+	values := url.Values{"as": {q.As}, "have": {string(have)}, "begun": {string(begun)}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(q.URL, "/")+LinkPath+"?"+values.Encode(), nil)
 	if err != nil {
 		cancel(err)
@@ -137,65 +138,4 @@ func (s *LinkStream) Close() {
 // AppendFrame appends a message as a frame.
 func AppendFrame(b, message []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(message))), message...)
-}
-
-// FormatHave returns what somebody has: a comma-separated list of region:epoch:seq.
-func FormatHave(have map[string]ID) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		list = append(list, fmt.Sprintf("%s:%d:%d", name, have[name].Epoch, have[name].Seq))
-	}
-	return strings.Join(list, ",")
-}
-
-// ParseHave reads it.
-func ParseHave(text string) (map[string]ID, error) {
-	have := map[string]ID{}
-	return have, parseList(text, "region:epoch:seq", func(name string, n []uint64) { have[name] = ID{n[0], n[1]} })
-}
-
-// FormatBegun returns which bases have begun: a comma-separated list of region:epoch:seq:pieces:hash.
-func FormatBegun(begun map[string][]Begun) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(begun)) {
-		for _, b := range begun[name] {
-			list = append(list, fmt.Sprintf("%s:%d:%d:%d:%d", name, b.Epoch, b.Seq, b.Pieces, b.Hash))
-		}
-	}
-	return strings.Join(list, ",")
-}
-
-// ParseBegun reads it.
-func ParseBegun(text string) (map[string][]Begun, error) {
-	begun := map[string][]Begun{}
-	return begun, parseList(text, "region:epoch:seq:pieces:hash", func(name string, n []uint64) {
-		begun[name] = append(begun[name], Begun{ID: ID{n[0], n[1]}, Pieces: n[2], Hash: n[3]})
-	})
-}
-
-// maxListed bounds the elements of a list in a request.
-const maxListed = 10_000
-
-// parseList reads a comma-separated list of elements, which are names of regions with numbers.
-func parseList(text, form string, add func(region string, numbers []uint64)) error {
-	if text == "" {
-		return nil
-	}
-	if n := strings.Count(text, ",") + 1; n > maxListed {
-		return fmt.Errorf("%d elements: at most %d", n, maxListed)
-	}
-	for one := range strings.SplitSeq(text, ",") {
-		words := strings.Split(one, ":")
-		var numbers []uint64
-		for _, word := range words[1:] {
-			if n, err := strconv.ParseUint(word, 10, 64); err == nil {
-				numbers = append(numbers, n)
-			}
-		}
-		if want := strings.Count(form, ":"); len(words) != want+1 || len(numbers) != want || CheckName(words[0]) != nil {
-			return fmt.Errorf("%q: want %s", one, form)
-		}
-		add(words[0], numbers)
-	}
-	return nil
 }

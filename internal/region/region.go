@@ -431,7 +431,6 @@ func (r *Region) run(ctx context.Context) {
 			stop()
 		}
 	}()
-	failing := ""
 	for {
 		var err error
 		select {
@@ -468,13 +467,10 @@ func (r *Region) run(ctx context.Context) {
 		if errors.Is(err, errBehind) {
 			err = r.follow(ctx)
 		}
-		r.figures.failing(err)
-		switch {
-		case err == nil && failing != "":
+		switch began, ended := r.figures.failing(err); {
+		case ended:
 			r.log.Info("regions: digests are written and read again")
-			failing = ""
-		case err != nil && failing == "":
-			failing = err.Error()
+		case began:
 			r.log.Warn("regions: will retry", "error", err)
 		}
 	}

@@ -25,17 +25,18 @@ type figures struct {
 	since   time.Time
 }
 
-func (f *figures) failing(err error) {
+// failing takes what became of the last attempt, and reports whether attempts began to fail with it, or to succeed again.
+func (f *figures) failing(err error) (began, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case err == nil:
-		f.failure = ""
-	case f.failure == "":
-		f.failure, f.since = err.Error(), time.Now()
-	default:
+	was := f.failure
+	if f.failure = ""; err != nil {
 		f.failure = err.Error()
 	}
+	if began = was == "" && err != nil; began {
+		f.since = time.Now()
+	}
+	return began, was != "" && err == nil
 }
 
 // lateAfter is how late a digest may be before its region is late.

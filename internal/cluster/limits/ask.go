@@ -23,7 +23,7 @@ func (s *owners) serve(i int, q *question, tell func(answer)) bool {
 		s.stats.refused.Add(1)
 		return true
 	}
-	a, commits, ok := s.granter.serve(i, token, q)
+	a, commits, ok := s.limits.serve(i, token, q)
 	switch {
 	case !ok: // another claim was learned of meanwhile
 		return false
@@ -181,6 +181,6 @@ func (s *owners) changed(name, key string) {
 func (s *owners) resume(msg *nats.Msg) {
 	r := wire.NewReader(msg.Data)
 	if name := r.Text(engine.MaxLimitNameBytes); !r.Failed() {
-		s.granter.of.resume(name, string(r.Rest()))
+		s.limits.resume(name, string(r.Rest()))
 	}
 }

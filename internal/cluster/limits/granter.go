@@ -14,15 +14,6 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// granter is the side of a Limits that decides as the owner.
-type granter struct {
-	of      *Limits
-	cfg     Config
-	groups  [groupCount]group
-	most    int               // books of a group
-	decided func(q *question) // of tests; nil: none
-}
-
 // group is what this node has granted of the keys of one group, while it is the owner.
 type group struct {
 	mu      sync.Mutex // guards all below, and is held while a question is decided
@@ -50,7 +41,7 @@ const sweepPause = time.Second
 
 // learn begins a time as the owner of a group, under the token of a claim. What earlier owners had granted is read from the
 // engine, which has followed the journal up to the claim.
-func (l *granter) learn(i int, token uint64) {
+func (l *Limits) learn(i int, token uint64) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +54,7 @@ func (l *granter) learn(i int, token uint64) {
 }
 
 // recall has nothing of a group granted any more, or again, and returns how much nodes still have.
-func (l *granter) recall(i int, recall bool) (granted uint64) {
+func (l *Limits) recall(i int, recall bool) (granted uint64) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,14 +103,14 @@ func (g *group) sweep(now int64, most int) {
 
 // serve decides a question as the owner of a group, under a token. commits: the journal must have what was decided before it is
 // answered. It is not ok if the node owns the group under another token.
-func (l *granter) serve(i int, token uint64, q *question) (a answer, commits, ok bool) {
+func (l *Limits) serve(i int, token uint64, q *question) (a answer, commits, ok bool) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.token != token {
 		return a, false, false
 	}
-	l.of.stats.served.Add(1)
+	l.stats.served.Add(1)
 	if a, commits, a.err = l.decide(g, i, q); a.err != nil {
 		commits = false
 	}
@@ -131,7 +122,7 @@ func (l *granter) serve(i int, token uint64, q *question) (a answer, commits, ok
 
 // decide decides a question. An error is a *engine.Error, or of a record that is none: what was reported counts, and what is granted
 // stays so. The caller holds g.mu.
-func (l *granter) decide(g *group, i int, q *question) (a answer, commits bool, err error) {
+func (l *Limits) decide(g *group, i int, q *question) (a answer, commits bool, err error) {
 	now := l.cfg.Engine.LimitClock()
 	g.sweep(now, l.most)
 	asked := make([]engine.Check, len(q.items))
@@ -153,14 +144,14 @@ func (l *granter) decide(g *group, i int, q *question) (a answer, commits bool, 
 }
 
 // change makes a change of a key. What is granted stays so.
-func (l *granter) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
+func (l *Limits) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
 	q.change.By = q.node
 	if b := g.books[bookKey{of.Limit.Name(), of.Key}]; b != nil {
 		q.change.Beside = b.Out(l.cfg.Engine.LimitClock(), grant.TermsOf(of.Limit.Limit()))
 	}
 	made, err := q.change.MakeOnce(l.cfg.Engine, of.Limit, of.Key, of.N)
 	if g.books[bookKey{of.Limit.Name(), of.Key}] != nil {
-		l.of.owners.changed(of.Limit.Name(), of.Key)
+		l.owners.changed(of.Limit.Name(), of.Key)
 	}
 	a.Allowed, a.Verdicts = made.Was, []engine.Verdict{made.After}
 	// That a permit is lost only an owner that is still one may say.
@@ -171,7 +162,7 @@ func (l *granter) change(g *group, q *question, of engine.Check) (a answer, comm
 }
 
 // grant takes what the items need, or looks whether it can be taken, and grants to the nodes' credits what they want.
-func (l *granter) grant(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
+func (l *Limits) grant(g *group, q *question, asked []engine.Check, now int64) (a answer, commits bool, err error) {
 	out := make([]uint64, len(asked))
 	grants := make([]*book, len(asked)) // nil: nothing is granted to the item's credit
 	for k := range q.items {
@@ -210,7 +201,7 @@ func (l *granter) grant(g *group, q *question, asked []engine.Check, now int64) 
 		}
 		d.Allowed = a.Verdicts[k].Allowed
 		if !d.Allowed && out[k] > 0 && d.Free+out[k] >= it.ask.Need {
-			l.of.stats.short.Add(1)
+			l.stats.short.Add(1)
 		}
 		a.grants[k] = b.Grant(l.basis(g, now, q.node, terms), &it.ask, d)
 		own := b.Own(now, terms)
@@ -225,12 +216,12 @@ func (l *granter) grant(g *group, q *question, asked []engine.Check, now int64) 
 	return a, commits, nil
 }
 
-func (l *granter) basis(g *group, now int64, node string, terms grant.Terms) grant.Basis {
+func (l *Limits) basis(g *group, now int64, node string, terms grant.Terms) grant.Basis {
 	return grant.Basis{Now: now, Node: node, Token: g.token, Terms: terms}
 }
 
 // left is what the limit says after the needs were decided.
-func (l *granter) left(c engine.Check, out uint64) (d grant.Decided, err error) {
+func (l *Limits) left(c engine.Check, out uint64) (d grant.Decided, err error) {
 	v, err := c.Limit.Peek(c.Key, 0)
 	if err != nil {
 		return d, err

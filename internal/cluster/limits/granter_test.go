@@ -20,7 +20,7 @@ func TestKeysOfAGranterAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	l := &newLimits(Config{Node: "a", Engine: e}).granter
+	l := newLimits(Config{Node: "a", Engine: e})
 	l.most = 20
 	l.learn(0, 1)
 	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
@@ -76,7 +76,7 @@ func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	l := &newLimits(Config{Node: "a", Engine: e}).granter
+	l := newLimits(Config{Node: "a", Engine: e})
 	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -39,9 +39,13 @@ type Config struct {
 // Limits decides leased and strict limits, for its node and as an owner. It is safe for many goroutines. It owns five of them, and
 // some that ask, until Close.
 type Limits struct {
-	granter granter
-	cfg     Config
-	owners  *owners
+	cfg    Config
+	owners *owners
+
+	// As the owner.
+	groups  [groupCount]group
+	most    int               // books of a group
+	decided func(q *question) // of tests; nil: none
 
 	seed    maphash.Seed
 	shards  [shards]shard
@@ -73,7 +77,7 @@ func Open(cfg Config) (*Limits, error) {
 	cfg.Deadline = cmp.Or(cfg.Deadline, DefaultDeadline)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	l := newLimits(cfg)
-	l.owners = newOwners(cfg, &l.granter)
+	l.owners = newOwners(l)
 	if err := l.owners.open(); err != nil {
 		return nil, err
 	}
@@ -85,8 +89,7 @@ func Open(cfg Config) (*Limits, error) {
 
 // newLimits returns one that asks nobody.
 func newLimits(cfg Config) *Limits {
-	l := &Limits{cfg: cfg, seed: maphash.MakeSeed(), wake: concurrency.NewSignal()}
-	l.granter = granter{of: l, cfg: cfg, most: maxBooks}
+	l := &Limits{cfg: cfg, seed: maphash.MakeSeed(), wake: concurrency.NewSignal(), most: maxBooks}
 	for i := range l.shards {
 		l.shards[i].keys, l.shards[i].active = map[entryKey]*entry{}, map[*entry]struct{}{}
 	}
@@ -262,8 +265,8 @@ func (l *Limits) Stats() Stats {
 		}
 		sh.mu.Unlock()
 	}
-	for i := range l.granter.groups {
-		g := &l.granter.groups[i]
+	for i := range l.groups {
+		g := &l.groups[i]
 		g.mu.Lock()
 		for _, b := range g.books {
 			s.Out += b.Out(now, b.terms)

@@ -263,7 +263,7 @@ func (s *owners) claim(ctx context.Context, groups []int) {
 	}
 	for _, i := range groups {
 		if token, ok := s.cfg.Journal.Claimed(i); ok {
-			s.granter.learn(i, token)
+			s.limits.learn(i, token)
 			s.groups[i].token.Store(token)
 			s.cfg.Logger.Info("limits: this node decides for a group", "group", s.groups[i].name, "token", token)
 		}
@@ -304,7 +304,7 @@ func (s *owners) handOver(ctx context.Context, v *view) {
 			err = s.offer(ctx, origin, groups)
 		}
 		for _, i := range groups {
-			s.granter.recall(i, false)
+			s.limits.recall(i, false)
 			s.groups[i].yields.Store(false)
 		}
 	}
@@ -319,7 +319,7 @@ func (s *owners) handOver(ctx context.Context, v *view) {
 func (s *owners) recall(ctx context.Context, groups []int) {
 	granted := func() (n uint64) {
 		for _, i := range groups {
-			n += s.granter.recall(i, true)
+			n += s.limits.recall(i, true)
 		}
 		return n
 	}
@@ -339,7 +339,7 @@ func (s *owners) recall(ctx context.Context, groups []int) {
 // recalled gives back what this node was granted.
 func (s *owners) recalled(msg *nats.Msg) {
 	if groups, err := s.readGroups(msg.Data); err == nil {
-		s.granter.of.giveBack(func(group int) bool { return slices.Contains(groups, group) })
+		s.limits.giveBack(func(group int) bool { return slices.Contains(groups, group) })
 	}
 }
 

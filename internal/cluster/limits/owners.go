@@ -34,7 +34,7 @@ const ownerTime = time.Second
 // for, until close, which must come before the journal's.
 type owners struct {
 	cfg     Config
-	granter *granter
+	limits  *Limits
 	conn    *nats.Conn
 	origin  string
 	peers   peers
@@ -66,9 +66,10 @@ type OwnerStats struct {
 }
 
 // newOwners returns one that owns nothing until open.
-func newOwners(cfg Config, granter *granter) *owners {
+func newOwners(l *Limits) *owners {
+	cfg := l.cfg
 	s := &owners{
-		cfg: cfg, granter: granter, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, groupCount),
+		cfg: cfg, limits: l, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, groupCount),
 		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(groupCount, cfg.Engine.Config().Partitions)),
 	}
 	s.counters.of = s

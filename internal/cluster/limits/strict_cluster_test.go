@@ -18,11 +18,11 @@ type cluster struct{ *Cluster }
 func (c *cluster) answerLate(node int, by time.Duration) {
 	var late atomic.Int64
 	late.Store(int64(by))
-	granter := &c.At(node).Decider.granter
-	g := &granter.groups[0]
+	l := c.At(node).Decider
+	g := &l.groups[0]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	granter.decided = func(q *question) {
+	l.decided = func(q *question) {
 		if q.isChange() {
 			time.Sleep(time.Duration(late.Swap(0)))
 		}

@@ -26,7 +26,7 @@ func TestRegisteredMemberIsExpected(t *testing.T) {
 		"n2": {Node: "n2", Origin: "0000000000000002", Epoch: 1, At: now},
 		"n3": {Node: "n3", Origin: "0000000000000003", Epoch: 1, At: now.Add(-replica.ForgetAfter - time.Hour)},
 	}}
-	k := &Keeper{View: &View{cfg: HoldersConfig{Node: "n1"}, registry: registry}, Replica: r}
+	k := &Keeper{View: &View{cfg: HoldersConfig{Node: "n1"}, Registry: registry}, Replica: r}
 	check := func(want ...string) {
 		t.Helper()
 		k.expect(now)

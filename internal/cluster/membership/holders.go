@@ -67,12 +67,12 @@ func (k *Keeper) Run(ctx context.Context) {
 // or this node was removed (internal/cluster/membership) and is here nevertheless.
 func (k *Keeper) tell(ctx context.Context) {
 	now := PlacementEntry{Node: k.View.cfg.Node, Origin: fmt.Sprintf("%016x", k.Own.Origin), Epoch: k.Own.Epoch, Held: k.View.engine().HeldPartitions(), Settings: k.View.ownSettings()}
-	if slices.ContainsFunc(k.View.registry.Entries(), now.Says) {
+	if slices.ContainsFunc(k.View.Entries(), now.Says) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
-	if err := k.View.registry.Put(ctx, now); err != nil && ctx.Err() == nil {
+	if err := k.View.Put(ctx, now); err != nil && ctx.Err() == nil {
 		k.View.cfg.Log.Warn("journal: could not tell the other nodes which partitions this one holds; will retry", "error", err)
 	}
 }
@@ -80,7 +80,7 @@ func (k *Keeper) tell(ctx context.Context) {
 // expect has the replica know the members that registered: the journal may have lost the only flushes of one that this node never
 // hears. One that registered longer ago is known by its flushes, or was waited for.
 func (k *Keeper) expect(now time.Time) {
-	for _, e := range k.View.registry.Entries() {
+	for _, e := range k.View.Entries() {
 		origin, err := strconv.ParseUint(e.Origin, 16, 64)
 		if err == nil && e.Node != k.View.cfg.Node && now.Sub(e.At) <= replica.ForgetAfter {
 			k.Replica.Expect(now, record.Incarnation{Origin: origin, Epoch: e.Epoch}, e.Node)

@@ -40,9 +40,9 @@ type HoldersConfig struct {
 
 // View is who holds which partitions, as this node knows it. It is safe for many goroutines.
 type View struct {
+	*Registry
 	cfg      HoldersConfig
-	registry *Registry
-	ask      askTable
+	ask      atomic.Pointer[askTable]
 	settings atomic.Pointer[func() Settings]
 
 	mu     sync.Mutex           // guards differ
@@ -57,13 +57,13 @@ const bucket = "WEIR_SHARES"
 func OpenHolders(ctx context.Context, nats *transport.Node, cfg HoldersConfig) (*View, error) {
 	v := &View{cfg: cfg}
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		v.registry, err = OpenRegistry(ctx, nats.JetStream(), bucket, nats.Replicas(replica.Replicas), cfg.Log)
+		v.Registry, err = OpenRegistry(ctx, nats.JetStream(), bucket, nats.Replicas(replica.Replicas), cfg.Log)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	entries := v.registry.Entries()
+	entries := v.Entries()
 	for partition := range v.partitions() {
 		if !loads(entries, cfg.Node, partition, cfg.Replicas) {
 			v.engine().Release(partition)
@@ -80,22 +80,13 @@ func (v *View) prefers(nodes []string, partition int) bool {
 	return slices.Contains(Preferred(nodes, partition, v.cfg.Replicas), v.cfg.Node)
 }
 
-// Remove takes a node that is dead out of the registry.
-func (v *View) Remove(ctx context.Context, node string) error { return v.registry.Remove(ctx, node) }
-
-// Registered is how many nodes have said what they hold.
-func (v *View) Registered() int { return len(v.registry.Entries()) }
-
-// Wait returns when the View has ended, which is after the connection was closed.
-func (v *View) Wait() { v.registry.Wait() }
-
 // List are the nodes that have said which partitions they hold, by name.
 func (v *View) List() (list []Holder) {
 	known := map[string]replica.OriginStatus{}
 	for _, o := range v.cfg.Origins() {
 		known[o.Origin] = o
 	}
-	for _, e := range v.registry.Entries() {
+	for _, e := range v.Entries() {
 		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held, Settings: e.Settings}
 		switch o, ok := known[e.Origin]; {
 		case ok && o.Self:
@@ -125,15 +116,12 @@ func HoldersOf(list []Holder, partition int) (nodes []string) {
 	return RankFor(nodes, partition)
 }
 
-// whomToAsk is the other holders of each partition, as origins.
-type whomToAsk struct {
-	of    [][]string // by partition
-	few   int        // partitions that fewer running nodes hold than should
-	until time.Time
+// askTable is the other holders of each partition, as origins. It is kept for a moment, because each question asks for it.
+type askTable struct {
+	holders [][]string // by partition
+	few     int        // partitions that fewer running nodes hold than should
+	until   time.Time
 }
-
-// askTable keeps it for a moment: it is asked for with each question.
-type askTable struct{ last atomic.Pointer[whomToAsk] }
 
 // askTableEvery is how old it may be. A node that has released a partition since says so.
 const askTableEvery = 200 * time.Millisecond
@@ -141,17 +129,17 @@ const askTableEvery = 200 * time.Millisecond
 // WhomToAsk returns the origins of the other nodes that hold a partition and have not left. Late nodes come last, not
 // never, because the journal may be what stands still. Each node has another order, which spreads the questions. The
 // list is shared.
-func (v *View) WhomToAsk(partition int) []string { return v.askTable().of[partition] }
+func (v *View) WhomToAsk(partition int) []string { return v.askTable().holders[partition] }
 
 // UnderReplicated is how many partitions fewer running nodes hold than should: the loss of one more may leave
 // some without any. Where fewer nodes are known than should hold each, all of them should.
 func (v *View) UnderReplicated() int { return v.askTable().few }
 
-func (v *View) askTable() *whomToAsk {
-	table := v.ask.last.Load()
+func (v *View) askTable() *askTable {
+	table := v.ask.Load()
 	if table == nil || time.Now().After(table.until) {
 		table = v.newAskTable()
-		v.ask.last.Store(table)
+		v.ask.Store(table)
 	}
 	return table
 }
@@ -173,7 +161,7 @@ func (v *View) underReplicated(list []Holder) (few int) {
 	return few
 }
 
-func (v *View) newAskTable() *whomToAsk {
+func (v *View) newAskTable() *askTable {
 	list := v.List()
 	few := v.underReplicated(list)
 	list = slices.DeleteFunc(list, func(h Holder) bool { return h.Self || !h.Staying && !h.Here })
@@ -183,19 +171,19 @@ func (v *View) newAskTable() *whomToAsk {
 		origins = append(origins, h.Origin)
 		holders[h.Origin] = h
 	}
-	table := &whomToAsk{make([][]string, v.partitions()), few, time.Now().Add(askTableEvery)}
-	for partition := range table.of {
+	table := &askTable{make([][]string, v.partitions()), few, time.Now().Add(askTableEvery)}
+	for partition := range table.holders {
 		var late []string
 		for _, origin := range Rank(origins, v.cfg.Node+" asks "+strconv.Itoa(partition)) {
 			switch h := holders[origin]; {
 			case !h.Held.Has(partition):
 			case h.Here:
-				table.of[partition] = append(table.of[partition], origin)
+				table.holders[partition] = append(table.holders[partition], origin)
 			default:
 				late = append(late, origin)
 			}
 		}
-		table.of[partition] = append(table.of[partition], late...)
+		table.holders[partition] = append(table.holders[partition], late...)
 	}
 	return table
 }

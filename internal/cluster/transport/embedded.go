@@ -213,12 +213,6 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// AwaitJetStream returns when JetStream answers, or ctx ends.
-func (n *Node) AwaitJetStream(ctx context.Context) error { return n.awaitJetStream(ctx) }
-
-// running is the embedded server, or nil. With Config.URL it is nil for ever.
-func (n *Node) running() *natsserver.Server { return n.server.Load() }
-
 // serverLog passes the server's messages on. A fatal one does not end the
 // process: Open returns it.
 type serverLog struct {

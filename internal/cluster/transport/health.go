@@ -36,7 +36,7 @@ func (n *Node) health() error {
 	if !n.Embedded() {
 		return nil
 	}
-	server := n.running()
+	server := n.server.Load()
 	if server == nil || !server.Running() {
 		return errStopped
 	}
@@ -65,7 +65,7 @@ func (n *Node) Store() (s replica.StoreState, known bool) {
 	if s.Wrong == nil {
 		return s, true
 	}
-	server := n.running()
+	server := n.server.Load()
 	if s.Off = server == nil || !server.Running(); s.Off || !server.JetStreamEnabled() {
 		s.Failed = true
 		return s, true
@@ -83,7 +83,7 @@ func (n *Node) Store() (s replica.StoreState, known bool) {
 // StreamsHere returns how many streams the embedded server keeps a replica of. known is false with an existing NATS,
 // or if the server could not be asked just now.
 func (n *Node) StreamsHere() (streams int, known bool) {
-	server := n.running()
+	server := n.server.Load()
 	if server == nil || !server.Running() || !server.JetStreamEnabled() {
 		return 0, false
 	}
@@ -132,7 +132,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 			return s, fmt.Errorf("join: status: %w", err)
 		}
 		s.Size, s.Leader = 1, s.Server
-		s.Servers = []Server{{Name: s.Server, ID: n.running().ID(), Version: n.conn.ConnectedServerVersion(), JetStream: true, RTT: rtt}}
+		s.Servers = []Server{{Name: s.Server, ID: n.server.Load().ID(), Version: n.conn.ConnectedServerVersion(), JetStream: true, RTT: rtt}}
 		return s, nil
 	}
 	var err error
@@ -142,7 +142,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	s.Size = len(s.Servers)
 	if n.Embedded() {
 		s.Routes = n.routes()
-		if info, err := n.running().Jsz(nil); err == nil && info.Meta != nil {
+		if info, err := n.server.Load().Jsz(nil); err == nil && info.Meta != nil {
 			s.Leader, s.Size = info.Meta.Leader, info.Meta.Size
 		}
 		return s, nil
@@ -199,7 +199,7 @@ func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
 
 // routes returns the routes of the embedded server, one for each other node.
 func (n *Node) routes() []api.ClusterRoute {
-	server := n.running()
+	server := n.server.Load()
 	if server == nil {
 		return nil
 	}
@@ -238,55 +238,26 @@ const (
 // addresses, numbers and what was quoted.
 var varying = regexp.MustCompile(`\S*[0-9'"]\S*`)
 
-// throttle lets one message of each shape through a minute, and counts the others. The
-// zero throttle is ready.
+// throttle lets the first message of each shape in a minute through, and counts the others. The zero throttle is ready.
 type throttle struct {
-	mu     sync.Mutex
-	shapes map[string]*shape
+	mu             sync.Mutex
+	since          time.Time
+	shapes, before map[string]int // messages of each shape since then, and in the minute before
 }
 
-type shape struct {
-	said   time.Time
-	unsaid int
-}
-
-// pass tells whether to log a message now, and how many of its shape were not since the
-// last one that was.
+// pass reports whether to log a message now, and how many of its shape were not logged in the minute before.
 func (t *throttle) pass(message string, now time.Time) (unsaid int, ok bool) {
 	key := varying.ReplaceAllString(message, "#")
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.shapes == nil {
-		t.shapes = make(map[string]*shape)
+	if now.Sub(t.since) >= throttleEvery {
+		t.since, t.before, t.shapes = now, t.shapes, map[string]int{}
 	}
-	s := t.shapes[key]
-	if s == nil && len(t.shapes) >= maxShapes {
-		t.forget(now)
-		if len(t.shapes) >= maxShapes {
-			key = "" // all further shapes together
-			s = t.shapes[key]
-		}
+	if t.shapes[key] == 0 && len(t.shapes) >= maxShapes {
+		key = "" // all further shapes together
 	}
-	switch {
-	case s == nil:
-		t.shapes[key] = &shape{said: now}
-		return 0, true
-	case now.Sub(s.said) < throttleEvery:
-		s.unsaid++
-		return 0, false
-	}
-	unsaid = s.unsaid
-	s.said, s.unsaid = now, 0
-	return unsaid, true
-}
-
-// forget deletes the shapes that would be logged again now and have nothing to report. They would start as new ones.
-func (t *throttle) forget(now time.Time) {
-	for key, s := range t.shapes {
-		if s.unsaid == 0 && now.Sub(s.said) >= throttleEvery {
-			delete(t.shapes, key)
-		}
-	}
+	t.shapes[key]++
+	return max(t.before[key]-1, 0), t.shapes[key] == 1
 }
 
 //go:linkname minElectionTimeout github.com/nats-io/nats-server/v2/server.minElectionTimeout

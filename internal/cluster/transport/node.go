@@ -83,7 +83,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.js, err = jetstream.New(n.conn, jetstream.WithDefaultTimeout(askTime)); err != nil {
 		return err
 	}
-	if err := n.awaitJetStream(ctx); err != nil {
+	if err := n.AwaitJetStream(ctx); err != nil {
 		return err
 	}
 	if founding {
@@ -95,9 +95,8 @@ func (n *Node) open(ctx context.Context) (err error) {
 	return err
 }
 
-// awaitJetStream returns when JetStream answers: being ready for connections is
-// not enough.
-func (n *Node) awaitJetStream(ctx context.Context) error {
+// AwaitJetStream returns when JetStream answers, or ctx ends: being ready for connections is not enough.
+func (n *Node) AwaitJetStream(ctx context.Context) error {
 	wait := n.waiting("waiting for JetStream")
 	for patience := hasty; ; patience = min(2*patience, probe) {
 		asking, cancel := context.WithTimeout(ctx, patience)

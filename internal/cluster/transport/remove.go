@@ -158,7 +158,7 @@ func (n *Node) Size() int {
 	if last := n.sized.Load(); last == 0 || now-last > int64(sizeAge) {
 		n.sized.Store(now)
 		size := int(n.size.Load()) // while it does not store it knows of none
-		if info, err := n.running().Jsz(nil); err == nil && info.Meta != nil && info.Meta.Size > 0 {
+		if info, err := n.server.Load().Jsz(nil); err == nil && info.Meta != nil && info.Meta.Size > 0 {
 			size = info.Meta.Size
 		}
 		n.size.Store(int64(size))

@@ -49,8 +49,8 @@ type regionInPath struct {
 
 type feedParams struct {
 	As    string `query:"as" doc:"The region that asks."`
-	Have  string `query:"have" doc:"What the caller has: region:epoch:digest, separated by commas."`
-	Begun string `query:"begun" doc:"Bases of which the caller has the first pieces: region:epoch:digest:pieces:hash, separated by commas."`
+	Have  string `query:"have" doc:"What the caller has, in JSON: the last digest of each region, {epoch, seq} by name."`
+	Begun string `query:"begun" doc:"Bases of which the caller has the first pieces, in JSON: lists of {epoch, seq, pieces, hash} by the name of the region."`
 }
 
 const feedDescription = `For the links of other regions: an answer that lasts, of frames, each a length as an unsigned varint and a message; an empty one says
