@@ -24,22 +24,26 @@ const handOver = 2 * time.Second
 type clustered struct{ durable }
 
 func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
-	if err := m.durable.open(ctx, e, sockets, parts); err != nil {
+	if err := m.openDirectory(ctx, e, sockets, parts); err != nil {
 		return err
 	}
 	sockets.Cluster, sockets.compareSettings = m.journal, m.journal.CompareSettings
-	if err := m.openLimits(ctx, e, sockets, parts); err != nil {
+	l, err := m.openLimits(ctx, e, sockets, parts)
+	if err == nil {
+		err = m.openRegion(ctx, e, l.Leads, sockets, parts)
+	}
+	if err != nil {
 		return err
 	}
 	return m.openRouter(e, sockets, parts)
 }
 
 // openLimits lets this node decide limits for others, and others for it.
-func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
+func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) (*limits.Limits, error) {
 	name := m.cfg.Journal.Join.Node
 	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: e, Node: name, Logger: m.log})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	parts.opened(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, handOver)
@@ -54,7 +58,7 @@ func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *s
 	sockets.Figures = append(sockets.Figures, func() any { return l.OwnerStats() }, func() any { return l.Stats() })
 	sockets.Counters = l.Counters()
 	sockets.policy = admit.Cluster{Node: name, Owners: l}
-	return nil
+	return l, nil
 }
 
 // ownersTime bounds the wait for owners: without some of them the node can do everything else.

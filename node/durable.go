@@ -32,8 +32,15 @@ func (m *durable) failed() <-chan struct{} { return m.journal.Failed() }
 
 func (m *durable) err() error { return m.journal.Err() }
 
-// open listens before it opens the data directory, which may take long: until then the address says so.
 func (m *durable) open(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
+	if err := m.openDirectory(ctx, e, sockets, parts); err != nil {
+		return err
+	}
+	return m.openRegion(ctx, e, nil, sockets, parts)
+}
+
+// openDirectory listens before it opens the data directory, which may take long: until then the address says so.
+func (m *durable) openDirectory(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	if err := sockets.listeners.listen(m.phase.now, parts); err != nil {
 		return err
 	}
@@ -50,10 +57,7 @@ func (m *durable) open(ctx context.Context, e *engine.Engine, sockets *sockets, 
 	if err := m.history.start(e, m.journal, sockets, parts); err != nil {
 		return err
 	}
-	if err := m.openBackups(sockets, parts); err != nil {
-		return err
-	}
-	return m.openRegion(ctx, e, sockets, parts)
+	return m.openBackups(sockets, parts)
 }
 
 // openBackups starts to make backups.

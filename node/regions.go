@@ -44,7 +44,7 @@ type Regions struct {
 // regionConfig returns what package region needs of it.
 func (cfg *Config) regionConfig() (region.Config, error) {
 	from := &cfg.Regions
-	to := region.Config{Name: from.Region, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Alone: !cfg.clustered(), Logger: cfg.Logger}
+	to := region.Config{Name: from.Region, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Logger: cfg.Logger}
 	for _, one := range from.Links {
 		name, at, _ := strings.Cut(one, "=")
 		u, err := url.Parse(at)
@@ -136,7 +136,8 @@ func (r *Regions) transport() (http.RoundTripper, error) {
 	return t, nil
 }
 
-func (m *durable) openRegion(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
+// openRegion makes the journal one of a region. owner reports whether this node writes the digests; nil: there are no other nodes.
+func (m *durable) openRegion(ctx context.Context, e *engine.Engine, owner func() bool, sockets *sockets, parts *parts) error {
 	if m.cfg.Regions.Region == "" {
 		return nil
 	}
@@ -144,7 +145,7 @@ func (m *durable) openRegion(ctx context.Context, e *engine.Engine, sockets *soc
 	if err != nil {
 		return err
 	}
-	cfg.Others = sockets.memory.setRegions
+	cfg.Others, cfg.Owner = sockets.memory.setRegions, owner
 	r, err := region.Open(ctx, m.journal, e.Config(), cfg)
 	if err != nil {
 		if ctx.Err() != nil {

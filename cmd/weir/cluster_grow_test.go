@@ -46,7 +46,7 @@ func (g *growing) flags(i, of int) []string {
 	if g.command != nil {
 		return g.command(i)
 	}
-	return []string{"--cluster", "grown", "--node", g.name(i), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret-file", transporttest.SecretFile(g.t)}
+	return []string{"--cluster", "grown", "--node", g.name(i), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret-file", secretFile(g.t)}
 }
 
 func (g *growing) launch(i, of int) *process {
@@ -250,7 +250,7 @@ func TestGrowBySettingsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	secret := transporttest.SecretFile(t)
+	secret := secretFile(t)
 	g.command = func(i int) []string {
 		return []string{"--config", file, "--node", g.name(i), "--cluster-addr", g.addrs[i], "--cluster-secret-file", secret}
 	}

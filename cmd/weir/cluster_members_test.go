@@ -28,7 +28,7 @@ func (m *members) name(i int) string { return fmt.Sprint("n", i+1) }
 // launch starts a node that knows the first known ones.
 func (m *members) launch(i, known int) {
 	m.t.Helper()
-	m.nodes[i] = launch(m.t, m.dirs[i], "--cluster", "test", "--cluster-secret-file", transporttest.SecretFile(m.t), "--node", m.name(i), "--cluster-addr", m.addrs[i], "--peers", strings.Join(m.addrs[:known], ","))
+	m.nodes[i] = launch(m.t, m.dirs[i], "--cluster", "test", "--cluster-secret-file", secretFile(m.t), "--node", m.name(i), "--cluster-addr", m.addrs[i], "--peers", strings.Join(m.addrs[:known], ","))
 }
 
 // serving waits until a node does.

@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,7 +45,7 @@ func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, *namespa
 	}
 	c := newProcessesIn(t, n, addrs, addrs, flags...)
 	for i := range c.own {
-		c.own[i] = []string{"--cluster-tls", authority.IssueDir(t, c.name(i))}
+		c.own[i] = []string{"--cluster-tls", issueDir(t, authority, c.name(i))}
 	}
 	return c, n
 }
@@ -100,4 +102,20 @@ func (n *namespaces) shaped(name, discipline string) func(c *processes, i int) {
 		n.t.Logf("%6.2f s to converge meanwhile: %s of %s", c.converge(name).Seconds(), name, c.name(i))
 		n.unshape(i, true, true)
 	}
+}
+
+// issueDir makes the directory that --cluster-tls names, with files of an authority for a node.
+func issueDir(t testing.TB, authority *transporttest.Authority, name string) string {
+	t.Helper()
+	dir, files := t.TempDir(), authority.Issue(t, name)
+	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key} {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, to), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

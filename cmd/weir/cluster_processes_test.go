@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -70,7 +71,7 @@ func (c *processes) start(nodes ...int) {
 }
 
 func (c *processes) launch(i int) *process {
-	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--cluster-secret-file", transporttest.SecretFile(c.t), "--node", c.name(i), "--snapshot-every", "64KiB", "--durable-timeout", "25s",
+	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--cluster-secret-file", secretFile(c.t), "--node", c.name(i), "--snapshot-every", "64KiB", "--durable-timeout", "25s",
 		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0] + "," + c.addrs[1] + "," + c.addrs[2]}, c.flags, c.own[i])...)
 }
 
@@ -217,4 +218,14 @@ func (c *processes) empty(i int) {
 	if err := os.RemoveAll(c.dirs[i]); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// secretFile writes the secret of a cluster to a file that is removed with the test.
+func secretFile(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(transporttest.Secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -11,7 +11,7 @@ import (
 
 // What can't be joined is refused before anything is opened, with what to do.
 func TestJoinRefused(t *testing.T) {
-	secret, short, certOnly := transporttest.SecretFile(t), filepath.Join(t.TempDir(), "short"), t.TempDir()
+	secret, short, certOnly := secretFile(t), filepath.Join(t.TempDir(), "short"), t.TempDir()
 	for file, text := range map[string]string{short: "short", filepath.Join(certOnly, "tls.crt"): "x"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

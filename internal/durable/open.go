@@ -120,7 +120,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	if j.cfg.clustered() {
 		j.clocks.Compare(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
-		j.others = &others{highWater: membership.NewHighWater(j.server.Conn(), j.log)}
+		j.others = &others{highWater: membership.NewHighWater(j.server.Conn(), j.log, membership.FlushesSubject)}
 		if j.others.holders, err = membership.OpenHolders(ctx, j.server, membership.HoldersConfig{
 			Node: j.cfg.Join.Node, Replicas: j.cfg.Replicas, MoveAfter: j.cfg.MoveAfter, Engine: j.engine, Log: j.log, Origins: j.Origins,
 		}); err != nil {

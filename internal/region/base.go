@@ -169,7 +169,6 @@ type baseSnapshot struct {
 func (r *Region) baseMoment(ctx context.Context) (m baseMoment, err error) {
 	m.stored = make([]*baseSnapshot, r.engine.Partitions)
 	for partition := range m.stored {
-		r.moved.Store(time.Now().UnixNano())
 		list, err := r.journal.StoredSnapshots(ctx, partition)
 		if err != nil {
 			return m, err
@@ -229,7 +228,6 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 	}
 	then := make([][]record.Batch, len(stored))
 	err := r.journal.ReadFlushes(ctx, t, upTo, func(flush []record.Part) error {
-		r.moved.Store(time.Now().UnixNano())
 		for _, p := range flush {
 			for _, b := range p.Batches {
 				if b.Partition >= len(then) || len(b.Entries) == 0 || b.OfLimits() || b.Kind == record.KindDistinct || !wanted(p) {

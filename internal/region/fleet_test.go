@@ -147,7 +147,6 @@ func (f *fleet) cell(number, nodes int) *fleetCell {
 	log := &fleetLog{}
 	c.Region = newRegion(cfg, c.journal, log, engine.Config{Partitions: fleetPartitions, Memory: 64 << 20, Retention: time.Hour, Gather: true, Now: f.now})
 	c.now = f.now
-	c.owner.begin(time.Now(), true)
 	f.must(c.load(context.Background()))
 	return c
 }

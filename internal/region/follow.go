@@ -30,7 +30,6 @@ const holePoll = 20 * time.Millisecond
 func (r *Region) followTo(ctx context.Context, last uint64) error {
 	for r.ledger.Next() <= last {
 		sequence := r.ledger.Next()
-		r.moved.Store(time.Now().UnixNano())
 		m, err := r.stream.get(ctx, sequence, !r.asked.IsZero() && time.Since(r.asked) > holeAfter)
 		switch {
 		case err == nil:
@@ -89,7 +88,6 @@ func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
 	if m.Region != "" && m.Region != r.cfg.Name {
 		if err := r.views.Take(e, func(do func(Message) error) error {
 			return r.pieces(ctx, m.Region, m.ID, func(piece Message, _ []byte) error {
-				r.moved.Store(time.Now().UnixNano())
 				return do(piece)
 			})
 		}); err != nil {

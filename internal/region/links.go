@@ -27,7 +27,7 @@ var (
 
 // accept appends what a link brings, if it is new.
 func (r *Region) accept(ctx context.Context, o offer) error {
-	if !r.owner.owns() {
+	if !r.owns() {
 		return errNotOwner
 	}
 	m := o.messages[0]

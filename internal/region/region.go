@@ -13,25 +13,21 @@ package region
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/cluster/transport"
-	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/settings"
-	"github.com/weir-counter/weir/internal/wire"
 )
 
 // Journal is what a Region needs of the journal of the hits that it counts. It is a *durable.Journal, or simulated.
@@ -45,8 +41,7 @@ type Journal interface {
 	ReadSnapshot(ctx context.Context, stored record.StoredSnapshot) (record.Snapshot, error)
 }
 
-// Region is this node's part of a region. It has a goroutine of its own, one for its heartbeats and one for each link, all
-// until Close.
+// Region is this node's part of a region. It has a goroutine of its own, and one for each link, all until Close.
 type Region struct {
 	cfg        Config
 	engine     engine.Config // of views, but for partitions and retention
@@ -54,10 +49,8 @@ type Region struct {
 	journal    Journal
 	log        *slog.Logger
 	stream     store
-	conn       *nats.Conn // to the other nodes of the region; nil: of a simulation
 	now        func() time.Time
-	node       string // tells this node from the others of its region
-	pieceBytes int    // of bases, at most
+	pieceBytes int // of bases, at most
 	views      *Views
 	recent     recent
 
@@ -81,17 +74,13 @@ type Region struct {
 	damaged uint64               // messages of the log that could not be read
 	unread  uint64               // flushes of the journal that no digest has
 
-	announced atomic.Uint64 // the newest message of the log that was announced
-	news      concurrency.Signal
-	calls     chan func(context.Context) // for the goroutine that runs
-	ended     chan struct{}              // closed with Close
-	owner     ownership
-	links     []*linkState
-	moved     atomic.Int64 // when the goroutine last made progress, Unix ns
-	figures   figures
-	unviewed  atomic.Uint64 // messages that a view could not take
+	appended *membership.HighWater      // of the log
+	calls    chan func(context.Context) // for the goroutine that runs
+	ended    chan struct{}              // closed with Close
+	links    []*linkState
+	figures  figures
+	unviewed atomic.Uint64 // messages that a view could not take
 
-	subs    []*nats.Subscription
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	closing sync.Once
@@ -122,19 +111,16 @@ func Open(ctx context.Context, j Journal, e engine.Config, cfg Config) (*Region,
 		return nil, err
 	}
 	r := newRegion(cfg, j, log, e)
-	r.conn = j.Joined().Conn()
+	r.appended = membership.NewHighWater(j.Joined().Conn(), r.log, newsSubject)
 	if err := r.load(ctx); err != nil {
 		return nil, errors.Join(err, r.views.Close())
 	}
-	if err := r.listen(); err != nil {
+	if err := r.appended.Listen(); err != nil {
 		return nil, errors.Join(err, r.views.Close())
 	}
 	run, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	r.owner.begin(time.Now(), r.cfg.Alone)
-	r.moved.Store(time.Now().UnixNano())
 	r.running.Go(func() { r.run(run) })
-	r.running.Go(func() { r.beat(run) })
 	return r, nil
 }
 
@@ -144,10 +130,9 @@ func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	e.Memory = cfg.Memory
 	r := &Region{
 		cfg: cfg, engine: e, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(e), cfg.Others), building: map[string]builder{},
-		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: concurrency.NewSignal(), calls: make(chan func(context.Context)), ended: make(chan struct{}),
+		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, calls: make(chan func(context.Context)), ended: make(chan struct{}),
 		sum: NewSum(e.Partitions), pieceBytes: PieceBytes,
 	}
-	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
 	for i, l := range cfg.Links {
 		r.links = append(r.links, &linkState{Link: l, number: i, traffic: newTraffic()})
 	}
@@ -158,32 +143,6 @@ func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 func viewConfig(cfg engine.Config) engine.Config {
 	cfg.LimitMemory, cfg.OnceMemory = 64<<10, 64<<10
 	return cfg
-}
-
-func (r *Region) listen() error {
-	for subject, take := range map[string]nats.MsgHandler{newsSubject: r.hearNews, ownerSubject: r.hearOwner} {
-		sub, err := r.conn.Subscribe(subject, take)
-		if err != nil {
-			return err
-		}
-		r.subs = append(r.subs, sub)
-	}
-	return nil
-}
-
-// hearNews wakes the goroutine that follows the log.
-func (r *Region) hearNews(msg *nats.Msg) {
-	from := wire.NewReader(msg.Data)
-	sequence := from.Uvarint()
-	if !from.Done() {
-		return
-	}
-	for was := r.announced.Load(); sequence > was; was = r.announced.Load() {
-		if r.announced.CompareAndSwap(was, sequence) {
-			r.news.Raise()
-			return
-		}
-	}
 }
 
 // Region returns this region's name.
@@ -198,9 +157,6 @@ func (r *Region) Close(context.Context) error {
 		close(r.ended)
 		r.stop()
 		r.running.Wait()
-		for _, sub := range r.subs {
-			_ = sub.Unsubscribe() // fails with the connection only, which ends it too
-		}
 		r.closed = r.views.Close()
 	})
 	return r.closed
@@ -214,8 +170,8 @@ type Config struct {
 	// Links are the regions that this one pulls from. The same on all nodes of a region. At most 1000.
 	Links []Link
 
-	// Alone says that no other node shares the journal.
-	Alone bool
+	// Owner reports whether this node writes the log, as one node of a region at a time does. nil: no other node shares the journal.
+	Owner func() bool
 
 	// Every is the time between digests, 100 ms to 1 min, whole ms. 0: 1 s.
 	Every time.Duration
@@ -342,79 +298,9 @@ func (r *Region) Alarms() (list []api.Alarm) {
 	return list
 }
 
-// One node of a region is the owner, which appends to the log. The owner says so twice a second. A node that receives no
-// such message for a while becomes the owner. Of two owners, the one with the lesser name continues. It is not a lease: two
-// owners do no harm, because each append names the message that it follows. So the pause after a crash is short.
-const (
-	ownerSubject = "weir.regions.owner"
-	beatEvery    = 500 * time.Millisecond
-	silentAfter  = 5 * beatEvery
-	// stuckAfter is how long the goroutine of an owner may make no progress before the node stops saying that it is the
-	// owner.
-	stuckAfter = 20 * time.Second
-)
-
-// ownership is who this node believes is the owner.
-type ownership struct {
-	mu    sync.Mutex
-	own   bool
-	heard time.Time     // when another node last said that it is the owner
-	wait  time.Duration // without hearing that, until this node becomes the owner
-}
-
-// begin starts the wait for another owner. A node that is alone is the owner at once.
-func (o *ownership) begin(now time.Time, alone bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.own, o.heard, o.wait = alone, now, silentAfter+mathrand.N(beatEvery)
-}
-
-// is reports whether this node is the owner. It may become the owner in this call.
-func (o *ownership) is(now time.Time) (own, began bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.own && now.Sub(o.heard) > o.wait {
-		o.own, began = true, true
-	}
-	return o.own, began
-}
-
-// hear takes the message of another node that it is the owner.
-func (o *ownership) hear(now time.Time, node, other string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.own && node < other {
-		return // the other node stops when it receives the message of this one
-	}
-	o.own, o.heard, o.wait = false, now, silentAfter+mathrand.N(beatEvery)
-}
-
-// owns reports whether this node is the owner, as far as it knows.
-func (o *ownership) owns() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.own
-}
-
-func (r *Region) hearOwner(msg *nats.Msg) {
-	if other := string(msg.Data); other != r.node {
-		r.owner.hear(time.Now(), r.node, other)
-	}
-}
-
-// beat says that this node is the owner, while it is and makes progress.
-func (r *Region) beat(ctx context.Context) {
-	if r.cfg.Alone {
-		return
-	}
-	concurrency.Repeat(ctx, beatEvery, func() {
-		if r.owner.owns() && time.Since(time.Unix(0, r.moved.Load())) < stuckAfter {
-			if err := r.conn.Publish(ownerSubject, []byte(r.node)); err != nil {
-				r.log.Debug("regions: could not tell the other nodes who writes the log", "error", err)
-			}
-		}
-	})
-}
+// owns reports whether this node is the owner, which appends to the log. Two owners would do no harm, because each append names the message
+// that it follows.
+func (r *Region) owns() bool { return r.cfg.Owner == nil || r.cfg.Owner() }
 
 // pollEvery is how often the log is read without an announcement.
 const pollEvery = 500 * time.Millisecond
@@ -436,31 +322,28 @@ func (r *Region) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.news:
-			err = r.followTo(ctx, r.announced.Load())
+		case <-r.appended.News():
+			err = r.followTo(ctx, r.appended.Last())
 		case <-poll.C:
 			err = r.follow(ctx)
 		case call := <-r.calls:
 			call(ctx)
 			continue
 		case <-next.C:
-			own, began := r.owner.is(time.Now())
-			if began {
+			own := r.owns()
+			if own && stop == nil {
 				r.log.Info("regions: this node writes the digests of the region now", "region", r.cfg.Name)
 				err = r.follow(ctx)
+				stop = r.pullAll(ctx)
 			}
 			if own && err == nil {
 				err = r.write(ctx)
 			}
-			switch own := r.owner.owns(); {
-			case own && stop == nil:
-				stop = r.pullAll(ctx)
-			case !own && stop != nil:
+			if !own && stop != nil {
 				stop()
 				stop = nil
 			}
 		}
-		r.moved.Store(time.Now().UnixNano())
 		if ctx.Err() != nil {
 			return
 		}
@@ -510,7 +393,6 @@ func (r *Region) append(ctx context.Context, m entry) error {
 		r.tail = nil // what was read of the journal beyond the last digest is to be read again
 		return err
 	}
-	r.moved.Store(time.Now().UnixNano())
 	if sequence != after+1 { // the server checks it
 		r.tail = nil
 		return errBehind

@@ -90,7 +90,6 @@ func (w *simWorld) restart(region, node int) {
 	n.cfg.LogBytes = 8 * 1500 // a base is due soon
 	n.pieceBytes = w.pieces
 	n.now = func() time.Time { return w.clock }
-	n.owner.begin(time.Now(), true)
 	if err := n.load(context.Background()); err != nil {
 		w.t.Fatal(err)
 	}

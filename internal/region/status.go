@@ -98,7 +98,7 @@ func (r *Region) linkStatus() []api.RegionLink {
 // Status returns what this node knows of all regions, and what it does for its own. It does not wait.
 func (r *Region) Status() api.RegionsAnswer {
 	a := api.RegionsAnswer{
-		Region: r.cfg.Name, Owner: r.owner.owns(), Regions: r.Regions(), Links: r.linkStatus(), Pulls: r.figures.pulls.status(),
+		Region: r.cfg.Name, Owner: r.owns(), Regions: r.Regions(), Links: r.linkStatus(), Pulls: r.figures.pulls.status(),
 		Feeds: r.figures.feeds.Load(), Sent: r.figures.sent.Load(), Missing: r.unviewed.Load(),
 	}
 	r.mu.Lock()

@@ -111,6 +111,12 @@ func (l *Limits) Close(ctx context.Context) error {
 // decided.
 func (l *Limits) Settled() bool { return l.owners.settled() }
 
+// Leads reports whether this node owns the first group: of what one node does for all, it is the one that does it.
+func (l *Limits) Leads() bool {
+	_, ok := l.owners.owns(countersGroup)
+	return ok
+}
+
 // OwnerStats returns the figures of questions to owners.
 func (l *Limits) OwnerStats() OwnerStats { return l.owners.figures() }
 

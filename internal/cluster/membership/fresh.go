@@ -396,34 +396,36 @@ func (f *Freshness) ask(number uint64) error {
 	return nil
 }
 
-// highWaterSubject has the sequence of each flush that was acknowledged, an unsigned varint:
-// who follows need not ask all the time. It is a hint: nothing is lost with it but time.
-const highWaterSubject = "weir.written"
+// FlushesSubject has the sequence of each flush that was acknowledged.
+const FlushesSubject = "weir.written"
 
-// HighWater is the newest message of the journal that this node knows of. It is safe for many goroutines.
+// HighWater is the newest message of a stream, such as the journal, that this node knows of. A subject has the sequence of each message that was
+// stored, an unsigned varint: who follows need not ask all the time. It is a hint: nothing is lost with it but time. It is safe for many
+// goroutines.
 type HighWater struct {
-	conn *nats.Conn
-	log  *slog.Logger
+	conn    *nats.Conn
+	log     *slog.Logger
+	subject string
 
 	last atomic.Uint64
 	news concurrency.Signal // last has grown
 }
 
 // NewHighWater returns a HighWater that knows of no message yet.
-func NewHighWater(conn *nats.Conn, log *slog.Logger) *HighWater {
-	return &HighWater{conn: conn, log: log, news: concurrency.NewSignal()}
+func NewHighWater(conn *nats.Conn, log *slog.Logger, subject string) *HighWater {
+	return &HighWater{conn: conn, log: log, subject: subject, news: concurrency.NewSignal()}
 }
 
-// Notify tells the other nodes that a flush is in the journal.
+// Notify tells the other nodes that a message was stored.
 func (h *HighWater) Notify(sequence uint64) {
-	if err := h.conn.Publish(highWaterSubject, binary.AppendUvarint(nil, sequence)); err != nil {
-		h.log.Debug("journal: could not notify the other nodes of a flush; they find it later", "error", err)
+	if err := h.conn.Publish(h.subject, binary.AppendUvarint(nil, sequence)); err != nil {
+		h.log.Debug("journal: could not notify the other nodes of a message; they find it later", "subject", h.subject, "error", err)
 	}
 }
 
 // Listen takes the hints of all nodes, this one's too, until the connection closes.
 func (h *HighWater) Listen() error {
-	_, err := h.conn.Subscribe(highWaterSubject, func(msg *nats.Msg) {
+	_, err := h.conn.Subscribe(h.subject, func(msg *nats.Msg) {
 		r := wire.NewReader(msg.Data)
 		sequence := r.Uvarint()
 		if r.Done() {

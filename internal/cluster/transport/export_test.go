@@ -3,7 +3,7 @@ package transport
 import "time"
 
 // ClientURL is where the embedded server listens for clients.
-func (n *Node) ClientURL() string { return n.running().ClientURL() }
+func (n *Node) ClientURL() string { return n.server.Load().ClientURL() }
 
 // SetSize makes a node believe for a second that its cluster is that large.
 func (n *Node) SetSize(size int) {

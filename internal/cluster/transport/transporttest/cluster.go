@@ -1,4 +1,4 @@
-// Package jointest starts real clusters within a test's process, on loopback.
+// Package transporttest starts real clusters within a test's process, on loopback.
 package transporttest
 
 import (
@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -145,20 +144,6 @@ func Logger(t testing.TB, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level}))
 }
 
-// SecretFile writes Secret to a file that is removed with the test.
-func SecretFile(t testing.TB) string {
-	t.Helper()
-	return write(t, filepath.Join(t.TempDir(), "secret"), []byte(Secret))
-}
-
-func write(t testing.TB, file string, text []byte) string {
-	t.Helper()
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // Authority signs certificates of one test's nodes.
 type Authority struct {
 	CA  string   // the file of its own certificate
@@ -184,20 +169,6 @@ func (a *Authority) Issue(t testing.TB, name string, uses ...x509.ExtKeyUsage) t
 	files := transport.TLS{CA: a.CA}
 	files.Cert, files.Key = a.signs.Issue(name, a.IPs, uses...)
 	return files
-}
-
-// IssueDir makes the directory that --cluster-tls names, with the files of Issue.
-func (a *Authority) IssueDir(t testing.TB, name string) string {
-	t.Helper()
-	dir, files := t.TempDir(), a.Issue(t, name)
-	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key} {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(dir, to), text)
-	}
-	return dir
 }
 
 //go:linkname routeConnectDelay github.com/nats-io/nats-server/v2/server.routeConnectDelay

@@ -35,6 +35,8 @@ type Server struct {
 	mu      sync.Mutex
 	dir     string
 	port    int
+	found   []string            // the programs
+	owner   *syscall.Credential // the account; nil: this process's
 	process *exec.Cmd
 	ended   chan struct{}
 	log     *os.File
@@ -47,8 +49,7 @@ type kind struct {
 	name, install string
 	programs      []string // to look for, also where Debian hides them
 	account       string   // of the operating system, for a server that refuses root
-	make          func(s *Server, found []string) *exec.Cmd
-	run           func(s *Server, found []string) *exec.Cmd
+	make, run     func(s *Server) *exec.Cmd
 	driver        string
 	url, dsn      func(s *Server, database string) string // for Weir, and for database/sql
 }
@@ -148,9 +149,12 @@ func (s *Server) start(ctx context.Context) error {
 }
 
 func (s *Server) begin(ctx context.Context) (err error) {
-	found, err := s.find()
-	if err != nil {
-		return err
+	for _, program := range s.kind.programs {
+		path, err := testprogram.Look(program)
+		if err != nil {
+			return fmt.Errorf("%s is missing (as root, apt-get install %s): %w", program, s.kind.install, err)
+		}
+		s.found = append(s.found, path)
 	}
 	if s.dir, err = os.MkdirTemp("", "weir-"+s.kind.name); err != nil {
 		return err
@@ -158,68 +162,38 @@ func (s *Server) begin(ctx context.Context) (err error) {
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		return err
 	}
-	if err := s.give(s.dir); err != nil {
-		return err
+	if os.Getuid() == 0 && s.kind.account != "" {
+		account, err := user.Lookup(s.kind.account)
+		if err != nil {
+			return err
+		}
+		uid, _ := strconv.ParseUint(account.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(account.Gid, 10, 32)
+		s.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(s.dir, int(uid), int(gid)); err != nil {
+			return err
+		}
 	}
 	if s.port, err = freePort(); err != nil {
 		return err
 	}
-	initial := s.kind.make(s, found)
-	s.as(initial)
+	initial := s.command(s.kind.make)
 	if out, err := initial.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", initial, err, out)
 	}
 	return s.launch(ctx)
 }
 
-// find finds the programs.
-func (s *Server) find() (found []string, err error) {
-	for _, program := range s.kind.programs {
-		path, err := testprogram.Look(program)
-		if err != nil {
-			return nil, fmt.Errorf("%s is missing (as root, apt-get install %s): %w", program, s.kind.install, err)
-		}
-		found = append(found, path)
-	}
-	return found, nil
-}
-
-// give gives a directory to the account that the server runs as.
-func (s *Server) give(dir string) error {
-	account, err := s.credential()
-	if err != nil || account == nil {
-		return err
-	}
-	return os.Chown(dir, int(account.Uid), int(account.Gid))
-}
-
-func (s *Server) credential() (*syscall.Credential, error) {
-	if os.Getuid() != 0 || s.kind.account == "" {
-		return nil, nil
-	}
-	of, err := user.Lookup(s.kind.account)
-	if err != nil {
-		return nil, err
-	}
-	uid, _ := strconv.ParseUint(of.Uid, 10, 32)
-	gid, _ := strconv.ParseUint(of.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-// as has a command run as the server's account, in a group of its own that ends with this process.
-func (s *Server) as(cmd *exec.Cmd) {
+// command makes a command that runs as the server's account, in a group of its own that ends with this process.
+func (s *Server) command(of func(*Server) *exec.Cmd) *exec.Cmd {
+	cmd := of(s)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.SysProcAttr.Credential, _ = s.credential() // give would have failed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.owner}
+	return cmd
 }
 
 func (s *Server) launch(ctx context.Context) error {
-	found, err := s.find()
-	if err != nil {
-		return err
-	}
-	s.process = s.kind.run(s, found)
-	s.as(s.process)
+	s.process = s.command(s.kind.run)
 	s.process.Stdout, s.process.Stderr = s.log, s.log
 	if err := s.process.Start(); err != nil {
 		return err
@@ -297,11 +271,11 @@ func freePort() (int, error) {
 
 var postgres = kind{
 	name: "postgres", install: "postgresql", programs: []string{"initdb", "postgres"}, account: "postgres", driver: "pgx",
-	make: func(s *Server, found []string) *exec.Cmd {
-		return exec.Command(found[0], "-D", s.dir+"/data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C", "--no-sync")
+	make: func(s *Server) *exec.Cmd {
+		return exec.Command(s.found[0], "-D", s.dir+"/data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C", "--no-sync")
 	},
-	run: func(s *Server, found []string) *exec.Cmd {
-		return exec.Command(found[1], "-D", s.dir+"/data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+s.dir,
+	run: func(s *Server) *exec.Cmd {
+		return exec.Command(s.found[1], "-D", s.dir+"/data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+s.dir,
 			"-c", "shared_buffers=32MB", "-c", "max_connections=80", "-c", "fsync="+s.ifDurable("on", "off"))
 	},
 	url: func(s *Server, database string) string {
@@ -314,11 +288,11 @@ var postgres = kind{
 
 var mariadb = kind{
 	name: "mariadb", install: "mariadb-server", programs: []string{"mariadb-install-db", "mariadbd"}, driver: "mysql",
-	make: func(s *Server, found []string) *exec.Cmd {
-		return s.ownTemp(exec.Command(found[0], slices.Concat([]string{"--no-defaults", "--datadir=" + s.dir + "/data", "--auth-root-authentication-method=normal", "--skip-test-db"}, asRoot())...))
+	make: func(s *Server) *exec.Cmd {
+		return s.ownTemp(exec.Command(s.found[0], slices.Concat([]string{"--no-defaults", "--datadir=" + s.dir + "/data", "--auth-root-authentication-method=normal", "--skip-test-db"}, asRoot())...))
 	},
-	run: func(s *Server, found []string) *exec.Cmd {
-		return s.ownTemp(exec.Command(found[1], slices.Concat([]string{
+	run: func(s *Server) *exec.Cmd {
+		return s.ownTemp(exec.Command(s.found[1], slices.Concat([]string{
 			"--no-defaults", "--datadir=" + s.dir + "/data", "--socket=" + s.dir + "/socket", "--pid-file=" + s.dir + "/pid", "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port),
 			"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=" + s.ifDurable("1", "2"), "--performance-schema=OFF",
 		}, asRoot())...))
