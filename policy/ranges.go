@@ -45,9 +45,12 @@ func (r *ranges) excepts(key string, took *pattern.Captures) int32 {
 
 // Excepts reports whether the policy at a place is not for a key because of its Except.
 func (s *Set) Excepts(place int, key string) bool {
-	var took pattern.Captures
 	r := s.ranges[place]
-	return r != nil && s.patterns[place].Match(key, &took) && r.excepts(key, &took) >= 0
+	if r == nil || r.except == 0 {
+		return false
+	}
+	var took pattern.Captures
+	return s.patterns[place].Match(key, &took) && r.excepts(key, &took) >= 0
 }
 
 // Ranged is the place of the override of the policy at a place whose range holds the address in a counted key. An override of

@@ -129,6 +129,9 @@ func printDecision(t *cli.Table, d api.AllowAnswer) {
 	case d.Unmatched:
 		t.Row("allowed: no policy matches this key")
 		return
+	case d.Allowed && len(d.Limits) == 0:
+		t.Row("allowed: the policies that match this key except its address")
+		return
 	case d.Allowed:
 		t.Row("allowed")
 	default:

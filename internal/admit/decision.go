@@ -99,6 +99,7 @@ type Result struct {
 type Decision struct {
 	Allowed   bool
 	Unmatched bool     // no policy is for any of the keys: allowed
+	Excepted  []string // policies that would be for a key, but for its address (policy.Policy.Except)
 	Never     bool     // a denial that can never pass: more was asked than the burst
 	Repeats   bool     // of a reservation: another node made it first, and this request took nothing of what it had
 	Results   []Result // in the order of the requests, of each in order of application
@@ -151,7 +152,7 @@ type Decision struct {
 func (d *Decision) reset() {
 	d.Allowed, d.Unmatched, d.Never, d.Repeats, d.Denied, d.RetryAfter, d.Denial, d.at = false, false, false, false, nil, 0, d.Denial[:0], 0
 	d.Waited, d.behind, d.wait = 0, -1, 0
-	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
+	d.Results, d.checks, d.hits, d.Excepted = d.Results[:0], d.checks[:0], d.hits[:0], d.Excepted[:0]
 	d.leased, d.byOwners, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]
 }
 

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"slices"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,6 +48,12 @@ func TestRangesOfAddresses(t *testing.T) {
 	var d Decision
 	if err := r.Take([]Request{{Key: "x:10.2.3.4", Limit: "a", N: 1}}, &d); err == nil {
 		t.Error("a key that is none of the policy's passes")
+	}
+	// An excepted key is not one that no policy is for.
+	for key, want := range map[string][]string{"ip:10.2.3.4": {"a"}, "login:ann:10.0.0.1": {"user"}, "ip:192.0.2.9": nil, "nobody": nil} {
+		if err := r.Peek([]Request{{Key: key, N: 1}}, &d); err != nil || !slices.Equal(d.Excepted, want) || d.Unmatched != (key == "nobody") {
+			t.Errorf("%s: excepted by %v, unmatched %v, %v", key, d.Excepted, d.Unmatched, err)
+		}
 	}
 	// Changes of a counted key know its limit.
 	made, ok, err := r.Grant("a", "ip:192.0.2.9", 5, time.Unix(0, r.now.Load()).Add(time.Minute))

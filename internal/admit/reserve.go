@@ -175,8 +175,8 @@ func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
 
 // Settle says how many of each of a reservation's admissions were used, and appends the result of each part to made. It
 // gives the rest back where it was taken. With debt, what was used beyond them counts whatever the limits say; else it
-// counts only if it fits the limits. Settle may be repeated: a part that was settled reports so. The error is
-// CodeNotHeld, CodeOverloaded, or CodeInvalidCount if used lacks a cost; then nothing was settled.
+// counts only if it fits the limits. Settle may be repeated: a part that was settled reports so, or is CodeKeyReused if used is another.
+// The error else is CodeNotHeld, CodeOverloaded, or CodeInvalidCount if used lacks a cost; then nothing was settled.
 func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
 	order := engine.Change{Kind: engine.ChangeSettle, ID: strings.Clone(id), Flag: debt}
 	parts := l.engine.Reserved(id)
@@ -198,7 +198,11 @@ func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Change
 			return made, err
 		}
 		if known && !one.Was && part.Settled { // at another node, which alone decides its part
-			one.Was, one.Again, one.Used, one.Over = true, true, part.Used, part.Over
+			was, err := part.Repeat(numbers[i])
+			if err != nil {
+				return made, err
+			}
+			one.Was, one.Again, one.Used, one.Over = was.Known, was.Again, was.Used, was.Over
 		}
 		one.Reserved = part.N
 		made = append(made, one)

@@ -144,23 +144,35 @@ func TestSettleAgainAtAnotherNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle := func(want Changed) {
+	settle := func(used uint64, want Changed) (err error) {
 		t.Helper()
 		var c replication.Cut
 		engines[0].Cut(0, &c, false)
 		if err := errors.Join(engines[1].ApplyChanges(0, c.Changes), engines[1].ApplyAdmissions(0, c.Admissions)); err != nil {
 			t.Fatal(err)
 		}
-		made, err := other.Settle("x", Used{N: 3}, false, nil)
-		if err != nil || len(made) != 1 || made[0].Was != want.Was || made[0].Again != want.Again || made[0].Used != want.Used || made[0].Reserved != 4 {
-			t.Errorf("%+v, %v, want %+v", made, err, want)
+		made, err := other.Settle("x", Used{N: used}, false, nil)
+		if err != nil {
+			return err
 		}
+		if len(made) != 1 || made[0].Was != want.Was || made[0].Again != want.Again || made[0].Used != want.Used || made[0].Reserved != 4 {
+			t.Errorf("%+v, want %+v", made, want)
+		}
+		return nil
 	}
-	settle(Changed{}) // only the node that reserved can
+	if err := settle(2, Changed{}); err != nil { // only the node that reserved can
+		t.Error(err)
+	}
 	if done, err := own.Settle("a:x", "x", 2, false); err != nil || !done.Known {
 		t.Fatal(done, err)
 	}
-	settle(Changed{Was: true, Again: true, Used: 2})
+	if err := settle(2, Changed{Was: true, Again: true, Used: 2}); err != nil {
+		t.Error(err)
+	}
+	var reused *engine.Error
+	if err := settle(3, Changed{}); !errors.As(err, &reused) || reused.Code != api.CodeKeyReused {
+		t.Errorf("settled again with another number: %v", err)
+	}
 }
 
 // A status that no answer has settles nothing.

@@ -66,7 +66,7 @@ func (l *Live) decide(reqs []Request, d *Decision, by purpose) error {
 		}
 	}
 	if len(d.checks) == 0 {
-		d.Allowed, d.Unmatched = true, true
+		d.Allowed, d.Unmatched = true, len(d.Excepted) == 0
 		return nil
 	}
 	if l.banned(d) {
@@ -137,6 +137,9 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error) {
 	key, matched := b.set.CountedKey(at, r.Key)
 	if !matched {
+		if b.set.Excepts(at, r.Key) {
+			d.Excepted = append(d.Excepted, b.set.At(at).Name)
+		}
 		return false, nil
 	}
 	p, of := &b.policies[at], b.set.At(at)

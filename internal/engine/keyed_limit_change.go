@@ -292,7 +292,7 @@ func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, erro
 
 // Settle says how many of a reservation's admissions were used. It gives the rest back, as Refund does. With debt, what
 // was used beyond them counts whatever the limit says; else it counts only if all of it fits the limit. Settled again
-// within a minute, Settle returns the first result. Known is false if there is no such reservation, or its time is
+// within a minute, Settle returns the first result, or fails with api.CodeKeyReused if used is another number. Known is false if there is no such reservation, or its time is
 // over.
 func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (Settled, error) {
 	if err := checkKey(key); err != nil {

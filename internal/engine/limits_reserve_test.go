@@ -30,6 +30,10 @@ func TestReserveAndSettle(t *testing.T) {
 			if done.Present = want.Present; err != nil || done != want {
 				t.Errorf("settle %s: %+v, %v, want %+v", id, done, err, want)
 			}
+			if want.Known {
+				_, err := mustLimit(t, e, "x", l).Settle("k", id, used+1, false)
+				wantCode(t, err, api.CodeKeyReused)
+			}
 		}
 		reserve("a", 30, false)
 		reserve("a", 30, false) // the same again
@@ -40,11 +44,11 @@ func TestReserveAndSettle(t *testing.T) {
 		c.flush(withState)
 		c.left("x", l, 26)
 		settle(c.e, "a", 10, Settled{Known: true, Used: 10, Freed: 20})
-		settle(c.e, "a", 0, Settled{Known: true, Again: true, Used: 10})
+		settle(c.e, "a", 10, Settled{Known: true, Again: true, Used: 10})
 		c.flush(withState)
 		c.left("x", l, 46)
-		settle(c.restarted(), "a", 0, Settled{Known: true, Again: true, Used: 10})
-		settle(c.replica, "a", 0, Settled{Known: true, Again: true, Used: 10})
+		settle(c.restarted(), "a", 10, Settled{Known: true, Again: true, Used: 10})
+		settle(c.replica, "a", 10, Settled{Known: true, Again: true, Used: 10})
 		settle(c.e, "nobody", 0, Settled{})
 		settle(c.e, "b", 25, Settled{Known: true, Used: 25})
 		c.flush(false)
@@ -165,6 +169,7 @@ func TestReservationsGoOnFromTheJournal(t *testing.T) {
 			at   int
 			n    int64
 			back bool
+			used int64 // -1: it was not settled
 		}
 		var all []taken
 		var open []held
@@ -175,7 +180,7 @@ func TestReservationsGoOnFromTheJournal(t *testing.T) {
 			now := c.cfg.Now()
 			switch n := 1 + random.Int64N(int64(l.N)/2); random.IntN(8) {
 			case 0, 1, 2:
-				h := held{fmt.Sprint(step), len(all), n, random.IntN(2) == 0}
+				h := held{fmt.Sprint(step), len(all), n, random.IntN(2) == 0, -1}
 				if v, err := kl.Reserve("k", uint64(n), Reservation{ID: h.id, Until: now.Add(5 * time.Second), GiveBack: h.back}); err != nil {
 					t.Fatal(err)
 				} else if v.Allowed {
@@ -190,6 +195,9 @@ func TestReservationsGoOnFromTheJournal(t *testing.T) {
 				at := random.IntN(len(open))
 				h := open[at]
 				used := random.Int64N(h.n + 1)
+				if h.used >= 0 {
+					used = h.used
+				}
 				done, err := kl.Settle("k", h.id, uint64(used), false)
 				if err != nil || done.Known && !done.Again && done.Used != uint64(used) {
 					t.Fatalf("%+v, %v", done, err)
@@ -197,7 +205,7 @@ func TestReservationsGoOnFromTheJournal(t *testing.T) {
 				if done.Known && !done.Again {
 					all[h.at].n = used
 				}
-				open[at].back = false // it is settled, or over
+				open[at].back, open[at].used = false, used // it is settled, or over
 				if random.IntN(3) > 0 {
 					open = append(open[:at], open[at+1:]...)
 				}

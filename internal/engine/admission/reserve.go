@@ -1,10 +1,13 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
@@ -18,6 +21,11 @@ type reserved struct {
 	end                     int64  // Unix ms: Until, or later, if it was over when the journal had it
 	by                      string // Reservation.By
 	shared                  bool   // another node asked for it too
+	forgotten               bool   // it counts as settled since nothing of it counts any more
+}
+
+func (r *reserved) part() Part {
+	return Part{r.Name, r.Key, r.N, r.Content, r.Parts, r.Settled, r.Used, r.Over, r.forgotten}
 }
 
 // partID names a part of a reservation.
@@ -39,6 +47,15 @@ type Part struct {
 	Settled bool
 
 	Used, Over uint64 // of one that was settled
+	forgotten  bool
+}
+
+// Repeat is the result for who settles a part again that was settled. Another used than before is of api.CodeKeyReused.
+func (p Part) Repeat(used uint64) (Settled, error) {
+	if was := p.Used + p.Over; was != used && !p.forgotten {
+		return Settled{}, &keyspace.Error{Code: api.CodeKeyReused, Field: "id", Message: fmt.Sprintf("the reservation is settled with %d used of limit %s, and now it is %d: a settlement may be repeated, and not changed", was, BaseName(p.Name), used)}
+	}
+	return Settled{Known: true, Again: true, Used: p.Used, Over: p.Over}, nil
 }
 
 // MaxReservations bounds the parts of reservations that are known in one table and not settled, and the parts that
@@ -156,7 +173,7 @@ func (ls *Table) Reserved(id string) (parts []Part) {
 		s := &ls.shares[ref.partition]
 		s.mu.Lock()
 		if r := s.reserved[ref.id]; r != nil && !ls.over(r.Until) {
-			parts = append(parts, Part{r.Name, r.Key, r.N, r.Content, r.Parts, r.Settled, r.Used, r.Over})
+			parts = append(parts, r.part())
 		}
 		s.mu.Unlock()
 	}
@@ -195,17 +212,17 @@ func (ls *Table) OpenReservations(f func(name, key string, n uint64)) {
 
 // Settle says how many of a reservation's admissions were used: the rest is given back. What was
 // used beyond them counts as debt, whatever the limit says, or else if the limit has
-// all of it left.
+// all of it left. Settled again with the same number it says how; with another one it fails with api.CodeKeyReused.
 func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, debt bool) (done Settled, err error) {
 	now := ls.Clock.Now()
 	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	r := s.reserved[partID{plan.Name.Name, key, id}]
-	if r == nil || !r.Settled && ls.over(r.Until) {
+	switch {
+	case r == nil || r.Lapsed || !r.Settled && ls.over(r.Until):
 		return Settled{}, nil
-	}
-	if r.Settled {
-		return Settled{Known: true, Again: true, Used: r.Used, Over: r.Over}, nil
+	case r.Settled:
+		return r.part().Repeat(used)
 	}
 	if err := ls.refusesTake(plan); err != nil {
 		return Settled{}, err
@@ -378,7 +395,7 @@ func (ls *Table) unreserve(s *share, r *reserved) {
 func (ls *Table) forgetReserved(s *share, of func(id partID) bool) {
 	for id, r := range s.reserved {
 		if !r.Settled && of(id) {
-			r.Used = r.N
+			r.Used, r.forgotten = r.N, true
 			ls.noteSettled(s, r)
 		}
 	}

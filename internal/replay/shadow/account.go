@@ -162,6 +162,7 @@ func (c *clerk) line(a *asked, questions []question) {
 		}
 		return
 	case len(questions) == 0:
+		c.Allowed += a.admitted
 		return
 	}
 	c.Allowed += a.admitted

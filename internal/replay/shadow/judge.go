@@ -102,8 +102,12 @@ func (j *judge) line(p *part, a *asked, routes []*route) error {
 	from := len(p.questions)
 	err := p.gather(routes)
 	a.questions = len(p.questions)
-	if asked := p.questions[from:]; err == nil && len(asked) > 0 {
+	switch asked := p.questions[from:]; {
+	case err != nil:
+	case len(asked) > 0:
 		a.admitted, err = j.decideOrBan(asked, a.n)
+	case len(routes) > 0: // all are excepted
+		a.admitted = a.n
 	}
 	if err == nil {
 		return nil
@@ -276,6 +280,7 @@ type route struct {
 	err    error    // of a key that the policies refuse
 	first  [1]check // where checks begins: most keys have one limit
 	near   string   // without checks: the keys that it would fit, but for a : or /
+	except bool     // a policy is for it but for its Except
 }
 
 // check is a limit and the key that it counts.
@@ -344,7 +349,7 @@ func (r *router) Line(at int64, n uint64, keys [][]byte) error {
 		if !ok {
 			to = r.find(string(key))
 		}
-		if len(to.checks) > 0 || to.err != nil {
+		if len(to.checks) > 0 || to.err != nil || to.except {
 			p.routes = append(p.routes, to)
 			continue
 		}
@@ -380,6 +385,7 @@ func (r *router) find(key string) *route {
 	if to.err = r.live.Peek([]admit.Request{{Key: key}}, &r.decision); to.err != nil {
 		return to
 	}
+	to.except = len(r.decision.Excepted) > 0
 	if r.decision.Unmatched {
 		near, _ := r.live.Set().Near(key)
 		to.near = near.Keys

@@ -38,7 +38,7 @@ type Report struct {
 
 	Requests  uint64 `json:"requests"`  // that the lines stand for
 	Unmatched uint64 `json:"unmatched"` // of them: no key that a policy is for, let through
-	Allowed   uint64 `json:"allowed"`   // matched, and let through
+	Allowed   uint64 `json:"allowed"`   // matched, and let through, or excepted
 	Denied    uint64 `json:"denied"`    // by one limit or more
 	Undecided uint64 `json:"undecided"` // a server would have answered with an error
 

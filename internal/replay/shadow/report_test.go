@@ -182,6 +182,15 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
+// Requests of excepted addresses are let through, and are not ones that no policy is for. A report says what it leaves out.
+func TestExceptedAddresses(t *testing.T) {
+	set := policies(t, "limits: [{name: ip, keys: 'ip:{addr*}', limit: 1, per: 1h, except: [0.0.0.0/0, '::/0'], count_if: status >= 400}]")
+	r, err := runOn(t, clf(madeUp(1, 3, false)), Options{Policies: set})
+	if err != nil || r.Allowed != 3 || r.Unmatched != 0 || r.Denied != 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "ip: count_if is left out") {
+		t.Errorf("%s %v", encode(t, r), err)
+	}
+}
+
 // Two keys of a line that one limit counts as one take two of it.
 func TestOneLimitTwice(t *testing.T) {
 	set := policies(t, "limits: [{name: all, keys: '*', by: all, limit: 5, per: 1m}]")

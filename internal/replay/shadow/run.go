@@ -163,6 +163,9 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 		if p.Cost != "" {
 			r.Warnings = append(r.Warnings, p.Name+": a log does not say how many "+p.Cost+" a request needed: here each counts as one")
 		}
+		if p.CountIf != nil {
+			r.Warnings = append(r.Warnings, p.Name+": count_if is left out: every request counts here, also those whose answer a server would not count, which denies fewer")
+		}
 		if p.Wait > 0 {
 			r.Warnings = append(r.Warnings, p.Name+": nothing waits here: a request that would pass within its wait is denied")
 		}

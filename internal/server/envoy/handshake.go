@@ -143,6 +143,7 @@ var statuses = map[api.Code]codes.Code{
 	api.CodeInvalidParameter: codes.InvalidArgument,
 	api.CodeInvalidWindow:    codes.InvalidArgument,
 	api.CodeUnknownLimit:     codes.NotFound,
+	api.CodeKeyReused:        codes.AlreadyExists,
 
 	api.CodeOwnerUnreachable: codes.Unavailable,
 	api.CodeNotHeld:          codes.Unavailable,

@@ -185,8 +185,13 @@ func TestReserveRights(t *testing.T) {
 	if released, err := s.askCommit(as(t.Context(), "b"), "ip=1", id, 0); err != nil || released {
 		t.Error(released, err)
 	}
-	if released, err := s.askCommit(as(t.Context(), "a"), "ip=1", id, 0); err != nil || !released {
-		t.Error(released, err)
+	for range 2 {
+		if released, err := s.askCommit(as(t.Context(), "a"), "ip=1", id, 0); err != nil || !released {
+			t.Error(released, err)
+		}
+	}
+	if _, err := s.askCommit(as(t.Context(), "a"), "ip=1", id, 1); status.Code(err) != codes.AlreadyExists {
+		t.Error(err)
 	}
 	if _, _, err := s.askReserve(as(t.Context(), "a"), "", 2, time.Minute); status.Code(err) != codes.InvalidArgument {
 		t.Error(err)

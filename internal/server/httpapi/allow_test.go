@@ -240,9 +240,12 @@ func TestAllowRefuses(t *testing.T) {
 // Decisions are hits, so that Top and the dashboard show them, and they are counted by
 // the metrics.
 func TestDecisionsAreHits(t *testing.T) {
-	a, _ := newLimitAPI(t, testPolicies)
+	a, _ := newLimitAPI(t, testPolicies+"  - {name: far, keys: \"far:{ip*}\", limit: 1, per: 1m, except: [10.0.0.0/8]}\n")
 	for range 5 {
 		a.allow(`{"key":"login:bob:x","limit":"login"}`)
+	}
+	if r := a.allow(`{"key":"far:10.0.0.1"}`); r.status != 200 || !strings.Contains(r.body, `"allowed":true,"limits":[]`) {
+		t.Errorf("excepted: %d %s", r.status, r.body)
 	}
 	a.allow(`{"key":"login:bob:x","limit":"login","peek":true}`)
 	a.allow(`{"key":"login:bob:x","limit":"login","n":0}`)
@@ -274,7 +277,7 @@ func TestDecisionsAreHits(t *testing.T) {
 	}
 	for _, line := range []string{
 		`weir_limit_decisions_total{limit="login",outcome="allowed"} 2`, `weir_limit_decisions_total{limit="login",outcome="denied"} 4`,
-		`weir_limit_decisions_total{limit="trial",outcome="shadow_denied"} 1`, `weir_limit_decisions_total{limit="(inline)",outcome="allowed"} 1`,
+		`weir_limit_decisions_total{limit="far",outcome="excepted"} 1`, `weir_limit_decisions_total{limit="trial",outcome="shadow_denied"} 1`, `weir_limit_decisions_total{limit="(inline)",outcome="allowed"} 1`,
 		`weir_limit_hits_failed_total 0`, `weir_allow_unmatched_total 2`, `weir_policy_file_bad 0`, `weir_policy_reloads_total{result="ok"} 1`, `weir_policy_reloads_total{result="failed"} 0`, `weir_limit_states 4`,
 	} {
 		if !strings.Contains(metrics, line+"\n") {

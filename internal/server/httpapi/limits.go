@@ -140,7 +140,7 @@ func (s *Server) registerLimitChanges(to *router) {
 		return s.service.Bans(c, q.N)
 	})
 	serve(to, route{
-		pattern: "POST /v1/settle", id: "settle", need: decides, enters: true, codes: []api.Code{api.CodeUnknownReservation, api.CodeInvalidCount, api.CodeUnsupportedType, api.CodeNotHeld},
+		pattern: "POST /v1/settle", id: "settle", need: decides, enters: true, codes: []api.Code{api.CodeUnknownReservation, api.CodeInvalidCount, api.CodeUnsupportedType, api.CodeNotHeld, api.CodeKeyReused},
 		summary: "Say how much of a reservation was used", description: settleDescription,
 	}, s.settle)
 }
@@ -159,7 +159,7 @@ func (s *Server) grantEnd(q *grantQuestion) (time.Time, error) {
 	return s.service.Now().Add(length), err
 }
 
-const settleDescription = `It may be sent again: a reservation is settled once, and says again how. Any node of a cluster may be asked: one that does not know
+const settleDescription = `It may be sent again: a reservation is settled once, and says again how; another ` + "`used`" + ` is refused (422). Any node of a cluster may be asked: one that does not know
 the reservation yet waits up to 2 s for it. What is settled is given back where the key is decided, as of when it was taken, so that the limit holds for what was really used.`
 
 func (s *Server) settle(ctx context.Context, c access.Caller, q *struct{ Body api.SettleRequest }) (none api.SettleAnswer, err error) {

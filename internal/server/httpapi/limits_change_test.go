@@ -230,7 +230,8 @@ func TestReserveCosts(t *testing.T) {
 	a.wants(settle(`{"id":"a","used":{"tokens":200}}`), 400, `"code":"invalid_count"`, "spend counts microusd")
 	a.wants(settle(`{"id":"a","used":{"tokens":200,"requests":1,"microusd":410}}`), 200,
 		`"name":"org","key":"all","reserved":1,"used":1,"refunded":0`, `"name":"tokens","key":"team:7","reserved":1200,"used":200,"refunded":1000`, `"name":"spend","key":"team:7","reserved":3600,"used":410,"refunded":3190`)
-	a.wants(settle(`{"id":"a","used":{"tokens":1,"microusd":1}}`), 200, `"again":true`, `"used":200`)
+	a.wants(settle(`{"id":"a","used":{"tokens":200,"requests":1,"microusd":410}}`), 200, `"again":true`, `"used":200`)
+	a.wants(settle(`{"id":"a","used":{"tokens":1,"requests":1,"microusd":410}}`), 422, `"code":"key_reused"`)
 	a.wants(settle(`{"id":"c","used":{"tokens":1801,"microusd":0},"over":"debt"}`), 200, `"used":1801`, `"reserved":2,"used":2`, `"remaining":0`)
 	if r := a.get("/v1/limits/tokens/keys"); strings.Contains(r.body, `"reserved"`) {
 		t.Errorf("all are settled: %s", r.body)
@@ -274,7 +275,8 @@ func TestReserveSettle(t *testing.T) {
 		t.Fatalf("%v: %d %s", err, r.status, r.body)
 	}
 	a.wants(a.settle("id="+made.ID+"&used=1"), 200, `"reserved":4,"used":1,"refunded":3,"remaining":4`)
-	a.wants(a.settle("id="+made.ID+"&used=4"), 200, `"again":true`, `"used":1,"refunded":0`)
+	a.wants(a.settle("id="+made.ID+"&used=1"), 200, `"again":true`, `"used":1,"refunded":0`)
+	a.wants(a.settle("id="+made.ID+"&used=4"), 422, `"code":"key_reused"`, "settled with 1 used of limit login, and now it is 4")
 
 	a.wants(reserve("id=x&ttl=30s", `{"key":"login:bob:x","n":4}`), 200, `{"id":"x","allowed":true`, `"remaining":0`)
 	for query, body := range map[string]string{

@@ -39,7 +39,7 @@ func newDecisionCollector(s *service.Service, policies *admit.Live) *collector {
 		{"weir_limit_bans_failed_total", "Keys that deny_for of their policy did not ban, since 100,000 were banned, or the journal was full: their limit goes on denying what is over.", ""},
 		{"weir_limit_hits_failed_total", "Decisions that could not be counted as hits of limit:NAME:allowed or :denied, because the journal was behind.", ""},
 		{"weir_allow_unmatched_total", "Requests that were allowed because no policy is for any of their keys: a slip in a key or a pattern shows here.", ""},
-		{"weir_limit_decisions_total", "Decisions of limits: allowed, denied, or shadow_denied by a limit that is not enforced.", "limit outcome"},
+		{"weir_limit_decisions_total", "Decisions of limits: allowed, denied, shadow_denied by a limit that is not enforced, or excepted from it by their address.", "limit outcome"},
 	}, func(emit emit) {
 		list, unmatched := s.Decisions()
 		emit("weir_allow_unmatched_total", float64(unmatched))
@@ -49,6 +49,7 @@ func newDecisionCollector(s *service.Service, policies *admit.Live) *collector {
 			emit("weir_limit_decisions_total", float64(of.Allowed), of.Limit, "allowed")
 			emit("weir_limit_decisions_total", float64(of.Denied), of.Limit, "denied")
 			emit("weir_limit_decisions_total", float64(of.ShadowDenied), of.Limit, "shadow_denied")
+			emit("weir_limit_decisions_total", float64(of.Excepted), of.Limit, "excepted")
 		}
 	})
 }

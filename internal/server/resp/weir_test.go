@@ -131,7 +131,8 @@ func TestSupport(t *testing.T) {
 		RESERVE login:c:x COST 2 TTL 30s ID r1 -> ["r1" nil]
 		RESERVE nobody UNSETTLED returned -> [nil [1 nil 0 0 nil]]
 		SETTLE r1 1 -> [1 0]
-		SETTLE r1 0 -> [0 0]
+		SETTLE r1 1 -> [0 0]
+		SETTLE r1 0 -> -ERR key_reused: the reservation is settled with 1 used of limit login, and now it is 0: a settlement may be repeated, and not changed
 		SETTLE r2 1 -> -ERR unknown_reservation: no reservation r2 is known: its ttl is over, or the node that made it does not answer
 		RESERVE login:c:x ID r3 -> ["r3" [1 0 0 60000 "login"]]
 		SETTLE r3 2 -> [0 1]

@@ -37,7 +37,7 @@ type OutcomeCounts struct {
 }
 
 // outcomes counts the decisions of one policy.
-type outcomes struct{ allowed, denied, shadowDenied atomic.Uint64 }
+type outcomes struct{ allowed, denied, shadowDenied, excepted atomic.Uint64 }
 
 // NewOutcomes counts for policies, none so far.
 func NewOutcomes(policies *admit.Live) *OutcomeCounts {
@@ -51,6 +51,9 @@ func NewOutcomes(policies *admit.Live) *OutcomeCounts {
 func (d *OutcomeCounts) Count(of *admit.Decision) {
 	if of.Unmatched {
 		d.unmatched.Add(1)
+	}
+	for _, name := range of.Excepted {
+		d.named(name).excepted.Add(1)
 	}
 	for i := range of.Results {
 		r := &of.Results[i]
@@ -67,10 +70,13 @@ func (d *OutcomeCounts) Count(of *admit.Decision) {
 }
 
 func (d *OutcomeCounts) of(r *admit.Result) *outcomes {
-	name := r.Name
 	if r.Inline {
 		return &d.inline
 	}
+	return d.named(r.Name)
+}
+
+func (d *OutcomeCounts) named(name string) *outcomes {
 	if _, known := d.policies.Limit(name); !known {
 		return &d.inline
 	}
@@ -92,12 +98,12 @@ func (d *OutcomeCounts) of(r *admit.Result) *outcomes {
 
 // OutcomeFigures are how often a policy decided how, since the start.
 type OutcomeFigures struct {
-	Limit                         string
-	Allowed, Denied, ShadowDenied uint64
+	Limit                                   string
+	Allowed, Denied, ShadowDenied, Excepted uint64
 }
 
 func (o *outcomes) figures(name string) OutcomeFigures {
-	return OutcomeFigures{name, o.allowed.Load(), o.denied.Load(), o.shadowDenied.Load()}
+	return OutcomeFigures{name, o.allowed.Load(), o.denied.Load(), o.shadowDenied.Load(), o.excepted.Load()}
 }
 
 // List is of all policies, with the requests that no policy was for.

@@ -244,7 +244,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	if !d.Allowed {
 		s.NoteDenial(requests, d)
 	}
-	if !d.Allowed || d.Unmatched {
+	if !d.Allowed || len(d.Results) == 0 {
 		return "", false, nil
 	}
 	return r.ID, false, nil
