@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -468,6 +469,71 @@ func TestGrantOfAFormerOwnerComesLate(t *testing.T) {
 		for i := range engines {
 			if v, err := kept[i].Peek("k", 0); err != nil || v.Remaining != 7 {
 				t.Errorf("late by %d, engine %d: %d left, want 7", late, i, v.Remaining)
+			}
+		}
+	}
+}
+
+// A grant that a former owner made, and never answered, is not used if it comes after the key's grant was taken back or reset, whatever the
+// clocks of both say, and also where a state was loaded meanwhile. What the new owner grants after that is.
+func TestGrantIsTakenBackBeforeALateOne(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	later := now.Add(time.Hour)
+	for _, skew := range []time.Duration{0, -1900 * time.Millisecond, 1900 * time.Millisecond} {
+		for _, reset := range []bool{false, true} {
+			for _, knows := range []bool{false, true} { // the new owner made the same grant
+				engineOf := func(ahead time.Duration) (*Engine, *KeyedLimit) {
+					e := newTestEngine(t, Config{Partitions: 1, Gather: true, Now: func() time.Time { return now.Add(ahead) }})
+					return e, mustLimit(t, e, "x", Limit{N: 5, Per: time.Hour})
+				}
+				cut := func(e *Engine) (c replication.Cut, changes []replication.Change) {
+					e.Cut(0, &c, true)
+					return c, changesOf(t, &c)
+				}
+				former, made := engineOf(skew)
+				owner, kept := engineOf(0)
+				if err := made.Grant("k", 10, later); err != nil {
+					t.Fatal(err)
+				}
+				_, late := cut(former)
+				if knows || reset {
+					if err := kept.Grant("k", 10, later); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if reset {
+					if _, err := kept.Reset("k"); err != nil {
+						t.Fatal(err)
+					}
+				} else if err := kept.Grant("k", 0, time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+				state, changes := cut(owner)
+				follower, followed := engineOf(-time.Second)
+				loaded, restored := engineOf(time.Second)
+				if err := errors.Join(follower.ApplyChanges(0, changes), loaded.LoadState(0, state.State, 0)); err != nil {
+					t.Fatal(err)
+				}
+				left := func(want uint64, lists ...[]replication.Change) {
+					t.Helper()
+					for i, e := range []*Engine{owner, follower, loaded} {
+						for _, list := range lists {
+							if err := e.ApplyChanges(0, list); err != nil {
+								t.Fatal(err)
+							}
+						}
+						l := []*KeyedLimit{kept, followed, restored}[i]
+						if v, err := l.Peek("k", 0); err != nil || v.Remaining != want {
+							t.Errorf("skew %v, reset %v, knows %v: engine %d: %d left, want %d", skew, reset, knows, i, v.Remaining, want)
+						}
+					}
+				}
+				left(5, late)
+				if err := kept.Grant("k", 10, later); err != nil { // the same numbers again
+					t.Fatal(err)
+				}
+				_, changes = cut(owner)
+				left(15, changes, late)
 			}
 		}
 	}

@@ -36,6 +36,7 @@ type Table struct {
 
 	states      atomic.Int64
 	grants      atomic.Int64
+	takenBack   atomic.Int64 // grants
 	bans        atomic.Int64
 	permits     atomic.Int64 // holders, with those whose time is over and that are not forgotten yet
 	reserved    atomic.Int64 // parts of reservations that are not settled

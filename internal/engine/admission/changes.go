@@ -85,20 +85,22 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 		return false, err
 	}
 	base := BaseName(name.Name)
-	was = ls.reset(s, base, key, ls.forgetState)
+	was = ls.reset(s, base, key, ls.nowMs(), ls.forgetState)
 	ls.record(s, &replication.Reset{ChangeOf: ls.changeOf(base, key)})
 	return was, nil
 }
 
 // reset calls forget with the states of a key under the limit of a name, and forgets its grant, ban and reservations. The caller holds s.mu.
-func (ls *Table) reset(s *share, base, key string, forget func(s *share, st *entry)) (was bool) {
+func (ls *Table) reset(s *share, base, key string, at int64, forget func(s *share, st *entry)) (was bool) {
 	for _, name := range ls.namesOf(base) {
 		if st := s.find(ls.hash(name, key), name, key); st != nil {
 			was = true
 			forget(s, st)
 		}
 	}
-	was = ls.ungrant(s, keyID{base, key}) || was
+	if id := (keyID{base, key}); s.grants[id] != nil {
+		was = ls.takeBack(s, id, at) || was
+	}
 	was = ls.unban(s, keyID{base, key}) || was
 	ls.forgetReserved(s, func(id partID) bool { return id.key == key && BaseName(id.name) == base })
 	return was
@@ -162,21 +164,20 @@ func (ls *Table) stateOf(s *share, kept, key string) *entry {
 func (ls *Table) ForgetKeys(prefix string) (keys int, err error) {
 	return ls.forgetAll(func(s *share) int {
 		ls.record(s, &replication.ForgetKeys{ChangeOf: ls.changeOf("", prefix)})
-		return ls.forgetKeys(s, prefix, ls.forgetState)
+		return ls.forgetKeys(s, prefix, ls.nowMs(), ls.forgetState)
 	})
 }
 
 // forgetKeys calls forget with the states of keys that begin with prefix, and forgets their grants, bans and reservations. It
 // returns of how many keys there was something. The caller holds s.mu.
-func (ls *Table) forgetKeys(s *share, prefix string, forget func(s *share, st *entry)) int {
+func (ls *Table) forgetKeys(s *share, prefix string, at int64, forget func(s *share, st *entry)) int {
 	was := map[keyID]struct{}{}
 	s.table.Load().EachWith(prefix, func(st *entry) {
 		was[keyID{BaseName(st.Value.plan.Name.Name), st.Key()}] = struct{}{}
 		forget(s, st)
 	})
 	for id := range s.grants {
-		if strings.HasPrefix(id.key, prefix) {
-			ls.ungrant(s, id)
+		if strings.HasPrefix(id.key, prefix) && ls.takeBack(s, id, at) {
 			was[id] = struct{}{}
 		}
 	}

@@ -1,6 +1,9 @@
 package admission
 
 import (
+	"sync/atomic"
+	"time"
+
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
@@ -9,13 +12,26 @@ import (
 // limit would deny uses what is left of the limit, and the rest of the grant. So no more
 // than the limit's own bound and the grant is ever admitted.
 type grant struct {
-	n     uint64 // at first
+	n     uint64 // at first; 0: it was taken back
 	left  uint64
-	until int64  // Unix ms, by the time of day
+	until int64  // Unix ms, by the time of day; of one that was taken back: until when that is known
 	spent uint64 // since the last cut
+	after int64  // Unix ms: grants that were made before it came late
 }
 
-// MaxGrants bounds the grants that are made in one table. Grants of other nodes are in addition.
+// A grant may come in the journal after it was taken back: a former owner of the key made it, and never answered. Who asked for it asked
+// the next owner too, or gave up. So that it is not used, those that were made before a grant was taken back change nothing. What the
+// next owner grants the key after that is later, whatever its clock says.
+const (
+	// lateClocks is how far the clocks of two owners may differ, in ms: each is known to a second.
+	lateClocks = 2000
+
+	// lateMost is for how long a key is known whose grant was taken back, in ms.
+	lateMost = int64(24 * time.Hour / time.Millisecond)
+)
+
+// MaxGrants bounds the grants that are made in one table, and those that were taken back and are known. Grants of other nodes are in
+// addition.
 const MaxGrants = 10_000
 
 // Grant gives a key n admissions more than the limit of a name until a time of day in Unix ms.
@@ -26,49 +42,103 @@ func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until in
 	if err := ls.RefusesChange(); err != nil {
 		return err
 	}
-	id := keyID{BaseName(name.Name), key}
-	if n > 0 && s.grants[id] == nil && ls.grants.Load() >= MaxGrants {
+	id, at := keyID{BaseName(name.Name), key}, ls.nowMs()
+	g := s.grants[id]
+	if n > 0 && (g == nil || g.n == 0) && ls.grants.Load() >= MaxGrants {
 		return overloaded("10,000 grants are in use: wait until some are over, or take some back (a grant of 0)")
 	}
+	if g != nil {
+		at = max(at, g.after)
+	}
 	n = min(n, limit.MaxBurst)
-	ls.grant(s, id, n, until)
-	ls.record(s, &replication.Grant{ChangeOf: ls.changeOf(id.name, key), N: n, Until: until})
+	ls.grant(s, id, n, until, at)
+	ls.record(s, ls.granting(id, n, until, at))
 	return nil
 }
 
-// grant puts a grant in, or takes it out. One of the same size and end as the key's is the same: two owners of the key may have been asked
-// for it, and the journal may have both, in any order. The caller holds s.mu.
-func (ls *Table) grant(s *share, id keyID, n uint64, until int64) {
-	if n == 0 || until <= ls.nowMs() {
+// granting is a grant that was made at a time in Unix ms as a change.
+func (ls *Table) granting(id keyID, n uint64, until, at int64) *replication.Grant {
+	return &replication.Grant{ChangeOf: changeAt(id.name, id.key, at*msOfNs-ls.Clock.Ahead()), N: n, Until: until}
+}
+
+// grant puts a grant in that was made at a time in Unix ms, or takes it out. One of the same size and end as the key's is the same: two
+// owners of the key may have been asked for it, and the journal may have both, in any order. The caller holds s.mu.
+func (ls *Table) grant(s *share, id keyID, n uint64, until, at int64) {
+	g := s.grants[id]
+	switch {
+	case n == 0:
+		ls.takeBack(s, id, at)
+		return
+	case g != nil && at < g.after || g != nil && g.n == n && g.until == until:
+		return
+	case until <= ls.nowMs():
 		ls.ungrant(s, id)
 		return
 	}
-	if s.grants == nil {
-		s.grants = map[keyID]*grant{}
+	made := grant{n: n, left: n, until: until}
+	if g != nil {
+		made.after = g.after
 	}
-	switch g := s.grants[id]; {
-	case g == nil:
-		ls.grants.Add(1)
-	case g.n == n && g.until == until:
-		return
-	}
-	s.grants[id.clone()] = &grant{n: n, left: n, until: until}
+	ls.putGrant(s, id, made)
 }
 
-// ungrant takes a grant out. The caller holds s.mu.
-func (ls *Table) ungrant(s *share, id keyID) (was bool) {
-	if _, was = s.grants[id]; was {
-		delete(s.grants, id)
-		ls.grants.Add(-1)
+// takeBack takes a grant out, at a time in Unix ms. The caller holds s.mu.
+func (ls *Table) takeBack(s *share, id keyID, at int64) (was bool) {
+	after := at + lateClocks
+	if g := s.grants[id]; g != nil {
+		after = max(after, g.after)
 	}
+	until := at + lateMost
+	if until <= ls.nowMs() || ls.takenBack.Load() >= MaxGrants {
+		return ls.ungrant(s, id)
+	}
+	return ls.putGrant(s, id, grant{until: until, after: after})
+}
+
+// putGrant puts a grant in the place of the key's, and tells whether it had one. The caller holds s.mu.
+func (ls *Table) putGrant(s *share, id keyID, made grant) (was bool) {
+	g := s.grants[id]
+	if g == nil {
+		if s.grants == nil {
+			s.grants = map[keyID]*grant{}
+		}
+		g = &grant{}
+		s.grants[id.clone()] = g
+	} else {
+		was = g.n > 0
+		ls.grantsOf(g).Add(-1)
+	}
+	*g = made
+	ls.grantsOf(g).Add(1)
 	return was
+}
+
+// ungrant forgets a grant, or that it was taken back. It tells whether there was one. The caller holds s.mu.
+func (ls *Table) ungrant(s *share, id keyID) (was bool) {
+	g := s.grants[id]
+	if g == nil {
+		return false
+	}
+	delete(s.grants, id)
+	ls.grantsOf(g).Add(-1)
+	return g.n > 0
+}
+
+// grantsOf is how many there are like one.
+func (ls *Table) grantsOf(g *grant) *atomic.Int64 {
+	if g.n == 0 {
+		return &ls.takenBack
+	}
+	return &ls.grants
 }
 
 // Grants calls f with each grant that is in use. f must not call the table.
 func (ls *Table) Grants(f func(name, key string)) {
 	ls.eachShare(func(_ int, s *share) {
-		for id := range s.grants {
-			f(id.name, id.key)
+		for id, g := range s.grants {
+			if g.n > 0 {
+				f(id.name, id.key)
+			}
 		}
 	})
 }
@@ -79,7 +149,7 @@ func (ls *Table) granted(s *share, plan *Plan, key string, now int64) *grant {
 		return nil
 	}
 	g := s.grants[keyID{BaseName(plan.Name.Name), key}]
-	if g == nil || g.until <= (now+ls.Clock.Ahead())/msOfNs {
+	if g == nil || g.n == 0 || g.until <= (now+ls.Clock.Ahead())/msOfNs {
 		return nil
 	}
 	return g

@@ -156,13 +156,13 @@ func (ls *Table) applyChange(partition int, one replication.Change) {
 			ls.refund(st, now, ls.timeOf(c.At, now), min(c.N, limit.MaxBurst))
 		}
 	case *replication.Reset:
-		ls.reset(s, c.Name, c.Key, ls.resetState)
+		ls.reset(s, c.Name, c.Key, c.At, ls.resetState)
 	case *replication.ForgetKeys:
-		ls.forgetKeys(s, c.Key, ls.resetState)
+		ls.forgetKeys(s, c.Key, c.At, ls.resetState)
 	case *replication.ForgetInline:
 		ls.forgetInline(s, c.Name)
 	case *replication.Grant:
-		ls.grant(s, keyID{c.Name, c.Key}, min(c.N, limit.MaxBurst), c.Until)
+		ls.grant(s, keyID{c.Name, c.Key}, min(c.N, limit.MaxBurst), c.Until, c.At)
 	case *replication.Spend:
 		if g := s.grants[keyID{c.Name, c.Key}]; g != nil {
 			g.left -= min(g.left, c.N)
@@ -259,7 +259,12 @@ func (s *share) states(add func(record, key string, state []byte)) {
 // kept are the changes that make what a share has, except for states. The caller holds s.mu.
 func (ls *Table) kept(s *share) (list []replication.Change) {
 	for id, g := range s.grants {
-		list = append(list, &replication.Grant{ChangeOf: ls.changeOf(id.name, id.key), N: g.n, Until: g.until})
+		if g.after > 0 {
+			list = append(list, ls.granting(id, 0, 0, g.after-lateClocks))
+		}
+		if g.n > 0 {
+			list = append(list, ls.granting(id, g.n, g.until, max(g.after, ls.nowMs())))
+		}
 		if g.left < g.n { // after the grant, which would be whole again if it came once more
 			list = append(list, &replication.Spend{ChangeOf: ls.changeOf(id.name, id.key), N: g.n - g.left})
 		}
