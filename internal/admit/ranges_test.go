@@ -1,8 +1,8 @@
 package admit
 
 import (
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"

@@ -1,6 +1,9 @@
 package limits
 
 import (
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +71,65 @@ func TestHoldsOfACluster(t *testing.T) {
 			hold(other, "c", 40)
 			if held != before+24-admitted && held > before {
 				t.Errorf("%d more are held, %d were admitted", held-before, admitted)
+			}
+		})
+	}
+}
+
+// What an owner held for somebody and answered is held also by the next owner, if it is killed within a flush of the answer.
+func TestHoldsOfAnOwnerThatIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"strict", "leased"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, "limits: [{name: h, keys: \"h:*\", limit: 60, per: 1h, where: "+where+"}]", 50*time.Millisecond)
+			const key = "h:a"
+			for i := range clustertest.Size {
+				c.Decided(i, key)
+			}
+			holder := c.holder(t, key)
+			others := []int{(holder + 1) % 3, (holder + 2) % 3}
+			var held atomic.Uint64
+			var holding sync.WaitGroup
+			over := make(chan struct{})
+			for k := range 4 {
+				holding.Go(func() {
+					for n := 0; ; n++ {
+						select {
+						case <-over:
+							return
+						case <-time.After(5 * time.Millisecond):
+						}
+						made, err := c.At(others[k%2]).Live.Hold(admit.Request{Key: key}, strconv.Itoa(k)+"-"+strconv.Itoa(n), "", 1, func(string, engine.Limit) admit.Hold {
+							return admit.Hold{Want: 1, Life: time.Hour}
+						})
+						if err == nil && len(made) == 1 {
+							held.Add(made[0].Used)
+						}
+					}
+				})
+			}
+			transporttest.Eventually(t, "the owner holds", func() bool { return held.Load() > 3 })
+			c.Crash(holder)
+			c.holder(t, key)
+			for _, i := range others {
+				c.Decided(i, key)
+			}
+			close(over)
+			holding.Wait()
+			admitted := uint64(0)
+			for range 60 {
+				for _, i := range others {
+					var d admit.Decision
+					if err := c.At(i).Live.Take([]admit.Request{{Key: key, N: 1}}, &d); err != nil {
+						t.Error(err)
+					} else if d.Allowed {
+						admitted++
+					}
+				}
+			}
+			if n := held.Load(); n+admitted > 60 {
+				t.Errorf("%d held and %d admitted of 60", n, admitted)
 			}
 		})
 	}

@@ -114,6 +114,12 @@ func newPlaces(most, each int) places {
 	return places{most: most, each: each, own: access.CallerCounts{}}
 }
 
+func (p *places) taken() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return uint64(p.all)
+}
+
 // enter counts one of a client, unless the client, or all clients, have reached their bound. leave ends it.
 func (p *places) enter(c access.Caller) (leave func(), ok bool) {
 	unproved := 0

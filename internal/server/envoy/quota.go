@@ -69,6 +69,9 @@ type openBucket struct {
 	renewals   uint64
 	failed     bool // the last renewal
 
+	limits   []string                         // whose hold it was last
+	reported struct{ allowed, denied uint64 } // that are not counted as their decisions yet
+
 	// What came of the last renewal: a rule that needs no hold, or what is held.
 	rule    *typev3.RateLimitStrategy
 	held    []admit.Changed
@@ -91,7 +94,7 @@ func (q quotaServer) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_Str
 	defer leave()
 	defer func() {
 		for _, b := range s.buckets {
-			b.leave()
+			s.leave(b)
 		}
 	}()
 	if err := s.run(stream); err != nil {
@@ -195,8 +198,22 @@ func (s *quotaStream) reported(m *rlqs.RateLimitQuotaUsageReports, answer *rlqs.
 			s.buckets[key] = b
 		}
 		b.report(now, usage.GetTimeElapsed().AsDuration(), usage.NumRequestsAllowed, usage.NumRequestsDenied)
+		b.reported.allowed += usage.NumRequestsAllowed
+		b.reported.denied += usage.NumRequestsDenied
 	}
 	return nil
+}
+
+// decided counts what was reported as decisions of the limits that a bucket has a hold of.
+func (s *quotaStream) decided(b *openBucket) {
+	s.service.Reported(b.limits, b.reported.allowed, b.reported.denied)
+	b.reported.allowed, b.reported.denied = 0, 0
+}
+
+// leave ends a bucket.
+func (s *quotaStream) leave(b *openBucket) {
+	s.decided(b)
+	b.leave()
 }
 
 // bucketDescriptor is a bucket's ID as a descriptor, and its key. The entries are by key, since an ID has no order.
@@ -238,7 +255,7 @@ func (s *quotaStream) abandonIdle(answer *rlqs.RateLimitQuotaResponse) {
 	for key, b := range s.buckets {
 		if s.now()-b.busy > quotaIdle {
 			s.calls[callAbandons].Add(1)
-			b.leave()
+			s.leave(b)
 			delete(s.buckets, key)
 			abandon(b.id, answer)
 		}
@@ -278,10 +295,17 @@ func (s *quotaStream) renew(ctx context.Context, answer *rlqs.RateLimitQuotaResp
 		switch failure := cmp.Or(b.failure, unflushed); {
 		case b.rule != nil:
 			b.allowed, b.counted = 0, nil // a limit that comes later has nothing of it
+			b.limits = nil
+			s.decided(b)
 		case failure == nil:
 			if b.assign(s.now(), b.held) {
 				b.rule = b.quota.strategy()
 			}
+			b.limits = b.limits[:0]
+			for i := range b.held {
+				b.limits = append(b.limits, b.held[i].Name)
+			}
+			s.decided(b)
 		default:
 			b.failure = failure
 			if code := request.As(failure).Code; code == api.CodeUnauthorized || code == api.CodeForbidden {

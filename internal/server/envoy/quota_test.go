@@ -56,8 +56,8 @@ func (q quotas) report(domain string, id *rlqs.BucketId, allowed uint64) {
 	}
 }
 
-// told is the next answer as text.
-func (q quotas) told() string {
+// next is the next answer as text.
+func (q quotas) next() string {
 	answer, err := q.Recv()
 	if err != nil {
 		return status.Code(err).String() + ": " + status.Convert(err).Message()
@@ -98,7 +98,7 @@ func TestQuotas(t *testing.T) {
 		s := newTestServer(t, o)
 		q := s.quotas(t.Context())
 		q.report("edge", bucketOf("name=api", "env=prod"), 1)
-		if got := q.told(); got != "49 + 75/1m0s" {
+		if got := q.next(); got != "49 + 75/1m0s" {
 			t.Errorf("first: %s", got)
 		}
 		if got := s.ask("edge", "env=prod name=api"); got != "OK, ok 514/640" { // 125 are held, and 1 is taken
@@ -106,7 +106,7 @@ func TestQuotas(t *testing.T) {
 		}
 		another := s.quotas(t.Context())
 		another.report("edge", bucketOf("name=api", "env=prod"), 1)
-		if got := another.told(); got != "49 + 75/1m0s" {
+		if got := another.next(); got != "49 + 75/1m0s" {
 			t.Errorf("another: %s", got)
 		}
 		if got := s.askFor("edge", 390, "env=prod name=api"); got != "OVER, over 0/640" {
@@ -117,17 +117,60 @@ func TestQuotas(t *testing.T) {
 	q := s.quotas(t.Context())
 	for pair, want := range map[string]string{"free=1": "ALLOW_ALL", "none=1": "DENY_ALL", "shadow=1": "ALLOW_ALL", "nothing=1": "ALLOW_ALL"} {
 		q.report("edge", bucketOf(pair), 1)
-		if got := q.told(); got != want {
+		if got := q.next(); got != want {
 			t.Errorf("%s: %s, want %s", pair, got, want)
 		}
 	}
 	go func() { _ = s.stop() }()
-	if got := q.told(); got != "Unavailable: the server stops" {
+	if got := q.next(); got != "Unavailable: the server stops" {
 		t.Error(got)
 	}
 	if figures := s.Figures(); figures.Requests[callQuotas].Count != 1 || figures.Requests[callReports].Count != 4 {
 		t.Errorf("%+v", figures)
 	}
+}
+
+// What Envoys report counts as decisions of the limits that they have a hold of, also the last reports of a stream. What is open is known.
+func TestQuotaUseIsDecisions(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, options{policies: `limits: [{name: api, keys: "edge:name=api", limit: 640, per: 1m}]`})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	q := s.quotas(ctx)
+	report := func(allowed, denied uint64) {
+		t.Helper()
+		if err := q.Send(&rlqs.RateLimitQuotaUsageReports{Domain: "edge", BucketQuotaUsages: []*rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage{
+			{BucketId: bucketOf("name=api"), TimeElapsed: durationpb.New(time.Second), NumRequestsAllowed: allowed, NumRequestsDenied: denied},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := func(allowed, denied, open uint64) {
+		t.Helper()
+		for until := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			a, _ := s.engine.Count("limit:api:allowed", time.Minute)
+			d, _ := s.engine.Count("limit:api:denied", time.Minute)
+			list, _ := s.service.Decisions()
+			now := s.Figures().Now
+			if a.Lower == allowed && d.Lower == denied && len(list) == 1 && list[0].Allowed == allowed && list[0].Denied == denied && now[0].Count == open && now[1].Count == open {
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("%d allowed, %d denied, %+v, open %+v", a.Lower, d.Lower, list, now)
+			}
+		}
+	}
+	report(5, 2)
+	q.next()
+	wants(5, 2, 1)
+	report(3, 0)
+	for until := time.Now().Add(3 * time.Minute); s.calls[callReports].Load() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the second report does not come")
+		}
+	}
+	cancel()
+	wants(8, 2, 0)
 }
 
 // Role and prefix come before all else, and a stream ends with its identity.
@@ -138,7 +181,7 @@ func TestQuotaRights(t *testing.T) {
 	for name, ctx := range map[string]context.Context{
 		"PermissionDenied": as(t.Context(), "reader"), "Unauthenticated": t.Context(),
 	} {
-		if got := s.quotas(ctx).told(); !strings.HasPrefix(got, name) {
+		if got := s.quotas(ctx).next(); !strings.HasPrefix(got, name) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -152,13 +195,13 @@ func TestQuotaRights(t *testing.T) {
 	} {
 		q := s.quotas(as(t.Context(), "envoy"))
 		q.report(wrong.domain, wrong.id, 1)
-		if got := q.told(); !strings.HasPrefix(got, want) {
+		if got := q.next(); !strings.HasPrefix(got, want) {
 			t.Errorf("%+v: %s", wrong, got)
 		}
 	}
 	q := s.quotas(as(t.Context(), "envoy"))
 	q.report("edge", bucketOf("free=1"), 1)
-	if got := q.told(); got != "ALLOW_ALL" {
+	if got := q.next(); got != "ALLOW_ALL" {
 		t.Error(got)
 	}
 	delete(identities, "envoy")
@@ -167,9 +210,9 @@ func TestQuotaRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.tokens.Live().Use(set)
-	got := q.told()
+	got := q.next()
 	for got == "ALLOW_ALL" { // renewed a moment before
-		got = q.told()
+		got = q.next()
 	}
 	if !strings.HasPrefix(got, "Unauthenticated") {
 		t.Error(got)
@@ -184,24 +227,24 @@ func TestQuotaBounds(t *testing.T) {
 	first := s.quotas(t.Context())
 	for i, want := range []string{"ALLOW_ALL", "ALLOW_ALL", "abandon"} {
 		first.report("edge", bucketOf(fmt.Sprintf("free=%d", i)), 1)
-		if got := first.told(); got != want {
+		if got := first.next(); got != want {
 			t.Errorf("bucket %d: %s", i, got)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	second := s.quotas(ctx)
 	second.report("edge", bucketOf("free=1"), 1)
-	if got := second.told(); got != "abandon" {
+	if got := second.next(); got != "abandon" {
 		t.Error(got)
 	}
-	if got := s.quotas(t.Context()).told(); !strings.HasPrefix(got, "ResourceExhausted: too many quota streams") {
+	if got := s.quotas(t.Context()).next(); !strings.HasPrefix(got, "ResourceExhausted: too many quota streams") {
 		t.Error(got)
 	}
 	cancel()
 	for until := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		third := s.quotas(t.Context())
 		third.report("edge", bucketOf("free=2"), 1)
-		if got := third.told(); got == "abandon" {
+		if got := third.next(); got == "abandon" {
 			break
 		} else if time.Now().After(until) {
 			t.Fatal(got)
@@ -322,7 +365,7 @@ func TestQuotasAreOnDisk(t *testing.T) {
 		}
 		d.ends <- c.flush
 		q.report("edge", bucketOf("none=1"), 1)
-		if got := q.told(); got != c.first {
+		if got := q.next(); got != c.first {
 			t.Errorf("after the flush, %v: %s", c.flush, got)
 		}
 	}

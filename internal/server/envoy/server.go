@@ -245,6 +245,7 @@ func (s *Server) Figures() access.ListenerFigures {
 	for i := range s.calls {
 		f.Requests = append(f.Requests, access.ListenerRequests{Kind: callNames[i], Count: s.calls[i].Load()})
 	}
+	f.Now = []access.ListenerRequests{{Kind: "quota_stream", Count: s.streams.taken()}, {Kind: "quota_bucket", Count: s.buckets.taken()}}
 	s.Connections(&f)
 	return f
 }

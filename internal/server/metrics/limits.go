@@ -94,6 +94,7 @@ func newListenerCollector(listeners func() []access.ListenerFigures) *collector 
 		{"weir_listener_connections_bound", "Most open connections.", "listener"},
 		{"weir_listener_connections_shed_total", "Connections that waited for their client and were closed to let others in.", "listener"},
 		{"weir_listener_requests_total", "Requests by command, those that failed among them.", "listener command"},
+		{"weir_listener_open", "What is open for longer than a request: streams and buckets of quotas.", "listener kind"},
 		{"weir_listener_requests_failed_total", "Requests that were answered with an error.", "listener"},
 		{"weir_listener_counters", "Counters with an expiry, including expired ones that were not removed yet.", "listener"},
 		{"weir_listener_counters_bytes", "Memory of these counters.", "listener"},
@@ -112,6 +113,9 @@ func newListenerCollector(listeners func() []access.ListenerFigures) *collector 
 				if r.Count > 0 {
 					emit("weir_listener_requests_total", float64(r.Count), f.Name, r.Kind)
 				}
+			}
+			for _, r := range f.Now {
+				emit("weir_listener_open", float64(r.Count), f.Name, r.Kind)
 			}
 			emit("weir_listener_requests_failed_total", float64(f.Failed), f.Name)
 			for _, r := range f.Rejected {

@@ -24,6 +24,7 @@ type ListenerFigures struct {
 	Shed        uint64 // those closed to let another in
 	Failed      uint64 // requests that were answered with an error
 	Requests    []ListenerRequests
+	Now         []ListenerRequests // what lasts longer than a request and is open, by kind
 
 	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of listeners that can't tell their clients
 	Lag      *uint64            // messages of a topic after those that were counted; nil: the listener reads none

@@ -69,6 +69,13 @@ func (d *OutcomeCounts) Count(of *admit.Decision) {
 	}
 }
 
+// Reported counts what somebody else decided under the limit of a name.
+func (d *OutcomeCounts) Reported(name string, allowed, denied uint64) {
+	of := d.named(name)
+	of.allowed.Add(allowed)
+	of.denied.Add(denied)
+}
+
 func (d *OutcomeCounts) of(r *admit.Result) *outcomes {
 	if r.Inline {
 		return &d.inline

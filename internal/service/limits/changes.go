@@ -402,6 +402,18 @@ func (s *Service) Hold(c access.Caller, r admit.Request, id string, seq uint64, 
 	return made, nil
 }
 
+// Reported counts decisions of limits that somebody else made, as Hold allowed: as if they had been made here.
+func (s *Service) Reported(limits []string, allowed, denied uint64) {
+	for _, name := range limits {
+		s.decisions.Reported(name, allowed, denied)
+		for outcome, n := range map[string]uint64{":allowed": allowed, ":denied": denied} {
+			if n > 0 {
+				_ = s.parts.Engine.HitN(admit.HitPrefix+name+outcome, n) // a counter that is behind changes nothing else
+			}
+		}
+	}
+}
+
 // awaitParts waits for a reservation that another node may have made just now. It returns once all parts are known
 // here, or once everything that any node took before is known. While a node is unreachable, the latter fails after
 // settleWait. It returns the parts known by then.
