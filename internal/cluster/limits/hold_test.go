@@ -84,7 +84,7 @@ func TestHoldsOfAnOwnerThatIsKilled(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, "limits: [{name: h, keys: \"h:*\", limit: 60, per: 1h, where: "+where+"}]", 50*time.Millisecond)
 			const key = "h:a"
-			for i := range clustertest.Size {
+			for i := range ClusterSize {
 				c.Decided(i, key)
 			}
 			holder := c.holder(t, key)
