@@ -64,10 +64,7 @@ directory from it.`,
 	return cmd
 }
 
-// fromFlag adds --from to a command.
-func fromFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "from", "", "place of backups, as in weir serve --backup-to: file:/directory or s3://bucket/prefix")
-}
+const fromHelp = "place of backups, as in weir serve --backup-to: file:/directory or s3://bucket/prefix"
 
 // openPlace opens the place of --from. A variable WEIR_FROM has topics, for weir serve.
 func openPlace(from string, given cli.Sources) (*archive.Place, error) {
@@ -106,7 +103,7 @@ func newBackupList(w *cli.World) *cobra.Command {
 			})
 		}),
 	}
-	fromFlag(cmd, &from)
+	cmd.Flags().StringVar(&from, "from", "", fromHelp)
 	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
 	return cmd
 }
@@ -185,7 +182,7 @@ one with a NAME of 'weir backup list'.`,
 		}),
 	}
 	cmd.Flags().StringVar(&dir, "data", dir, "data directory to create")
-	fromFlag(cmd, &place)
+	cmd.Flags().StringVar(&place, "from", "", fromHelp)
 	cmd.Flags().StringVar(&identity, "identity", "", "`file` with the identity of age that decrypts the backup")
 	cmd.Flags().StringVar(&server, "server", "", "address of a running server to restore into, instead of --data")
 	l.Define(cmd)

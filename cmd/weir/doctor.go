@@ -140,13 +140,12 @@ func (d *doctor) checkServer(ctx context.Context, c *client.Client) {
 	if open, most := is["process_open_fds"], is["process_max_fds"]; most > 0 {
 		d.add("open files", open/most, 0.5, 0.9, "raise the limit (ulimit -n, LimitNOFILE=)", "%.0f of %.0f", open, most)
 	}
-	if _, made := is["weir_backup_age_seconds"]; made {
-		d.add("backup", 0, 1, 1, "", "the newest is %s old, %.0f attempts failed", cli.SecondsText(is["weir_backup_age_seconds"]), is["weir_backup_failures_total"])
-	} else if _, made := is["weir_backup_failures_total"]; made {
-		d.add("backup", 0, 1, 1, "", "another node has the newest, or none is made yet")
-	} else {
-		d.add("backup", 1, 1, 2, "start the server with --backup-to", "it makes none by itself")
+	_, makes := is["weir_backup_failures_total"]
+	newest := "not known here"
+	if age, known := is["weir_backup_age_seconds"]; known {
+		newest = cli.SecondsText(age) + " old"
 	}
+	d.add("backup", map[bool]float64{true: 0, false: 1}[makes], 1, 2, "start the server with --backup-to", "the newest is %s, %.0f attempts failed", newest, is["weir_backup_failures_total"])
 }
 
 // checkMachine checks the settings of a server, and what they name on this machine.

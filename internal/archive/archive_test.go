@@ -167,21 +167,19 @@ func TestMakeFails(t *testing.T) {
 	}
 }
 
-// A process that was killed while it made a backup leaves a part that no list has, and that a later backup removes.
+// A process that was killed while it made a backup leaves a part that no list has, and that the next backup of the journal overwrites.
+// A link in its place is not followed.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	p, err := OpenPlace("file:"+dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, young := filepath.Join(dir, ".weir-1.part"), filepath.Join(dir, ".weir-2.part")
-	for _, part := range []string{left, young} {
-		if err := os.WriteFile(part, []byte("half"), 0o600); err != nil {
+	part, other := filepath.Join(dir, ".weir-"+journal+".backup.part"), filepath.Join(dir, "other")
+	for _, file := range []string{part, other} {
+		if err := os.WriteFile(file, bytes.Repeat([]byte("half"), 1000), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Chtimes(left, time.Time{}, time.Now().Add(-2*partLeft)); err != nil {
-		t.Fatal(err)
 	}
 	if got := names(t, p); len(got) > 0 {
 		t.Error(got)
@@ -189,11 +187,17 @@ func TestKilled(t *testing.T) {
 	if _, err := p.make(t.Context(), journal, take); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Error("the part of a killed process is still there")
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v", left, err)
 	}
-	if _, err := os.Stat(young); err != nil {
-		t.Error("the part of a process that writes was removed")
+	if err := os.Symlink(other, part); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.make(t.Context(), journal, take); err == nil {
+		t.Error("a link was followed")
+	}
+	if is, err := os.Stat(other); err != nil || is.Size() != 4000 {
+		t.Error("another file was overwritten")
 	}
 }
 
@@ -215,6 +219,13 @@ func TestPrune(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := names(t, p)
+			if len(got) != max(want, 3) {
+				t.Errorf("%s, keep=%s: %v after the first", kind, keep, got)
+			}
+			if err := p.prune(t.Context(), list[5-len(got):]); err != nil {
+				t.Fatal(err)
+			}
+			got = names(t, p)
 			if len(got) != want || got[len(got)-1] != list[4].Name {
 				t.Errorf("%s, keep=%s: %v", kind, keep, got)
 			}

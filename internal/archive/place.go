@@ -27,6 +27,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"filippo.io/age"
@@ -146,10 +147,7 @@ const (
 	makeTime     = 6 * time.Hour    // for one backup
 	removeTime   = 30 * time.Second // for one that is not what was written
 	metadataTime = 5 * time.Second  // for the metadata service of a cloud, which other machines do not have
-
-	partPattern = ".weir-*.part"
-	partLeft    = time.Hour // after its last byte, a part belongs to a process that was killed
-	partBytes   = 16 << 20  // memory of an upload. There are 10,000 parts at most: 156 GiB.
+	partBytes    = 16 << 20         // memory of an upload. There are 10,000 parts at most: 156 GiB.
 )
 
 // make writes what take writes, and reads it back.
@@ -196,10 +194,11 @@ func (p *Place) make(ctx context.Context, journal string, take func(context.Cont
 	return b, err
 }
 
-// prune deletes what is not to be kept of a journal's backups, of which the last is new and stays.
+// prune deletes what is not to be kept of a journal's backups, of which the last is new and stays. It deletes two at most, so that a
+// clock that is wrong for a moment does not cost all.
 func (p *Place) prune(ctx context.Context, list []Backup) error {
 	newest := len(list) - 1
-	for i, b := range list[:newest] {
+	for i, b := range list[:min(newest, 2)] {
 		if p.number > 0 && newest-i >= p.number || p.long > 0 && list[newest].Taken.Sub(b.Taken.Time) > p.long {
 			if err := p.remove(ctx, b.Name); err != nil {
 				return fmt.Errorf("delete %s: %w", b.Name, err)
@@ -233,19 +232,17 @@ func Decrypt(from io.Reader, identities string) (io.Reader, error) {
 // directory is a folder of backups. A file is whole before it has its name.
 type directory string
 
+// partOf is the name of a file before it is whole: one for each journal, which the next backup of that overwrites if a process is killed.
+// If two nodes write it at once, what is read back is wrong.
+func partOf(name string) string { return ".weir" + name[strings.LastIndexByte(name, '-'):] + ".part" }
+
 func (d directory) path(name string) string { return filepath.Join(string(d), name) }
 
 func (d directory) put(_ context.Context, name string, write func(io.Writer) error) (err error) {
 	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	parts, _ := filepath.Glob(d.path(partPattern)) // the pattern is right
-	for _, part := range parts {
-		if is, err := os.Stat(part); err == nil && time.Since(is.ModTime()) > partLeft {
-			_ = os.Remove(part) // the next backup tries again
-		}
-	}
-	file, err := os.CreateTemp(string(d), partPattern)
+	file, err := os.OpenFile(d.path(partOf(name)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

@@ -277,7 +277,7 @@ func unreachable(cmd *cobra.Command, err error) error {
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return fmt.Errorf("%w: the server does not use TLS: write http://", err)
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
+	if !errors.Is(err, syscall.ECONNREFUSED) || cmd.Flags().Changed("from") { // S3 refuses
 		return err
 	}
 	flag := "--server"

@@ -206,7 +206,7 @@ func (j *Journal) checkReach(now time.Time, applied, last uint64) {
 	}
 }
 
-// ProbeDisk returns the bytes that a data directory has, the bytes that are free on its disk, and how long that took to store 2 MiB.
+// ProbeDisk returns the bytes that a data directory has, the bytes that are free on its disk, and how long the disk takes to store 2 MiB.
 func ProbeDisk(dir string) (used, free int64, took time.Duration, err error) {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(dir, &disk); err != nil {
@@ -214,7 +214,8 @@ func ProbeDisk(dir string) (used, free int64, took time.Duration, err error) {
 	}
 	began := time.Now()
 	err = checkpoint.TrySpace(dir)
-	return checkpoint.DirectoryBytes(dir), int64(disk.Bavail) * int64(disk.Bsize), time.Since(began), err
+	took = time.Since(began)
+	return checkpoint.DirectoryBytes(dir), int64(disk.Bavail) * int64(disk.Bsize), took, err
 }
 
 // FitsMemory returns a *engine.Error of CodeInvalidConfig if the snapshots of an engine do not
