@@ -59,14 +59,14 @@ func TestIngestOfSomeKeys(t *testing.T) {
 	d.wantCode(err, api.CodeForbidden)
 	_, err = d.service.Count(t.Context(), d.caller, queries.CountQuery{Keys: []string{"in:a"}})
 	d.wantCode(err, api.CodeForbidden)
-	accounts, _ := d.service.Accounts()
+	accounts := d.service.Accounts()
 	if len(accounts) != 1 || accounts[0].Identity != "shop" || accounts[0].Hits != 2 || accounts[0].Requests != 3 || accounts[0].Forbidden != 3 {
 		t.Errorf("%+v", accounts)
 	}
 	d.caller = access.Caller{}
 	_, _, err = d.hit("", "in:a 1", false)
 	d.wantCode(err, api.CodeUnauthorized)
-	if _, unauthorized := d.service.Accounts(); unauthorized != 1 {
+	if unauthorized := d.service.Tokens().Unauthorized; unauthorized != 1 {
 		t.Errorf("%d unauthorized", unauthorized)
 	}
 }
@@ -162,7 +162,7 @@ func TestCeilings(t *testing.T) {
 		if _, _, err = d.hit("", "c 1", false); err != nil {
 			t.Error(err)
 		}
-		accounts, _ := d.service.Accounts()
+		accounts := d.service.Accounts()
 		if a := accounts[0]; a.OverRequests != 1 || a.OverHits != 1 || a.OverNewKeys != 2 {
 			t.Errorf("%+v", a)
 		}

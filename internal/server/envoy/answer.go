@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
@@ -15,12 +14,10 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // answerTo returns the encoded answer to a request.
-func (s *Server) answerTo(req *pb.RateLimitRequest, a *ask, denied bool) (answer, error) {
+func (s *Server) answerTo(a *ask, denied bool) answer {
 	code := pb.RateLimitResponse_OK
 	if denied {
 		code = pb.RateLimitResponse_OVER_LIMIT
@@ -42,15 +39,8 @@ func (s *Server) answerTo(req *pb.RateLimitRequest, a *ask, denied bool) (answer
 	if a.decision.Waited > 0 && s.cfg.Headers != HeadersNone {
 		b = appendHeader(b, "weir-waited", strconv.AppendFloat(nil, a.decision.Waited.Seconds(), 'f', 3, 64))
 	}
-	if s.cfg.Metadata {
-		metadata, err := proto.Marshal(a.metadata(req))
-		if err != nil {
-			return nil, err
-		}
-		b = appendBytes(b, fieldDynamicMetadata, metadata)
-	}
 	a.bytes = b
-	return bytes.Clone(b), nil
+	return bytes.Clone(b)
 }
 
 // code returns the code that the answer has for a part.
@@ -242,7 +232,7 @@ func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLim
 	if err != nil {
 		return nil, err
 	}
-	return s.answerTo(req, a, denied)
+	return s.answerTo(a, denied), nil
 }
 
 // newAsk finds the limits of a request. The caller frees the ask, also after an error.
@@ -257,10 +247,9 @@ func (s *Server) newAsk(by how, req *pb.RateLimitRequest) (*ask, error) {
 // The fields of messages, by number.
 const (
 	// of RateLimitResponse
-	fieldOverallCode     protowire.Number = 1
-	fieldStatuses        protowire.Number = 2
-	fieldHeaders         protowire.Number = 3
-	fieldDynamicMetadata protowire.Number = 6
+	fieldOverallCode protowire.Number = 1
+	fieldStatuses    protowire.Number = 2
+	fieldHeaders     protowire.Number = 3
 
 	// of DescriptorStatus
 	fieldCode           protowire.Number = 1
@@ -318,65 +307,4 @@ func newShown(name string, requests uint32, unit pb.RateLimitResponse_RateLimit_
 		b = appendBytes(b, fieldMultiplier, appendUint(nil, fieldNumber, uint64(multiplier)))
 	}
 	return &shown{requests, b}
-}
-
-// metadata returns the dynamic metadata of an answer, which Envoy keeps for access logs and other filters. As in
-// envoyproxy/ratelimit, it has the domain and the descriptors of the request, and the metadata of the limits that let
-// it pass. If several limits set a field, the first one counts. Weir adds the field limits; see regions.
-func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
-	descriptors := make([]*structpb.Value, len(req.Descriptors))
-	for i, d := range req.Descriptors {
-		descriptors[i] = structpb.NewStructValue(fieldsOf(d))
-	}
-	fields := map[string]*structpb.Value{
-		"domain":      structpb.NewStringValue(req.Domain),
-		"descriptors": structpb.NewListValue(&structpb.ListValue{Values: descriptors}),
-	}
-	if req.HitsAddend != 0 {
-		fields["hitsAddend"] = structpb.NewNumberValue(float64(req.HitsAddend))
-	}
-	passed := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-	for i := range a.parts {
-		p := &a.parts[i]
-		if p.limit != nil && !p.limit.Unlimited && a.code(p) == pb.RateLimitResponse_OK {
-			merge(passed, p.limit.metadata)
-		}
-	}
-	if len(passed.Fields) > 0 {
-		fields["metadata"] = structpb.NewStructValue(passed)
-	}
-	return &structpb.Struct{Fields: fields}
-}
-
-func fieldsOf(d *ratelimit.RateLimitDescriptor) *structpb.Struct {
-	entries := make([]*structpb.Value, len(d.GetEntries()))
-	for i, e := range d.GetEntries() {
-		entries[i] = structpb.NewStringValue(e.GetKey() + "=" + e.GetValue())
-	}
-	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(&structpb.ListValue{Values: entries})}
-	if l := d.GetLimit(); l != nil {
-		fields["limit"] = structpb.NewStringValue(strconv.FormatUint(uint64(l.GetRequestsPerUnit()), 10) + "/" + l.GetUnit().String())
-	}
-	if n := d.GetHitsAddend(); n != nil {
-		fields["hitsAddend"] = structpb.NewNumberValue(float64(n.GetValue()))
-	}
-	return &structpb.Struct{Fields: fields}
-}
-
-// merge copies the fields that to does not have, also within structures. Copied values are not changed later.
-func merge(to, from *structpb.Struct) {
-	for name, value := range from.GetFields() {
-		have, has := to.Fields[name]
-		inner := value.GetStructValue()
-		switch {
-		case !has && inner != nil: // a copy: a later limit may add to it
-			made := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-			merge(made, inner)
-			to.Fields[name] = structpb.NewStructValue(made)
-		case !has:
-			to.Fields[name] = value
-		case inner != nil && have.GetStructValue() != nil:
-			merge(have.GetStructValue(), inner)
-		}
-	}
 }

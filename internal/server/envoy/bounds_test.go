@@ -13,35 +13,9 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/weir-counter/weir/internal/server/envoy/xdstest"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 )
-
-// One client has no more than its share of streams, and has it again once they end. Check goes on.
-func TestWatchesAreBounded(t *testing.T) {
-	t.Parallel()
-	s := newTestServer(t, options{})
-	probe := grpc_health_v1.NewHealthClient(s.dial(nil))
-	watch := func() error {
-		stream, err := probe.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		return err
-	}
-	for i := range maxOwnWatches {
-		if err := watch(); err != nil {
-			t.Fatalf("watch %d: %v", i, err)
-		}
-	}
-	if err := watch(); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("one more: %v", err)
-	}
-	if _, err := probe.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
-		t.Error(err)
-	}
-}
 
 // The role comes first: who may not decide does not learn what is wrong with a request.
 func TestRoleFirst(t *testing.T) {

@@ -47,11 +47,10 @@ type ConfigLimit struct {
 	Multiplier uint32 // the period is so many units; at least 1
 	Unlimited  bool   // all pass; Requests, Unit and Multiplier are 0
 
-	Shadow   bool           // it denies nothing
-	Quota    bool           // it denies only if all limits of the request that have Quota do
-	Detailed bool           // decisions are counted by all values of the descriptor too (detailed_metric)
-	Replaces []string       // labels of limits that this one replaces in a request
-	Metadata map[string]any // for answers to requests that it lets pass; nil: none
+	Shadow   bool     // it denies nothing
+	Quota    bool     // it denies only if all limits of the request that have Quota do
+	Detailed bool     // decisions are counted by all values of the descriptor too (detailed_metric)
+	Replaces []string // labels of limits that this one replaces in a request
 
 	File string
 	Line int

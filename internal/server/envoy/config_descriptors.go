@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,9 +73,9 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []Co
 	p.place(d, into, n.Line, domain, above)
 	path := append(slices.Clone(above), step)
 	shadow, quota := p.truth(fields["shadow_mode"], "shadow_mode"), p.truth(fields["quota_mode"], "quota_mode")
-	detailed, metadata := p.truth(fields["detailed_metric"], "detailed_metric"), p.metadata(fields["metadata"])
+	detailed := p.truth(fields["detailed_metric"], "detailed_metric") // metadata is for answers of envoyproxy/ratelimit alone
 	if l := fields["rate_limit"]; !yamlfile.IsNull(l) {
-		d.limit = p.limit(l, ConfigLimit{Domain: domain, Path: path, Shadow: shadow, Quota: quota, Detailed: detailed, Metadata: metadata, File: p.File, Line: l.Line})
+		d.limit = p.limit(l, ConfigLimit{Domain: domain, Path: path, Shadow: shadow, Quota: quota, Detailed: detailed, File: p.File, Line: l.Line})
 	}
 	within := p.list(fields["descriptors"], "descriptors", descriptorExample)
 	if len(within) == 0 {
@@ -86,64 +85,6 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []Co
 	for _, inner := range within {
 		p.descriptor(inner, d.within, domain, path)
 	}
-}
-
-// metadata reads what answers are to carry: any fields, of any depth that YAML has here.
-func (p *parser) metadata(n *yaml.Node) map[string]any {
-	if yamlfile.IsNull(n) {
-		return nil
-	}
-	value := p.value(n, 0)
-	fields, is := value.(map[string]any)
-	if !is {
-		p.Fault(n.Line, "metadata", "%s: write fields, for example `metadata: {team: web}`", yamlfile.KindText(n))
-	}
-	if len(fields) == 0 {
-		return nil
-	}
-	return fields
-}
-
-// value is YAML as JSON would have it.
-func (p *parser) value(n *yaml.Node, depth int) any {
-	n = p.Resolve(n)
-	if depth > maxDepth {
-		p.Fault(n.Line, "metadata", "nested deeper than %d", maxDepth)
-		return nil
-	}
-	switch n.Kind {
-	case yaml.MappingNode:
-		fields := make(map[string]any, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			fields[p.text(p.Resolve(n.Content[i]), "metadata")] = p.value(n.Content[i+1], depth+1)
-		}
-		return fields
-	case yaml.SequenceNode:
-		list := make([]any, len(n.Content))
-		for i, e := range n.Content {
-			list[i] = p.value(e, depth+1)
-		}
-		return list
-	}
-	return p.scalar(n)
-}
-
-func (p *parser) scalar(n *yaml.Node) any {
-	var number float64
-	var truth bool
-	switch n.ShortTag() {
-	case "!!null":
-		return nil
-	case "!!bool":
-		if n.Decode(&truth) == nil {
-			return truth
-		}
-	case "!!int", "!!float":
-		if n.Decode(&number) == nil && !math.IsInf(number, 0) && !math.IsNaN(number) {
-			return number
-		}
-	}
-	return n.Value
 }
 
 // place adds a descriptor to its level.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/weir-counter/weir/api"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec of all messages but answers
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -184,4 +186,25 @@ func unauthorized(err error, c access.Caller) error {
 		return &copied
 	}
 	return err
+}
+
+// healthServer answers grpc.health.v1.Health, which needs no identity: a probe has none. Clients ask with Check: there is no Watch.
+type healthServer struct {
+	grpc_health_v1.UnimplementedHealthServer
+	of *Server
+}
+
+const envoyName = "envoy.service.ratelimit.v3.RateLimitService"
+
+// Check implements grpc_health_v1.HealthServer. The server as a whole ("") and its services serve while the service is ready, there
+// are limits, and the server does not stop.
+func (h healthServer) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	if !slices.Contains([]string{"", envoyName, kuadrantName, quotaName}, req.Service) {
+		return nil, status.Error(codes.NotFound, "unknown service")
+	}
+	is := grpc_health_v1.HealthCheckResponse_SERVING
+	if _, refusing := h.of.service.Ready(); refusing != nil || h.of.draining.Load() || h.of.xds != nil && h.of.live.now.Load() == nil {
+		is = grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	}
+	return &grpc_health_v1.HealthCheckResponse{Status: is}, nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/policy"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // limits is a configuration at work. It does not change.
@@ -28,9 +27,8 @@ type ready struct {
 	*ConfigLimit
 	prepared *admit.Prepared // nil: it is unlimited, or none passes
 	shown    *shown
-	shares   bool             // some values count together
-	counts   bool             // decisions are counted by values too
-	metadata *structpb.Struct // nil: none, or answers have none
+	shares   bool // some values count together
+	counts   bool // decisions are counted by values too
 }
 
 // prepare makes a configuration ready. An error holds nothing.
@@ -40,13 +38,6 @@ func (s *Server) prepare(c *LimitConfig) (_ *limits, err error) {
 		r := &ready{ConfigLimit: of, shown: newShown(of.Label, of.Requests, pb.RateLimitResponse_RateLimit_Unit(of.Unit), of.Multiplier)}
 		r.shares = slices.ContainsFunc(of.Path, func(s ConfigStep) bool { return s.Share })
 		r.counts = of.CountsValues()
-		if s.cfg.Metadata && of.Metadata != nil {
-			r.metadata, err = structpb.NewStruct(of.Metadata)
-			if err != nil {
-				l.release()
-				return nil, fmt.Errorf("%s:%d: metadata: %w", of.File, of.Line, err)
-			}
-		}
 		if !of.Unlimited && of.Requests > 0 {
 			if r.prepared, err = s.service.Prepare(of.Name, limitOf(of, s.cfg.Algorithm), modeOf(of)); err != nil {
 				l.release()
@@ -162,9 +153,6 @@ func (s *Server) replace(c *LimitConfig) error {
 	made.use()
 	old.release()
 	s.live.loads.Add(1)
-	if !s.cfg.Metadata && slices.ContainsFunc(c.Limits(), func(l *ConfigLimit) bool { return l.Metadata != nil }) {
-		s.log.Warn("rate limit service: limits have metadata, and answers don't: they have it with --rls-metadata")
-	}
 	s.log.Info("rate limit service: limits are in use", "from", cmp.Or(s.cfg.Limits, s.cfg.XDS.Addr), "domains", c.Domains(), "limits", len(c.Limits()))
 	return nil
 }

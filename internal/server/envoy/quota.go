@@ -349,3 +349,46 @@ func (s *quotaStream) ask(b *openBucket) (*typev3.RateLimitStrategy, []admit.Cha
 	}
 	return nil, held, err
 }
+
+// places bounds what clients have open.
+type places struct {
+	most int // of all clients; a quarter of it is for clients that have proved no identity
+	each int // of one client: an identity, or an address
+
+	mu            sync.Mutex          // guards all below
+	own           access.CallerCounts // by client
+	all, unproved int
+}
+
+func newPlaces(most, each int) places {
+	return places{most: most, each: each, own: access.CallerCounts{}}
+}
+
+func (p *places) taken() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return uint64(p.all)
+}
+
+// enter counts one of a client, unless the client, or all clients, have reached their bound. leave ends it.
+func (p *places) enter(c access.Caller) (leave func(), ok bool) {
+	unproved := 0
+	if !c.Known() {
+		unproved = 1
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= p.most || unproved > 0 && p.unproved >= p.most/4 || p.own.Of(c) >= int64(p.each) {
+		return nil, false
+	}
+	add := func(n int) {
+		p.own.Add(c, int64(n))
+		p.all, p.unproved = p.all+n, p.unproved+n*unproved
+	}
+	add(1)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		add(-1)
+	}, true
+}

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -46,26 +45,6 @@ descriptors:
 		}
 		if got != want {
 			t.Errorf("%.100s:\n got %s\nwant %s", descriptor, got, want)
-		}
-	}
-}
-
-func TestMetadata(t *testing.T) {
-	t.Parallel()
-	c := mustParse(t, "domain: d\ndescriptors: [{key: k, metadata: {a: 1, b: [x, 2.5, yes, true, ~], c: {d: \"1\"}, e: .inf}, rate_limit: {unit: day, requests_per_unit: 1}}, {key: l, metadata: {}, rate_limit: {unit: day, requests_per_unit: 1}}]")
-	want := map[string]any{"a": 1.0, "b": []any{"x", 2.5, "yes", true, nil}, "c": map[string]any{"d": "1"}, "e": ".inf"}
-	if got := c.Limits()[0].Metadata; !reflect.DeepEqual(got, want) {
-		t.Errorf("%#v", got)
-	}
-	if got := c.Limits()[1].Metadata; got != nil {
-		t.Errorf("%#v", got)
-	}
-	for metadata, want := range map[string]string{
-		"[a]": "metadata: a list: write fields", "x": `metadata: "x": write fields`, "{[a]: b}": "metadata: a list: write a text",
-		"{a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}": "metadata: nested deeper than 32", "&x {a: *x}": "nested deeper than 32",
-	} {
-		if _, err := parse("domain: d\ndescriptors: [{key: k, metadata: " + metadata + "}]"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", metadata, err, want)
 		}
 	}
 }

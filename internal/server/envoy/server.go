@@ -43,8 +43,7 @@ type Server struct {
 	live    live
 	grpc    *grpc.Server
 	xds     *XDSClient // nil: limits come from files, or policies
-	health  *healthServer
-	streams places // of the quota service
+	streams places     // of the quota service
 	buckets places
 	ending  context.Context // ends when streams are to end
 	end     context.CancelFunc
@@ -101,8 +100,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	s.grpc.RegisterService(s.kuadrantService(), s)
 	s.streams, s.buckets = newPlaces(maxQuotaStreams, maxOwnQuotaStreams), newPlaces(maxQuotaBuckets, maxOwnQuotaBuckets)
 	rlqs.RegisterRateLimitQuotaServiceServer(s.grpc, quotaServer{of: s})
-	s.health = newHealthServer(s)
-	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	grpc_health_v1.RegisterHealthServer(s.grpc, healthServer{of: s})
 	return s, nil
 }
 
@@ -124,7 +122,6 @@ func (s *Server) Run(ctx context.Context) error {
 	defer running.Wait()
 	defer end()
 	running.Go(func() { s.watch(watching) })
-	running.Go(func() { s.health.watch(watching) })
 	if s.xds != nil {
 		running.Go(func() { s.xds.Run(watching) })
 	}
@@ -136,7 +133,6 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	s.health.look()
 	if s.cfg.DrainDelay > 0 {
 		<-time.After(s.cfg.DrainDelay)
 	}
@@ -147,7 +143,6 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.StopTimeout)
 	defer cancel()
-	s.health.Shutdown()
 	s.end()
 	drained := make(chan struct{})
 	go func() {
@@ -180,10 +175,6 @@ type Config struct {
 	// Headers says which header fields answers ask Envoy to add to responses: HeadersDraft, HeadersPlain or HeadersNone.
 	// Default HeadersDraft.
 	Headers string
-
-	// Metadata has answers carry dynamic metadata for Envoy: the request, and the metadata of the limits that let it
-	// pass. Default false.
-	Metadata bool
 }
 
 // What Config.Headers may be.

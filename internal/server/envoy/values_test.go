@@ -1,13 +1,11 @@
 package envoy
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir/internal/service/access"
-	"google.golang.org/protobuf/encoding/protojson"
 )
 
 const valuesLimits = `
@@ -24,7 +22,6 @@ descriptors:
   metadata: {team: web, net: {zone: a}}
   rate_limit: {unit: minute, requests_per_unit: 1}
 - key: plain
-  metadata: {team: all, net: {zone: b, rack: 7}, tags: [x, true, null]}
   rate_limit: {unit: minute, requests_per_unit: 1}
 `
 
@@ -46,29 +43,6 @@ func TestDecisionsAreCountedByValues(t *testing.T) {
 		if got, err := s.engine.Count(key, time.Minute); err != nil || got.Estimate != want {
 			t.Errorf("%s: %v, %v, want %d", key, got, err, want)
 		}
-	}
-}
-
-// With Config.Metadata an answer has what was asked, and the metadata of the limits that let it pass.
-func TestMetadataOfAnswers(t *testing.T) {
-	t.Parallel()
-	s := newTestServer(t, options{limits: valuesLimits, cfg: Config{Metadata: true}})
-	for _, c := range []struct{ descriptors, want string }{
-		{"ip=1; plain=1", `{"descriptors":[{"entries":["ip=1"]},{"entries":["plain=1"]}], "domain":"edge", "hitsAddend":1, "metadata":{"net":{"rack":7,"zone":"a"},"tags":["x",true,null],"team":"web"}}`},
-		{"ip=1; plain=2", `{"descriptors":[{"entries":["ip=1"]},{"entries":["plain=2"]}], "domain":"edge", "hitsAddend":1, "metadata":{"net":{"rack":7,"zone":"b"},"tags":["x",true,null],"team":"all"}}`},
-		{"none=1 more | hits 0, limit 5/MINUTE", `{"descriptors":[{"entries":["none=1","more="],"hitsAddend":0,"limit":"5/MINUTE"}], "domain":"edge", "hitsAddend":1}`},
-	} {
-		answer, err := s.should(t.Context(), newRequest(t, "edge", 1, c.descriptors))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := protojson.Marshal(answer.DynamicMetadata)
-		if want := compact(t, c.want); err != nil || compact(t, string(got)) != want {
-			t.Errorf("%s: %s, %v\nwant %s", c.descriptors, got, err, want)
-		}
-	}
-	if answer, err := newTestServer(t, options{limits: valuesLimits}).should(t.Context(), newRequest(t, "edge", 1, "ip=1")); err != nil || answer.DynamicMetadata != nil {
-		t.Errorf("without Config.Metadata: %v, %v", answer, err)
 	}
 }
 
@@ -102,18 +76,4 @@ func (s *testServer) caller(name string) access.Caller {
 		s.Fatal(err)
 	}
 	return c
-}
-
-// compact writes JSON in one way.
-func compact(t *testing.T, text string) string {
-	t.Helper()
-	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		t.Fatal(err)
-	}
-	made, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(made)
 }

@@ -306,9 +306,6 @@ func descriptors(list []*ratelimit.RateLimitDescriptor) []any {
 		if len(d.Descriptors) > 0 {
 			fields["descriptors"] = descriptors(d.Descriptors)
 		}
-		if d.Metadata != nil {
-			fields["metadata"] = d.Metadata.AsMap()
-		}
 		if l := d.RateLimit; l != nil {
 			fields["rate_limit"] = limit(l)
 		}

@@ -253,9 +253,8 @@ func TestHostileConnections(t *testing.T) {
 	if got := status(friend); got != "HTTP/1.1 200 OK" {
 		t.Errorf("the idle connection of another client: %s", got)
 	}
-	open, shed := a.server.conns().Count()
-	if open > bound || shed == 0 {
-		t.Errorf("%d are open of at most %d, %d were shed", open, bound, shed)
+	if is := a.server.conns().Count(); is.Open > bound || is.Shed == 0 {
+		t.Errorf("%+v, of at most %d open", is, bound)
 	}
 }
 

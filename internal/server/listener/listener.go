@@ -136,14 +136,21 @@ func (cs *Listener) Address() string {
 	return at.String()
 }
 
-// Bound is how many connections may be open.
-func (cs *Listener) Bound() int { return cs.limit }
+// Connections are the figures of the connections of HTTP.
+type Connections struct {
+	Open  int    `metric:"weir_connections" doc:"Open connections."`
+	Bound int    `metric:"weir_connections_bound" doc:"Most open connections."`
+	Shed  uint64 `metric:"weir_connections_shed_total" doc:"Connections that waited for their client and were closed to let others in."`
+}
 
-// Count is how many connections are open, and how many were shed so far.
-func (cs *Listener) Count() (open int, shed uint64) {
+// Count returns the figures of connections. A nil Listener has none.
+func (cs *Listener) Count() (c Connections) {
+	if cs == nil {
+		return c
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return len(cs.open), cs.shed
+	return Connections{len(cs.open), cs.limit, cs.shed}
 }
 
 // Client is the client at the other end, by its address alone.
@@ -250,8 +257,8 @@ func (a *Address) TakeOver(o *Opening) {
 // Connections fills in the figures of connections.
 func (a *Address) Connections(f *access.ListenerFigures) {
 	if l := a.Listener(); l != nil {
-		f.Bound = l.Bound()
-		f.Open, f.Shed = l.Count()
+		is := l.Count()
+		f.Open, f.Bound, f.Shed = is.Open, is.Bound, is.Shed
 	}
 }
 

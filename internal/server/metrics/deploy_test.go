@@ -18,6 +18,9 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/query"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/history"
+	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/ingest"
 	servicelimits "github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/testprogram"
@@ -27,11 +30,14 @@ import (
 func described(t *testing.T) map[string][]string {
 	t.Helper()
 	all := []prometheus.Collector{
-		newConnCollector(nil), newPoolCollector(nil), newAccountCollector(nil), newEngineCollector(nil),
-		newAlarmCollector(nil), newListenerCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil), newRegionCollector(nil),
-		newLimitCollector(nil), newPolicyFileCollector(nil), newKeptCollector(nil), newKeyCollector(nil, nil),
+		newEngineCollector(nil), newAlarmCollector(nil), newRequestCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil),
+		newRegionCollector(nil), newLimitCollector(nil), newKeyCollector(nil, nil),
 	}
-	for _, stats := range []any{durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, servicelimits.WarningFigures{}} {
+	for _, stats := range []any{
+		durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, servicelimits.WarningFigures{},
+		listener.Connections{}, []access.PoolFigures{}, []access.AccountFigures{}, []access.ListenerFigures{}, []activity.OutcomeFigures{}, access.TokenStats{},
+		access.PolicyFileStats{}, access.KeptStats{},
+	} {
 		all = append(all, figures(func() any { return stats }))
 	}
 	_, s := newService(t, nil)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
-	"github.com/weir-counter/weir/internal/service/access"
 )
 
 var engineMetrics = []struct{ name, field, help string }{
@@ -154,59 +153,4 @@ func (c *keyCollector) chosen(ctx context.Context) (keys []string, more bool) {
 	ended := c.clock()
 	c.next = ended.Add(max(minChoice, choiceShare*ended.Sub(began)))
 	return c.keys, c.more
-}
-
-// newAccountCollector tells what identities have used, and of the tokens file. Its labels are the
-// names of that file: 1,000 at most.
-func newAccountCollector(of *service.Service) *collector {
-	return newCollector([]metric{
-		{"weir_identity_requests_total", "Requests of an identity that its token or certificate proved.", "identity"},
-		{"weir_identity_hits_total", "Lines of hits of an identity that went to the counters.", "identity"},
-		{"weir_identity_refused_total", "Requests, or lines of hits, of an identity that were refused: by its roles (forbidden) or by a ceiling.", "identity reason"},
-		{"weir_unauthorized_total", "Requests that proved no identity.", ""},
-		{"weir_identities", "Identities of the tokens file in use.", ""},
-		{"weir_tokens", "Tokens of the tokens file in use, by whether they have expired, or will within a week.", "state"},
-		{"weir_tokens_file_bad", "1 while the newest tokens file is not in use, because it is wrong or can't be read; the tokens before it are.", ""},
-	}, func(emit emit) {
-		st, locked := of.Tokens()
-		if !locked {
-			return
-		}
-		emit("weir_identities", float64(st.Identities))
-		emit("weir_tokens", float64(st.Tokens-st.Expired-st.ExpiringSoon), "good")
-		emit("weir_tokens", float64(st.ExpiringSoon), "expires_soon")
-		emit("weir_tokens", float64(st.Expired), "expired")
-		emit("weir_tokens_file_bad", oneIf(st.FileBad))
-		accounts, unauthorized := of.Accounts()
-		emit("weir_unauthorized_total", float64(unauthorized))
-		for _, a := range accounts {
-			emit("weir_identity_requests_total", float64(a.Requests), a.Identity)
-			emit("weir_identity_hits_total", float64(a.Hits), a.Identity)
-			for reason, n := range map[string]uint64{
-				"forbidden": a.Forbidden, "requests_per_second": a.OverRequests, "hits_per_second": a.OverHits, "new_keys_per_minute": a.OverNewKeys,
-			} {
-				emit("weir_identity_refused_total", float64(n), a.Identity, reason)
-			}
-		}
-	})
-}
-
-// newPoolCollector tells of all pools, and of them together what had metrics of its own before they were many.
-func newPoolCollector(pools *access.Pools) *collector {
-	return newCollector([]metric{
-		{"weir_pool_in_use", "Places, or bytes, of a pool that are in use.", "pool"},
-		{"weir_pool_bound", "Places, or bytes, of a pool.", "pool"},
-		{"weir_pool_refused_total", "Requests that were refused because a pool, or the client's share of the pool, was full.", "pool"},
-		{"weir_http_refused_requests_total", "Requests refused because a pool was full: weir_pool_refused_total says which.", ""},
-		{"weir_http_buffered_bytes", "Memory of large bodies with an Idempotency-Key that are being read.", ""},
-	}, func(emit emit) {
-		for _, p := range pools.All() {
-			is := p.Stats()
-			emit("weir_pool_in_use", float64(is.InUse), is.Name)
-			emit("weir_pool_bound", float64(is.Bound), is.Name)
-			emit("weir_pool_refused_total", float64(is.Refused), is.Name)
-		}
-		emit("weir_http_refused_requests_total", float64(pools.Refusals()))
-		emit("weir_http_buffered_bytes", float64(pools.Buffered.Stats().InUse))
-	})
 }

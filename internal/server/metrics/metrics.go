@@ -31,7 +31,7 @@ type Metrics struct {
 // HTTP is what an HTTP server tells of itself at each scrape.
 type HTTP struct {
 	InFlight func() int64              // requests
-	Conns    func() *listener.Listener // nil: there is no listener of ours
+	Conns    func() *listener.Listener // nil, or returns nil: there is no listener of ours
 	Keys     []string                  // keys that begin with one of these have series of their own
 }
 
@@ -50,13 +50,15 @@ func New(s *service.Service, server HTTP) *Metrics {
 	}
 	b := s.Backend()
 	m.registry.MustRegister(
-		m.duration, m.forbidden, newConnCollector(server.Conns),
+		m.duration, m.forbidden,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_in_flight_requests",
 			Help: "Requests being handled.",
 		}, func() float64 { return float64(server.InFlight()) }),
-		newPoolCollector(s.Pools), figures(func() any { return s.Requests() }), newAccountCollector(s),
-		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms), newListenerCollector(s.Listeners), newDecisionCollector(s, b.Policies),
+		figures(func() any { return s.Pools.Stats() }), figures(func() any { return s.Requests() }), figures(func() any { return s.Accounts() }),
+		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms),
+		figures(func() any { return s.Listeners() }), newRequestCollector(s.Listeners),
+		figures(func() any { list, _ := s.Decisions(); return list }), newDecisionCollector(s, b.Policies),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -69,11 +71,17 @@ func New(s *service.Service, server HTTP) *Metrics {
 	if b.Regions != nil {
 		m.registry.MustRegister(newRegionCollector(b.Regions))
 	}
+	if server.Conns != nil {
+		m.registry.MustRegister(figures(func() any { return server.Conns().Count() }))
+	}
+	if s.Locked() {
+		m.registry.MustRegister(figures(func() any { return s.Tokens() }))
+	}
 	if b.PolicyFile != nil {
-		m.registry.MustRegister(newPolicyFileCollector(b.PolicyFile))
+		m.registry.MustRegister(figures(func() any { return b.PolicyFile.Stats() }))
 	}
 	if b.Kept != nil {
-		m.registry.MustRegister(newKeptCollector(b.Kept.Stats))
+		m.registry.MustRegister(figures(func() any { return b.Kept.Stats() }))
 	}
 	if b.Warnings != nil {
 		m.registry.MustRegister(figures(func() any { return b.Warnings.Figures() }))
@@ -110,9 +118,10 @@ func (m *Metrics) Route(pattern string) func(status int, took time.Duration) {
 //	Flushes uint64 `metric:"weir_journal_flushes_total" doc:"Flushes that are on disk."`
 //	Lossy   int    `metric:"weir_journal_findings,kind=lossy"`
 //
-// Fields are numbers, booleans (true is 1) or durations (in seconds); a nil pointer to one has no series. Names that end with
-// _total are of counters, others of gauges. Fields of one name have a label, and the first of them has the help text. The
-// struct is read once per scrape, so that all its metrics are of one moment.
+// Fields are numbers, booleans (true is 1), texts ("" is 0), times or durations (in seconds); a nil pointer to one has no series.
+// Names that end with _total are of counters, others of gauges. Fields of one name have a label, and the first of them has the help
+// text. Of a list of structs, a field with the tag label names the struct. All is read once per scrape, so that all metrics are of
+// one moment.
 func figures(read func() any) prometheus.Collector {
 	var metrics []metric
 	type value struct {
@@ -120,7 +129,15 @@ func figures(read func() any) prometheus.Collector {
 		name, labels string
 	}
 	var values []value
-	for i, of := 0, reflect.TypeOf(read()); i < of.NumField(); i++ {
+	of, named, names := reflect.TypeOf(read()), -1, ""
+	list := of.Kind() == reflect.Slice
+	if list {
+		of = of.Elem()
+	}
+	for i := range of.NumField() {
+		if label, is := of.Field(i).Tag.Lookup("label"); is {
+			named, names = i, label
+		}
 		tag, is := of.Field(i).Tag.Lookup("metric")
 		if !is {
 			continue
@@ -128,12 +145,11 @@ func figures(read func() any) prometheus.Collector {
 		name, labeled, _ := strings.Cut(tag, ",")
 		label, text, _ := strings.Cut(labeled, "=")
 		if help := of.Field(i).Tag.Get("doc"); help != "" {
-			metrics = append(metrics, metric{name, help, label})
+			metrics = append(metrics, metric{name, help, names + " " + label})
 		}
 		values = append(values, value{i, name, text})
 	}
-	return newCollector(metrics, func(emit emit) {
-		of := reflect.ValueOf(read())
+	one := func(emit emit, of reflect.Value) {
 		for _, v := range values {
 			field := of.Field(v.field)
 			if field.Kind() == reflect.Pointer {
@@ -142,19 +158,38 @@ func figures(read func() any) prometheus.Collector {
 				}
 				field = field.Elem()
 			}
-			if v.labels != "" {
-				emit(v.name, number(field), v.labels)
-			} else {
-				emit(v.name, number(field))
+			var labels []string
+			if named >= 0 {
+				labels = append(labels, of.Field(named).String())
 			}
+			if v.labels != "" {
+				labels = append(labels, v.labels)
+			}
+			emit(v.name, number(field), labels...)
+		}
+	}
+	return newCollector(metrics, func(emit emit) {
+		of := reflect.ValueOf(read())
+		if !list {
+			one(emit, of)
+			return
+		}
+		for i := range of.Len() {
+			one(emit, of.Index(i))
 		}
 	})
 }
 
 func number(v reflect.Value) float64 {
+	switch of := v.Interface().(type) {
+	case time.Duration:
+		return of.Seconds()
+	case time.Time:
+		return float64(of.Unix())
+	case string:
+		return oneIf(of != "")
+	}
 	switch {
-	case v.Type() == reflect.TypeFor[time.Duration]():
-		return time.Duration(v.Int()).Seconds()
 	case v.CanInt():
 		return float64(v.Int())
 	case v.CanUint():

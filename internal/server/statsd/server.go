@@ -310,12 +310,14 @@ func (s *Server) Figures() access.ListenerFigures {
 	f := access.ListenerFigures{
 		Name: "statsd", Failed: s.refused.total(),
 		Requests: []access.ListenerRequests{{Kind: "counter", Count: s.counters.Load()}},
-		Packets:  &access.ListenerPackets{Received: s.datagrams.Load()},
+		Packets:  new(s.datagrams.Load()),
 	}
 	for _, why := range reasons {
 		f.Rejected = append(f.Rejected, access.ListenerRequests{Kind: why.name, Count: s.refused.by[why.place].count.Load()})
 	}
-	f.Packets.Dropped, f.Packets.Known = s.drops.read()
+	if n, known := s.drops.read(); known {
+		f.Dropped = &n
+	}
 	s.Connections(&f)
 	return f
 }

@@ -198,14 +198,17 @@ func (a Rights) TakeShare(kind, bound int, count func() int) error {
 
 // AccountFigures are what one identity has used since its first request.
 type AccountFigures struct {
-	Identity                            string
-	Requests, Hits                      uint64
-	Forbidden                           uint64 // requests, and lines of hits, that its roles are not for
-	OverRequests, OverHits, OverNewKeys uint64 // refused by a ceiling
+	Identity     string `label:"identity"`
+	Requests     uint64 `metric:"weir_identity_requests_total" doc:"Requests of an identity that its token or certificate proved."`
+	Hits         uint64 `metric:"weir_identity_hits_total" doc:"Lines of hits of an identity that went to the counters."`
+	Forbidden    uint64 `metric:"weir_identity_refused_total,reason=forbidden" doc:"Requests, or lines of hits, of an identity that were refused: by its roles (forbidden) or by a ceiling."`
+	OverRequests uint64 `metric:"weir_identity_refused_total,reason=requests_per_second"`
+	OverHits     uint64 `metric:"weir_identity_refused_total,reason=hits_per_second"`
+	OverNewKeys  uint64 `metric:"weir_identity_refused_total,reason=new_keys_per_minute"`
 }
 
-// List are the figures of all accounts, by name, for metrics, with the requests that proved no identity.
-func (a *Accounts) List() (list []AccountFigures, unauthorized uint64) {
+// List are the figures of all accounts, by name, for metrics.
+func (a *Accounts) List() (list []AccountFigures) {
 	for name, of := range *a.byName.Load() {
 		list = append(list, AccountFigures{
 			name, of.requests.Load(), of.hits.Load(), of.forbidden.Load(),
@@ -213,5 +216,5 @@ func (a *Accounts) List() (list []AccountFigures, unauthorized uint64) {
 		})
 	}
 	slices.SortFunc(list, func(a, b AccountFigures) int { return cmp.Compare(a.Identity, b.Identity) })
-	return list, a.unauthorized.Load()
+	return list
 }

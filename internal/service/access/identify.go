@@ -85,17 +85,14 @@ func (s *Service) Scope(c Caller) (string, error) {
 	return is.Scope(), nil
 }
 
-// Accounts are the figures of all identities, by name, for metrics, with the requests that proved no identity.
-func (s *Service) Accounts() (list []AccountFigures, unauthorized uint64) {
-	return s.gate.accounts.List()
-}
+// Accounts are the figures of all identities, by name, for metrics.
+func (s *Service) Accounts() []AccountFigures { return s.gate.accounts.List() }
 
-// Tokens are the figures of the tokens in use, for metrics; false: the service is not locked.
-func (s *Service) Tokens() (st TokenStats, locked bool) {
-	if s.gate.tokens == nil {
-		return st, false
-	}
-	return s.gate.tokens.Stats(), true
+// Tokens are the figures of the tokens in use, for metrics. The service must be locked.
+func (s *Service) Tokens() TokenStats {
+	st := s.gate.tokens.Stats()
+	st.Unauthorized = s.gate.accounts.unauthorized.Load()
+	return st
 }
 
 // Audit notes an action of role admin that was tried: who did what to what, and how it ended. The time is the record's.
@@ -306,8 +303,12 @@ const expiringSoon = 7 * 24 * time.Hour
 
 // TokenStats are figures of the tokens in use, for metrics.
 type TokenStats struct {
-	Identities, Tokens, Expired, ExpiringSoon int
-	FileBad                                   bool
+	Identities   int    `metric:"weir_identities" doc:"Identities of the tokens file in use."`
+	Good         int    `metric:"weir_tokens,state=good" doc:"Tokens of the tokens file in use, by whether they have expired, or will within a week."`
+	ExpiringSoon int    `metric:"weir_tokens,state=expires_soon"`
+	Expired      int    `metric:"weir_tokens,state=expired"`
+	FileBad      bool   `metric:"weir_tokens_file_bad" doc:"1 while the newest tokens file is not in use, because it is wrong or can't be read; the tokens before it are."`
+	Unauthorized uint64 `metric:"weir_unauthorized_total" doc:"Requests that proved no identity."`
 }
 
 // Stats are those figures now.
@@ -317,12 +318,13 @@ func (t *Tokens) Stats() (st TokenStats) {
 	for _, i := range set.Identities() {
 		st.Identities++
 		for _, token := range set.Tokens(i.Name) {
-			st.Tokens++
 			switch {
 			case token.Expired(now):
 				st.Expired++
 			case token.Expired(now.Add(expiringSoon)):
 				st.ExpiringSoon++
+			default:
+				st.Good++
 			}
 		}
 	}

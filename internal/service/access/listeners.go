@@ -19,28 +19,26 @@ type Listener interface {
 
 // ListenerFigures are the figures of a listener, since its start.
 type ListenerFigures struct {
-	Name        string // of its protocol, for labels
-	Open, Bound int    // connections
-	Shed        uint64 // those closed to let another in
-	Failed      uint64 // requests that were answered with an error
-	Requests    []ListenerRequests
-	Now         []ListenerRequests // what lasts longer than a request and is open, by kind
+	Name   string `label:"listener"` // of its protocol
+	Open   int    `metric:"weir_listener_connections" doc:"Open connections."`
+	Bound  int    `metric:"weir_listener_connections_bound" doc:"Most open connections."`
+	Shed   uint64 `metric:"weir_listener_connections_shed_total" doc:"Connections that waited for their client and were closed to let others in."`
+	Failed uint64 `metric:"weir_listener_requests_failed_total" doc:"Requests that were answered with an error."`
 
-	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of listeners that can't tell their clients
-	Lag      *uint64            // messages of a topic after those that were counted; nil: the listener reads none
-	Packets  *ListenerPackets   // nil: the listener has connections alone
+	Requests []ListenerRequests
+	Now      []ListenerRequests // what lasts longer than a request and is open, by kind
+	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of listeners that can't answer their clients
+
+	// Nil: the listener has none, or the system does not know.
+	Lag     *uint64 `metric:"weir_listener_lag_messages" doc:"Messages of a topic (--from) after those that this node counted, of the partitions that it reads."`
+	Packets *uint64 `metric:"weir_listener_datagrams_total" doc:"Datagrams received."`
+	Dropped *uint64 `metric:"weir_listener_datagrams_dropped_total" doc:"Datagrams that the kernel dropped because the buffer was full."`
 
 	// Of counters that the listener keeps by itself.
-	Keys              int64
-	Bytes, BytesBound int64
-	Refused           uint64 // that did not fit
-}
-
-// ListenerPackets are of a listener without connections, since its start.
-type ListenerPackets struct {
-	Received uint64
-	Dropped  uint64 // by the kernel, whose buffer was full
-	Known    bool   // the system tells Dropped
+	Keys       int64  `metric:"weir_listener_counters" doc:"Counters with an expiry, including expired ones that were not removed yet."`
+	Bytes      int64  `metric:"weir_listener_counters_bytes" doc:"Memory of these counters."`
+	BytesBound int64  `metric:"weir_listener_counters_bytes_bound" doc:"Most memory of these counters."`
+	Refused    uint64 `metric:"weir_listener_counters_refused_total" doc:"New counters that there was no memory for."`
 }
 
 // ListenerRequests is how many requests of a kind there were.
@@ -177,10 +175,11 @@ func (p *Pool) full() error {
 }
 
 type PoolFigures struct {
-	Name         string
-	InUse, Bound int64  // places, or bytes
-	Share        int64  // the most of one client; 0: all
-	Refused      uint64 // since the start
+	Name    string `label:"pool"`
+	InUse   int64  `metric:"weir_pool_in_use" doc:"Places, or bytes, of a pool that are in use."`
+	Bound   int64  `metric:"weir_pool_bound" doc:"Places, or bytes, of a pool."`
+	Share   int64  // the most of one client; 0: all
+	Refused uint64 `metric:"weir_pool_refused_total" doc:"Requests that were refused because a pool, or the client's share of the pool, was full."`
 }
 
 func (p *Pool) Stats() PoolFigures {
@@ -274,10 +273,10 @@ func (p *Pools) Alarms() (list []api.Alarm) {
 	return list
 }
 
-// Refusals is how many requests all pools have refused.
-func (p *Pools) Refusals() (n uint64) {
+// Stats are the figures of all pools.
+func (p *Pools) Stats() (list []PoolFigures) {
 	for _, pool := range p.All() {
-		n += pool.refused.Load()
+		list = append(list, pool.Stats())
 	}
-	return n
+	return list
 }

@@ -30,11 +30,12 @@ type PolicyFile struct {
 
 // PolicyFileStats are what is known of a PolicyFile.
 type PolicyFileStats struct {
-	Loaded   time.Time // when the policies in use were read
-	Loads    uint64    // how often policies were, the start included
-	Failures uint64    // how often those that were there could not be used
-	Trouble  string    // why the newest file is not in use; "": it is
-	Since    time.Time // of Trouble
+	Loaded   time.Time `metric:"weir_policy_loaded_timestamp_seconds" doc:"When the policies in use were read."`
+	Loads    uint64    `metric:"weir_policy_reloads_total,result=ok" doc:"Times that the policy file was read, the start included, by result."`
+	Failures uint64    `metric:"weir_policy_reloads_total,result=failed"`
+	// Trouble says why the newest file is not in use; "": it is.
+	Trouble string    `metric:"weir_policy_file_bad" doc:"1 while the newest policy file is not in use, because it is wrong or can't be read; the policies before it are."`
+	Since   time.Time // of Trouble
 }
 
 // ReadPolicyFile reads the file for the first time. A node does not start with one that is
@@ -179,10 +180,11 @@ type KeptPolicy struct {
 
 // KeptStats are figures of KeptPolicies, for metrics.
 type KeptStats struct {
-	Policies, Unused int
-	Version          uint64 // of the newest change
-	Changes          uint64 // that were made at this node since the start
-	Bad              bool   // see Alarms
+	Used    int    `metric:"weir_kept_policies,used=yes" doc:"Policies that were put by API, by whether they are in use on this node."`
+	Unused  int    `metric:"weir_kept_policies,used=no"`
+	Version uint64 `metric:"weir_kept_policies_version" doc:"Version of the newest change to policies by API that this node has. All nodes have the same."`
+	Changes uint64 `metric:"weir_kept_policies_changes_total" doc:"Changes to policies by API that this node made."`
+	Bad     bool   `metric:"weir_kept_policies_bad" doc:"1 while a policy that was put by API can't be in use on this node, or the newest ones can't be asked for."`
 }
 
 // OpenKept reads the policies that were put by API, and puts them in use. Where the file has the same name, the API's
@@ -401,13 +403,14 @@ func (k *KeptPolicies) List() (list []KeptPolicy, version uint64) {
 // Stats are those figures now.
 func (k *KeptPolicies) Stats() KeptStats {
 	list, version := k.List()
-	st := KeptStats{Policies: len(list), Version: version}
+	st := KeptStats{Version: version, Bad: len(k.Alarms()) > 0}
 	for _, p := range list {
 		if p.Unused != "" {
 			st.Unused++
+		} else {
+			st.Used++
 		}
 	}
-	st.Bad = len(k.Alarms()) > 0
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	st.Changes = k.changes

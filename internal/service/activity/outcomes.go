@@ -105,8 +105,11 @@ func (d *OutcomeCounts) named(name string) *outcomes {
 
 // OutcomeFigures are how often a policy decided how, since the start.
 type OutcomeFigures struct {
-	Limit                                   string
-	Allowed, Denied, ShadowDenied, Excepted uint64
+	Limit        string `label:"limit"`
+	Allowed      uint64 `metric:"weir_limit_decisions_total,outcome=allowed" doc:"Decisions of limits: allowed, denied, shadow_denied by a limit that is not enforced, or excepted from it by their address."`
+	Denied       uint64 `metric:"weir_limit_decisions_total,outcome=denied"`
+	ShadowDenied uint64 `metric:"weir_limit_decisions_total,outcome=shadow_denied"`
+	Excepted     uint64 `metric:"weir_limit_decisions_total,outcome=excepted"`
 }
 
 func (o *outcomes) figures(name string) OutcomeFigures {

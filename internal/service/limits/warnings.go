@@ -2,7 +2,6 @@ package limits
 
 import (
 	"bytes"
-	"container/list"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -58,8 +57,8 @@ type Warnings struct {
 	now    func() time.Time
 	after  func(time.Duration) <-chan time.Time
 
-	mu     sync.Mutex // guards warned
-	warned *warnedKeys
+	mu     sync.Mutex            // guards warned
+	warned map[counted]time.Time // until when the warning of a key holds
 	queue  chan warning
 
 	sent, failed, dropped atomic.Uint64
@@ -73,14 +72,14 @@ type Warnings struct {
 
 // OpenWarnings begins to send.
 func OpenWarnings(cfg WarningConfig) *Warnings {
-	t := newTeller(cfg)
+	t := newWarnings(cfg)
 	t.start()
 	return t
 }
 
-func newTeller(cfg WarningConfig) *Warnings {
+func newWarnings(cfg WarningConfig) *Warnings {
 	return &Warnings{
-		cfg: cfg, client: newClient(), now: time.Now, after: time.After, warned: newWarnedKeys(KeptWarnings), queue: make(chan warning, MaxWaitingWarnings),
+		cfg: cfg, client: newClient(), now: time.Now, after: time.After, warned: map[counted]time.Time{}, queue: make(chan warning, MaxWaitingWarnings),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -113,7 +112,7 @@ func (t *Warnings) note(r *admit.Result) {
 	now := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.warned.has(counted{r.Name, r.Key}, now) {
+	if now.Before(t.warned[counted{r.Name, r.Key}]) {
 		return
 	}
 	if len(t.queue) == cap(t.queue) { // nobody else fills it meanwhile
@@ -123,7 +122,13 @@ func (t *Warnings) note(r *admit.Result) {
 	number, until := windowOf(r, now)
 	w := newWarning(r, number, t.cfg.Node, now)
 	t.queue <- w
-	t.warned.add(w.counted, until)
+	for of := range t.warned {
+		if len(t.warned) < KeptWarnings {
+			break
+		}
+		delete(t.warned, of)
+	}
+	t.warned[w.counted] = until
 }
 
 type WarningFigures struct {
@@ -149,44 +154,9 @@ func (t *Warnings) Close(ctx context.Context) error {
 	return nil
 }
 
-// KeptWarnings is the most keys whose warnings are remembered. A key that was pushed out is warned about again, under
+// KeptWarnings is the most keys whose warnings are remembered. A key that was forgotten is warned about again, under
 // the same ID.
 const KeptWarnings = 10_000
-
-// warnedKeys are the keys with a warning, and until when each warning holds. It is not safe for many goroutines.
-type warnedKeys struct {
-	most   int
-	byKey  map[counted]*list.Element
-	oldest *list.List // of entry, oldest warning first
-}
-
-type entry struct {
-	of    counted
-	until time.Time
-}
-
-func newWarnedKeys(most int) *warnedKeys {
-	return &warnedKeys{most: most, byKey: map[counted]*list.Element{}, oldest: list.New()}
-}
-
-// has reports whether a key has a warning in the window of now.
-func (t *warnedKeys) has(of counted, now time.Time) bool {
-	at, ok := t.byKey[of]
-	return ok && now.Before(at.Value.(entry).until)
-}
-
-// add remembers a key. If there are too many, it replaces the one with the oldest warning.
-func (t *warnedKeys) add(of counted, until time.Time) {
-	if at, ok := t.byKey[of]; ok {
-		at.Value = entry{of, until}
-		t.oldest.MoveToBack(at)
-		return
-	}
-	if t.oldest.Len() == t.most {
-		delete(t.byKey, t.oldest.Remove(t.oldest.Front()).(entry).of)
-	}
-	t.byKey[of] = t.oldest.PushBack(entry{of, until})
-}
 
 // WarningPause is the shortest window: a limit per second would call each second.
 const WarningPause = time.Minute

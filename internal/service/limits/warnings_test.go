@@ -61,7 +61,7 @@ func receive(t *testing.T, statuses ...int) (*url.URL, chan call) {
 // teller is one whose clock stands and whose pauses are none. It is not started.
 func teller(t *testing.T, to *url.URL) *Warnings {
 	t.Helper()
-	tell := newTeller(WarningConfig{URL: to, Secret: secret, Node: "n1", Logger: slog.New(slog.DiscardHandler)})
+	tell := newWarnings(WarningConfig{URL: to, Secret: secret, Node: "n1", Logger: slog.New(slog.DiscardHandler)})
 	tell.now = func() time.Time { return start }
 	tell.after = func(time.Duration) <-chan time.Time {
 		now := make(chan time.Time, 1)
@@ -239,22 +239,20 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// The keys that were told are bounded: the one that was told first goes.
-func TestTold(t *testing.T) {
+// The keys that are remembered are bounded.
+func TestWarnedKeysAreBounded(t *testing.T) {
 	t.Parallel()
-	table := newWarnedKeys(2)
-	key := func(k string) counted { return counted{"l", k} }
-	later := start.Add(time.Minute)
-	for _, k := range []string{"a", "b", "a", "c"} {
-		table.add(key(k), later)
+	warnings := newWarnings(WarningConfig{})
+	for n := range KeptWarnings + 10 {
+		warnings.Note(warned(fmt.Sprint(n)))
+		<-warnings.queue
 	}
-	for k, want := range map[string]bool{"a": true, "b": false, "c": true} {
-		if table.has(key(k), start) != want || table.has(key(k), later) {
-			t.Errorf("%s: %v, and later %v", k, !want, table.has(key(k), later))
-		}
+	if n := len(warnings.warned); n != KeptWarnings {
+		t.Errorf("%d keys", n)
 	}
-	if len(table.byKey) != 2 || table.oldest.Len() != 2 {
-		t.Error(len(table.byKey), table.oldest.Len())
+	warnings.Note(warned(fmt.Sprint(KeptWarnings + 9)))
+	if n := len(warnings.queue); n != 0 {
+		t.Error("the newest key is warned about again")
 	}
 }
 
@@ -306,7 +304,7 @@ func TestSignature(t *testing.T) {
 
 // BenchmarkNote is what a decision pays that warns of a key that was told already.
 func BenchmarkNote(b *testing.B) {
-	tell := newTeller(WarningConfig{})
+	tell := newWarnings(WarningConfig{})
 	d := warned("login:bob")
 	tell.Note(d)
 	b.ReportAllocs()

@@ -167,7 +167,7 @@ func (s *Service) addDistinct(ctx context.Context, asked *Asked, q *CountQuery, 
 }
 
 func (h held) Distinct(_ context.Context, _ uint64, q api.CountQuestion) (*distinct.Set, uint64, api.Freshness, error) {
-	fresh := h.s.peers.fresh()
+	fresh := h.s.Freshness()
 	set, gone, err := h.s.engine.Distinct(q.At, q.Key, q.Window)
 	return set, gone, fresh, err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -23,13 +22,31 @@ type Asked struct {
 	until   time.Time // of fresh; zero: nothing is waited for
 }
 
-// Await waits for what a question wants to be in its answer. What is wrong with the
-// question itself should be found before.
+// Await waits for what a question wants to be in its answer: for within, all hits that any node took before. What is wrong
+// with the question itself should be found before.
 func (s *Sources) Await(ctx context.Context, within time.Duration) (Asked, error) {
+	asked := Asked{of: s, Answers: s.own}
 	if within == 0 {
-		return Asked{of: s, Answers: s.own}, nil
+		return asked, nil
 	}
-	return s.peers.await(ctx, within)
+	asked.asOf = s.Wall()
+	if s.cluster == nil {
+		asked.present = s.Now()
+		return asked, nil
+	}
+	if err := s.pools.Fresh.Enter(access.Caller{}, 1); err != nil {
+		return Asked{}, err
+	}
+	defer s.pools.Fresh.Leave(access.Caller{}, 1)
+	asked.until = time.Now().Add(min(within, request.LongestFresh))
+	ctx, cancel := context.WithDeadline(ctx, asked.until)
+	defer cancel()
+	upTo, theirs, err := s.cluster.Fresh(ctx)
+	if err != nil {
+		return Asked{}, notFresh(err)
+	}
+	asked.present, asked.upTo = s.latest(theirs), upTo
+	return asked, nil
 }
 
 // At is the time that a question is about, which field names; zero means now. A time that no hit may have yet is an
@@ -113,55 +130,24 @@ func notFresh(err error) error {
 	return &api.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
 }
 
-// peers are the nodes that count together with this one: the nodes of a Cluster (clustered), or none (alone).
-// NewSources chooses once.
-type peers interface {
-	// fresh says how new the hits are that are counted here. It is asked for before what it is said of.
-	fresh() api.Freshness
-	// aboutDenial is fresh for a denial of just now: nothing is allocated where no node is late.
-	aboutDenial(now time.Time) api.DenialKnowledge
-	// await waits until all hits are here that any node took before, for at most within, which is above 0.
-	await(ctx context.Context, within time.Duration) (Asked, error)
-	addReady(*api.Ready)
-}
-
-func (s *Sources) peersOf(c Cluster) peers {
-	if c == nil {
-		return alone{s}
-	}
-	return &clustered{s: s, cluster: c}
-}
-
-// alone has all hits, always.
-type alone struct{ s *Sources }
-
-func (a alone) fresh() api.Freshness { return api.Freshness{AsOf: api.Millis(a.s.Wall())} }
-
-func (alone) aboutDenial(now time.Time) api.DenialKnowledge {
-	return api.DenialKnowledge{AsOf: api.Millis(now)}
-}
-
-func (a alone) await(context.Context, time.Duration) (Asked, error) {
-	asOf := a.s.Wall()
-	return Asked{of: a.s, Answers: a.s.own, present: a.s.Now(), asOf: asOf}, nil
-}
-
-func (alone) addReady(*api.Ready) {}
-
-type clustered struct {
-	s       *Sources
-	cluster Cluster
-	last    concurrency.Value[api.Freshness]
-}
-
 // freshnessEvery is how old a Freshness may be: it only says too little. The journal may
 // be busy with what it missed: then one question waits for it, and not all.
 const freshnessEvery = 50 * time.Millisecond
 
-func (c *clustered) fresh() api.Freshness { return c.last.Get(freshnessEvery, c.cluster.Freshness) }
+// Freshness says how new the hits are that are counted here. It is asked for before what it is said of.
+func (s *Sources) Freshness() api.Freshness {
+	if s.cluster == nil {
+		return api.Freshness{AsOf: api.Millis(s.Wall())}
+	}
+	return s.last.Get(freshnessEvery, s.cluster.Freshness)
+}
 
-func (c *clustered) aboutDenial(time.Time) api.DenialKnowledge {
-	fresh := c.fresh()
+// AboutDenial is what a denial of just now knew of other nodes: nothing is allocated where no node is late.
+func (s *Sources) AboutDenial(now time.Time) api.DenialKnowledge {
+	if s.cluster == nil {
+		return api.DenialKnowledge{AsOf: api.Millis(now)}
+	}
+	fresh := s.Freshness()
 	about := api.DenialKnowledge{AsOf: fresh.AsOf}
 	for _, late := range fresh.Late {
 		about.Late = append(about.Late, late.Node)
@@ -169,24 +155,10 @@ func (c *clustered) aboutDenial(time.Time) api.DenialKnowledge {
 	return about
 }
 
-func (c *clustered) await(ctx context.Context, within time.Duration) (Asked, error) {
-	s := c.s
-	asOf := s.Wall()
-	if err := s.pools.Fresh.Enter(access.Caller{}, 1); err != nil {
-		return Asked{}, err
+// AddReady adds what is to say of other nodes on whether this one is ready.
+func (s *Sources) AddReady(a *api.Ready) {
+	if s.cluster != nil {
+		fresh := s.Freshness()
+		a.Freshness = &fresh
 	}
-	defer s.pools.Fresh.Leave(access.Caller{}, 1)
-	until := time.Now().Add(min(within, request.LongestFresh))
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	upTo, theirs, err := c.cluster.Fresh(ctx)
-	if err != nil {
-		return Asked{}, notFresh(err)
-	}
-	return Asked{of: s, Answers: s.own, present: s.latest(theirs), upTo: upTo, asOf: asOf, until: until}, nil
-}
-
-func (c *clustered) addReady(a *api.Ready) {
-	fresh := c.fresh()
-	a.Freshness = &fresh
 }

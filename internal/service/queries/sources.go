@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -15,8 +16,6 @@ import (
 
 // This part decides who answers a question about keys: this node's engine, the nodes of its cluster, or all regions. It
 // also decides what an answer waits for, and up to which time it is complete.
-//
-// NewSources asks once whether there is a cluster: peers has an implementation for each case.
 
 // Cluster is the nodes that count together: a durable.Journal of many. No method waits longer than its context.
 type Cluster interface {
@@ -84,7 +83,8 @@ const HistoryTimeout = 5 * time.Second
 type Sources struct {
 	engine  *engine.Engine
 	own     Answers
-	peers   peers
+	cluster Cluster // nil: this node counts alone
+	last    concurrency.Value[api.Freshness]
 	regions Regions // nil: the server counts for none
 	pools   *access.Pools
 }
@@ -92,11 +92,10 @@ type Sources struct {
 // NewSources returns Sources that answer from own, which asks other nodes, or from the engine if own is nil. cluster
 // and regions are nil if there are none.
 func NewSources(e *engine.Engine, own Answers, cluster Cluster, regions Regions, places *access.Pools) *Sources {
-	s := &Sources{engine: e, own: own, regions: regions, pools: places}
+	s := &Sources{engine: e, own: own, cluster: cluster, regions: regions, pools: places}
 	if s.own == nil {
 		s.own = held{s}
 	}
-	s.peers = s.peersOf(cluster)
 	return s
 }
 
@@ -119,14 +118,6 @@ func (s *Sources) Now() time.Time {
 
 // Wall is the engine's time of day, also where it counts by event time.
 func (s *Sources) Wall() time.Time { return s.engine.Wall() }
-
-func (s *Sources) Freshness() api.Freshness { return s.peers.fresh() }
-
-// AboutDenial is what a denial of just now knew of other nodes.
-func (s *Sources) AboutDenial(now time.Time) api.DenialKnowledge { return s.peers.aboutDenial(now) }
-
-// AddReady adds what is to say of other nodes on whether this one is ready.
-func (s *Sources) AddReady(a *api.Ready) { s.peers.addReady(a) }
 
 // MaxBatch bounds the questions of one Batch.
 const MaxBatch = 50_000
@@ -173,7 +164,7 @@ type Answers interface {
 type held struct{ s *Sources }
 
 func (h held) Counts(_ context.Context, _ uint64, questions []api.CountQuestion, counts []engine.Count) ([]engine.Count, api.Freshness, error) {
-	fresh := h.s.peers.fresh()
+	fresh := h.s.Freshness()
 	for i := range questions {
 		q := &questions[i]
 		c, err := h.s.engine.CountAt(q.At, q.Key, q.Window)
@@ -186,19 +177,19 @@ func (h held) Counts(_ context.Context, _ uint64, questions []api.CountQuestion,
 }
 
 func (h held) Series(_ context.Context, _ uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error) {
-	fresh := h.s.peers.fresh()
+	fresh := h.s.Freshness()
 	points, err := h.s.engine.Series(key, from, to, step)
 	return points, fresh, err
 }
 
 func (h held) Top(_ context.Context, _ uint64, at time.Time, w time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error) {
-	fresh := h.s.peers.fresh()
+	fresh := h.s.Freshness()
 	keys, err := h.s.engine.Top(at, w, n, prefix)
 	return keys, fresh, err
 }
 
 func (h held) Keys(_ context.Context, _ uint64, prefix, after string, limit int) ([]string, api.Freshness, error) {
-	fresh := h.s.peers.fresh()
+	fresh := h.s.Freshness()
 	keys, err := h.s.engine.Keys(prefix, after, limit)
 	return keys, fresh, err
 }
