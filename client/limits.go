@@ -222,13 +222,13 @@ func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who api.WhoAnswer, m
 				who.Keys = append(who.Keys, k)
 				continue
 			}
-			of := &who.Keys[i]
-			of.Denied += k.Denied
-			if k.Since.Before(of.Since.Time) {
-				of.Since = k.Since
+			sum := &who.Keys[i]
+			sum.Denied += k.Denied
+			if k.Since.Before(sum.Since.Time) {
+				sum.Since = k.Since
 			}
-			if k.Last.After(of.Last.Time) { // this node knows best when the key may pass
-				of.Last, of.RetryAfterSeconds = k.Last, k.RetryAfterSeconds
+			if k.Last.After(sum.Last.Time) { // this node knows best when the key may pass
+				sum.Last, sum.RetryAfterSeconds = k.Last, k.RetryAfterSeconds
 			}
 		}
 	}

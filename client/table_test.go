@@ -14,21 +14,21 @@ import (
 func TestSums(t *testing.T) {
 	t.Parallel()
 	table, r := newSumTable(1000, 1<<20), rand.New(rand.NewPCG(1, 2))
-	type of struct {
+	type line struct {
 		key    string
 		second int64
 	}
-	want, got := map[of]uint64{}, map[of]uint64{}
+	want, got := map[line]uint64{}, map[line]uint64{}
 	var total uint64
 	take := func() {
 		lines := table.Take()
 		for _, l := range lines {
-			got[of{l.Key, l.Second}] += l.N
+			got[line{l.Key, l.Second}] += l.N
 		}
 		table.Release(lines)
 	}
 	for range 20_000 {
-		o, n := of{fmt.Sprint("k", r.IntN(50)), r.Int64N(4)}, uint64(r.IntN(5)+1)
+		o, n := line{fmt.Sprint("k", r.IntN(50)), r.Int64N(4)}, uint64(r.IntN(5)+1)
 		if err := table.Add(o.key, o.second, n); err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ const longer = 26 * time.Hour
 
 // calendar is a Calendar made ready.
 type calendar struct {
-	of      Calendar
+	spec    Calendar
 	zone    *time.Location
 	ahead   func() int64 // of the time of day, before the caller's times, in ns; nil: not at all
 	current atomic.Pointer[span]
@@ -99,23 +99,23 @@ type span struct {
 	start, end int64
 }
 
-func newCalendar(of Calendar) (*calendar, error) {
+func newCalendar(spec Calendar) (*calendar, error) {
 	switch {
-	case of.Unit > Month:
-		return nil, fmt.Errorf("limit: calendar unit %d: must be day, week or month", of.Unit)
-	case of.Anchor < 0 || of.Anchor > of.most():
-		return nil, fmt.Errorf("limit: anchor of %d: must be 1 to 7 of a week, 1 to 31 of a month, and a day has none", of.Anchor)
-	case of.Zone == "Local" || len(of.Zone) > 64:
-		return nil, fmt.Errorf("limit: zone %.64q: name one of the IANA database, such as Europe/Berlin", of.Zone)
+	case spec.Unit > Month:
+		return nil, fmt.Errorf("limit: calendar unit %d: must be day, week or month", spec.Unit)
+	case spec.Anchor < 0 || spec.Anchor > spec.most():
+		return nil, fmt.Errorf("limit: anchor of %d: must be 1 to 7 of a week, 1 to 31 of a month, and a day has none", spec.Anchor)
+	case spec.Zone == "Local" || len(spec.Zone) > 64:
+		return nil, fmt.Errorf("limit: zone %.64q: name one of the IANA database, such as Europe/Berlin", spec.Zone)
 	}
-	zone, err := time.LoadLocation(of.Zone)
+	zone, err := time.LoadLocation(spec.Zone)
 	if err != nil {
-		return nil, fmt.Errorf("limit: zone %q is not known: name one of the IANA database, such as Europe/Berlin", of.Zone)
+		return nil, fmt.Errorf("limit: zone %q is not known: name one of the IANA database, such as Europe/Berlin", spec.Zone)
 	}
-	if of.Anchor == 1 {
-		of.Anchor = 0
+	if spec.Anchor == 1 {
+		spec.Anchor = 0
 	}
-	return &calendar{of: of, zone: zone}, nil
+	return &calendar{spec: spec, zone: zone}, nil
 }
 
 // ByTimeOfDay is p for a caller whose times are not the time of day: ahead says how much later that is now, in ns. The
@@ -125,7 +125,7 @@ func (p *Plan) ByTimeOfDay(ahead func() int64) *Plan {
 		return p
 	}
 	made := *p
-	made.calendar = &calendar{of: p.calendar.of, zone: p.calendar.zone, ahead: ahead}
+	made.calendar = &calendar{spec: p.calendar.spec, zone: p.calendar.zone, ahead: ahead}
 	return &made
 }
 
@@ -188,9 +188,9 @@ func dateOf(now int64, zone *time.Location) int64 {
 // number is the period that a date lies in; not below 0.
 func (c *calendar) number(date int64) int64 {
 	number := date
-	switch c.of.Unit {
+	switch c.spec.Unit {
 	case Week: // 1970-01-05 was a Monday
-		number = floorDiv(date-4-int64(max(c.of.Anchor, 1)-1), 7) + 1
+		number = floorDiv(date-4-int64(max(c.spec.Anchor, 1)-1), 7) + 1
 	case Month:
 		year, month, day := time.Unix(date*24*60*60, 0).UTC().Date()
 		number = int64(year-1970)*12 + int64(month) - 1
@@ -204,14 +204,14 @@ func (c *calendar) number(date int64) int64 {
 // dayOf is the day on which a month has its edge.
 func (c *calendar) dayOf(month int64) int {
 	last := time.Date(1970, time.Month(month+2), 0, 0, 0, 0, 0, time.UTC).Day()
-	return min(max(c.of.Anchor, 1), last)
+	return min(max(c.spec.Anchor, 1), last)
 }
 
 // firstDate is the date on which a period begins.
 func (c *calendar) firstDate(number int64) int64 {
-	switch c.of.Unit {
+	switch c.spec.Unit {
 	case Week:
-		return (number-1)*7 + 4 + int64(max(c.of.Anchor, 1)-1)
+		return (number-1)*7 + 4 + int64(max(c.spec.Anchor, 1)-1)
 	case Month:
 		month := number - 1
 		if month < 0 {

@@ -11,7 +11,7 @@ import (
 // The deliberately naive model of a calendar walks through time in steps of a quarter of an hour, and asks package time
 // for the date at each.
 type walk struct {
-	of    Calendar
+	spec  Calendar
 	zone  *time.Location
 	at    time.Time
 	edges []int64 // Unix s
@@ -25,14 +25,14 @@ func (w *walk) until(end time.Time) {
 			continue
 		}
 		before = local.Day()
-		switch w.of.Unit {
+		switch w.spec.Unit {
 		case Week:
-			if (int(local.Weekday())+6)%7+1 != max(w.of.Anchor, 1) {
+			if (int(local.Weekday())+6)%7+1 != max(w.spec.Anchor, 1) {
 				continue
 			}
 		case Month:
 			lastDay := local.AddDate(0, 0, 1).Month() != local.Month()
-			if local.Day() != max(w.of.Anchor, 1) && !(lastDay && w.of.Anchor > local.Day()) {
+			if local.Day() != max(w.spec.Anchor, 1) && !(lastDay && w.spec.Anchor > local.Day()) {
 				continue
 			}
 		}
@@ -50,14 +50,14 @@ func TestCalendarAgainstWalk(t *testing.T) {
 	t.Parallel()
 	from, to := time.Date(2023, 12, 20, 0, 0, 0, 0, time.UTC), time.Date(2025, 3, 10, 0, 0, 0, 0, time.UTC)
 	for _, zone := range []string{"", "Europe/Berlin", "America/New_York", "Asia/Beirut", "America/Havana", "Africa/Cairo", "Asia/Kathmandu", "Antarctica/Troll", "Pacific/Apia", "Pacific/Kiritimati", "Australia/Lord_Howe"} {
-		for _, of := range calendars {
-			of.Zone = zone
-			t.Run(of.String(), func(t *testing.T) {
-				plan, err := New(Limit{N: 5, Calendar: of})
+		for _, each := range calendars {
+			each.Zone = zone
+			t.Run(each.String(), func(t *testing.T) {
+				plan, err := New(Limit{N: 5, Calendar: each})
 				if err != nil {
 					t.Fatal(err)
 				}
-				w := walk{of: of, zone: plan.calendar.zone, at: from}
+				w := walk{spec: each, zone: plan.calendar.zone, at: from}
 				w.until(to)
 				quotaAgainstEdges(t, plan, w.edges)
 			})
@@ -105,9 +105,9 @@ func quotaAgainstEdges(t *testing.T, plan *Plan, edges []int64) {
 // In zones whose clocks are set back over midnight, a moment is still in one period alone, and periods in a row.
 func TestCalendarOfDatesThatComeTwice(t *testing.T) {
 	t.Parallel()
-	for _, of := range calendars {
-		of.Zone = "America/St_Johns" // until 2011 at a minute past midnight
-		plan, err := New(Limit{N: 1, Calendar: of})
+	for _, each := range calendars {
+		each.Zone = "America/St_Johns" // until 2011 at a minute past midnight
+		plan, err := New(Limit{N: 1, Calendar: each})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestCalendarOfDatesThatComeTwice(t *testing.T) {
 			now := at.UnixNano()
 			number := plan.period(now)
 			if start, end := plan.periodStart(number), plan.periodStart(number+1); number < last || last >= 0 && number > last+1 || now < start || now >= end {
-				t.Fatalf("%v at %v: period %d after %d, %d to %d", of, at, number, last, start, end)
+				t.Fatalf("%v at %v: period %d after %d, %d to %d", each, at, number, last, start, end)
 			}
 			last = number
 		}

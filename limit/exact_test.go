@@ -134,8 +134,8 @@ func TestLargeWindow(t *testing.T) {
 		r := source(seed)
 		l := Limit{N: exactBurst + 1 + r.Uint64N(1<<(5+r.IntN(9))), Per: []time.Duration{time.Second, time.Minute, 24 * time.Hour}[r.IntN(3)]}
 		p := plan(t, l)
-		of := slidingLog{burst: p.limit.Burst, interval: p.interval}
-		own := of // what the Window admitted
+		ideal := slidingLog{burst: p.limit.Burst, interval: p.interval}
+		own := ideal // what the Window admitted
 		when := newSchedule(r, p)
 		ones := r.IntN(2) == 0
 		var s State
@@ -158,7 +158,7 @@ func TestLargeWindow(t *testing.T) {
 				admitted += n
 			}
 			if ones {
-				if of.take(now, 1).Allowed {
+				if ideal.take(now, 1).Allowed {
 					log++
 				}
 				if least = min(least, float64(admitted)/float64(log)); admitted*100 < log*99 {

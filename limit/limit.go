@@ -123,7 +123,7 @@ func New(l Limit) (*Plan, error) {
 		if l.Per != 0 && l.Per != l.Calendar.Unit.Period() || l.Algorithm != Window && l.Algorithm != Fixed || l.Burst != 0 && l.Burst != l.N {
 			return nil, fmt.Errorf("limit: a quota by the calendar has a number alone: no per, burst or algorithm")
 		}
-		l.Calendar, l.Per, l.Algorithm = by.of, l.Calendar.Unit.Period(), Fixed
+		l.Calendar, l.Per, l.Algorithm = by.spec, l.Calendar.Unit.Period(), Fixed
 	}
 	if l.Burst == 0 {
 		l.Burst = l.N

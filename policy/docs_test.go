@@ -22,8 +22,8 @@ func TestDocs(t *testing.T) {
 	if err != nil || len(set.Policies()) < 3 {
 		t.Fatalf("%v", err)
 	}
-	if odd := set.Warnings("policies.md"); len(odd) > 0 {
-		t.Errorf("%v", odd)
+	if warnings := set.Warnings("policies.md"); len(warnings) > 0 {
+		t.Errorf("%v", warnings)
 	}
 	for _, field := range slices.Concat(policyFields, overrideFields) {
 		if !strings.Contains(text, "\n| `"+field+"` |") && !strings.Contains(text, "a list of `"+field+"`") {

@@ -19,7 +19,7 @@ func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		p.Fault(0, "", "it is empty: write the fields of the policy, for example `%s`", onePolicyExample)
 	} else if root := p.Document(data); root != nil {
-		p.alone(name, root)
+		p.onePolicy(name, root)
 	}
 	if faults := p.Faults(); faults != nil {
 		return nil, faults
@@ -33,8 +33,8 @@ func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
 	return p.set(filewatch.Hash{}), nil
 }
 
-// alone reads a policy that is no element of a list.
-func (p *parser) alone(name string, n *yaml.Node) {
+// onePolicy reads a policy that is no element of a list.
+func (p *parser) onePolicy(name string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		p.Fault(n.Line, "", "%s: write the fields of one policy, for example `%s`", yamlfile.KindText(n), onePolicyExample)
 		return
@@ -111,8 +111,8 @@ func (s *Set) VersionOf(name string) (version uint64, ok bool) {
 	if at, ok := s.names[name]; ok {
 		return s.policies[at].Version, true
 	}
-	if of := s.concurrency(name); of != nil {
-		return of.Version, true
+	if found := s.concurrency(name); found != nil {
+		return found.Version, true
 	}
 	return 0, false
 }
@@ -123,8 +123,8 @@ func (s *Set) KeysOf(name string) (keys, by string, ok bool) {
 	if at, ok := s.names[name]; ok {
 		return s.policies[at].Keys, s.policies[at].By, true
 	}
-	if of := s.concurrency(name); of != nil {
-		return of.Keys, of.By, true
+	if found := s.concurrency(name); found != nil {
+		return found.Keys, found.By, true
 	}
 	return "", "", false
 }

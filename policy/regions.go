@@ -129,9 +129,9 @@ func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
 
 // PartOf is a part of a limit, whose burst is filled in: so many of the burst, within the same interval. By rate and
 // burst apart, both rounded down, the interval could come out shorter, and the parts together more than the whole.
-func PartOf(of limit.Limit, burst uint64) limit.Limit {
-	if of.Calendar.Unit != limit.NoUnit {
-		return limit.Limit{N: burst, Calendar: of.Calendar}
+func PartOf(whole limit.Limit, burst uint64) limit.Limit {
+	if whole.Calendar.Unit != limit.NoUnit {
+		return limit.Limit{N: burst, Calendar: whole.Calendar}
 	}
-	return limit.Limit{N: burst, Burst: burst, Per: max(time.Millisecond, of.Interval()), Algorithm: of.Algorithm}
+	return limit.Limit{N: burst, Burst: burst, Per: max(time.Millisecond, whole.Interval()), Algorithm: whole.Algorithm}
 }

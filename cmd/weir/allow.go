@@ -105,7 +105,7 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 	for _, text := range f.costs {
 		name, number, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseUint(number, 10, 64)
-		if _, twice := check.Costs[name]; err != nil || name == "" || twice {
+		if _, again := check.Costs[name]; err != nil || name == "" || again {
 			return check, fmt.Errorf("wrong --cost %q: write a name and a whole number such as tokens=812, each name once", text)
 		}
 		if check.Costs == nil {

@@ -42,23 +42,23 @@ func newGrowing(t *testing.T, nodes int) *growing {
 func (g *growing) name(i int) string { return fmt.Sprintf("n%d", i+1) }
 
 // flags are those of node i: of a cluster with the first so many nodes, or alone.
-func (g *growing) flags(i, of int) []string {
+func (g *growing) flags(i, size int) []string {
 	if g.command != nil {
 		return g.command(i)
 	}
-	return []string{"--cluster", "grown", "--node", g.name(i), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret-file", secretFile(g.t)}
+	return []string{"--cluster", "grown", "--node", g.name(i), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:size], ","), "--cluster-secret-file", secretFile(g.t)}
 }
 
-func (g *growing) launch(i, of int) *process {
-	return launchWithin(g.t, nil, g.dirs[i], append(append(g.flags(i, of), g.more...), "--snapshot-every", "64KiB", "--stop-timeout", "3s")...)
+func (g *growing) launch(i, size int) *process {
+	return launchWithin(g.t, nil, g.dirs[i], append(append(g.flags(i, size), g.more...), "--snapshot-every", "64KiB", "--stop-timeout", "3s")...)
 }
 
 // up starts nodes at the same time, and returns when all serve.
-func (g *growing) up(of int, nodes ...int) {
+func (g *growing) up(size int, nodes ...int) {
 	g.t.Helper()
 	started := make([]*process, len(nodes))
 	for k, i := range nodes {
-		started[k] = g.launch(i, of)
+		started[k] = g.launch(i, size)
 	}
 	for k, i := range nodes {
 		p := started[k]
@@ -68,7 +68,7 @@ func (g *growing) up(of int, nodes ...int) {
 			_ = p.Process.Kill()
 		}
 		if p.addr == "" {
-			g.t.Fatalf("n%d of %d did not start:\n%s", i+1, of, <-p.log)
+			g.t.Fatalf("n%d of %d did not start:\n%s", i+1, size, <-p.log)
 		}
 		g.nodes[i].Store(p)
 	}
@@ -84,9 +84,9 @@ func (g *growing) down(nodes ...int) {
 }
 
 // killStarting kills a node during its start, so often, at other moments.
-func (g *growing) killStarting(times, i, of int) {
+func (g *growing) killStarting(times, i, size int) {
 	for k := range times {
-		p := g.launch(i, of)
+		p := g.launch(i, size)
 		select {
 		case <-p.serving:
 		case <-time.After(time.Duration(k*k) * 60 * time.Millisecond):
@@ -155,10 +155,10 @@ func (g *growing) wantAll(what string) {
 }
 
 // during runs the load of some nodes while do changes something.
-func (g *growing) during(of []int, do func()) {
+func (g *growing) during(nodes []int, do func()) {
 	stop := make(chan struct{})
 	var loading sync.WaitGroup
-	for _, i := range of {
+	for _, i := range nodes {
 		loading.Go(func() { g.load(i, stop) })
 	}
 	do()

@@ -28,7 +28,7 @@ type plainAnswer struct {
 
 // life is that of one process of a node.
 type life struct {
-	of      *process
+	node    *process
 	flushes *flushWatch
 	killed  bool
 }
@@ -65,7 +65,7 @@ func (w *clusterWriter) run(stop <-chan struct{}) {
 
 // began says that p serves as the node.
 func (w *clusterWriter) began(p *process) {
-	l := &life{of: p, flushes: new(flushWatch)}
+	l := &life{node: p, flushes: new(flushWatch)}
 	w.mu.Lock()
 	w.lives = append(w.lives, l)
 	w.mu.Unlock()
@@ -77,7 +77,7 @@ func (w *clusterWriter) killed(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.lives {
-		if l.of == p {
+		if l.node == p {
 			l.killed = true
 		}
 	}
@@ -93,7 +93,7 @@ func (w *clusterWriter) atRisk() (n uint64) {
 		}
 		safe := l.flushes.safe()
 		for _, a := range w.answered {
-			if a.by == l.of && a.at.After(safe) {
+			if a.by == l.node && a.at.After(safe) {
 				n++
 			}
 		}

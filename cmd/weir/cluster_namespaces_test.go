@@ -223,7 +223,7 @@ func (n *namespaces) dialWithin(namespace string, dials <-chan dial) {
 // removeNamespaces ends what runs in the namespaces that processes for which of is
 // true have made, and removes them: the test's own at its end, those of
 // killed tests at the next one's beginning.
-func removeNamespaces(t *testing.T, of func(pid int) bool) {
+func removeNamespaces(t *testing.T, chosen func(pid int) bool) {
 	t.Helper()
 	list, err := command("ip netns list")
 	if err != nil {
@@ -234,7 +234,7 @@ func removeNamespaces(t *testing.T, of func(pid int) bool) {
 		rest, ours := strings.CutPrefix(name, namespacePrefix)
 		maker, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(maker)
-		if !ours || err != nil || !of(pid) {
+		if !ours || err != nil || !chosen(pid) {
 			continue
 		}
 		within, err := command("ip netns pids " + name)

@@ -96,23 +96,23 @@ func TestClusterSenderWhoseNodeNeverReturns(t *testing.T) {
 	if dropped.Counted+dropped.InDoubt != dropped.Taken {
 		t.Errorf("at most once: %+v", dropped)
 	}
-	for name, of := range map[string]struct {
+	for name, test := range map[string]struct {
 		hits    map[string]uint64
 		counted uint64 // for sure
 		stats   client.SenderStats
 	}{"at least once": {sending.hits, sent.Taken, sent}, "at most once": {dropping.hits, dropped.Counted, dropped}} {
 		for _, i := range []int{1, 2} {
-			transporttest.Eventually(t, fmt.Sprintf("%s: %s has %d hits", name, c.name(i), of.counted), func() bool {
-				counts, sum := c.known(i, of.hits), uint64(0)
+			transporttest.Eventually(t, fmt.Sprintf("%s: %s has %d hits", name, c.name(i), test.counted), func() bool {
+				counts, sum := c.known(i, test.hits), uint64(0)
 				for key, n := range counts {
-					if sum += n; n > of.hits[key] {
-						t.Fatalf("%s: %s counts %d hits of %s, and there were %d", name, c.name(i), n, key, of.hits[key])
+					if sum += n; n > test.hits[key] {
+						t.Fatalf("%s: %s counts %d hits of %s, and there were %d", name, c.name(i), n, key, test.hits[key])
 					}
 				}
-				return sum >= of.counted
+				return sum >= test.counted
 			})
 		}
-		t.Logf("%s: %+v", name, of.stats)
+		t.Logf("%s: %+v", name, test.stats)
 	}
 	c.stop(1, 2)
 }

@@ -29,9 +29,9 @@ func TestReplicasTour(t *testing.T) {
 		g.awaitNoAlarm(what)
 		g.wantAll(what)
 	}
-	kill := func(i, of int) {
+	kill := func(i, size int) {
 		_, _ = g.nodes[i].Swap(nil).end(t, syscall.SIGKILL)
-		g.up(of, i)
+		g.up(size, i)
 	}
 	step("four nodes, one killed", []int{0, 2}, func() { kill(1, 4) })
 	step("a fifth node", []int{0, 1, 2, 3}, func() { g.up(5, 4) })

@@ -30,7 +30,7 @@ type asked struct {
 }
 
 // run reserves, settles most, and notes what was acknowledged; enough is called for each request.
-func (r *reserver) run(t *testing.T, c *client.Client, random *rand.Rand, enough func()) {
+func (r *reserver) run(t *testing.T, c *client.Client, random *rand.Rand, each func()) {
 	check := client.Check{Key: r.key, N: 10}
 	for {
 		made, err := c.Reserve(t.Context(), client.Reservation{TTL: time.Hour}, check)
@@ -38,11 +38,11 @@ func (r *reserver) run(t *testing.T, c *client.Client, random *rand.Rand, enough
 			return // it is killed: what it took under that ID, nobody can settle
 		}
 		a := asked{id: made.ID, used: random.Uint64N(11)}
-		enough()
+		each()
 		if random.IntN(4) > 0 {
 			_, err = c.Settle(t.Context(), a.id, a.used, false)
 			a.settled = err == nil
-			enough()
+			each()
 		}
 		r.asked = append(r.asked, a)
 		if err != nil {

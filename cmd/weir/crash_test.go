@@ -165,7 +165,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := startProcess(t, dir)
-	const senders, enough = 4, 100
+	const senders, least = 4, 100
 	var all atomic.Int64 // acknowledged durable hits
 	var acknowledged, plain [senders]uint64
 	var wg sync.WaitGroup
@@ -181,7 +181,7 @@ func TestKill(t *testing.T) {
 					break
 				}
 				acknowledged[s]++
-				if all.Add(1) == enough {
+				if all.Add(1) == least {
 					close(killed)
 				}
 			}

@@ -121,10 +121,10 @@ func (t *demoTraffic) moment(second int64, seconds float64) error {
 		t.decided(second, "client-trial", clients, 5, seconds, "shadow_denied"))
 }
 
-func (t *demoTraffic) decided(second int64, name string, of []source, most, seconds float64, stopped string) error {
+func (t *demoTraffic) decided(second int64, name string, sources []source, most, seconds float64, stopped string) error {
 	var let, over float64
-	for i := range of {
-		rate := of[i].at(second)
+	for i := range sources {
+		rate := sources[i].at(second)
 		let += min(rate, most)
 		over += max(rate-most, 0)
 	}
@@ -247,9 +247,9 @@ func (n *nobody) Write(p []byte) (int, error) { return n.body.Write(p) }
 type source struct {
 	key  string
 	rate float64 // a second, on the average of a day
-	// bursts are when there is more: for the first `of` seconds of every `every`, `times` as much, beginning `after` seconds later.
-	every, of, after int64
-	times            float64
+	// bursts are when there is more: for the first `lasts` seconds of every `every`, `times` as much, beginning `after` seconds later.
+	every, lasts, after int64
+	times               float64
 }
 
 const (
@@ -260,30 +260,30 @@ const (
 // pages, countries and views are hit, clients and logins are asked for.
 var (
 	views = []source{
-		{key: demoSite + ":path:/", rate: .3}, {key: demoSite + ":path:/products", rate: .17}, {key: demoSite + ":path:/products/umbrella", rate: .1, every: 1800, of: 240, after: 1300, times: 4},
+		{key: demoSite + ":path:/", rate: .3}, {key: demoSite + ":path:/products", rate: .17}, {key: demoSite + ":path:/products/umbrella", rate: .1, every: 1800, lasts: 240, after: 1300, times: 4},
 		{key: demoSite + ":path:/products/boots", rate: .07}, {key: demoSite + ":path:/cart", rate: .05}, {key: demoSite + ":path:/blog/rain", rate: .04}, {key: demoSite + ":path:/help", rate: .02},
 		{key: demoSite + ":path:/products/tent", rate: .02}, {key: demoSite + ":path:/blog/snow", rate: .012}, {key: demoSite + ":path:/about", rate: .01}, {key: demoSite + ":path:/jobs", rate: .005}, {key: demoSite + ":path:/press", rate: .003},
-		{key: demoSite + ":ref:search.example", rate: .2}, {key: demoSite + ":ref:news.example", rate: .06, every: 7200, of: 600, after: 900, times: 6}, {key: demoSite + ":ref:social.example", rate: .05},
+		{key: demoSite + ":ref:search.example", rate: .2}, {key: demoSite + ":ref:news.example", rate: .06, every: 7200, lasts: 600, after: 900, times: 6}, {key: demoSite + ":ref:social.example", rate: .05},
 		{key: demoSite + ":utm_source:newsletter", rate: .04}, {key: demoSite + ":utm_source:banner", rate: .01}, {key: demoSite + ":event:signup", rate: .004}, {key: demoSite + ":event:order", rate: .009},
 		{key: demoSite + ":browser:chrome", rate: .45}, {key: demoSite + ":browser:safari", rate: .2}, {key: demoSite + ":browser:firefox", rate: .11}, {key: demoSite + ":browser:edge", rate: .04},
 		{key: demoSite + ":device:phone", rate: .42}, {key: demoSite + ":device:desktop", rate: .34}, {key: demoSite + ":device:tablet", rate: .04},
 		{key: demoSite + ":bot", rate: .12}, {key: demoSite + ":bot:crawler", rate: .1}, {key: demoSite + ":bot:prefetch", rate: .015}, {key: demoSite + ":bot:rate", rate: .005},
 	}
 	pages = []source{
-		{key: "url:/", rate: 38, every: 1500, of: 90, after: 200, times: 2.2}, {key: "url:/products", rate: 24}, {key: "url:/search", rate: 13, every: 900, of: 60, after: 500, times: 3},
-		{key: "url:/api/items", rate: 9}, {key: "url:/cart", rate: 6}, {key: "url:/products/umbrella", rate: 2.5, every: 1800, of: 240, after: 1300, times: 9},
+		{key: "url:/", rate: 38, every: 1500, lasts: 90, after: 200, times: 2.2}, {key: "url:/products", rate: 24}, {key: "url:/search", rate: 13, every: 900, lasts: 60, after: 500, times: 3},
+		{key: "url:/api/items", rate: 9}, {key: "url:/cart", rate: 6}, {key: "url:/products/umbrella", rate: 2.5, every: 1800, lasts: 240, after: 1300, times: 9},
 		{key: "url:/checkout", rate: 2.2}, {key: "url:/login", rate: 1.6}, {key: "url:/help", rate: .9}, {key: "url:/about", rate: .4}, {key: "url:/jobs", rate: .08},
 	}
 	countries = []source{
 		{key: "country:de", rate: 31}, {key: "country:us", rate: 24}, {key: "country:fr", rate: 14}, {key: "country:jp", rate: 11}, {key: "country:br", rate: 8}, {key: "country:in", rate: 7},
 	}
 	clients = []source{
-		{key: "api:web", rate: 5.5}, {key: "api:mobile", rate: 3.5}, {key: "api:partner", rate: 1.5, every: 600, of: 30, after: 90, times: 3},
-		{key: "api:scraper", rate: 1.2, every: 240, of: 80, after: 20, times: 22}, // the abuser
+		{key: "api:web", rate: 5.5}, {key: "api:mobile", rate: 3.5}, {key: "api:partner", rate: 1.5, every: 600, lasts: 30, after: 90, times: 3},
+		{key: "api:scraper", rate: 1.2, every: 240, lasts: 80, after: 20, times: 22}, // the abuser
 	}
 	logins = []source{
 		{key: "login:ada:10.0.0.7", rate: .05}, {key: "login:grace:10.0.0.9", rate: .04}, {key: "login:linus:10.0.1.3", rate: .03},
-		{key: "login:admin:203.0.113.66", rate: .06, every: 420, of: 120, after: 60, times: 14}, // guesses passwords
+		{key: "login:admin:203.0.113.66", rate: .06, every: 420, lasts: 120, after: 60, times: 14}, // guesses passwords
 	}
 )
 
@@ -292,7 +292,7 @@ const visitors = 4000
 // at is the rate at a second of the Unix epoch.
 func (s *source) at(second int64) float64 {
 	rate := s.rate * demoDay(second)
-	if s.every > 0 && mod(second-s.after, s.every) < s.of {
+	if s.every > 0 && mod(second-s.after, s.every) < s.lasts {
 		rate *= s.times
 	}
 	return rate

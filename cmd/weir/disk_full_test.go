@@ -112,9 +112,9 @@ func wantCountedInBackup(t *testing.T, p *process, want string) {
 			t.Fatalf("%v: exit %d: %s", args, code, stderr)
 		}
 	}
-	of := startProcess(t, filepath.Join(dir, "data"))
-	wantCounted(t, of.addr, "refused", want)
-	if log, err := of.end(t, syscall.SIGTERM); err != nil {
+	full := startProcess(t, filepath.Join(dir, "data"))
+	wantCounted(t, full.addr, "refused", want)
+	if log, err := full.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, log)
 	}
 }

@@ -82,13 +82,13 @@ func TestLimitsOfProcesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var of []string
+		var names []string
 		for _, u := range uses.Keys {
-			of = append(of, fmt.Sprint(u.Key, " ", u.Used))
+			names = append(names, fmt.Sprint(u.Key, " ", u.Used))
 		}
-		slices.Sort(of)
-		if want := "[k0 10 k1 10 k2 10 k3 10 k4 10 k5 10]"; fmt.Sprint(of) != want {
-			t.Errorf("%s: %v, want %s", c.name(i), of, want)
+		slices.Sort(names)
+		if want := "[k0 10 k1 10 k2 10 k3 10 k4 10 k5 10]"; fmt.Sprint(names) != want {
+			t.Errorf("%s: %v, want %s", c.name(i), names, want)
 		}
 	}
 	c.stop(0, 1, 2)

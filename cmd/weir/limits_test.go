@@ -135,7 +135,7 @@ func TestLimitExitCodes(t *testing.T) {
 	t.Parallel()
 	good, _ := policyFile(t, loginPolicies)
 	bad, _ := policyFile(t, strings.ReplaceAll(loginPolicies, "limit: 2", "limt: 2"))
-	odd, _ := policyFile(t, "limits:\n  - name: address\n    keys: \"ip:{addr}\"\n    limit: 5\n    per: 1m\n")
+	loose, _ := policyFile(t, "limits:\n  - name: address\n    keys: \"ip:{addr}\"\n    limit: 5\n    per: 1m\n")
 	for _, test := range []struct {
 		args string
 		code int
@@ -147,7 +147,7 @@ func TestLimitExitCodes(t *testing.T) {
 		{"limits check " + filepath.Dir(bad), exitFailure, "not a regular file"},
 		{"limits check", exitUsage, "weir limits check needs FILE"},
 		{"limits check " + good + " login:bob", exitOK, ""},
-		{"limits check " + odd, exitOK, "warning: " + odd + ":2: keys: \"ip:{addr}\": {addr} ends at a `:`"},
+		{"limits check " + loose, exitOK, "warning: " + loose + ":2: keys: \"ip:{addr}\": {addr} ends at a `:`"},
 		{"limits chek", exitUsage, "unknown command"},
 		{"limits keys", exitUsage, "weir limits keys needs NAME"},
 		{"allow", exitUsage, "weir allow needs KEY"},

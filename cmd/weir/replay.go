@@ -128,7 +128,7 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 		if err != nil {
 			return cli.Usage(fmt.Errorf("--site: %w", err))
 		}
-		o.Site = &replay.Site{Keys: log.Templates(), Of: func(r replay.Request) []string {
+		o.Site = &replay.Site{Keys: log.Templates(), Make: func(r replay.Request) []string {
 			v := pageviews.View{Path: string(r.Path), Referrer: string(r.Referrer), Agent: string(r.Agent), Prefetch: bytes.HasPrefix(r.Purpose, []byte("pre"))}
 			return log.Keys(string(r.Method), string(r.Status), &v)
 		}}

@@ -178,7 +178,7 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 // reload reads files again. Without any a SIGHUP asks for nothing, and does not end the process:
 // who sends it to all servers of a machine means well.
 func (f *serveFlags) reload(n *node.Node, log *slog.Logger) {
-	if of := &f.node; of.Policies.File+of.Tokens.File+of.TLS.Cert+of.AuditLog+of.RLS.Limits == "" {
+	if cfg := &f.node; cfg.Policies.File+cfg.Tokens.File+cfg.TLS.Cert+cfg.AuditLog+cfg.RLS.Limits == "" {
 		log.Warn("SIGHUP ignored: there is no --policy, --tokens, --tls-cert, --audit-log or --rls-config to reload")
 		return
 	}

@@ -279,9 +279,9 @@ func serveHelp(other func(*cobra.Command, []string)) func(*cobra.Command, []stri
 			below := pflag.NewFlagSet(title, pflag.ContinueOnError)
 			below.SortFlags = false
 			cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-				of, has := flag.Annotations[groupOf]
+				group, has := flag.Annotations[groupOf]
 				_, common := flag.Annotations[isCommon]
-				if !has && title == "Help" || has && of[0] == title && (all || common) {
+				if !has && title == "Help" || has && group[0] == title && (all || common) {
 					below.AddFlag(flag)
 				}
 			})

@@ -41,17 +41,17 @@ func TestSoak(t *testing.T) {
 	}
 	steady := samples[len(samples)/3:] // caches and pools are filled by then
 	for _, kind := range []struct {
-		name string
-		of   func(soakSample) float64
-		most float64 // growth over all of steady
+		name  string
+		value func(soakSample) float64
+		most  float64 // growth over all of steady
 	}{
 		{"goroutines", func(s soakSample) float64 { return s.goroutines }, 12},
 		{"descriptors", func(s soakSample) float64 { return s.descriptors }, 12},
 		{"resident bytes", func(s soakSample) float64 { return s.resident }, 64 << 20},
 		{"bytes on disk", func(s soakSample) float64 { return s.disk }, 24 << 20},
 	} {
-		growth := slope(steady, kind.of) * float64(len(steady))
-		t.Logf("%s: %.0f at first, %.0f in the end, growth %.1f over %d rounds", kind.name, kind.of(steady[0]), kind.of(steady[len(steady)-1]), growth, len(steady))
+		growth := slope(steady, kind.value) * float64(len(steady))
+		t.Logf("%s: %.0f at first, %.0f in the end, growth %.1f over %d rounds", kind.name, kind.value(steady[0]), kind.value(steady[len(steady)-1]), growth, len(steady))
 		if growth > kind.most {
 			t.Errorf("%s grow by %.0f over %d rounds of the same work, more than %.0f", kind.name, growth, len(steady), kind.most)
 		}
@@ -102,11 +102,11 @@ func TestGrowthEnds(t *testing.T) {
 }
 
 // slope is that of the least squares' line through the samples, per round.
-func slope(samples []soakSample, of func(soakSample) float64) float64 {
+func slope(samples []soakSample, value func(soakSample) float64) float64 {
 	n := float64(len(samples))
 	var sx, sy, sxx, sxy float64
 	for i, s := range samples {
-		x, y := float64(i), of(s)
+		x, y := float64(i), value(s)
 		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
 	}
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx)

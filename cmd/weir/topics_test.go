@@ -133,27 +133,27 @@ func (*natsTopic) forget(*testing.T) {}
 
 // kafkaTopic is a Kafka within the test's process.
 type kafkaTopic struct {
-	dir  string
-	port int
-	of   *kfake.Cluster
+	dir     string
+	port    int
+	cluster *kfake.Cluster
 }
 
 func newKafkaTopic(t *testing.T) topicBroker {
 	b := &kafkaTopic{dir: t.TempDir(), port: freePort(t)}
 	b.start(t)
-	t.Cleanup(func() { b.of.Close() })
+	t.Cleanup(func() { b.cluster.Close() })
 	return b
 }
 
 func (b *kafkaTopic) start(t *testing.T) {
 	var err error
-	if b.of, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(b.port), kfake.DataDir(b.dir), kfake.SyncWrites(), kfake.SeedTopics(4, "events"), kfake.SeedTopics(1, "dead")); err != nil {
+	if b.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(b.port), kfake.DataDir(b.dir), kfake.SyncWrites(), kfake.SeedTopics(4, "events"), kfake.SeedTopics(1, "dead")); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (b *kafkaTopic) restart(t *testing.T) {
-	b.of.Close()
+	b.cluster.Close()
 	b.start(t)
 }
 
@@ -186,7 +186,7 @@ func (b *kafkaTopic) forget(t *testing.T) {
 	defer client.Close()
 	ask := kmsg.NewPtrLeaveGroupRequest()
 	ask.Group = "weir"
-	if group := b.of.GroupInfo(ask.Group); group != nil {
+	if group := b.cluster.GroupInfo(ask.Group); group != nil {
 		for _, m := range group.Members {
 			member := kmsg.NewLeaveGroupRequestMember()
 			member.MemberID = m.MemberID
@@ -198,7 +198,9 @@ func (b *kafkaTopic) forget(t *testing.T) {
 	}
 }
 
-func (b *kafkaTopic) dead(*testing.T) int { return int(b.of.PartitionInfo("dead", 0).HighWatermark) }
+func (b *kafkaTopic) dead(*testing.T) int {
+	return int(b.cluster.PartitionInfo("dead", 0).HighWatermark)
+}
 
 // topicLoad is events, and what they come to.
 type topicLoad struct {
@@ -343,14 +345,14 @@ func TestTopicsMove(t *testing.T) {
 	t.Parallel()
 	broker, load, dir := newNATSTopic(t), newTopicLoad(2000), t.TempDir()
 	broker.publish(t, load.bodies)
-	alone := startProcess(t, dir, "--from", broker.url())
-	load.check(t, alone, broker)
+	single := startProcess(t, dir, "--from", broker.url())
+	load.check(t, single, broker)
 	file, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
-	mustWeir(t, exitOK, "", "backup", file, "--server", alone.addr)
+	mustWeir(t, exitOK, "", "backup", file, "--server", single.addr)
 	mustWeir(t, exitOK, "", "restore", file, "--data", restored)
 	p := startProcess(t, restored, "--from", broker.url())
 	load.check(t, p, broker)
-	for _, p := range []*process{p, alone} {
+	for _, p := range []*process{p, single} {
 		if log, err := p.end(t, os.Interrupt); err != nil {
 			t.Fatalf("%v\n%s", err, log)
 		}

@@ -120,7 +120,7 @@ type Hold struct {
 // Hold renews the hold of an ID of all limits that enforce and that are for a request. order says what is wanted of each. The Used
 // of each result is what is held from now on, and Freed its share: see admission.Table.SetHold. A banned key gets nothing: what it
 // needs stays held.
-func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name string, of engine.Limit) Hold) (made []Changed, err error) {
+func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name string, rule engine.Limit) Hold) (made []Changed, err error) {
 	d := Decision{Tenant: tenant}
 	if err := l.gather(l.bound.Load(), &req, &d); err != nil {
 		return nil, err
@@ -130,9 +130,9 @@ func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name 
 		if c.Shadow {
 			continue
 		}
-		of, want := boundLimit{limit: c.Limit, elsewhere: d.elsewhere[i]}, order(c.Limit.Name(), c.Limit.Limit())
+		target, want := boundLimit{limit: c.Limit, elsewhere: d.elsewhere[i]}, order(c.Limit.Name(), c.Limit.Limit())
 		if want.Used > 0 {
-			if _, err := l.change(engine.Change{Kind: engine.ChangeUse}, of, c.Key, want.Used); err != nil {
+			if _, err := l.change(engine.Change{Kind: engine.ChangeUse}, target, c.Key, want.Used); err != nil {
 				return made, err
 			}
 			want.Counted()
@@ -140,7 +140,7 @@ func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name 
 		if banned {
 			want.Want = 0
 		}
-		one, err := l.change(engine.Change{Kind: engine.ChangeHold, ID: id, Parts: seq, Content: want.Need, Ago: want.Life}, of, c.Key, want.Want)
+		one, err := l.change(engine.Change{Kind: engine.ChangeHold, ID: id, Parts: seq, Content: want.Need, Ago: want.Life}, target, c.Key, want.Want)
 		if err != nil {
 			return made, err
 		}
@@ -181,40 +181,40 @@ func partID(id string, asked int, name, key string) string {
 }
 
 func (l *Live) changeNamed(c engine.Change, name, key string, n uint64) (made Changed, ok bool, err error) {
-	of, ok := l.named(name, key)
+	target, ok := l.named(name, key)
 	if !ok {
-		of, err = l.unwritten(name, InlineAway, engine.Limit{N: 1, Per: time.Second})
+		target, err = l.unwritten(name, InlineAway, engine.Limit{N: 1, Per: time.Second})
 		if err != nil {
 			return Changed{}, false, nil // no limit can have the name
 		}
-		defer of.limit.Release() // one that no request has brought along since the start
-		if c.Kind != engine.ChangeReset && c.Kind != engine.ChangeSettle || !of.limit.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
+		defer target.limit.Release() // one that no request has brought along since the start
+		if c.Kind != engine.ChangeReset && c.Kind != engine.ChangeSettle || !target.limit.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
 			return Changed{}, false, nil
 		}
 	}
-	made, err = l.change(c, of, key, n)
+	made, err = l.change(c, target, key, n)
 	return made, true, err
 }
 
 // change makes one change where the key is decided: here, or at another node.
-func (l *Live) change(c engine.Change, of boundLimit, key string, n uint64) (Changed, error) {
+func (l *Live) change(c engine.Change, target boundLimit, key string, n uint64) (Changed, error) {
 	made, answered, err := engine.Changed{}, false, error(nil)
-	switch e := of.elsewhere; e {
+	switch e := target.elsewhere; e {
 	case nil:
-		made, err = c.MakeOnce(l.engine, of.limit, key, n)
+		made, err = c.MakeOnce(l.engine, target.limit, key, n)
 	case noPart:
-		err = policy.Failure(api.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
+		err = policy.Failure(api.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, target.limit.Name())
 	default:
-		made, answered, err = l.cluster.Owners.Change(c, engine.Check{Limit: of.limit, Key: key, N: n})
+		made, answered, err = l.cluster.Owners.Change(c, engine.Check{Limit: target.limit, Key: key, N: n})
 		if err == nil && !answered {
-			err = policy.Failure(api.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
+			err = policy.Failure(api.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", target.limit.Name())
 		}
 	}
-	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
+	return Changed{Name: target.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: target.limit.Limit(), Verdict: made.After}, err
 }
 
 // named returns the limit of a name that may count a key, with what an override gives the key.
-func (l *Live) named(name, key string) (of boundLimit, ok bool) {
+func (l *Live) named(name, key string) (target boundLimit, ok bool) {
 	b := l.bound.Load()
 	inline := l.inlineLimit(name)
 	if at, ok := b.set.Place(name); ok && (inline.limit == nil || b.set.Counts(name, key) == nil) {
@@ -355,13 +355,13 @@ func (l *Live) LiftBans(name string) error {
 
 // Full tells whether the limit of a name denies a counted key one admission now, or is not known to admit it.
 func (l *Live) Full(name, key string) bool {
-	of, ok := l.named(name, key)
+	target, ok := l.named(name, key)
 	if !ok {
 		return false
 	}
-	check, verdicts := []engine.Check{{Limit: of.limit, Key: key, N: 1}}, make([]engine.Verdict, 1)
+	check, verdicts := []engine.Check{{Limit: target.limit, Key: key, N: 1}}, make([]engine.Verdict, 1)
 	allowed, answered, err := false, true, error(nil)
-	switch e := of.elsewhere; e {
+	switch e := target.elsewhere; e {
 	case nil:
 		allowed, err = l.engine.PeekAll(check, verdicts)
 	case noPart:

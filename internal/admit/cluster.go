@@ -43,15 +43,15 @@ type Owners interface {
 
 	// Change makes a change to the check's key, with its N, at the key's owner. Where it
 	// is not answered, it may have been made, or not.
-	Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error)
+	Change(c engine.Change, check engine.Check) (made engine.Changed, answered bool, err error)
 }
 
 // limit is the engine's limit of a policy.
-func (l *Live) limit(where limit.Where, name string, of engine.Limit) (*engine.KeyedLimit, error) {
+func (l *Live) limit(where limit.Where, name string, rule engine.Limit) (*engine.KeyedLimit, error) {
 	if l.cluster.Node == "" {
-		return l.engine.Limit(name, of)
+		return l.engine.Limit(name, rule)
 	}
-	return l.engine.LimitIn(l.cluster.Node, where, name, of)
+	return l.engine.LimitIn(l.cluster.Node, where, name, rule)
 }
 
 // elsewhere is what a limit that other nodes decide needs here.
@@ -63,12 +63,12 @@ type elsewhere struct {
 
 // unwritten makes ready a limit of no policy, which all nodes of a cluster keep together. Decisions without its owner
 // count by countedAs.
-func (l *Live) unwritten(name, countedAs string, of engine.Limit) (b boundLimit, err error) {
+func (l *Live) unwritten(name, countedAs string, rule engine.Limit) (b boundLimit, err error) {
 	where := limit.WhereLeased
-	if of.Calendar.Unit != limit.NoUnit { // no part of a quota by the calendar can be granted
+	if rule.Calendar.Unit != limit.NoUnit { // no part of a quota by the calendar can be granted
 		where = limit.WhereStrict
 	}
-	if b.limit, err = l.limit(where, name, of); err == nil {
+	if b.limit, err = l.limit(where, name, rule); err == nil {
 		b.elsewhere = l.decidedByOne(countedAs, where, policy.AwayClosed)
 	}
 	return b, err

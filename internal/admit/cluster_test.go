@@ -35,13 +35,13 @@ func (o *other) Decide(checks []engine.Check, verdicts []engine.Verdict, take bo
 	return o.decide(o.Group, checks, verdicts, take)
 }
 
-func (o *other) Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error) {
+func (o *other) Change(c engine.Change, check engine.Check) (made engine.Changed, answered bool, err error) {
 	if o.away {
 		return made, false, nil
 	}
-	there, err := o.engine.LimitOfRecord(of.Limit.Record())
+	there, err := o.engine.LimitOfRecord(check.Limit.Record())
 	if err == nil {
-		made, err = c.Make(there, of.Key, of.N)
+		made, err = c.Make(there, check.Key, check.N)
 	}
 	return made, true, err
 }

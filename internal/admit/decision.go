@@ -45,18 +45,18 @@ type Request struct {
 var noHits hitKeys
 
 // hits is what the decision counts, if it is one.
-func (r *Request) hits(of *hitKeys) *hitKeys {
+func (r *Request) hits(own *hitKeys) *hitKeys {
 	if r.Rest {
 		return &noHits
 	}
-	return of
+	return own
 }
 
-func (r *Request) mode(of policy.Mode) policy.Mode {
+func (r *Request) mode(own policy.Mode) policy.Mode {
 	if r.Shadow || r.Rest {
 		return policy.Shadow
 	}
-	return of
+	return own
 }
 
 // Result is what one limit says of a request.
@@ -157,8 +157,8 @@ func (d *Decision) reset() {
 }
 
 // add notes one limit that the requests must pass.
-func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) {
-	limit, elsewhere := of.limit, of.elsewhere
+func (d *Decision) add(target boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) {
+	limit, elsewhere := target.limit, target.elsewhere
 	d.leased = d.leased && elsewhere != nil && elsewhere.leased
 	if elsewhere != nil && !elsewhere.leased { // of these decideByOwners does
 		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits

@@ -60,7 +60,7 @@ type inlineLimit struct {
 // lastInline is the inline limit of a Decision's last request. A caller that asks one limit for many keys then needs no
 // look-up.
 type lastInline struct {
-	of       *Live
+	live     *Live
 	id       inlineID
 	made     *inlineLimit
 	released uint64
@@ -75,7 +75,7 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 		}
 	}
 	last, id, released := &d.lastInline, inlineID{r.Limit, *r.Inline}, l.inline.released.Load()
-	if last.of != l || last.released != released || last.id != id {
+	if last.live != l || last.released != released || last.id != id {
 		made, err := l.inline.get(l, id, d.Tenant)
 		if err != nil {
 			return err
@@ -130,9 +130,9 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 	if full() {
 		return nil, policy.Failure(api.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
-	of, err := l.unwritten(name, InlineAway, id.limit)
+	target, err := l.unwritten(name, InlineAway, id.limit)
 	if err == nil {
-		err = of.limit.Inline()
+		err = target.limit.Inline()
 	}
 	if err != nil {
 		return nil, err
@@ -144,16 +144,16 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 	if len(in.made) >= maxInlineMade {
 		clear(in.made) // what is in use is soon back
 	}
-	made := &inlineLimit{of, newHitKeys(policy.InlinePrefix + strings.TrimPrefix(name, policy.InlinePrefix))}
+	made := &inlineLimit{target, newHitKeys(policy.InlinePrefix + strings.TrimPrefix(name, policy.InlinePrefix))}
 	in.made[id] = made
 	if !in.has(name) {
-		in.names[name] = of
+		in.names[name] = target
 		if tenant != "" {
 			in.by[name] = tenant
 			in.owned[tenant]++
 		}
 	} else {
-		of.limit.Release() // the first one holds the name
+		target.limit.Release() // the first one holds the name
 	}
 	return made, nil
 }
@@ -164,9 +164,9 @@ func (in *inlineLimits) has(name string) bool { return in.names[name].limit != n
 // release lets the names go that no key has in use. The caller holds the lock.
 func (in *inlineLimits) release() {
 	in.released.Add(1)
-	for name, of := range in.names {
-		if !of.limit.InUse() {
-			of.limit.Release()
+	for name, held := range in.names {
+		if !held.limit.InUse() {
+			held.limit.Release()
 			delete(in.names, name)
 			if tenant := in.by[name]; tenant != "" {
 				delete(in.by, name)
@@ -196,8 +196,8 @@ func newHitKeys(name string) hitKeys {
 	return hitKeys{HitPrefix + name + ":allowed", HitPrefix + name + ":denied", HitPrefix + name + ":shadow_denied", HitPrefix + name + ":warned"}
 }
 
-// of is the key that a result is counted under; "" for none.
-func (h *hitKeys) of(r *Result, allowed bool) string {
+// keyFor is the key that a result is counted under; "" for none.
+func (h *hitKeys) keyFor(r *Result, allowed bool) string {
 	switch {
 	case r.N == 0:
 		return ""
@@ -229,7 +229,7 @@ func (l *Live) countHits(d *Decision) {
 	}
 	for i := range d.Results {
 		r := &d.Results[i]
-		key := d.hits[i].of(r, d.Allowed)
+		key := d.hits[i].keyFor(r, d.Allowed)
 		if key == "" {
 			continue
 		}

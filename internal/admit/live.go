@@ -151,12 +151,12 @@ func (l *Live) bind(b *boundPolicy, p *policy.Policy) (err error) {
 	return nil
 }
 
-func (l *Live) bindLimit(p *policy.Policy, of engine.Limit) (b boundLimit, err error) {
-	of, ok, err := l.Here(p, of)
+func (l *Live) bindLimit(p *policy.Policy, rule engine.Limit) (b boundLimit, err error) {
+	rule, ok, err := l.Here(p, rule)
 	if err != nil {
 		return b, err
 	}
-	if b.limit, err = l.limit(p.Where, p.Name, of); err != nil {
+	if b.limit, err = l.limit(p.Where, p.Name, rule); err != nil {
 		return b, err
 	}
 	if !ok {
@@ -189,19 +189,19 @@ func (l *Live) HitsFailed() uint64 { return l.hitsFailed.Load() }
 
 // Here returns the limit by which this node decides for a policy's limit, its own or an override's. If regions have
 // parts of it, this is the part of this node's region. ok is false if the region has none.
-func (l *Live) Here(p *policy.Policy, of engine.Limit) (here engine.Limit, ok bool, err error) {
+func (l *Live) Here(p *policy.Policy, rule engine.Limit) (here engine.Limit, ok bool, err error) {
 	if p.Parts == nil || l.cluster.Whole {
-		return of, true, nil
+		return rule, true, nil
 	}
 	if l.cluster.Region == "" {
-		return of, false, policy.Failure(api.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
+		return rule, false, policy.Failure(api.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
 	}
-	for _, part := range policy.PartsOf(of.Burst, p.Parts) {
+	for _, part := range policy.PartsOf(rule.Burst, p.Parts) {
 		if part.Region == l.cluster.Region && part.Burst > 0 {
-			return policy.PartOf(of, part.Burst), true, nil
+			return policy.PartOf(rule, part.Burst), true, nil
 		}
 	}
-	return of, false, nil
+	return rule, false, nil
 }
 
 // Region is the region that this node counts for; "": none.

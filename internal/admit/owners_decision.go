@@ -84,11 +84,11 @@ func (a *ownersDecision) groups() (groups [][]int) {
 		if e == nil || e == noPart {
 			continue
 		}
-		of := a.cluster.Owners.Group(c.Key)
-		g, known := at[of]
+		group := a.cluster.Owners.Group(c.Key)
+		g, known := at[group]
 		if !known {
 			g = len(groups)
-			at[of] = g
+			at[group] = g
 			groups = append(groups, nil)
 		}
 		groups[g] = append(groups[g], i)

@@ -144,9 +144,9 @@ type Used struct {
 	Costs []Cost
 }
 
-// of returns how many admissions of a policy were used, or without one (nil) of a limit that the request brought along. One
+// forPolicy returns how many admissions of a policy were used, or without one (nil) of a limit that the request brought along. One
 // without a cost of which nothing is said used all that were reserved.
-func (u Used) of(p *policy.Policy, reserved uint64) (uint64, error) {
+func (u Used) forPolicy(p *policy.Policy, reserved uint64) (uint64, error) {
 	if len(u.Costs) == 0 {
 		return u.N, nil
 	}
@@ -188,7 +188,7 @@ func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Change
 			p = set.At(at)
 		}
 		var err error
-		if numbers[i], err = used.of(p, part.N); err != nil {
+		if numbers[i], err = used.forPolicy(p, part.N); err != nil {
 			return made, err
 		}
 	}
@@ -225,16 +225,16 @@ func (l *Live) Together() bool { return l.cluster.Owners != nil }
 // key, one after the other. A permit that it gives back in the end may have made others denied. The error is
 // CodeOverloaded, or CodeNotHeld if a node that decides does not answer. Permits may then have been taken, and are free
 // after their ttl.
-func (l *Live) TakePermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
-	for i := range of {
-		made, err := l.permit(engine.ChangeTakePermit, holder, &of[i])
+func (l *Live) TakePermit(holder uint64, limits []policy.AtOnce) (p Permitted, err error) {
+	for i := range limits {
+		made, err := l.permit(engine.ChangeTakePermit, holder, &limits[i])
 		p.Held = int(made.Used)
 		if err != nil || !made.Was {
-			_, undone := l.ReleasePermit(holder, of[:i])
+			_, undone := l.ReleasePermit(holder, limits[:i])
 			if err == nil {
 				err = undone
 			}
-			p.Denied, p.Wait = &of[i], made.After.RetryAfter
+			p.Denied, p.Wait = &limits[i], made.After.RetryAfter
 			return p, err
 		}
 	}
@@ -245,25 +245,25 @@ func (l *Live) TakePermit(holder uint64, of []policy.AtOnce) (p Permitted, err e
 // RenewPermit is a heartbeat of a holder. It is not OK if the holder has lost its permit of any of the limits: then it
 // has none. For a limit that is newer than its permit the holder gets a permit, if one is free. The error is
 // CodeNotHeld if a node that decides does not answer: then it may be sent again.
-func (l *Live) RenewPermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
+func (l *Live) RenewPermit(holder uint64, limits []policy.AtOnce) (p Permitted, err error) {
 	var lost []*policy.AtOnce
-	for i := range of {
-		switch made, err := l.permit(engine.ChangeRenewPermit, holder, &of[i]); {
+	for i := range limits {
+		switch made, err := l.permit(engine.ChangeRenewPermit, holder, &limits[i]); {
 		case err != nil:
 			return p, err
 		case !made.Was:
-			lost = append(lost, &of[i])
+			lost = append(lost, &limits[i])
 		}
 	}
 	for _, a := range lost {
 		taken := engine.Changed{}
-		if len(lost) < len(of) {
+		if len(lost) < len(limits) {
 			if taken, err = l.permit(engine.ChangeTakePermit, holder, a); err != nil {
 				return p, err
 			}
 		}
 		if !taken.Was {
-			_, err := l.ReleasePermit(holder, of)
+			_, err := l.ReleasePermit(holder, limits)
 			return Permitted{Denied: a}, err
 		}
 	}
@@ -271,9 +271,9 @@ func (l *Live) RenewPermit(holder uint64, of []policy.AtOnce) (p Permitted, err 
 }
 
 // ReleasePermit gives a permit back, of all limits; false: it was of none. It may be sent again, also after an error, which is as of RenewPermit.
-func (l *Live) ReleasePermit(holder uint64, of []policy.AtOnce) (had bool, err error) {
-	for i := range of {
-		made, failed := l.permit(engine.ChangeReleasePermit, holder, &of[i])
+func (l *Live) ReleasePermit(holder uint64, limits []policy.AtOnce) (had bool, err error) {
+	for i := range limits {
+		made, failed := l.permit(engine.ChangeReleasePermit, holder, &limits[i])
 		had = had || made.Was
 		if err == nil {
 			err = failed
@@ -284,16 +284,16 @@ func (l *Live) ReleasePermit(holder uint64, of []policy.AtOnce) (had bool, err e
 
 // permit asks the node that decides for a limit's key.
 func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (made engine.Changed, err error) {
-	of, err := l.limit(limit.WhereStrict, a.Name, engine.Limit{N: uint64(a.Most), Per: a.TTL})
+	keyed, err := l.limit(limit.WhereStrict, a.Name, engine.Limit{N: uint64(a.Most), Per: a.TTL})
 	if err != nil {
 		return made, err
 	}
-	defer of.Release()
+	defer keyed.Release()
 	change := engine.Change{Kind: do, Content: holder}
 	if l.cluster.Owners == nil {
-		return change.Make(of, a.Key, 0)
+		return change.Make(keyed, a.Key, 0)
 	}
-	made, answered, err := l.cluster.Owners.Change(change, engine.Check{Limit: of, Key: a.Key})
+	made, answered, err := l.cluster.Owners.Change(change, engine.Check{Limit: keyed, Key: a.Key})
 	if err == nil && !answered {
 		err = policy.Failure(api.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
 	}

@@ -29,10 +29,10 @@ func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, _ := live.Limit("a")
+	keyed, _ := live.Limit("a")
 	until := time.Now().Add(time.Hour)
 	for i := range engine.MaxReservations {
-		if _, err := of.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
+		if _, err := keyed.NoteReserved("a:full", 1, engine.Reservation{ID: fmt.Sprint(i), Until: until}, 0, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func TestReserveWithoutRoomTakesNothing(t *testing.T) {
 	if refused, ok := errors.AsType[*engine.Error](err); !ok || refused.Code != api.CodeOverloaded {
 		t.Errorf("%v, want %s", err, api.CodeOverloaded)
 	}
-	if v, err := of.Peek("a:x", 0); err != nil || v.Remaining != 10 {
+	if v, err := keyed.Peek("a:x", 0); err != nil || v.Remaining != 10 {
 		t.Errorf("%+v, %v: the refused request has taken", v, err)
 	}
 }
@@ -78,9 +78,9 @@ func TestReserveThatFailsInPart(t *testing.T) {
 	}
 	left := func(wantA, wantB uint64) {
 		t.Helper()
-		for of, want := range map[*engine.KeyedLimit]uint64{a: wantA, b: wantB} {
-			if v, err := of.Peek("a:x", 0); err != nil || v.Remaining != want {
-				t.Errorf("%d left of %s, %v, want %d", v.Remaining, of.Name(), err, want)
+		for keyed, want := range map[*engine.KeyedLimit]uint64{a: wantA, b: wantB} {
+			if v, err := keyed.Peek("a:x", 0); err != nil || v.Remaining != want {
+				t.Errorf("%d left of %s, %v, want %d", v.Remaining, keyed.Name(), err, want)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func TestSettleByStatus(t *testing.T) {
 	for status, ok := range map[uint64]bool{0: false, 42: false, 99: false, 100: true, 401: true, 599: true, 600: false} {
 		used := Used{Costs: []Cost{{api.Outcome, status}}}
 		p := &policy.Policy{CountIf: policy.Condition{}}
-		if _, err := used.of(p, 1); (err == nil) != ok {
+		if _, err := used.forPolicy(p, 1); (err == nil) != ok {
 			t.Errorf("%d: %v", status, err)
 		}
 	}

@@ -138,9 +138,9 @@ func (b StoredPolicies) Put(p *StoredPolicy, want PolicyCondition) (StoredPolici
 		next.Policies = slices.Insert(next.Policies, at, *p)
 	}
 	own, bytes := 0, 0
-	for _, of := range next.Policies {
-		if of.By == p.By {
-			own, bytes = own+1, bytes+len(of.Text)
+	for _, other := range next.Policies {
+		if other.By == p.By {
+			own, bytes = own+1, bytes+len(other.Text)
 		}
 	}
 	switch {

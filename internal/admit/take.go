@@ -142,20 +142,20 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 		}
 		return false, nil
 	}
-	p, of := &b.policies[at], b.set.At(at)
+	p, written := &b.policies[at], b.set.At(at)
 	if len(key) > engine.MaxKeyBytes {
 		return false, policy.Failure(api.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), engine.MaxKeyBytes)
 	}
 	limit := b.limitOf(at, key)
-	n, err := r.cost(of)
+	n, err := r.cost(written)
 	if err != nil {
 		return true, err
 	}
-	if err := d.note(limit, r.mode(of.Mode), key, n, &p.hits); err != nil {
+	if err := d.note(limit, r.mode(written.Mode), key, n, &p.hits); err != nil {
 		return true, err
 	}
 	result := &d.Results[len(d.Results)-1]
-	result.warn, result.wait, result.denyFor, result.outcome = of.Warn, of.Wait, of.DenyFor, of.CountIf != nil
+	result.warn, result.wait, result.denyFor, result.outcome = written.Warn, written.Wait, written.DenyFor, written.CountIf != nil
 	return true, nil
 }
 
@@ -181,8 +181,8 @@ type Prepared struct {
 // Prepare makes a limit ready. What a key has used of it is kept by its name: prepared again with
 // other numbers, it grants no fresh allowance. Release must follow once it is asked no more. The error is a
 // *engine.Error, of a limit that can't be, or of an engine that knows too many names.
-func (l *Live) Prepare(name string, of Limit, mode policy.Mode) (*Prepared, error) {
-	made, err := l.unwritten(name, name, of)
+func (l *Live) Prepare(name string, rule Limit, mode policy.Mode) (*Prepared, error) {
+	made, err := l.unwritten(name, name, rule)
 	if err != nil {
 		return nil, err
 	}

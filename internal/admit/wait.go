@@ -20,8 +20,8 @@ const maxWaiting = 10_000
 type lines struct {
 	waiting atomic.Int64 // requests
 
-	mu sync.Mutex // guards of
-	of map[lineID]*line
+	mu    sync.Mutex // guards byKey
+	byKey map[lineID]*line
 }
 
 // lineID is a policy's name and a key that is counted.
@@ -118,7 +118,7 @@ func (l *Live) join(d *Decision, rest time.Duration) (turn <-chan struct{}, leav
 	id := lineID{c.Limit.Name(), strings.Clone(c.Key)}
 	l.lines.mu.Lock()
 	defer l.lines.mu.Unlock()
-	in := l.lines.of[id]
+	in := l.lines.byKey[id]
 	if in == nil {
 		first := make(chan struct{})
 		close(first)
@@ -131,10 +131,10 @@ func (l *Live) join(d *Decision, rest time.Duration) (turn <-chan struct{}, leav
 			return nil, nil, false
 		}
 	}
-	if l.lines.of == nil {
-		l.lines.of = map[lineID]*line{}
+	if l.lines.byKey == nil {
+		l.lines.byKey = map[lineID]*line{}
 	}
-	l.lines.of[id] = in
+	l.lines.byKey[id] = in
 	turn, left := in.last, make(chan struct{})
 	in.length, in.n, in.last = in.length+1, in.n+c.N, left
 	quit := func() { // once all before have left, so that nobody behind passes before them
@@ -143,7 +143,7 @@ func (l *Live) join(d *Decision, rest time.Duration) (turn <-chan struct{}, leav
 		defer l.lines.mu.Unlock()
 		l.lines.waiting.Add(-1)
 		if in.length--; in.length == 0 {
-			delete(l.lines.of, id)
+			delete(l.lines.byKey, id)
 		}
 		close(left)
 	}
@@ -187,7 +187,7 @@ func (l *Live) denyBehind(reqs []Request, d *Decision) error {
 	c := d.checks[place]
 	l.lines.mu.Lock()
 	n := c.N
-	if in := l.lines.of[lineID{c.Limit.Name(), c.Key}]; in != nil {
+	if in := l.lines.byKey[lineID{c.Limit.Name(), c.Key}]; in != nil {
 		n += in.n
 	}
 	l.lines.mu.Unlock()
@@ -213,7 +213,7 @@ func (l *Live) standsBehind(d *Decision) int {
 	defer l.lines.mu.Unlock()
 	for i := range d.Results {
 		r := &d.Results[i]
-		if r.wait > 0 && r.N > 0 && r.Mode != policy.Shadow && l.lines.of[lineID{r.Name, r.Key}] != nil {
+		if r.wait > 0 && r.N > 0 && r.Mode != policy.Shadow && l.lines.byKey[lineID{r.Name, r.Key}] != nil {
 			d.wait = r.wait
 			return i
 		}

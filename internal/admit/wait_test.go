@@ -71,8 +71,8 @@ func TestWaitIsAQueue(t *testing.T) {
 					passed = append(passed, a.end)
 				}
 			}
-			if denied := len(all) - len(passed); denied == 0 || len(l.lines.of) > 0 || l.lines.waiting.Load() != 0 {
-				t.Errorf("seed %d: %d denied, %d lines, %d wait", seed, denied, len(l.lines.of), l.lines.waiting.Load())
+			if denied := len(all) - len(passed); denied == 0 || len(l.lines.byKey) > 0 || l.lines.waiting.Load() != 0 {
+				t.Errorf("seed %d: %d denied, %d lines, %d wait", seed, denied, len(l.lines.byKey), l.lines.waiting.Load())
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 					switch err := l.Take(req, &d); {
 					case i == hangsUp:
 						l.lines.mu.Lock()
-						lines := len(l.lines.of)
+						lines := len(l.lines.byKey)
 						l.lines.mu.Unlock()
 						if !errors.Is(err, context.Canceled) || lines != 1 {
 							t.Errorf("%v after %v, %d lines", err, time.Since(began), lines)
@@ -126,8 +126,8 @@ func TestHangUpWhileWaiting(t *testing.T) {
 			if synctest.Wait(); !slices.Equal(ended[:], want) {
 				t.Errorf("number %d hangs up: the others pass at %v, want %v", hangsUp, ended, want)
 			}
-			if len(l.lines.of) > 0 || l.lines.waiting.Load() != 0 {
-				t.Errorf("%d lines, %d wait", len(l.lines.of), l.lines.waiting.Load())
+			if len(l.lines.byKey) > 0 || l.lines.waiting.Load() != 0 {
+				t.Errorf("%d lines, %d wait", len(l.lines.byKey), l.lines.waiting.Load())
 			}
 		})
 	}

@@ -101,12 +101,12 @@ func FlagError(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w, did you mean -%s?", err, name)
 	}
 	known := flagsOf(cmd)
-	of := map[string]string{} // the command below, of flags that cmd does not have
+	owner := map[string]string{} // the command below, of flags that cmd does not have
 	for _, below := range cmd.Commands() {
 		for _, flag := range flagsOf(below) {
 			if !below.Hidden && !slices.Contains(known, flag) {
 				known = append(known, flag)
-				of[flag] = below.CommandPath() + " "
+				owner[flag] = below.CommandPath() + " "
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	if meant == "" {
 		return err
 	}
-	return fmt.Errorf("%w, did you mean %s%s?", err, of[meant], meant)
+	return fmt.Errorf("%w, did you mean %s%s?", err, owner[meant], meant)
 }
 
 // flagsOf returns the flags of a command, with their dashes.

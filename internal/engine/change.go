@@ -157,8 +157,8 @@ func readChanged(b []byte) (c Changed, err error) {
 
 // full says what it means for a change that no more receipts can be kept.
 func full(failure error) error {
-	if of, ok := errors.AsType[*Error](failure); ok && of.Code == api.CodeOnceFull {
-		return &Error{Code: api.CodeOverloaded, Field: of.Field,
+	if refused, ok := errors.AsType[*Error](failure); ok && refused.Code == api.CodeOnceFull {
+		return &Error{Code: api.CodeOverloaded, Field: refused.Field,
 			Message: "the node that decides has made more changes in the last ten minutes than it can know again: this one was not made; try again later, or raise OnceMemory (weir serve --idempotency-memory)"}
 	}
 	return failure

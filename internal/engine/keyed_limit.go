@@ -234,7 +234,7 @@ func (l *KeyedLimit) Keys(most int) []KeyUse {
 func (l *KeyedLimit) KeysUnder(most int, own func(key string) (Limit, bool)) ([]KeyUse, error) {
 	plans := map[Limit]*admission.Plan{}
 	var wrong error
-	of := func(key string) *admission.Plan {
+	planOf := func(key string) *admission.Plan {
 		limited, ok := own(key)
 		if !ok {
 			return nil
@@ -253,7 +253,7 @@ func (l *KeyedLimit) KeysUnder(most int, own func(key string) (Limit, bool)) ([]
 	}
 	list := fullestUses{most: most}
 	for i := range l.engine.cfg.Partitions {
-		list.add(l.engine.limits, i, l.plan.Load(), of)
+		list.add(l.engine.limits, i, l.plan.Load(), planOf)
 	}
 	return list.sorted(), wrong
 }

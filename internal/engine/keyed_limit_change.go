@@ -237,8 +237,8 @@ func (e *Engine) SetOut(l *KeyedLimit, holder, key string, held time.Duration, o
 }
 
 // Outs calls f with all that is out of keys in some partitions. f must not call the engine.
-func (e *Engine) Outs(of func(partition int) bool, f func(admission.Out)) {
-	e.limits.Outs(of, f)
+func (e *Engine) Outs(in func(partition int) bool, f func(admission.Out)) {
+	e.limits.Outs(in, f)
 }
 
 // Reservation is admissions for what a request may need, to be settled once it is known what it did need.

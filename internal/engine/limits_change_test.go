@@ -69,8 +69,8 @@ func refundsFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 			if flush(false); random.IntN(20) == 0 {
 				flush(true)
 			}
-			for where, of := range map[string]*KeyedLimit{"here": kl, "followed": followed} {
-				if v, _ := of.Peek("k", 0); l.Algorithm == limit.Window && int64(v.Remaining) > most-reallyUsed(all, now.Load(), interval) {
+			for where, keyed := range map[string]*KeyedLimit{"here": kl, "followed": followed} {
+				if v, _ := keyed.Peek("k", 0); l.Algorithm == limit.Window && int64(v.Remaining) > most-reallyUsed(all, now.Load(), interval) {
 					t.Fatalf("%s: %d left, really used are %d", where, v.Remaining, reallyUsed(all, now.Load(), interval))
 				}
 			}
@@ -332,8 +332,8 @@ func TestResetIsFollowed(t *testing.T) {
 		kl.AllowN("k", 2)
 		c.flush(false)
 		c.left("x", l, 8)
-		for _, of := range ofNode {
-			if v, _ := of.Peek("k", 0); v.Remaining != 10 {
+		for _, each := range ofNode {
+			if v, _ := each.Peek("k", 0); v.Remaining != 10 {
 				t.Errorf("of a node: %+v", v)
 			}
 		}
@@ -435,9 +435,9 @@ func TestGrantOfAFormerOwnerComesLate(t *testing.T) {
 			engines[i] = newTestEngine(t, Config{Partitions: 1, Gather: true})
 			kept[i] = mustLimit(t, engines[i], "x", Limit{N: 5, Per: time.Hour})
 		}
-		batches := func(of int) []replication.Change {
+		batches := func(node int) []replication.Change {
 			var c replication.Cut
-			engines[of].Cut(0, &c, false)
+			engines[node].Cut(0, &c, false)
 			return changesOf(t, &c)
 		}
 		var journal [][]replication.Change

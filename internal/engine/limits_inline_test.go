@@ -100,11 +100,11 @@ func TestInlineMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, of := range map[string]*Engine{"it": e, "who follows": followed, "who reads the journal": loaded} {
-		if s := of.Stats(); s.LimitStates != other+1 || s.InlineBytes == 0 || s.InlineBytes > 1<<10 {
+	for name, each := range map[string]*Engine{"it": e, "who follows": followed, "who reads the journal": loaded} {
+		if s := each.Stats(); s.LimitStates != other+1 || s.InlineBytes == 0 || s.InlineBytes > 1<<10 {
 			t.Errorf("after forgetting, %s: %+v", name, s)
 		}
-		l, p := limits(of)
+		l, p := limits(each)
 		if v, err := l.Peek("after", 0); err != nil || v.Remaining != 99 {
 			t.Errorf("%s: what came after: %+v, %v", name, v, err)
 		}

@@ -91,8 +91,8 @@ func (l *ledger) clone() *ledger {
 
 func (l *ledger) sum() (n uint64) {
 	n = l.used
-	for _, of := range []map[string]uint64{l.open, l.done} {
-		for _, one := range of {
+	for _, parts := range []map[string]uint64{l.open, l.done} {
+		for _, one := range parts {
 			n += one
 		}
 	}

@@ -92,7 +92,7 @@ func (e *Engine) count(key string, at, seconds int64) Count {
 // from the beginning of a change until the next answer is kept. change, missed and set are called under the counter's
 // lock.
 type lastAnswer struct {
-	version, of            atomic.Uint64 // of: that the answer is of
+	version, answered      atomic.Uint64 // answered: the version that the answer belongs to
 	at, seconds            atomic.Int64  // 0 seconds: no answer
 	lower, estimate, upper atomic.Uint64
 
@@ -103,7 +103,7 @@ type lastAnswer struct {
 // holds if still(version) says so after the caller has read the live hits.
 func (l *lastAnswer) get(at, seconds int64) (folded Count, version uint64, ok bool) {
 	version = l.version.Load()
-	if l.of.Load() != version || l.at.Load() != at || l.seconds.Load() != seconds {
+	if l.answered.Load() != version || l.at.Load() != at || l.seconds.Load() != seconds {
 		return Count{}, 0, false
 	}
 	return Count{Lower: l.lower.Load(), Estimate: l.estimate.Load(), Upper: l.upper.Load()}, version, true
@@ -129,7 +129,7 @@ func (l *lastAnswer) set(at, seconds int64, folded Count) {
 	l.lower.Store(folded.Lower)
 	l.estimate.Store(folded.Estimate)
 	l.upper.Store(folded.Upper)
-	l.of.Store(l.version.Load())
+	l.answered.Store(l.version.Load())
 }
 
 // change comes before every change of the window.

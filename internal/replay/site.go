@@ -9,8 +9,8 @@ import (
 type Site struct {
 	// Keys are templates that the report lists keys by. Their fields are not read.
 	Keys []string
-	// Of returns the keys of a request; none: it is not a view of a page. Many goroutines call it.
-	Of func(Request) []string
+	// Make returns the keys of a request; none: it is not a view of a page. Many goroutines call it.
+	Make func(Request) []string
 }
 
 // A Request is what the log of a web site says of one. Fields that its line does not have are nil.
@@ -62,5 +62,5 @@ func (p *plan) siteKeys(l *line) []string {
 		}
 		return nil
 	}
-	return p.site.Of(Request{field(0), field(1), field(2), field(3), field(4), field(5)})
+	return p.site.Make(Request{field(0), field(1), field(2), field(3), field(4), field(5)})
 }

@@ -16,7 +16,7 @@ func TestRequestsOfSites(t *testing.T) {
 		"nginx":   `{"time_iso8601":"2026-01-31T12:00:00+00:00","request_method":"GET","status":"200","request_uri":"/a?b=1","http_referer":"https://news.example/","http_user_agent":"Firefox"}`,
 	} {
 		var got []string
-		report, err := Run(t.Context(), Options{Files: []string{Stdin}, Stdin: strings.NewReader(log + "\n"), Workers: 1, Site: &Site{Keys: []string{"s:{name}"}, Of: func(r Request) []string {
+		report, err := Run(t.Context(), Options{Files: []string{Stdin}, Stdin: strings.NewReader(log + "\n"), Workers: 1, Site: &Site{Keys: []string{"s:{name}"}, Make: func(r Request) []string {
 			got = append(got, fmt.Sprintf("%s %s %s %s %s %s", r.Method, r.Status, r.Path, r.Referrer, r.Agent, r.Purpose))
 			return []string{"s:b", "s:a"}
 		}}})

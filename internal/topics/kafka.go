@@ -17,7 +17,7 @@ import (
 // kafkaBroker reads a topic as a member of a consumer group, which gives each partition to one node. A partition is read from the
 // journal's position on. The offsets that are committed are for operators, and where the journal knows nothing.
 type kafkaBroker struct {
-	of     *source
+	source *source
 	r      *Reader
 	client *kgo.Client
 	made   chan struct{} // closed when client is there
@@ -30,25 +30,25 @@ type kafkaBroker struct {
 // sessionTimeout is how long the partitions of a node that crashed wait for another one, or for its next start.
 const sessionTimeout = 10 * time.Second
 
-func openKafka(_ context.Context, of *source, r *Reader) (_ broker, err error) {
-	b := &kafkaBroker{of: of, r: r, made: make(chan struct{}), behind: map[int32]uint64{}}
+func openKafka(_ context.Context, from *source, r *Reader) (_ broker, err error) {
+	b := &kafkaBroker{source: from, r: r, made: make(chan struct{}), behind: map[int32]uint64{}}
 	forget := func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for _, p := range lost[of.topic] {
+		for _, p := range lost[from.topic] {
 			delete(b.behind, p)
 		}
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(of.servers...), kgo.ClientID("weir"), kgo.ConsumerGroup(of.reader), kgo.ConsumeTopics(of.topic), kgo.DisableAutoCommit(),
+		kgo.SeedBrokers(from.servers...), kgo.ClientID("weir"), kgo.ConsumerGroup(from.reader), kgo.ConsumeTopics(from.topic), kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(sessionTimeout), kgo.RebalanceTimeout(sessionTimeout), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxBytes(batchBytes),
 		kgo.AdjustFetchOffsetsFn(b.begin), kgo.OnPartitionsRevoked(forget), kgo.OnPartitionsLost(forget),
 	}
-	if of.tls {
+	if from.tls {
 		options = append(options, kgo.DialTLS())
 	}
-	if of.user != "" {
-		options = append(options, kgo.SASL(plain.Auth{User: of.user, Pass: of.password}.AsMechanism()))
+	if from.user != "" {
+		options = append(options, kgo.SASL(plain.Auth{User: from.user, Pass: from.password}.AsMechanism()))
 	}
 	b.client, err = kgo.NewClient(options...)
 	close(b.made)
@@ -59,24 +59,24 @@ func openKafka(_ context.Context, of *source, r *Reader) (_ broker, err error) {
 func (b *kafkaBroker) begin(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	<-b.made
 	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = kmsg.StringPtr(b.of.topic)
+	topic.Topic = kmsg.StringPtr(b.source.topic)
 	ask := kmsg.NewPtrMetadataRequest()
 	ask.Topics = append(ask.Topics, topic)
 	answer, err := ask.RequestWith(ctx, b.client)
 	if err != nil || len(answer.Topics) != 1 {
-		return nil, fmt.Errorf("which topic is %s: %w", b.of.topic, err)
+		return nil, fmt.Errorf("which topic is %s: %w", b.source.topic, err)
 	}
 	if err := kerr.ErrorForCode(answer.Topics[0].ErrorCode); err != nil {
-		return nil, fmt.Errorf("topic %s: %w", b.of.topic, err)
+		return nil, fmt.Errorf("topic %s: %w", b.source.topic, err)
 	}
 	life := fmt.Sprintf("%x", answer.Topics[0].TopicID)
-	for partition := range offsets[b.of.topic] {
-		at, known, err := b.r.position(ctx, b.of.id(partition, life))
+	for partition := range offsets[b.source.topic] {
+		at, known, err := b.r.position(ctx, b.source.id(partition, life))
 		if err != nil {
 			return nil, err
 		}
 		if known {
-			offsets[b.of.topic][partition] = kgo.NewOffset().At(int64(at.Offset))
+			offsets[b.source.topic][partition] = kgo.NewOffset().At(int64(at.Offset))
 		}
 	}
 	b.mu.Lock()
@@ -92,23 +92,23 @@ func (b *kafkaBroker) fetch(ctx context.Context) (list []piece, err error) {
 	fetches.EachError(func(topic string, partition int32, failure error) {
 		if waiting.Err() == nil || !errors.Is(failure, waiting.Err()) {
 			err = fmt.Errorf("partition %d: %w", partition, failure)
-			if topic == b.of.topic { // else it is the broker that fails
+			if topic == b.source.topic { // else it is the broker that fails
 				b.r.note(err)
 			}
 		}
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	fetches.EachPartition(func(of kgo.FetchTopicPartition) {
-		if len(of.Records) == 0 {
+	fetches.EachPartition(func(part kgo.FetchTopicPartition) {
+		if len(part.Records) == 0 {
 			return
 		}
-		p := piece{partition: of.Partition, life: b.life, messages: make([]message, len(of.Records))}
-		for i, r := range of.Records {
+		p := piece{partition: part.Partition, life: b.life, messages: make([]message, len(part.Records))}
+		for i, r := range part.Records {
 			p.messages[i] = message{offset: uint64(r.Offset), at: r.Timestamp, name: r.Topic, key: r.Key, value: r.Value, header: headerOf(r), raw: r}
 		}
-		last := of.Records[len(of.Records)-1]
-		b.behind[of.Partition] = uint64(max(of.HighWatermark-last.Offset-1, 0))
+		last := part.Records[len(part.Records)-1]
+		b.behind[part.Partition] = uint64(max(part.HighWatermark-last.Offset-1, 0))
 		list = append(list, p)
 	})
 	if len(list) > 0 {
@@ -131,12 +131,12 @@ func headerOf(r *kgo.Record) func(name string) string {
 // commit does not wait: the next commit has this one too.
 func (b *kafkaBroker) commit(p *piece, at replication.Position) {
 	last := p.messages[len(p.messages)-1].raw.(*kgo.Record)
-	b.client.CommitOffsets(context.Background(), map[string]map[int32]kgo.EpochOffset{b.of.topic: {p.partition: {Epoch: last.LeaderEpoch, Offset: int64(at.Offset)}}}, nil)
+	b.client.CommitOffsets(context.Background(), map[string]map[int32]kgo.EpochOffset{b.source.topic: {p.partition: {Epoch: last.LeaderEpoch, Offset: int64(at.Offset)}}}, nil)
 }
 
 func (b *kafkaBroker) bury(ctx context.Context, m *message, why string) error {
 	r := m.raw.(*kgo.Record)
-	out := &kgo.Record{Topic: b.of.dead, Key: m.key, Value: m.value}
+	out := &kgo.Record{Topic: b.source.dead, Key: m.key, Value: m.value}
 	out.Headers = append(append(out.Headers, r.Headers...), kgo.RecordHeader{Key: "Weir-Error", Value: []byte(why)},
 		kgo.RecordHeader{Key: "Weir-Source", Value: fmt.Appendf(nil, "%s %d %d", r.Topic, r.Partition, r.Offset)})
 	return b.client.ProduceSync(ctx, out).FirstErr()

@@ -17,7 +17,7 @@ import (
 
 // natsBroker reads a stream of JetStream in its order, from the journal's position on. One node does at a time, under a lease.
 type natsBroker struct {
-	of      *source
+	source  *source
 	r       *Reader
 	conn    *nats.Conn
 	js      jetstream.JetStream
@@ -28,20 +28,20 @@ type natsBroker struct {
 	pending atomic.Uint64 // in the stream after what came
 }
 
-func openNATS(ctx context.Context, of *source, r *Reader) (broker, error) {
+func openNATS(ctx context.Context, from *source, r *Reader) (broker, error) {
 	scheme, options := "nats://", []nats.Option{nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second)}
-	if of.tls {
+	if from.tls {
 		scheme = "tls://"
 	}
-	if of.creds != "" {
-		options = append(options, nats.UserCredentials(of.creds))
+	if from.creds != "" {
+		options = append(options, nats.UserCredentials(from.creds))
 	}
-	if of.user != "" {
-		options = append(options, nats.UserInfo(of.user, of.password))
+	if from.user != "" {
+		options = append(options, nats.UserInfo(from.user, from.password))
 	}
-	b := &natsBroker{of: of, r: r}
+	b := &natsBroker{source: from, r: r}
 	var err error
-	if b.conn, err = nats.Connect(scheme+strings.Join(of.servers, ","+scheme), options...); err != nil {
+	if b.conn, err = nats.Connect(scheme+strings.Join(from.servers, ","+scheme), options...); err != nil {
 		return nil, err
 	}
 	if b.js, err = jetstream.New(b.conn); err == nil {
@@ -51,7 +51,7 @@ func openNATS(ctx context.Context, of *source, r *Reader) (broker, error) {
 		b.conn.Close()
 		return nil, err
 	}
-	b.lease = r.journal.HoldLease(fmt.Sprintf("topic-%x", of.id(0, "")))
+	b.lease = r.journal.HoldLease(fmt.Sprintf("topic-%x", from.id(0, "")))
 	return b, nil
 }
 
@@ -59,17 +59,17 @@ func openNATS(ctx context.Context, of *source, r *Reader) (broker, error) {
 func (b *natsBroker) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	s, err := b.js.Stream(ctx, b.of.topic)
+	s, err := b.js.Stream(ctx, b.source.topic)
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", b.of.topic, err)
+		return fmt.Errorf("stream %s: %w", b.source.topic, err)
 	}
 	is := s.CachedInfo()
 	if is.Config.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("stream %s has retention %v, which deletes messages that a consumer acknowledges: read one of retention limits, such as one that sources it", b.of.topic, is.Config.Retention)
+		return fmt.Errorf("stream %s has retention %v, which deletes messages that a consumer acknowledges: read one of retention limits, such as one that sources it", b.source.topic, is.Config.Retention)
 	}
-	has := func(subject string) bool { return server.SubjectMatchesFilter(b.of.dead, subject) }
-	if b.of.dead != "" && slices.ContainsFunc(is.Config.Subjects, has) && (b.of.subject == "" || has(b.of.subject)) {
-		return fmt.Errorf("dead=%s is in stream %s: messages that can't be counted would come back, name a subject of another stream", b.of.dead, b.of.topic)
+	has := func(subject string) bool { return server.SubjectMatchesFilter(b.source.dead, subject) }
+	if b.source.dead != "" && slices.ContainsFunc(is.Config.Subjects, has) && (b.source.subject == "" || has(b.source.subject)) {
+		return fmt.Errorf("dead=%s is in stream %s: messages that can't be counted would come back, name a subject of another stream", b.source.dead, b.source.topic)
 	}
 	if life := is.Created.UTC().Format(time.RFC3339Nano); life != b.life {
 		b.end()
@@ -134,10 +134,10 @@ func (b *natsBroker) fetch(ctx context.Context) ([]piece, error) {
 // begin reads from the position on. An ordered consumer is made again by itself when it is lost, or a message of it.
 func (b *natsBroker) begin(ctx context.Context) error {
 	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
-	if b.of.subject != "" {
-		cfg.FilterSubjects = []string{b.of.subject}
+	if b.source.subject != "" {
+		cfg.FilterSubjects = []string{b.source.subject}
 	}
-	at, known, err := b.r.position(ctx, b.of.id(0, b.life))
+	at, known, err := b.r.position(ctx, b.source.id(0, b.life))
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (b *natsBroker) begin(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	c, err := b.js.OrderedConsumer(ctx, b.of.topic, cfg)
+	c, err := b.js.OrderedConsumer(ctx, b.source.topic, cfg)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (b *natsBroker) end() {
 func (b *natsBroker) commit(*piece, replication.Position) {}
 
 func (b *natsBroker) bury(ctx context.Context, m *message, why string) error {
-	out := nats.NewMsg(b.of.dead)
+	out := nats.NewMsg(b.source.dead)
 	for name, values := range m.raw.(jetstream.Msg).Headers() {
 		if !strings.HasPrefix(name, "Nats-") { // such as the ID by which a stream drops repeats
 			out.Header[name] = values
@@ -184,7 +184,7 @@ func (b *natsBroker) bury(ctx context.Context, m *message, why string) error {
 	}
 	out.Data = m.value
 	out.Header.Set("Weir-Error", why)
-	out.Header.Set("Weir-Source", fmt.Sprintf("%s %s %d", b.of.topic, m.name, m.offset))
+	out.Header.Set("Weir-Source", fmt.Sprintf("%s %s %d", b.source.topic, m.name, m.offset))
 	_, err := b.js.PublishMsg(ctx, out)
 	return err
 }

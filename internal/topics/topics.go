@@ -66,7 +66,7 @@ func (c Config) Validate() error {
 
 // Reader reads one topic. It is a listener: New, and then Run once the node is ready.
 type Reader struct {
-	of      *source
+	source  *source
 	journal *durable.Journal
 	service *service.Service
 	caller  access.Caller
@@ -91,19 +91,19 @@ type fault struct {
 
 // New returns a Reader of a topic for a service with a journal. It fails if the tokens file has no such identity.
 func New(s *service.Service, url string, log *slog.Logger) (*Reader, error) {
-	of, err := parseSource(url)
+	from, err := parseSource(url)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{of: of, service: s, log: log.With("topic", of.name())}
+	r := &Reader{source: from, service: s, log: log.With("topic", from.name())}
 	r.journal = s.Backend().Journal.(*durable.Journal)
-	if (s.Backend().Tokens != nil) != (of.identity != "") {
-		return nil, fmt.Errorf("--from %s: identity=NAME, of the tokens file and with role ingest, belongs to --tokens: give both or neither", of.name())
+	if (s.Backend().Tokens != nil) != (from.identity != "") {
+		return nil, fmt.Errorf("--from %s: identity=NAME, of the tokens file and with role ingest, belongs to --tokens: give both or neither", from.name())
 	}
-	if r.caller, err = s.WithName(access.Caller{}, of.identity); err != nil {
-		return nil, fmt.Errorf("--from %s, identity=%s: %w", of.name(), of.identity, err)
+	if r.caller, err = s.WithName(access.Caller{}, from.identity); err != nil {
+		return nil, fmt.Errorf("--from %s, identity=%s: %w", from.name(), from.identity, err)
 	}
-	r.parser, err = newParser(of, s.Backend().Engine.Config().MaxAhead)
+	r.parser, err = newParser(from, s.Backend().Engine.Config().MaxAhead)
 	return r, err
 }
 
@@ -119,7 +119,7 @@ func (r *Reader) Figures() access.ListenerFigures {
 		lag += (*b).lag()
 	}
 	return access.ListenerFigures{
-		Name: r.of.name(), Lag: &lag, Requests: []access.ListenerRequests{{Kind: "message", Count: r.messages.Load()}},
+		Name: r.source.name(), Lag: &lag, Requests: []access.ListenerRequests{{Kind: "message", Count: r.messages.Load()}},
 		Rejected: []access.ListenerRequests{{Kind: "bad", Count: r.bad.Load()}, {Kind: "dead_letter_failed", Count: r.unburied.Load()}, {Kind: "counted_elsewhere", Count: r.outrun.Load()}},
 	}
 }
@@ -131,10 +131,10 @@ func (r *Reader) Alarms() (list []api.Alarm) {
 		f = p
 	}
 	if f != nil && time.Since(f.since) > failingFor {
-		list = append(list, api.Alarm{Code: "topic_failing", Message: fmt.Sprintf("%s is not read since %s: %v; its messages wait there", r.of.name(), f.since.UTC().Format(time.RFC3339), f.err)})
+		list = append(list, api.Alarm{Code: "topic_failing", Message: fmt.Sprintf("%s is not read since %s: %v; its messages wait there", r.source.name(), f.since.UTC().Format(time.RFC3339), f.err)})
 	}
 	if b := r.lastBad.Load(); b != nil && time.Since(b.since) < badFor {
-		list = append(list, api.Alarm{Code: "topic_bad_messages", Message: fmt.Sprintf("%s has messages that can't be counted, such as this: %v", r.of.name(), b.err)})
+		list = append(list, api.Alarm{Code: "topic_bad_messages", Message: fmt.Sprintf("%s has messages that can't be counted, such as this: %v", r.source.name(), b.err)})
 	}
 	return list
 }
@@ -190,18 +190,18 @@ func (r *Reader) position(ctx context.Context, topic replication.RequestID) (at 
 // Run reads until ctx ends. What is counted then and not in the journal yet comes with its last flush.
 func (r *Reader) Run(ctx context.Context) error {
 	open := openNATS
-	if r.of.kafka {
+	if r.source.kafka {
 		open = openKafka
 	}
-	b, err := open(ctx, r.of, r)
+	b, err := open(ctx, r.source, r)
 	for err != nil {
 		if r.retry(ctx, err) != nil {
 			return nil
 		}
-		b, err = open(ctx, r.of, r)
+		b, err = open(ctx, r.source, r)
 	}
 	r.broker.Store(&b)
-	r.log.Info("reading a topic", "format", r.of.format, "keys", r.of.keys)
+	r.log.Info("reading a topic", "format", r.source.format, "keys", r.source.keys)
 	parsed, done := make(chan []piece), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -250,21 +250,21 @@ func (r *Reader) feed(ctx context.Context, b broker, to chan<- []piece) {
 }
 
 // parse makes hits of the messages of a piece. Those that can't be counted are buried before the position moves beyond them.
-func (r *Reader) parse(ctx context.Context, b broker, of *piece) {
+func (r *Reader) parse(ctx context.Context, b broker, into *piece) {
 	p := r.parser
-	known, _ := r.journal.Position(r.of.id(of.partition, of.life))
-	of.ends = make([]int, len(of.messages))
+	known, _ := r.journal.Position(r.source.id(into.partition, into.life))
+	into.ends = make([]int, len(into.messages))
 	if p.role = &r.role; r.service.Ingest(r.caller, p.role) != nil {
 		p.role = nil // count retries until the identity may count again
 	}
 	now := time.Now()
-	for i := range of.messages {
-		if m := &of.messages[i]; m.offset >= known.Offset {
-			if err := p.add(of, m, now); err != nil {
+	for i := range into.messages {
+		if m := &into.messages[i]; m.offset >= known.Offset {
+			if err := p.add(into, m, now); err != nil {
 				r.bury(ctx, b, m, err)
 			}
 		}
-		of.ends[i] = len(of.hits)
+		into.ends[i] = len(into.hits)
 	}
 }
 
@@ -272,17 +272,17 @@ func (r *Reader) parse(ctx context.Context, b broker, of *piece) {
 func (r *Reader) bury(ctx context.Context, b broker, m *message, why error) {
 	r.bad.Add(1)
 	f := &fault{since: time.Now()}
-	fate := "it is in " + r.of.dead
+	fate := "it is in " + r.source.dead
 	switch {
-	case r.of.dead == "":
+	case r.source.dead == "":
 		fate = "it is dropped; dead=NAME in the topic's URL keeps such messages"
-	case strings.HasPrefix(m.header("Weir-Source"), r.of.topic+" "): // else it would come for ever
+	case strings.HasPrefix(m.header("Weir-Source"), r.source.topic+" "): // else it would come for ever
 		fate, f.lost = "it is dropped, since it is a dead letter of this topic already", true
 	default:
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		if err := b.bury(ctx, m, why.Error()); err != nil {
-			fate, f.lost = fmt.Sprintf("it is dropped, since %s does not take it: %v", r.of.dead, err), true
+			fate, f.lost = fmt.Sprintf("it is dropped, since %s does not take it: %v", r.source.dead, err), true
 		}
 	}
 	if f.err = fmt.Errorf("%w; %s", why, fate); f.lost {
@@ -320,7 +320,7 @@ func (r *Reader) count(ctx context.Context, b broker, pieces []piece) error {
 			}
 		}
 		pieces = slices.DeleteFunc(pieces, func(p piece) bool {
-			at, known := r.journal.Position(r.of.id(p.partition, p.life))
+			at, known := r.journal.Position(r.source.id(p.partition, p.life))
 			if known && at != p.to {
 				r.outrun.Add(1)
 			}
@@ -342,7 +342,7 @@ var errBackpressure = errors.New("no further hit is taken now: the journal is be
 
 // advance counts a piece from the position on, up to where the engine takes its hits; false: that is nothing.
 func (r *Reader) advance(ctx context.Context, b broker, p *piece) (some bool, err error) {
-	topic, t := r.of.id(p.partition, p.life), &r.tally
+	topic, t := r.source.id(p.partition, p.life), &r.tally
 	from, known := r.journal.Position(topic)
 	if !known {
 		from.Offset = p.messages[0].offset

@@ -47,8 +47,8 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.url, err, c.want)
 		}
 	}
-	twice := Config{From: []string{"nats://127.0.0.1:4222/A", "nats://localhost:4222/A?key={x}"}}
-	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), "read already") {
+	double := Config{From: []string{"nats://127.0.0.1:4222/A", "nats://localhost:4222/A?key={x}"}}
+	if err := double.Validate(); err == nil || !strings.Contains(err.Error(), "read already") {
 		t.Error(err)
 	}
 	s, err := parseSource("kafka+tls://a%3Ab:c%25d@h:1,i:2/t")
@@ -209,14 +209,14 @@ func TestRefusedHitIsBuriedFirst(t *testing.T) {
 		if err := r.journal.SyncFollowed(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if at, _ := r.journal.Position(r.of.id(0, "")); at.Offset > 1 {
+		if at, _ := r.journal.Position(r.source.id(0, "")); at.Offset > 1 {
 			t.Errorf("the position is %+v before message 1 is buried", at)
 		}
 	}
 	if err := r.count(t.Context(), b, []piece{p}); err != nil {
 		t.Fatal(err)
 	}
-	if at, _ := r.journal.Position(r.of.id(0, "")); at.Offset != 3 || b.letters != 1 || r.tally.Counted != 1 {
+	if at, _ := r.journal.Position(r.source.id(0, "")); at.Offset != 3 || b.letters != 1 || r.tally.Counted != 1 {
 		t.Errorf("position %+v, %d letters, %+v", at, b.letters, r.tally.HitsAnswer)
 	}
 }
@@ -233,7 +233,7 @@ func TestNewKeyWaits(t *testing.T) {
 // A dead letter that comes back is not one again: it would come for ever.
 func TestDeadLetterComesBack(t *testing.T) {
 	t.Parallel()
-	r, b := &Reader{of: &source{topic: "EVENTS", dead: "dead"}, log: slog.New(slog.DiscardHandler)}, &buried{}
+	r, b := &Reader{source: &source{topic: "EVENTS", dead: "dead"}, log: slog.New(slog.DiscardHandler)}, &buried{}
 	for _, from := range []string{"", "OTHER hits 1", "EVENTS hits 1"} {
 		r.bury(t.Context(), b, &message{header: func(string) string { return from }}, errNoKey)
 	}
@@ -256,7 +256,7 @@ func TestBadMessagesAlarm(t *testing.T) {
 			{"dead", []error{full}, "it is dropped, since dead does not take it: it is full"},
 			{"dead", []error{nil, full, nil}, "it is dropped, since dead does not take it: it is full"},
 		} {
-			r, b := &Reader{of: &source{topic: "EVENTS", dead: c.dead}, log: slog.New(slog.DiscardHandler)}, &buried{}
+			r, b := &Reader{source: &source{topic: "EVENTS", dead: c.dead}, log: slog.New(slog.DiscardHandler)}, &buried{}
 			bury := func(failure error) {
 				b.failure = failure
 				r.bury(t.Context(), b, &message{header: func(string) string { return "" }}, errNoKey)
@@ -314,7 +314,7 @@ func TestMessagesWithAnError(t *testing.T) {
 // An alarm says that a partition fails, while others have messages, until it was well for some time.
 func TestFailingPartitionAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Reader{of: &source{}, log: slog.New(slog.DiscardHandler)}
+		r := &Reader{source: &source{}, log: slog.New(slog.DiscardHandler)}
 		wantAlarms := func(want int) {
 			t.Helper()
 			if got := r.Alarms(); len(got) != want || want > 0 && !strings.Contains(got[0].Message, "partition 3") {
@@ -348,10 +348,10 @@ func TestFailingPartition(t *testing.T) {
 		kafka.KeepControl()
 		ask := asked.(*kmsg.FetchRequest)
 		answer := ask.ResponseKind().(*kmsg.FetchResponse)
-		for _, of := range ask.Topics {
+		for _, wanted := range ask.Topics {
 			topic := kmsg.NewFetchResponseTopic()
-			topic.Topic, topic.TopicID = of.Topic, of.TopicID
-			for _, p := range of.Partitions {
+			topic.Topic, topic.TopicID = wanted.Topic, wanted.TopicID
+			for _, p := range wanted.Partitions {
 				partition := kmsg.NewFetchResponseTopicPartition()
 				partition.Partition = p.Partition
 				if p.Partition == 1 {
@@ -364,11 +364,11 @@ func TestFailingPartition(t *testing.T) {
 		return answer, nil, true
 	})
 	r := newReader(t)
-	of, err := parseSource("kafka://" + kafka.ListenAddrs()[0] + "/events")
+	from, err := parseSource("kafka://" + kafka.ListenAddrs()[0] + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := openKafka(t.Context(), of, r)
+	b, err := openKafka(t.Context(), from, r)
 	if err != nil {
 		t.Fatal(err)
 	}

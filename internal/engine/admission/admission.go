@@ -164,11 +164,11 @@ func (ls *Table) NamesKept() (held, known int) {
 
 // NewPlan makes a limit ready, of a name. Its admissions are journaled if it says so, or its
 // period is long enough.
-func (ls *Table) NewPlan(name *Name, of *limit.Plan, journaled, strict, inline bool) *Plan {
-	made := &Plan{Plan: of.ByTimeOfDay(ls.Clock.Ahead), Name: name, Strict: strict, Inline: inline}
+func (ls *Table) NewPlan(name *Name, plain *limit.Plan, journaled, strict, inline bool) *Plan {
+	made := &Plan{Plan: plain.ByTimeOfDay(ls.Clock.Ahead), Name: name, Strict: strict, Inline: inline}
 	if ls.gather {
-		made.journaled = journaled || of.Limit().Per >= journaledPer
-		made.Record = limitRecord(name.Name, of.Limit(), made.flags())
+		made.journaled = journaled || plain.Limit().Per >= journaledPer
+		made.Record = limitRecord(name.Name, plain.Limit(), made.flags())
 	}
 	return made
 }

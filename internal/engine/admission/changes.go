@@ -44,14 +44,14 @@ func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint6
 // unnote takes up to n admissions that were taken at a time out of the next cut: the journal does not get them. It returns how many
 // are left for a change, which comes after all that was noted. The caller holds s.mu.
 func (ls *Table) unnote(s *share, st *entry, at int64, n uint64) (left uint64) {
-	of, fresh := s.fresh[st]
+	gathered, fresh := s.fresh[st]
 	if !fresh {
 		return n
 	}
-	if at >= of.first {
-		some := min(n, of.n)
-		n, of.n = n-some, of.n-some
-		if s.fresh[st] = of; of.n == 0 {
+	if at >= gathered.first {
+		some := min(n, gathered.n)
+		n, gathered.n = n-some, gathered.n-some
+		if s.fresh[st] = gathered; gathered.n == 0 {
 			delete(s.fresh, st)
 		}
 	}
@@ -114,7 +114,7 @@ func (ls *Table) forgetState(s *share, st *entry) {
 
 // resetState forgets what a key has used before a place in the journal: what no cut has yet comes after it. The caller holds s.mu.
 func (ls *Table) resetState(s *share, st *entry) {
-	of, fresh := s.fresh[st]
+	gathered, fresh := s.fresh[st]
 	closed, now := s.closed[st], ls.Clock.Now()
 	if !fresh && closed == 0 {
 		ls.drop(s, st)
@@ -123,7 +123,7 @@ func (ls *Table) resetState(s *share, st *entry) {
 	ls.grow(st.Value.plan, -bytesOf(st))
 	st.Value.state = limit.State{}
 	st.Value.plan.Charge(&st.Value.state, now, closed)
-	st.Value.plan.Charge(&st.Value.state, of.at, of.n)
+	st.Value.plan.Charge(&st.Value.state, gathered.at, gathered.n)
 	ls.grow(st.Value.plan, bytesOf(st))
 }
 
@@ -204,7 +204,7 @@ func (ls *Table) ForgetInline(name string) (states int, err error) {
 // has yet. The caller holds s.mu.
 func (ls *Table) forgetInline(s *share, name string) (states int) {
 	s.table.Load().Each(func(st *entry) {
-		if of := st.Value.plan; of.Inline && (name == "" || of.Name.Name == name) {
+		if plan := st.Value.plan; plan.Inline && (name == "" || plan.Name.Name == name) {
 			ls.forgetState(s, st)
 			states++
 		}

@@ -263,9 +263,9 @@ func (ls *Table) Uses(partition int, plan *Plan, own func(key string) *Plan, f f
 			inForce = other
 		}
 		v := inForce.Peek(&under(st, inForce, now).Value.state, now, 0)
-		of := inForce.Limit()
-		if used := of.Burst - v.Remaining; used > 0 {
-			f(limit.KeyUse{Key: st.Key(), Limit: of, Used: used, Remaining: v.Remaining, Reset: v.Reset})
+		rule := inForce.Limit()
+		if used := rule.Burst - v.Remaining; used > 0 {
+			f(limit.KeyUse{Key: st.Key(), Limit: rule, Used: used, Remaining: v.Remaining, Reset: v.Reset})
 		}
 	})
 }

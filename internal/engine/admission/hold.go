@@ -92,20 +92,20 @@ const holdAsks = int64(15 * time.Second)
 // SetHold holds a part of a key's limit, in place of what the ID held before. n is held from now on. All that hold of the key have a
 // claim to what they want, or else to a share by what they want: share is the ID's. It may be less than Need, the rest of which is then to
 // be given up. out is what is out of the limit in other ways.
-func (ls *Table) SetHold(plan *Plan, partition int, key string, of Held, out uint64) (n, share uint64, err error) {
+func (ls *Table) SetHold(plan *Plan, partition int, key string, asked Held, out uint64) (n, share uint64, err error) {
 	s := &ls.shares[partition]
 	now := ls.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := outstandingID{plan.Name.Name, strings.Clone(key), holdMark + of.ID}
-	had, others, idle, wants := uint64(0), out, out, float64(of.Want)
+	id := outstandingID{plan.Name.Name, strings.Clone(key), holdMark + asked.ID}
+	had, others, idle, wants := uint64(0), out, out, float64(asked.Want)
 	if h := s.held[keyID{id.name, id.key}]; h != nil {
 		for other, o := range h.holds {
 			switch {
 			case o.until <= now:
 			case other == id:
 				had = o.n
-				if of.Seq < o.seq {
+				if asked.Seq < o.seq {
 					return 0, 0, nil
 				}
 			default:
@@ -128,19 +128,19 @@ func (ls *Table) SetHold(plan *Plan, partition int, key string, of Held, out uin
 	state := ls.look(s, plan, key, now)
 	left := plan.Peek(&state.Value.state, now, 0).Remaining
 	free := left - min(left, others)
-	share = of.Want
+	share = asked.Want
 	if pool := float64(left - min(left, idle)); wants > pool {
-		share = uint64(pool * float64(of.Want) / wants)
+		share = uint64(pool * float64(asked.Want) / wants)
 	}
-	n = max(min(share, had+(free-min(free, had)+1)/2, free), min(of.Need, had))
+	n = max(min(share, had+(free-min(free, had)+1)/2, free), min(asked.Need, had))
 	until := now + holdAsks // of what nobody has
 	if n > 0 {
-		until = now + int64(of.Life+plan.Interval())
+		until = now + int64(asked.Life+plan.Interval())
 		if plan.Limit().Calendar.Unit != limit.NoUnit {
 			until += int64(longerPeriod)
 		}
 	}
-	ls.setOut(s, id, outstanding{n: n, at: now, until: until, want: of.Want, seq: of.Seq})
+	ls.setOut(s, id, outstanding{n: n, at: now, until: until, want: asked.Want, seq: asked.Seq})
 	return n, share, nil
 }
 

@@ -57,22 +57,22 @@ func TestHold(t *testing.T) {
 	if err := restored.ApplyChanges(0, table.kept(&table.shares[0])); err != nil {
 		t.Fatal(err)
 	}
-	for i, of := range []*Table{other, restored} {
-		if err := of.ApplyAll(0, c.Admissions); err != nil {
+	for i, each := range []*Table{other, restored} {
+		if err := each.ApplyAll(0, c.Admissions); err != nil {
 			t.Fatal(err)
 		}
-		take(of, 1, false, 0)
-		if len(outs(of)) != 0 {
-			t.Errorf("%d: holds are no grants of nodes: %+v", i, outs(of))
+		take(each, 1, false, 0)
+		if len(outs(each)) != 0 {
+			t.Errorf("%d: holds are no grants of nodes: %+v", i, outs(each))
 		}
 	}
 	elapsed += 15 * time.Second
 	take(table, 100, true, 0)
-	for _, of := range []*Table{table, other, restored} {
+	for _, each := range []*Table{table, other, restored} {
 		elapsed += 2 * time.Second // who follows may count for longer
-		of.Expire(0)
-		if len(of.shares[0].held)+len(of.shares[0].outstanding) != 0 {
-			t.Errorf("holds that are over are still known: %+v", of.shares[0].held)
+		each.Expire(0)
+		if len(each.shares[0].held)+len(each.shares[0].outstanding) != 0 {
+			t.Errorf("holds that are over are still known: %+v", each.shares[0].held)
 		}
 	}
 }

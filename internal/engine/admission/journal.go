@@ -31,22 +31,22 @@ func (ls *Table) note(s *share, st *entry, n uint64, now int64) {
 	if s.fresh == nil {
 		s.fresh = map[*entry]freshAdmissions{}
 	}
-	of, more := s.fresh[st]
-	if more && now-of.first > int64(together/2) && len(s.changes) < maxClosed {
+	gathered, more := s.fresh[st]
+	if more && now-gathered.first > int64(together/2) && len(s.changes) < maxClosed {
 		ls.close(s, st)
-		of, more = freshAdmissions{}, false
+		gathered, more = freshAdmissions{}, false
 	}
 	if !more {
-		of.first = now
+		gathered.first = now
 	}
-	s.fresh[st] = freshAdmissions{of.n + n, max(of.at, now), min(of.first, now)} // whose clock was read first may come second
+	s.fresh[st] = freshAdmissions{gathered.n + n, max(gathered.at, now), min(gathered.first, now)} // whose clock was read first may come second
 }
 
 // close puts what was noted of a state before the changes that come, in the next cut. The caller holds s.mu.
 func (ls *Table) close(s *share, st *entry) {
-	if of, fresh := s.fresh[st]; fresh {
+	if gathered, fresh := s.fresh[st]; fresh {
 		delete(s.fresh, st)
-		a := of.admission(st)
+		a := gathered.admission(st)
 		s.changes = append(s.changes, &a)
 		if s.closed == nil {
 			s.closed = map[*entry]uint64{}
@@ -109,8 +109,8 @@ func (ls *Table) cut(s *share, c *replication.Cut) {
 		return
 	}
 	ahead := ls.Clock.Ahead()
-	for st, of := range s.fresh {
-		a := of.admission(st)
+	for st, gathered := range s.fresh {
+		a := gathered.admission(st)
 		a.At = ceilMs(a.At + ahead)
 		c.Admissions = append(c.Admissions, a)
 	}

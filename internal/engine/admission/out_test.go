@@ -13,7 +13,7 @@ func newLending(t *testing.T, elapsed *time.Duration) (*Table, *Plan) {
 	t.Helper()
 	wall := &keyspace.Wall{Source: func() time.Time { return time.Unix(2_000_000_000, 0).Add(*elapsed) }}
 	table := New(1, 1<<20, true, keyspace.NewClockLimits(wall.Source, func() time.Duration { return *elapsed }, wall))
-	of, err := limit.New(limit.Limit{N: 100, Per: 10 * time.Second})
+	plain, err := limit.New(limit.Limit{N: 100, Per: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func newLending(t *testing.T, elapsed *time.Duration) (*Table, *Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return table, table.NewPlan(name, of, true, true, false)
+	return table, table.NewPlan(name, plain, true, true, false)
 }
 
 func changes(table *Table) []replication.Change {

@@ -108,10 +108,10 @@ type Out struct {
 }
 
 // Outs calls f with all that is outstanding of keys in some partitions. f runs under a lock of limits.
-func (ls *Table) Outs(of func(partition int) bool, f func(Out)) {
+func (ls *Table) Outs(in func(partition int) bool, f func(Out)) {
 	now := ls.Clock.Now()
 	ls.eachShare(func(partition int, s *share) {
-		if !of(partition) {
+		if !in(partition) {
 			return
 		}
 		for id, o := range s.outstanding {

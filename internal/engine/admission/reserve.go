@@ -110,8 +110,8 @@ func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Rese
 	taken := ls.Clock.Now() - int64(ago)
 	s := ls.locked(partition)
 	defer s.mu.Unlock()
-	of := changeAt(plan.Name.Name, key, taken)
-	made := replication.Reservation{ChangeOf: of, ID: strings.Clone(r.ID), N: n, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts}
+	common := changeAt(plan.Name.Name, key, taken)
+	made := replication.Reservation{ChangeOf: common, ID: strings.Clone(r.ID), N: n, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts}
 	if was := s.reserved[idOf(&made)]; was != nil {
 		again = was.by != r.By && was.by != "" && r.By != ""
 		was.shared = was.shared || again
@@ -392,9 +392,9 @@ func (ls *Table) unreserve(s *share, r *reserved) {
 }
 
 // forgetReserved settles the reservations of which nothing counts any more. The caller holds s.mu.
-func (ls *Table) forgetReserved(s *share, of func(id partID) bool) {
+func (ls *Table) forgetReserved(s *share, which func(id partID) bool) {
 	for id, r := range s.reserved {
-		if !r.Settled && of(id) {
+		if !r.Settled && which(id) {
 			r.Used, r.forgotten = r.N, true
 			ls.noteSettled(s, r)
 		}

@@ -272,7 +272,7 @@ func TestVoidOfListed(t *testing.T) {
 	w := b.View()
 	_, _ = w.Add(1, key("a"), 3)
 	other := "a"
-	for of := a.cfg.PartitionOf; of(other) != of("only"); {
+	for partition := a.cfg.PartitionOf; partition(other) != partition("only"); {
 		other += "a"
 	}
 	_, _ = w.Add(1, key(other), 1)
@@ -302,7 +302,7 @@ func TestStateHasTokens(t *testing.T) {
 				w.Remove(1, key("a"))
 				want = 0
 			}
-			f, of := flush{}, owner
+			f, who := flush{}, owner
 			var state []replication.Change
 			for p := range partitions {
 				var all []replication.Change
@@ -310,12 +310,12 @@ func TestStateHasTokens(t *testing.T) {
 				state = append(state, all...)
 			}
 			if from == "a follower" {
-				of = newNode(&c, true)
+				who = newNode(&c, true)
 			}
-			if of.Apply(again(t, f.changes), of == owner); from != "the owner before its change came back" {
+			if who.Apply(again(t, f.changes), who == owner); from != "the owner before its change came back" {
 				state = nil
 				for p := range partitions {
-					_, all := of.Cut(p, nil, true)
+					_, all := who.Cut(p, nil, true)
 					state = append(state, all...)
 				}
 			}

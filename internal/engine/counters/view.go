@@ -32,11 +32,11 @@ func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // Hold locks shards until Release, so that all operations on their keys are one atomic step. The holder must not wait
 // for anybody.
-func (v *View) Hold(of Shards) {
-	for rest := uint64(of); rest != 0; rest &= rest - 1 { // always in this order, so that there is no deadlock
+func (v *View) Hold(wanted Shards) {
+	for rest := uint64(wanted); rest != 0; rest &= rest - 1 { // always in this order, so that there is no deadlock
 		v.table.shards[bits.TrailingZeros64(rest)].mu.Lock()
 	}
-	v.held = of
+	v.held = wanted
 }
 
 // Release ends Hold.

@@ -78,7 +78,7 @@ func (p *partition) cutCells() {
 			}
 		}
 		for i, en := range block {
-			switch hot := p.shared.hot.of(en, words[i]); {
+			switch hot := p.shared.hot.find(en, words[i]); {
 			case hot != nil && hot.cut == p.cuts: // listed twice
 			case hot != nil:
 				hot.cut = p.cuts

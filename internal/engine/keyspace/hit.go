@@ -34,7 +34,7 @@ func (k *Keyspace) Hit(second int64, key Expected, n uint64) window.Outcome {
 			continue
 		}
 		var mine *Cell
-		hot := k.hot.of(en, word)
+		hot := k.hot.find(en, word)
 		if hot != nil {
 			mine = hot.Mine()
 			if outcome, ok := hot.Add(&mine, second, n); ok {
@@ -67,7 +67,7 @@ func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *Cell, second
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	word := en.Value.cell.Word.Load()
-	switch hot := k.hot.of(en, word); {
+	switch hot := k.hot.find(en, word); {
 	case word < Special:
 		outcome = p.add(en, second, n)
 	case hot != nil && hot == was:
@@ -113,7 +113,7 @@ const (
 
 // of returns the hot key that an entry's word names. It returns nil if the word is not special, dead, or outdated
 // because the place has another key now.
-func (h *hotKeys) of(en *entry, word uint64) *hotKey {
+func (h *hotKeys) find(en *entry, word uint64) *hotKey {
 	if word < Special || word == Dead {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (p *partition) heat(en *entry) {
 // cool gives the entry its single cell back, with the word leave: Idle or Dead. The caller holds p.mu.
 func (p *partition) cool(en *entry, leave uint64) {
 	word := en.Value.cell.Word.Load()
-	hot := p.shared.hot.of(en, word)
+	hot := p.shared.hot.find(en, word)
 	if hot == nil {
 		return
 	}
@@ -158,7 +158,7 @@ const coolAfter = 10
 // live sums the entry's hits in the window (from, to] that are not yet folded. The caller holds the partition's lock.
 func (p *partition) live(en *entry, from, to int64) uint64 {
 	word := en.Value.cell.Word.Load()
-	if hot := p.shared.hot.of(en, word); hot != nil {
+	if hot := p.shared.hot.find(en, word); hot != nil {
 		return hot.Live(from, to)
 	}
 	return en.Value.cell.Live(from, to)
@@ -168,7 +168,7 @@ func (p *partition) live(en *entry, from, to int64) uint64 {
 func (p *partition) newestOf(en *entry) int64 {
 	word := en.Value.cell.Word.Load()
 	second, seen := en.Value.newest(word)
-	if hot := p.shared.hot.of(en, word); hot != nil {
+	if hot := p.shared.hot.find(en, word); hot != nil {
 		second, seen = hot.Newest(&en.Value.window)
 	}
 	if !seen {

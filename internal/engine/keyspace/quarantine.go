@@ -21,7 +21,7 @@ func (p *partition) quarantineHits(key string, second int64, n uint64, limit int
 func (p *partition) quarantineWindow(en *entry, limit int64) {
 	settle := p.settler(en)
 	word := en.Value.cell.Word.Load()
-	if hot := p.shared.hot.of(en, word); hot != nil {
+	if hot := p.shared.hot.find(en, word); hot != nil {
 		hot.FoldAll(Idle, settle)
 	} else if word < Special {
 		SettleCell(en.Value.cell.Word.Swap(Idle), settle)
@@ -263,7 +263,7 @@ func (a *Quarantine) Each(f func(key string, w *window.Window)) {
 }
 
 // of calls f with the windows of one key.
-func (a *Quarantine) of(key string, f func(w *window.Window)) {
+func (a *Quarantine) windows(key string, f func(w *window.Window)) {
 	if a.Empty() {
 		return
 	}
@@ -277,12 +277,12 @@ func (a *Quarantine) of(key string, f func(w *window.Window)) {
 
 // Count is what a key has here in (at-seconds, at].
 func (a *Quarantine) Count(key string, at, seconds int64) (c window.Count) {
-	a.of(key, func(w *window.Window) { c = c.Plus(w.Count(at, seconds)) })
+	a.windows(key, func(w *window.Window) { c = c.Plus(w.Count(at, seconds)) })
 	return c
 }
 
 // Total is all that a key has here.
 func (a *Quarantine) Total(key string) (n uint64) {
-	a.of(key, func(w *window.Window) { n += min(w.Total(), math.MaxUint64-n) })
+	a.windows(key, func(w *window.Window) { n += min(w.Total(), math.MaxUint64-n) })
 	return n
 }

@@ -271,6 +271,6 @@ func (p *partition) companion(key string) *entry {
 
 // evictable tells whether a key may be evicted by itself. A companion goes with its key. The caller holds mu.
 func (p *partition) evictable(key string) bool {
-	of, is := strings.CutPrefix(key, SampledPrefix)
-	return !is || of != "" && p.table.Load().Find(p.shared.hash(of), of) == nil
+	base, is := strings.CutPrefix(key, SampledPrefix)
+	return !is || base != "" && p.table.Load().Find(p.shared.hash(base), base) == nil
 }

@@ -13,7 +13,7 @@ import (
 // their order. Numbers are unsigned varints; a text has its length before it.
 type Change interface {
 	kind() byte
-	of() (key *string, at *int64)
+	common() (key *string, at *int64)
 	fields(c *codec)
 }
 
@@ -142,8 +142,8 @@ func (*Settlement) kind() byte   { return 10 }
 func (*Outstanding) kind() byte  { return 11 }
 func (*Counter) kind() byte      { return 12 }
 
-func (a *Admission) of() (key *string, at *int64) { return &a.Key, &a.At }
-func (o *ChangeOf) of() (key *string, at *int64)  { return &o.Key, &o.At }
+func (a *Admission) common() (key *string, at *int64) { return &a.Key, &a.At }
+func (o *ChangeOf) common() (key *string, at *int64)  { return &o.Key, &o.At }
 
 func (a *Admission) fields(c *codec)   { c.each(&a.Limit, &a.Key, &a.At, &a.N) }
 func (o *ChangeOf) fields(c *codec)    { c.each(&o.Name, &o.Key, &o.At) }
@@ -283,14 +283,14 @@ func ReadChange(r *wire.Reader) Change {
 
 // KeyOf is the key that a change is about, or of ForgetKeys how the keys begin.
 func KeyOf(one Change) string {
-	key, _ := one.of()
+	key, _ := one.common()
 	return *key
 }
 
 // MoveChanges tells changes by another clock: to says what a time of theirs, in Unix ms, is by it.
 func MoveChanges(list []Change, to func(at int64) int64) {
 	for _, one := range list {
-		_, at := one.of()
+		_, at := one.common()
 		*at = max(0, to(*at))
 	}
 }

@@ -235,8 +235,8 @@ func NewStateWriter(b []byte, partitions, partition int, retention int64, total 
 	return w
 }
 
-func (w *StateWriter) window(of *window.Window) {
-	w.scratch, _ = of.AppendBinary(w.scratch[:0]) // never fails
+func (w *StateWriter) window(hits *window.Window) {
+	w.scratch, _ = hits.AppendBinary(w.scratch[:0]) // never fails
 	w.b = wire.AppendBlock(w.b, w.scratch)
 }
 
@@ -255,9 +255,9 @@ func (w *StateWriter) Evicted(list []Evicted) {
 func (w *StateWriter) Windows(n int) { w.b = binary.AppendUvarint(w.b, uint64(n)) }
 
 // Window writes one of a key.
-func (w *StateWriter) Window(key string, of *window.Window) {
+func (w *StateWriter) Window(key string, hits *window.Window) {
 	w.b = wire.AppendText(w.b, key)
-	w.window(of)
+	w.window(hits)
 }
 
 // Past writes until when hits were taken for history alone, Unix ms; 0: none were.

@@ -139,14 +139,14 @@ func (a *account) need(ctx context.Context, share float64) *Need {
 	unit := gcd(l.N, l.Burst)
 	w.n, w.burst = l.N/unit, l.Burst/unit
 	low, high := unit, unit
-	for !w.enough(ctx, high) {
+	for !w.suffices(ctx, high) {
 		if high > w.largest() {
 			return nil // no limit that can be written
 		}
 		low, high = high, 2*high
 	}
 	for high-low > 1 {
-		if middle := low + (high-low)/2; w.enough(ctx, middle) {
+		if middle := low + (high-low)/2; w.suffices(ctx, middle) {
 			high = middle
 		} else {
 			low = middle
@@ -169,7 +169,7 @@ type whatIf struct {
 // largest is a factor beyond which no limit is possible: MaxBurst is also more than the admissions of the longest period.
 func (w *whatIf) largest() uint64 { return limit.MaxBurst / max(w.n, w.burst) }
 
-func (w *whatIf) enough(ctx context.Context, factor uint64) bool {
+func (w *whatIf) suffices(ctx context.Context, factor uint64) bool {
 	return w.denied(ctx, factor) <= w.most
 }
 

@@ -28,7 +28,7 @@ type modelLimit struct {
 	shadow       bool
 }
 
-func (m *modelLimit) of(key string) engine.Limit {
+func (m *modelLimit) limitOf(key string) engine.Limit {
 	if l, ok := m.overrides[key]; ok {
 		return l
 	}
@@ -101,7 +101,7 @@ func (m *model) request(keys []string, denials map[[2]string]int) {
 				m.keys[l.name][key] = &modelKey{}
 			}
 			k := m.keys[l.name][key]
-			passes := admits(l.of(key), k.admitted, m.now)
+			passes := admits(l.limitOf(key), k.admitted, m.now)
 			checks = append(checks, check{l, key, k, passes})
 			allowed = allowed && (passes || l.shadow)
 		}
@@ -162,7 +162,7 @@ func up(a, b int64) int64 { return (a + b - 1) / b }
 
 // alone is how many requests of the keys without an override a limit would have denied
 // if there were no other.
-func (m *model) alone(l *modelLimit, n, burst uint64) (denied int) {
+func (m *model) deniedAlone(l *modelLimit, n, burst uint64) (denied int) {
 	with := l.limit
 	with.N, with.Burst = n, burst
 	for key, k := range m.keys[l.name] {

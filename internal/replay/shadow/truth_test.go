@@ -229,8 +229,8 @@ func checkLimit(t *testing.T, m *model, l *modelLimit, got *Limit) {
 		equal(t, key+" denied", have.Denied, len(k.denied))
 		equal(t, key+" first", have.FirstDenial.Unix(), k.denied[0])
 		equal(t, key+" last", have.LastDenial.Unix(), k.denied[len(k.denied)-1])
-		equal(t, key+" stretch", have.LongestSeconds, stretch(k.denied, l.of(key)))
-		n, end := peak(k.asked, l.of(key))
+		equal(t, key+" stretch", have.LongestSeconds, stretch(k.denied, l.limitOf(key)))
+		n, end := peak(k.asked, l.limitOf(key))
 		equal(t, key+" peak", have.Peak.Requests, n)
 		equal(t, key+" peak at", have.Peak.At.Unix(), end)
 	}
@@ -268,11 +268,11 @@ func checkNeeds(t *testing.T, m *model, l *modelLimit, got *Limit, plain int) {
 		most := int(math.Floor(share * float64(plain)))
 		unit := gcd(l.limit.N, l.limit.Burst)
 		n, burst := l.limit.N, l.limit.Burst
-		denied := m.alone(l, n, burst)
+		denied := m.deniedAlone(l, n, burst)
 		orLess := denied <= most
 		for denied > most {
 			n, burst = n+l.limit.N/unit, burst+l.limit.Burst/unit
-			denied = m.alone(l, n, burst)
+			denied = m.deniedAlone(l, n, burst)
 		}
 		if need := got.Needs[i]; need != (Need{Share: share, N: n, Burst: burst, Denied: uint64(denied), OrLess: orLess}) {
 			t.Errorf("%s: need %+v, want %d burst %d, which denies %d, or less: %v", l.name, need, n, burst, denied, orLess)
