@@ -529,6 +529,16 @@ func TestGrantIsTakenBackBeforeALateOne(t *testing.T) {
 					}
 				}
 				left(5, late)
+				if err := kept.Grant("k", 1, now.Add(time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				_, changes = cut(owner)
+				left(6, changes, late)
+				now = now.Add(2 * time.Minute)
+				for _, e := range []*Engine{owner, follower, loaded} {
+					e.limits.Expire(0)
+				}
+				left(5, late)                                      // one that was made and is over does not change that
 				if err := kept.Grant("k", 10, later); err != nil { // the same numbers again
 					t.Fatal(err)
 				}

@@ -72,7 +72,7 @@ func (ls *Table) grant(s *share, id keyID, n uint64, until, at int64) {
 	case g != nil && at < g.after || g != nil && g.n == n && g.until == until:
 		return
 	case until <= ls.nowMs():
-		ls.ungrant(s, id)
+		ls.endGrant(s, id)
 		return
 	}
 	made := grant{n: n, left: n, until: until}
@@ -122,6 +122,15 @@ func (ls *Table) ungrant(s *share, id keyID) (was bool) {
 	delete(s.grants, id)
 	ls.grantsOf(g).Add(-1)
 	return g.n > 0
+}
+
+// endGrant forgets a grant that is over, but not when one of the key was taken back before it. The caller holds s.mu.
+func (ls *Table) endGrant(s *share, id keyID) {
+	if g := s.grants[id]; g != nil && g.after > 0 && g.n > 0 {
+		ls.takeBack(s, id, g.after-lateClocks)
+		return
+	}
+	ls.ungrant(s, id)
 }
 
 // grantsOf is how many there are like one.

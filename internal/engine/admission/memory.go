@@ -88,7 +88,7 @@ func (ls *Table) Expire(partition int) {
 	nowMs := (now + ls.Clock.Ahead()) / msOfNs
 	for id, g := range s.grants {
 		if g.until <= nowMs {
-			ls.ungrant(s, id)
+			ls.endGrant(s, id)
 		}
 	}
 	for id, until := range s.bans {
