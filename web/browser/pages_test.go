@@ -124,7 +124,7 @@ func TestPages(t *testing.T) {
 		p.says("for each login:{user}")
 		p.until(`document.querySelector(".plot canvas")`)
 		p.until(`document.querySelector(".rows td.denied")?.textContent === "2"`) // the most denied key
-		if to := value[string](p, `document.querySelector('a[aria-label="Why login:bob was denied"]').hash`); to != "#/why/"+denial {
+		if to := value[string](p, `document.querySelector('a[aria-label="why? login:bob"]').hash`); to != "#/why/"+denial {
 			t.Errorf("the newest denial is %s, and why leads to %s", denial, to)
 		}
 		p.audit("limit")

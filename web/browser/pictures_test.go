@@ -68,8 +68,9 @@ func TestPictures(t *testing.T) {
 		{"overview", "/?window=1h", "light", 1280, 800, `document.querySelectorAll(".rows tr").length > 10 && Number(document.querySelector(".tile.main strong").textContent) > 150`},
 		{"overview-dark", "/?window=1d", "dark", 1280, 800, `document.querySelectorAll(".rows tr").length > 10`},
 		{"overview-phone", "/?window=1h", "light", 390, 780, `document.querySelectorAll(".rows tr").length > 10`},
-		{"key", "/key/url%3A%2Fproducts%2Fumbrella?window=1d", "light", 1280, 1260, `document.querySelector(".said").textContent.includes("exact") && document.querySelector(".heat")`},
-		{"limits", "/limits/client?window=1h", "dark", 1280, 1000, `document.body.innerText.includes("api:scraper")`},
+		{"key", "/key/url%3A%2Fproducts%2Fumbrella?window=1d", "light", 1280, 1650, `document.querySelector(".said").textContent.includes("exact") && document.querySelector(".heat")`},
+		{"limits", "/limits/client?window=1h", "dark", 1280, 1300, `document.body.innerText.includes("api:scraper")`},
+		{"site", "/site/shop.example?period=7d", "light", 1280, 1300, `document.querySelectorAll(".rows tr").length > 15`},
 		{"live", "/log", "light", 1280, 800, `document.querySelectorAll(".rows tr").length > 60`},
 	} {
 		t.Run(picture.name, func(t *testing.T) { // its tab closes: a browser opens six connections to a server

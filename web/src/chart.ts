@@ -105,6 +105,7 @@ export class Chart {
 
   constructor(private readonly label: string, private readonly zoom?: (from: number, to: number) => void, private readonly height = 240, private readonly counted = "hits") {
     this.box.setAttribute("role", "img");
+    this.box.style.minHeight = `${height + 30}px`; // what is below does not move when the first values come
     this.element = h("figure", { class: "chart" }, this.box, this.shown);
     this.size.observe(this.box);
     this.shown.addEventListener("toggle", () => this.last && this.list(this.last));

@@ -108,7 +108,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
     const n = h("td", { class: "n denied" });
     const last = h("td", { class: "n" });
     const wait = h("td", { class: "n" });
-    const why = h("a", { "aria-label": `Why ${of.key} was denied` }, "why?");
+    const why = h("a", { "aria-label": `why? ${of.key}` }, "why?");
     return {
       element: h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: link("key", of.key) }, name(of.key))), n, last, wait, h("td", {}, why), acts(of.key)),
       update(k) {

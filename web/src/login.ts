@@ -25,7 +25,7 @@ export function loginPage(why: string, done: () => void): Page {
     },
   },
     h("h1", { tabindex: -1 }, "Token"),
-    h("p", {}, "This server needs a token with role read. It is kept until this tab is closed. This command makes one, next to the server's file of tokens:"),
+    h("p", {}, "This server needs a token with role read. It is kept until this tab is closed. On the server, this command makes one:"),
     copyable("weir token create NAME --role read"),
     h("label", { for: "token" }, "Token"), input, wrong,
     h("button", { type: "submit" }, "Open"));

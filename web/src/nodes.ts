@@ -73,7 +73,7 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   const journalCard = card("Journal", null, journal.list);
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Cluster")), notices.element,
-    h("div", { class: "tiles" }, health.element, mode.element, size.element, memory.element),
+    h("div", { class: "tiles four" }, health.element, mode.element, size.element, memory.element),
     nodesCard, regions.list, maps, h("div", { class: "two" }, journalCard, card("This node", null, held.list)));
 
   return {

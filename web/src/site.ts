@@ -29,7 +29,7 @@ class Top {
   private readonly more: HTMLElement;
   constructor(site: string, kind: string, open: boolean, period: string, private readonly all: boolean) {
     const [title, one] = titleOf(kind);
-    this.more = h("a", { class: "more", href: link("site", site, { period, more: all ? undefined : kind }), "aria-label": `${all ? "Fewer" : "More"} ${title.toLowerCase()}` }, all ? "Show fewer" : "Show more");
+    this.more = h("a", { class: "more", href: link("site", site, { period, more: all ? undefined : kind }), "aria-label": `${all ? "Show fewer" : "Show more"} ${title.toLowerCase()}` }, all ? "Show fewer" : "Show more");
     this.table = new LiveTable<Entry>(title, [{ title: one }, { title: kind === "event" ? "times" : "views", class: "n" }], "None in this period.", (of) => {
       const count = new Count();
       const label = h("th", { scope: "row", class: "key" }, open ? h("span", { title: of.key }, name(of.key)) : h("a", { href: link("key", `${site}:${kind}:${of.key}`), title: of.key }, name(of.key)));
