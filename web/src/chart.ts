@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { attr, fill, h, svg, text } from "./dom";
-import { compact, marked, moment, number, tick, unitOf, zone } from "./format";
+import { compact, marked, moment, number, span, tick, unitOf, zone } from "./format";
 import type { Known, Line, Series } from "./types";
 
 /** A Trace is a line: with lower and upper, where its values are not exact; guessed, where nobody says what is known of them. */
@@ -179,7 +179,9 @@ export class Chart {
       tzDate: (at) => (zone() === "UTC" ? uPlot.tzDate(new Date(at * 1000), "UTC") : new Date(at * 1000)),
       scales: { x: plot.bars && plot.x.length > 1 ? { range: (_, from, to) => [from - (plot.x[1]! - plot.x[0]!) / 2, to + (plot.x[1]! - plot.x[0]!) / 2] } : {}, y: { range: (_, __, most) => { const all = Math.max(most ?? 0, ...(this.last ?? plot).traces.map((t) => t.open ?? 0)); return [0, all > 0 ? all * 1.12 : 1]; } } },
       axes: [
-        { ...axis, size: 30, space: plot.span <= 600 ? 76 : 60, values: (u, at) => at.map(tick(plot.bars && plot.unit !== "h" ? Infinity : u.scales.x!.max! - u.scales.x!.min!)) },
+        plot.bars && plot.unit !== "h"
+          ? { ...axis, size: 30, splits: (u) => some(this.last?.x ?? plot.x, u.width / 80), values: (_, at) => at.map(span(plot.unit)) }
+          : { ...axis, size: 30, space: plot.span <= 600 ? 76 : 60, values: (u, at) => at.map(tick(u.scales.x!.max! - u.scales.x!.min!)) },
         { ...axis, size: 54, values: (_, at) => at.map((v) => compact(v)) },
       ],
       cursor: { drag: { x: !!this.zoom, y: false, setScale: false }, points: { size: 7 } },
@@ -208,6 +210,12 @@ export class Chart {
     this.tip.style.left = right ? "auto" : `${left + 14}px`;
     this.tip.style.right = right ? `${u.over.clientWidth - left + 14}px` : "auto";
   }
+}
+
+/** some are about n of a list, as far from each other. */
+function some<T>(list: T[], n: number): T[] {
+  const step = Math.ceil(list.length / Math.max(1, n));
+  return list.filter((_, i) => i % step === 0);
 }
 
 /** dashes draws parts that have not ended, from the last one that has. */

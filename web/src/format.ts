@@ -73,6 +73,10 @@ export const clock = times({ hour: "2-digit", minute: "2-digit", second: "2-digi
 const minute = times({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const day = times({ weekday: "short", day: "numeric" });
 const date = times({ month: "short", day: "numeric" });
+const month = times({ month: "short", year: "numeric" });
+
+/** span writes which day or month a time is in. */
+export const span = (unit: string) => (unit === "month" ? month : date);
 export const moment = times({ dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 
 /** tick is a time on an axis of so many seconds: of the clock, and the date where a day begins. */
