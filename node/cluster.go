@@ -38,7 +38,6 @@ func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets
 	return m.openRouter(e, sockets, parts)
 }
 
-// openLimits lets this node decide limits for others, and others for it.
 func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) (*limits.Limits, error) {
 	name := m.cfg.Journal.Join.Node
 	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: e, Node: name, Logger: m.log})
@@ -79,7 +78,6 @@ func (m *clustered) awaitOwners(ctx context.Context, l *limits.Limits) {
 	}
 }
 
-// openRouter asks other nodes about keys that they hold.
 func (m *clustered) openRouter(e *engine.Engine, sockets *sockets, parts *parts) error {
 	j := m.journal
 	r, err := query.Open(query.Config{
@@ -149,7 +147,6 @@ func (a *auditFile) Write(record []byte) (int, error) {
 	return n, err
 }
 
-// reopenAudit is for Reload.
 func (n *Node) reopenAudit() {
 	if n.auditFile == nil {
 		return

@@ -60,7 +60,6 @@ func (m *durable) openDirectory(ctx context.Context, e *engine.Engine, sockets *
 	return m.openBackups(sockets, parts)
 }
 
-// openBackups starts to make backups.
 func (m *durable) openBackups(sockets *sockets, parts *parts) error {
 	if m.cfg.Backups.To == "" {
 		return nil
@@ -76,7 +75,6 @@ func (m *durable) openBackups(sockets *sockets, parts *parts) error {
 	return nil
 }
 
-// openJournal brings engine to where the data directory left off.
 func (m *durable) openJournal(ctx context.Context, e *engine.Engine) (err error) {
 	cfg := m.cfg.Journal
 	if m.cfg.Regions.Region != "" {
@@ -119,7 +117,6 @@ func (m *durable) closeJournal(ctx context.Context) error {
 	return nil
 }
 
-// interrupted is the error of a start that ctx ended.
 func interrupted(ctx context.Context) error {
 	return fmt.Errorf("the start was interrupted: %w", context.Cause(ctx))
 }

@@ -174,7 +174,6 @@ func (d *listeners) addr(flag string) string {
 	return ""
 }
 
-// reload reads files of listeners again.
 func (d *listeners) reload() {
 	for _, l := range d.others {
 		if r, ok := l.server.(interface{ Reload() }); ok {

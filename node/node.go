@@ -148,7 +148,6 @@ func (n *Node) serve() {
 	n.end(err)
 }
 
-// watch ends the node when its mode fails.
 func (n *Node) watch() {
 	select {
 	case <-n.run.Done():
@@ -243,7 +242,6 @@ type phase struct {
 
 func (p *phase) say(what string) { p.detail.Store(&what) }
 
-// replaying takes the progress of the journal.
 func (p *phase) replaying(done, all uint64) {
 	p.say(fmt.Sprintf("the journal is read: message %d of %d", done, all))
 }

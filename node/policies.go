@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/limits"
 	"github.com/weir-counter/weir/internal/settings"
@@ -63,7 +64,7 @@ func (cfg Config) validateWarnings() error {
 	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" || to.User != nil || to.Fragment != "" {
 		return settings.Invalid("Warnings.URL", "it is not an address that warnings can be sent to: write https://HOST/PATH, without a name and a password")
 	}
-	if to.Scheme == "http" && !w.Insecure && !onLoopback(to.Hostname()) {
+	if to.Scheme == "http" && !w.Insecure && !transport.Loopback(to.Hostname()) {
 		return settings.Invalid("Warnings.URL", fmt.Sprintf("warnings to %s go beyond loopback in plain: write https://, or say --insecure-peers", to.Host))
 	}
 	if w.SecretFile == "" {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/region"
 	"github.com/weir-counter/weir/internal/settings"
@@ -51,7 +51,7 @@ func (cfg *Config) regionConfig() (region.Config, error) {
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 			return to, settings.Invalid("Regions.Links", fmt.Sprintf("%q is not a link: write the region's name and the address of its HTTP listener, us=https://us.example.com:8080", one))
 		}
-		if u.Scheme == "http" && !from.Insecure && !onLoopback(u.Hostname()) {
+		if u.Scheme == "http" && !from.Insecure && !transport.Loopback(u.Hostname()) {
 			return to, settings.Invalid("Regions.Links", fmt.Sprintf("a link to %s goes beyond loopback in plain: write https://, or say --insecure-peers", at))
 		}
 		to.Links = append(to.Links, region.Link{Region: name, URL: strings.TrimSuffix(at, "/"), Token: from.token(name)})
@@ -77,13 +77,6 @@ func (cfg *Config) validateRegions() error {
 	return err
 }
 
-// onLoopback reports whether a host is this machine.
-func onLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
-
-// token returns a function that reads the token of a link.
 func (r *Regions) token(name string) func() (string, error) {
 	file := r.TokenFile
 	if file == "" {

@@ -439,10 +439,7 @@ func (c *Conversion) writeBackup(ctx context.Context, w io.Writer, ofMany bool) 
 			err = fmt.Errorf("%w: %s: start it as a node of its cluster, which copies it from the others", record.ErrDamaged, damaged[0])
 		}
 		if err == nil {
-			err = checkpoint.CopyDirectory(dir, from)
-		}
-		if err == nil {
-			err = transport.Alone(filepath.Join(from, checkpoint.ServerDir))
+			err = copyAlone(dir, from, true)
 		}
 		if err != nil {
 			return err
@@ -467,6 +464,15 @@ func (c *Conversion) writeBackup(ctx context.Context, w io.Writer, ofMany bool) 
 		ClockSet: func() record.ClockSets { return m.ClockSet }, Merged: (&Merges{JetStream: d.server.JetStream()}).Origins,
 		Policies: &kv.Document{JetStream: d.server.JetStream()},
 	}.WriteBackup(ctx, w)
+}
+
+// copyAlone copies a directory, for a server of a node alone that reads it. clustered says that it is of a cluster's node.
+func copyAlone(dir, to string, clustered bool) error {
+	err := checkpoint.CopyDirectory(dir, to)
+	if err == nil && clustered {
+		err = transport.Alone(filepath.Join(to, checkpoint.ServerDir))
+	}
+	return err
 }
 
 // directory is one whose streams are read, by a server of a node alone.

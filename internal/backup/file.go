@@ -134,7 +134,6 @@ func (b *Writer) End() error {
 	return b.w.Flush()
 }
 
-// sectionSum begins the checksum of a section.
 func sectionSum(number uint64, head []byte) uint32 {
 	return wire.Sum(append(binary.LittleEndian.AppendUint64(nil, number), head...))
 }
@@ -147,8 +146,12 @@ type Reader struct {
 	bytes  int64
 	buf    bytes.Buffer // content of the last section
 	Info   Info
-	whose  map[uint64]bool // origins of what was read
+	seen   map[uint64]bool // origins of what was read
+	file   io.Closer       // of Spool.Open
 }
+
+// Close ends the reading of a file.
+func (b *Reader) Close() { _ = b.file.Close() } // it was read only
 
 // Origins are whose hits are in it, as far as it was read.
 func (b *Reader) Origins() []uint64 {
@@ -156,14 +159,14 @@ func (b *Reader) Origins() []uint64 {
 	for _, origin := range b.Info.Merged {
 		b.saw(origin)
 	}
-	return slices.Sorted(maps.Keys(b.whose))
+	return slices.Sorted(maps.Keys(b.seen))
 }
 
 func (b *Reader) saw(origin uint64) {
-	if b.whose == nil {
-		b.whose = map[uint64]bool{}
+	if b.seen == nil {
+		b.seen = map[uint64]bool{}
 	}
-	b.whose[origin] = true
+	b.seen[origin] = true
 }
 
 // ErrNoBackup is what other files are.

@@ -219,27 +219,19 @@ func (s *Spool) ID(to engine.Config, replacedBy uint64) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))>>1 + 1
 }
 
-// openedSpool is a backup that is being read.
-type openedSpool struct {
-	*Reader
-	file *os.File
-}
-
-// Open begins to read the file.
-func (s *Spool) Open() (openedSpool, error) {
+// Open begins to read the file. The caller closes the Reader.
+func (s *Spool) Open() (*Reader, error) {
 	file, err := os.OpenFile(s.Path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return openedSpool{}, err
+		return nil, err
 	}
 	b, err := NewReader(file)
 	if err != nil {
-		return openedSpool{}, errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	return openedSpool{b, file}, nil
+	b.file = file
+	return b, nil
 }
-
-// Close ends the reading.
-func (o openedSpool) Close() { _ = o.file.Close() } // it was read only
 
 // Engine returns an engine with the settings of the backup, for its content alone. Its janitor
 // does not run, and its time of day is when the backup was taken: equal backups give equal contents.
@@ -358,7 +350,6 @@ func (s Source) start(ctx context.Context, lists [][]record.StoredSnapshot, last
 	return start, nil
 }
 
-// flushes copies messages of the journal, all of them or none.
 func (s Source) flushes(ctx context.Context, file *Writer, start, last uint64) error {
 	next := start
 	err := s.Store.Read(ctx, start, last, func(sequence uint64, data []byte) error {

@@ -178,7 +178,6 @@ func (m *Merges) Record(ctx context.Context, key string, e RestoreEntry) error {
 	return m.change(ctx, func(ctx context.Context, kv jetstream.KeyValue) error { return putJSON(ctx, kv, key, e) })
 }
 
-// change makes a change of the bucket.
 func (m *Merges) change(ctx context.Context, do func(ctx context.Context, kv jetstream.KeyValue) error) error {
 	kv, err := m.open(ctx)
 	if err != nil {

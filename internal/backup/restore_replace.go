@@ -30,7 +30,6 @@ const partitionBytes = 8 << 10
 // endTime bounds what follows an error: the caller may be gone.
 const endTime = 10 * time.Second
 
-// replace replaces all hits by the hits of a backup.
 func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done api.Restored, err error) {
 	if err := t.settle(ctx); err != nil { // an earlier one that was interrupted
 		return done, err

@@ -70,13 +70,8 @@ func VerifyDirectory(ctx context.Context, dir string) (r VerifyReport, err error
 		return VerifyReport{}, err
 	}
 	defer os.RemoveAll(copied)
-	if err := checkpoint.CopyDirectory(dir, copied); err != nil {
+	if err := copyAlone(dir, copied, node != ""); err != nil {
 		return VerifyReport{}, err
-	}
-	if node != "" {
-		if err := transport.Alone(filepath.Join(copied, checkpoint.ServerDir)); err != nil {
-			return VerifyReport{}, err
-		}
 	}
 	r, err = verifyCopy(ctx, copied, m, node)
 	r.Node, r.Bytes = node, checkpoint.DirectoryBytes(dir)
@@ -123,7 +118,6 @@ func verifyCopy(ctx context.Context, dir string, m checkpoint.Manifest, node str
 	return r, err
 }
 
-// verifyOlder reads the snapshots that load did not need.
 func (d *directory) verifyOlder(ctx context.Context, r *VerifyReport) error {
 	lists, _, err := d.store.ListSnapshots(ctx, r.Partitions) // load has the findings
 	if err != nil {
@@ -208,7 +202,6 @@ func (e end) replaced(all map[uint64]end) bool {
 	return false
 }
 
-// ends returns the ends of all origins.
 func (d *directory) ends(ctx context.Context, partitions int, first, last uint64) (map[uint64]end, error) {
 	ends := map[uint64]end{}
 	for partition := range partitions {

@@ -158,7 +158,6 @@ func errTooManyReceipts(maxBytes, receipts int64) error {
 // leastEngine is the least Memory and LimitMemory, together, of an engine with 256 partitions.
 const leastEngine = 256*64<<10 + 64<<10
 
-// errTooLittleDisk names both settings, and says what would do.
 func errTooLittleDisk(maxBytes, memory, limits int64) error {
 	advice := fmt.Sprintf("Raise --max-disk to at least %s", mib(MinDisk(memory+limits)))
 	if most := MaxMemory(maxBytes); most >= leastEngine {

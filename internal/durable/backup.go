@@ -126,7 +126,6 @@ func Restore(ctx context.Context, r io.Reader, dir string) (backup.Info, error) 
 	return backup.RestoreDirectory(ctx, r, dir, fillDir)
 }
 
-// fillDir is backup.Fill.
 func fillDir(ctx context.Context, e *engine.Engine, dir string, of backup.RestoreEntry) error {
 	j, err := Open(ctx, e, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * backup.Unbounded}, nil)
 	if err != nil {
@@ -150,7 +149,6 @@ func (j *Journal) Restore(ctx context.Context, r io.Reader, mode api.RestoreMode
 	return j.restores.Restore(ctx, r, mode)
 }
 
-// newRestores makes what restores backups into this journal.
 func (j *Journal) newRestores() {
 	j.restores = &backup.RestoreTarget{
 		Engine: j.engine, Replica: j.replica, Merges: j.merges, Policies: j.policies, Claims: &backup.RestoreClaims{Node: j.cfg.Join.Node, Log: j.log},

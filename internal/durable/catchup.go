@@ -133,7 +133,6 @@ type more struct {
 	ch chan struct{} // nil: nobody waits
 }
 
-// await returns what the next wake closes.
 func (m *more) await() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

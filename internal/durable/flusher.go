@@ -128,7 +128,6 @@ func (j *Journal) published() {
 	}
 }
 
-// watermark is how far the journal was acknowledged.
 func (j *Journal) watermark() checkpoint.Watermark {
 	return checkpoint.Watermark{Epoch: j.own.Epoch, Flush: j.replica.LastFlush(), Stream: j.flusher.Last()}
 }
@@ -145,7 +144,6 @@ func (j *Journal) logFailure(err error) {
 		"error", err, "waiting", waiting)
 }
 
-// append publishes a message.
 func (j *Journal) append(ctx context.Context, data []byte) (uint64, error) {
 	if err := j.revive(ctx); err != nil {
 		return 0, err

@@ -67,7 +67,6 @@ func (f *follower) apply(ctx context.Context) bool {
 	return ok
 }
 
-// hear takes what has come, without waiting.
 func (f *follower) hear() {
 	for {
 		select {
@@ -79,7 +78,6 @@ func (f *follower) hear() {
 	}
 }
 
-// await waits until something comes, or is due.
 func (f *follower) await(ctx context.Context) {
 	var timer <-chan time.Time
 	if due := f.Due(); !due.IsZero() {
@@ -111,7 +109,6 @@ func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) e
 	return err
 }
 
-// followTo applies all messages up to a sequence.
 func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
 	others, err := j.replica.FollowTo(time.Now(), sequence, j.store.Source(ctx))
 	j.followed(others)
@@ -204,7 +201,6 @@ func (j *Journal) replicasGone() (path string, gone bool) {
 	return path, known && streams > 0
 }
 
-// gone fails the journal for its files.
 func (j *Journal) gone(err error) error {
 	if j.cfg.clustered() {
 		err = fmt.Errorf("%w: %s", err, goneOfMany)
@@ -219,7 +215,6 @@ func (j *Journal) gone(err error) error {
 	return err
 }
 
-// isGone tells whether the journal failed because its files are gone.
 func (j *Journal) isGone() bool { return errors.Is(j.Err(), checkpoint.ErrGone) }
 
 // runPresence looks for the files of a node alone until ctx is done, or they are gone: a flush may be rare, or

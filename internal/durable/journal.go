@@ -173,7 +173,6 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// unwritten is how many entries are not in the journal yet.
 func (j *Journal) unwritten() int64 { return j.engine.Stats().Waiting + j.flusher.Open() }
 
 // lastSync is Sync. A clustered node whose files are gone does not wait for long: it may lead a stream
@@ -212,7 +211,6 @@ func (j *Journal) release() error {
 	return errors.Join(errs...)
 }
 
-// finishRound waits for the round of snapshots that is under way.
 func (j *Journal) finishRound(ctx context.Context) {
 	for j.checkpoints.InRound() {
 		if err := j.Sync(ctx); err != nil {
@@ -323,7 +321,6 @@ func (s *stats) failed(err error) { s.failures.Add(1); s.wrong.Store(&err) }
 func (s *stats) recovered()       { s.wrong.Store(nil) }
 func (s *stats) failing() bool    { return s.wrong.Load() != nil }
 
-// timed measures how long a partition is locked.
 func (s *stats) timed(takeState func()) {
 	began := time.Now()
 	takeState()

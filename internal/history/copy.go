@@ -56,7 +56,6 @@ type fetch struct {
 	size    int64
 }
 
-// file writes the donor's file to path.
 func (f *fetch) file(ctx context.Context) (err error) {
 	if err := f.prepare(ctx); err != nil {
 		return err
@@ -93,7 +92,6 @@ func (f *fetch) file(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepare waits until the donor has a file.
 func (f *fetch) prepare(ctx context.Context) error {
 	for {
 		what, answer, err := f.ask(ctx, askCopy, nil)

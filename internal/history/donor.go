@@ -176,7 +176,6 @@ func (d *donor) write(ctx context.Context, path string, c *donation) error {
 	return nil
 }
 
-// piece is the answer with a part of the file.
 func (c *donation) piece(offset int64) ([]byte, error) {
 	if offset < 0 || offset >= c.size {
 		return nil, errors.New("the copy has no such piece")

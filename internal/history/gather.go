@@ -152,7 +152,6 @@ func (g *gather) find(hash uint64, key string) *place {
 	}
 }
 
-// grow doubles last.
 func (g *gather) grow() {
 	was := g.last
 	g.last = make([]place, 2*len(was))
@@ -217,7 +216,6 @@ func (w *Writer) lookAfter(ctx context.Context) error {
 // lateFor is how long after its end a day is summed up.
 const lateFor = time.Hour
 
-// dropOldest deletes the oldest day of a file that has its size.
 func (w *Writer) dropOldest(ctx context.Context, why error) error {
 	if !errors.Is(why, store.ErrFull) || w.lease == nil {
 		return why

@@ -320,7 +320,7 @@ func (h *History) Missing(ctx context.Context, from, to time.Time) (text string,
 	h.awaitTables(ctx)
 	var gaps []store.Gap
 	if err := h.store.View(ctx, func(v *store.View) error {
-		gaps = slices.DeleteFunc(v.Gaps(), func(g store.Gap) bool { return g.Last.Before(from) || !g.First.Before(to) })
+		gaps = slices.DeleteFunc(v.Gaps, func(g store.Gap) bool { return g.Last.Before(from) || !g.First.Before(to) })
 		if !h.Status().Known && !v.Begun(h.journal.ID()) {
 			gaps = []store.Gap{{First: from, Last: to}}
 		}

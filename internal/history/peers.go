@@ -58,7 +58,6 @@ func openPeers(h *History, to Peers, origin string, log *slog.Logger) (*peers, e
 	return p, to.Serve(copySubject+origin, p.donor.answer)
 }
 
-// own is the state of this node's history.
 func (p *peers) own(now time.Time) peerState {
 	s := p.h.state(now)
 	s.kept = min(s.needed, p.h.Status().Settled+1)
@@ -176,7 +175,6 @@ func (p *peers) alarms() (list []api.Alarm) {
 	return list
 }
 
-// nodeOf is the name of the node with an origin.
 func (p *peers) nodeOf(origin string) string {
 	if p.h.cfg.NodeOf == nil {
 		return origin
@@ -226,7 +224,6 @@ const (
 	fetchRetryLoses = time.Hour
 )
 
-// fetched ends a fetch.
 func (p *peers) fetched(from peerState, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +272,7 @@ func spansOf(v *store.View, journal string) (spans []span) {
 	if !v.Begun(journal) {
 		return []span{always}
 	}
-	for _, g := range v.Gaps() {
+	for _, g := range v.Gaps {
 		spans = append(spans, span{max(g.First.Unix(), 0), max(g.Last.Unix(), 0)})
 	}
 	if spans = union(spans); len(spans) > maxSpans {
@@ -297,7 +294,6 @@ func union(spans []span) (merged []span) {
 	return merged
 }
 
-// seconds is how long the spans of a union are together.
 func seconds(spans []span) (n int64) {
 	for _, s := range spans {
 		n += s.last - s.first

@@ -50,9 +50,8 @@ func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep
 	return all, err
 }
 
-// totalsOf is Totals without what sampling added.
 func totalsOf(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]engine.Count, error) {
-	r := reader{bounds: bounds, totals: make([]engine.Count, len(bounds)-1), slot: int64(v.Slot() / time.Second)}
+	r := reader{bounds: bounds, totals: make([]engine.Count, len(bounds)-1), slot: int64(v.Slot / time.Second)}
 	if len(v.Journals) == 0 {
 		for i := range r.totals {
 			r.totals[i].Upper = math.MaxUint64
@@ -60,11 +59,11 @@ func totalsOf(ctx context.Context, v *store.View, key string, bounds []int64, ke
 		return r.totals, nil
 	}
 	slotsSince, daysSince := kept(key, keep, now)
-	slotsSince = max(slotsSince, v.Since())
+	slotsSince = max(slotsSince, v.Since)
 	first, last := bounds[0], bounds[len(bounds)-1]
 	// Days of UTC that are summed up are read as such. Days within which a span begins or ends are read by slots if these are not
 	// deleted. If there are many such days, all slots are read.
-	upTo := min(v.Rolled(), (last+store.DaySeconds-1)/store.DaySeconds)
+	upTo := min(v.Rolled, (last+store.DaySeconds-1)/store.DaySeconds)
 	split := r.splitDays(max(slotsSince, first/store.DaySeconds), upTo)
 	if len(split) > int(upTo-max(slotsSince, first/store.DaySeconds))/2 {
 		upTo, split = min(upTo, slotsSince), nil
@@ -89,7 +88,7 @@ func totalsOf(ctx context.Context, v *store.View, key string, bounds []int64, ke
 			return nil, err
 		}
 	}
-	for _, g := range v.Gaps() {
+	for _, g := range v.Gaps {
 		r.doubt(g.First.Unix(), g.Last.Unix())
 	}
 	r.doubt(0, daysSince*store.DaySeconds-1)

@@ -167,7 +167,6 @@ func (w *Writer) failed(err error) {
 	})
 }
 
-// step writes all that the journal has by now.
 func (w *Writer) step(ctx context.Context) error {
 	if err := w.open(ctx); err != nil {
 		return err
@@ -249,7 +248,6 @@ func (w *Writer) adopt(ctx context.Context, path string) error {
 	}
 }
 
-// replace replaces the database with a copy.
 func (w *Writer) replace(ctx context.Context, path string) error {
 	message, err := w.cfg.Store.Adopt(ctx, w.lease, path)
 	w.tail, w.lease = nil, nil // where this one goes on is to be read again

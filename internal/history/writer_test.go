@@ -205,7 +205,7 @@ func await(t *testing.T, w *history.Writer, j *journal) {
 func gaps(t *testing.T, s *store.Store) (n int) {
 	t.Helper()
 	if err := s.View(t.Context(), func(v *store.View) error {
-		n = len(v.Gaps())
+		n = len(v.Gaps)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -530,7 +530,7 @@ func TestTrimmedHitsOfThePast(t *testing.T) {
 		w, _ = run(t, s, j, "a", 0)
 		await(t, w, j)
 		if err := s.View(t.Context(), func(v *store.View) error {
-			g := v.Gaps()
+			g := v.Gaps
 			if len(g) != 1 || g[0].First.After(old) != !past {
 				t.Errorf("with such hits %v: gaps %v", past, g)
 			}

@@ -24,7 +24,6 @@ type bases struct {
 	audit  Audit
 }
 
-// partition writes the pieces of a partition.
 func (b *bases) partition(ctx context.Context, partition int, state []byte) error {
 	var seq, total uint64
 	if partition < len(b.audit.Seqs) {
@@ -45,7 +44,6 @@ func (b *bases) partition(ctx context.Context, partition int, state []byte) erro
 	return nil
 }
 
-// isEmpty reports whether a state has no hits.
 func isEmpty(state []byte) (bool, error) {
 	if len(state) > 1<<10 {
 		return false, nil

@@ -90,7 +90,6 @@ func (p *part) add(d replication.Delta) {
 	k.open = slices.Insert(k.open, at, d)
 }
 
-// close ends the newest step.
 func (p *part) close() {
 	if len(p.keys) == 0 {
 		return

@@ -85,7 +85,6 @@ func (r *Region) resume() bool {
 	return true
 }
 
-// cut returns the digest of the sum.
 func (r *Region) cut(asOf time.Time, late []replica.OriginStatus) [][]byte {
 	own := r.ledger.Region(r.cfg.Name)
 	e := record.NewEncoder(record.Incarnation{Origin: OriginOf(r.cfg.Name), Epoch: own.Epoch}, r.engine.Partitions)
@@ -174,7 +173,6 @@ type entry struct {
 	decoded *Message // nil: not yet. Many feeds read it
 }
 
-// message is what the entry says.
 func (e entry) message() (Message, error) {
 	if e.decoded != nil {
 		return *e.decoded, nil
@@ -279,7 +277,6 @@ func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (entr
 	return entry{data: msg.Data, via: msg.Header.Get(viaHeader)}, nil
 }
 
-// trim removes the messages up to and including one.
 func (l *regionLog) trim(ctx context.Context, upTo uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()

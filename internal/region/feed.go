@@ -175,7 +175,10 @@ func (f *feed) read(ctx context.Context, sequence uint64) (entry, error) {
 // base sends a base that the log has whole, without the first pieces if the other region has them. It does not send part of
 // a base: two regions with the same part would take it from each other, and never get the rest.
 func (f *feed) base(ctx context.Context, region string, id ID) error {
-	if !f.r.hasBase(region, id) {
+	f.r.mu.Lock()
+	_, _, whole := f.r.ledger.Base(region, id)
+	f.r.mu.Unlock()
+	if !whole {
 		return nil
 	}
 	var has, sent uint64

@@ -10,7 +10,6 @@ import (
 	"github.com/weir-counter/weir/internal/concurrency"
 )
 
-// load reads the log at the start.
 func (r *Region) load(ctx context.Context) error {
 	first, last, err := r.stream.bounds(ctx)
 	if err != nil {
@@ -131,13 +130,6 @@ func (r *Region) message(ctx context.Context, sequence uint64) (entry, error) {
 	return m, err
 }
 
-func (r *Region) hasBase(region string, id ID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, _, whole := r.ledger.Base(region, id)
-	return whole
-}
-
 // errLacks says that the log does not have all pieces of a base.
 var errLacks = errors.New("the log lacks a piece of the base: it was trimmed meanwhile, or a message is lost")
 
@@ -183,7 +175,6 @@ const (
 	recentMessages = 4096
 )
 
-// add adds the message after the last one.
 func (c *recent) add(sequence uint64, m entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

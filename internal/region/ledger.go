@@ -256,12 +256,10 @@ func (r *LedgerRegion) begin(at mark) *building {
 
 func (r *LedgerRegion) dropBegun(is func(*building) bool) { r.begun = slices.DeleteFunc(r.begun, is) }
 
-// goesOn reports whether a piece is the next one.
 func (b *building) goesOn(m Message) bool {
 	return uint64(len(b.pieces)) == m.Number && b.hash() == m.Piece.Before
 }
 
-// hash returns the hash of all pieces so far.
 func (b *building) hash() uint64 {
 	if n := len(b.pieces); n > 0 {
 		return b.pieces[n-1]

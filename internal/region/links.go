@@ -138,7 +138,6 @@ const (
 	mostPause  = time.Second
 )
 
-// pull pulls from a link until ctx is done.
 func (r *Region) pull(ctx context.Context, l *linkState) {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -148,7 +147,7 @@ func (r *Region) pull(ctx context.Context, l *linkState) {
 		if ctx.Err() != nil {
 			return
 		}
-		if l.fail(err) {
+		if l.set(err) {
 			r.log.Warn("regions: a link is down; will retry", "link", l.Region, "url", l.URL, "error", err)
 		}
 		if time.Since(began) > mostPause {
@@ -161,28 +160,21 @@ func (r *Region) pull(ctx context.Context, l *linkState) {
 	}
 }
 
-// fail records why a link is down, and reports whether it was not down before.
-func (l *linkState) fail(err error) (news bool) {
+// set records why a link is down, or with nil that it is up, and reports whether that is news.
+func (l *linkState) set(err error) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	news = l.failure == ""
-	if news {
+	was := l.failure
+	if l.failure = ""; err != nil {
+		l.failure = err.Error()
+		l.tries++
+	}
+	if news = (was == "") != (err == nil); news || err == nil {
 		l.since = time.Now()
 	}
-	l.failure = err.Error()
-	l.tries++
 	return news
 }
 
-func (l *linkState) up() (news bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	news, l.failure = l.failure != "", ""
-	l.since = time.Now()
-	return news
-}
-
-// pullOnce pulls over one connection.
 func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 	r.mu.Lock()
 	q := LinkRequest{URL: l.URL, As: r.cfg.Name, Have: r.ledger.Have(), Begun: r.ledger.Begun()}
@@ -202,7 +194,7 @@ func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 		return fmt.Errorf("region %s answers there, not %s: correct the --link", from.Region, l.Region)
 	}
 	l.running.Store(true)
-	if l.up() {
+	if l.set(nil) {
 		r.log.Info("regions: a link is up", "link", l.Region, "url", l.URL)
 	}
 	var parts assembler

@@ -124,7 +124,6 @@ func Open(ctx context.Context, j Journal, e engine.Config, cfg Config) (*Region,
 	return r, nil
 }
 
-// newRegion returns a Region without goroutines.
 func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	memory := e.Memory
 	e.Memory = cfg.Memory
@@ -359,7 +358,6 @@ func (r *Region) run(ctx context.Context) {
 	}
 }
 
-// write writes what is due: a digest, and bases.
 func (r *Region) write(ctx context.Context) error {
 	if err := r.digest(ctx); err != nil {
 		return err

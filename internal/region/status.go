@@ -80,7 +80,6 @@ func (r *Region) Regions() []api.Region {
 	return list
 }
 
-// linkStatus returns the state of the links. Only the owner knows it.
 func (r *Region) linkStatus() []api.RegionLink {
 	now, list := time.Now(), []api.RegionLink{}
 	for _, l := range r.links {
@@ -139,7 +138,6 @@ func (r *Region) forget(ctx context.Context, name string) error {
 	return errBehind
 }
 
-// statusOf returns the status of one region.
 func (r *Region) statusOf(name string) api.Region {
 	list := r.Regions()
 	return list[slices.IndexFunc(list, func(s api.Region) bool { return s.Region == name })]
@@ -167,7 +165,6 @@ func (t *traffic) add(bytes int) {
 	t.last.HitN(uint64(bytes))
 }
 
-// rate returns bytes per second.
 func (t *traffic) rate() float64 {
 	count, err := t.last.Count(rateOver)
 	if err != nil {
@@ -208,7 +205,6 @@ func (p *pulls) begin(region string) *pull {
 	return of
 }
 
-// status returns what regions have pulled, by name.
 func (p *pulls) status() []api.RegionPull {
 	p.mu.Lock()
 	defer p.mu.Unlock()

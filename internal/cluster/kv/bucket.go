@@ -113,7 +113,6 @@ func OpenBucket(ctx context.Context, js jetstream.JetStream, name string, self S
 	return &Bucket{kv: kv, ttl: status.TTL(), self: self, life: rand.Text()}, nil
 }
 
-// value is what a lease of ours has: node, origin, and life.
 func (b *Bucket) value() string { return b.self.Node + " " + b.self.Origin + " " + b.life }
 
 // TTL is how long the bucket grants a lease.
@@ -143,7 +142,6 @@ func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	return Lease{}, ErrTaken
 }
 
-// create takes a lease that nobody has.
 func (b *Bucket) create(ctx context.Context, name string) (Lease, error) {
 	sent := time.Now()
 	revision, err := b.kv.Create(ctx, name, []byte(b.value()))
@@ -297,7 +295,6 @@ func (h *LeaseHolder) run(ctx context.Context) {
 	})
 }
 
-// work is one tick's.
 func (h *LeaseHolder) work(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.bucket.ttl/6) // twice within the third in which renewals are tried
 	defer cancel()

@@ -143,7 +143,6 @@ func (l *Limits) decide(g *group, i int, q *question) (a answer, commits bool, e
 	return l.grant(g, q, asked, now)
 }
 
-// change makes a change of a key. What is granted stays so.
 func (l *Limits) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
 	q.change.By = q.node
 	if b := g.books[bookKey{of.Limit.Name(), of.Key}]; b != nil {

@@ -109,7 +109,15 @@ func (l *Limits) Close(ctx context.Context) error {
 
 // Settled reports whether every group has an owner that is up, as far as this node knows: until then requests may not be
 // decided.
-func (l *Limits) Settled() bool { return l.owners.settled() }
+func (l *Limits) Settled() bool {
+	v := l.owners.view()
+	for i := range l.owners.groups {
+		if _, ok := l.owners.holds(i); !ok && !v.owned[i] {
+			return false
+		}
+	}
+	return true
+}
 
 // Leads reports whether this node owns the first group: of what one node does for all, it is the one that does it.
 func (l *Limits) Leads() bool {
@@ -118,7 +126,18 @@ func (l *Limits) Leads() bool {
 }
 
 // OwnerStats returns the figures of questions to owners.
-func (l *Limits) OwnerStats() OwnerStats { return l.owners.figures() }
+func (l *Limits) OwnerStats() OwnerStats {
+	is := &l.owners.stats
+	s := OwnerStats{
+		Decided: is.decided.Load(), Forwarded: is.forwarded.Load(), Unanswered: is.unanswered.Load(), Lost: is.lost.Load(), Refused: is.refused.Load(),
+	}
+	for i := range l.owners.groups {
+		if _, ok := l.owners.owns(i); ok {
+			s.Held++
+		}
+	}
+	return s
+}
 
 // giveBack gives back what is granted of keys of some groups, and reports what was used of it.
 func (l *Limits) giveBack(of func(group int) bool) {
@@ -149,8 +168,8 @@ func (l *Limits) giveBack(of func(group int) bool) {
 	reporting.Wait()
 }
 
-// Group is the group of a key.
-func (l *Limits) Group(key string) int { return l.owners.group(key) }
+// Group is the group of a key, 0 to groupCount-1.
+func (l *Limits) Group(key string) int { return l.cfg.Engine.PartitionOf(key) % groupCount }
 
 // Take decides a request at this node, all limits or none, as far as its grants reach. If it is
 // not decided nothing was taken, and Decide decides.

@@ -33,7 +33,6 @@ type item struct {
 // strict, or the node keeps too many keys.
 func (it *item) leases() bool { return it.ask.ID.Number != 0 }
 
-// itemOf is an item without a credit.
 func itemOf(c *engine.Check, need uint64) item {
 	return item{record: c.Limit.Record(), key: c.Key, shadow: c.Shadow, ask: grant.Ask{Need: need}}
 }
@@ -156,7 +155,6 @@ func (q *question) append(b []byte) []byte {
 	return b
 }
 
-// readQuestion reads what append wrote.
 func readQuestion(b []byte) (*question, error) {
 	r := wire.NewReader(b)
 	if r.Byte() != wireVersion {
@@ -240,7 +238,6 @@ func (a *answer) append(b []byte, q *question) []byte {
 	return b
 }
 
-// flags are two bits.
 func flags(one, two bool) (bits byte) {
 	if one {
 		bits |= 1
@@ -251,7 +248,6 @@ func flags(one, two bool) (bits byte) {
 	return bits
 }
 
-// readAnswer reads the answer to a question.
 func readAnswer(b []byte, q *question) (a answer, err error) {
 	r := wire.NewReader(b)
 	if r.Byte() != wireVersion {

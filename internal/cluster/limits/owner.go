@@ -190,18 +190,6 @@ func (s *owners) view() (v view) {
 	return v
 }
 
-// settled reports whether every group has an owner that is up, as far as this node knows: until then requests may not be
-// decided.
-func (s *owners) settled() bool {
-	v := s.view()
-	for i := range s.groups {
-		if _, ok := s.holds(i); !ok && !v.owned[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // keepEvery is how often the keeper looks for groups to claim or to hand over.
 const keepEvery = 20 * time.Millisecond
 
@@ -336,7 +324,6 @@ func (s *owners) recall(ctx context.Context, groups []int) {
 	}
 }
 
-// recalled gives back what this node was granted.
 func (s *owners) recalled(msg *nats.Msg) {
 	if groups, err := s.readGroups(msg.Data); err == nil {
 		s.limits.giveBack(func(group int) bool { return slices.Contains(groups, group) })

@@ -135,25 +135,6 @@ func (s *owners) close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// group is the group of a key, 0 to groupCount-1.
-func (s *owners) group(key string) int {
-	return s.cfg.Engine.PartitionOf(key) % groupCount
-}
-
-// figures returns the figures of questions to owners.
-func (s *owners) figures() OwnerStats {
-	stats := OwnerStats{
-		Decided: s.stats.decided.Load(), Forwarded: s.stats.forwarded.Load(), Unanswered: s.stats.unanswered.Load(),
-		Lost: s.stats.lost.Load(), Refused: s.stats.refused.Load(),
-	}
-	for i := range s.groups {
-		if _, ok := s.owns(i); ok {
-			stats.Held++
-		}
-	}
-	return stats
-}
-
 // breaker keeps requests from waiting, all of them, for an owner that does not answer. After a question that got no answer in
 // time nobody is asked for a short rest. Then one request at a time tries, and the first answer ends it. The
 // rest is breakerLeast at first. It doubles after each trial that gets no answer, up to breakerTime. The zero breaker rests nobody.

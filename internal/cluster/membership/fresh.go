@@ -386,7 +386,6 @@ func (f *Freshness) notSaid(said map[string]bool) (missing []string) {
 	return slices.Compact(missing) // by name
 }
 
-// ask asks all nodes.
 func (f *Freshness) ask(number uint64) error {
 	ask := binary.AppendUvarint(binary.LittleEndian.AppendUint64(nil, f.Origin), number)
 	err := f.Conn.PublishRequest(freshSubject, fmt.Sprintf("%s.%d", f.inbox, number), ask)

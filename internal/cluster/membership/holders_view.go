@@ -16,16 +16,12 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// Holder is a node that holds partitions, as others know it.
+// Holder is a node that holds partitions, as others know it. What it held before its process has said so is left out.
 type Holder struct {
-	Node    string
-	Origin  string // 16 hex digits
-	Held    replication.PartitionSet
+	PlacementEntry
 	Self    bool
 	Here    bool // its messages arrive
 	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
-
-	Settings Settings
 }
 
 // HoldersConfig is what a View is made of.
@@ -87,7 +83,7 @@ func (v *View) List() (list []Holder) {
 		known[o.Origin] = o
 	}
 	for _, e := range v.Entries() {
-		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held, Settings: e.Settings}
+		h := Holder{PlacementEntry: e}
 		switch o, ok := known[e.Origin]; {
 		case ok && o.Self:
 			h.Self, h.Here, h.Staying = true, true, true

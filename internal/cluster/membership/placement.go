@@ -114,7 +114,6 @@ func (r *Registry) readAll(ctx context.Context) error {
 	return nil
 }
 
-// subjects are the bucket's messages.
 func (r *Registry) subjects() string { return "$KV." + r.bucket + ".>" }
 
 // follow begins to read changes, until the connection is closed.
@@ -177,7 +176,6 @@ func (r *Registry) read(ctx context.Context) error {
 	}
 }
 
-// apply applies one change.
 func (r *Registry) apply(revision uint64, msg *nats.Msg) {
 	written, err := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
 	if now := time.Now(); err != nil || written.After(now) { // the clock of the leader was ahead: nobody stays for so long

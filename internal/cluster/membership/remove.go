@@ -169,7 +169,6 @@ func WasRemoved(ctx context.Context, js jetstream.JetStream, origin uint64, at i
 	return err == nil && at <= until
 }
 
-// removedUntil returns the entry of an origin.
 func removedUntil(ctx context.Context, kv jetstream.KeyValue, origin string) (at int64, err error) {
 	entry, err := kv.Get(ctx, origin)
 	if err != nil {

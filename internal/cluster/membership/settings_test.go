@@ -10,9 +10,11 @@ import (
 func TestSettingsThatDiffer(t *testing.T) {
 	t.Parallel()
 	own := Settings{"a": 10, "b": 20, "c": 30}
-	node := func(name string, has Settings) Holder { return Holder{Node: name, Here: true, Settings: has} }
+	node := func(name string, has Settings) Holder {
+		return Holder{PlacementEntry: PlacementEntry{Node: name, Settings: has}, Here: true}
+	}
 	same, other, short := node("n2", Settings{"a": 10, "b": 20, "c": 30}), node("n3", Settings{"a": 10, "b": 21, "c": 31}), node("n4", Settings{"a": 10, "b": 20})
-	self := Holder{Node: "n1", Self: true, Here: true, Settings: Settings{"a": 0}}
+	self := Holder{PlacementEntry: PlacementEntry{Node: "n1", Settings: Settings{"a": 0}}, Self: true, Here: true}
 	v := &View{cfg: HoldersConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}
 	at := time.Unix(1_800_000_000, 0)
 	say := func(after time.Duration, nodes ...Holder) string {
@@ -43,7 +45,7 @@ func TestSettingsThatDiffer(t *testing.T) {
 	if got := say(2*differAfter, node("n3", Settings{"a": 0})); !strings.Contains(got, "another a than") {
 		t.Errorf("differs: %s", got)
 	}
-	if got := say(keepEvery, Holder{Node: "n3", Settings: Settings{"a": 0}}); got != "" {
+	if got := say(keepEvery, Holder{PlacementEntry: PlacementEntry{Node: "n3", Settings: Settings{"a": 0}}}); got != "" {
 		t.Errorf("a node that is silent may have been started again: %s", got)
 	}
 }

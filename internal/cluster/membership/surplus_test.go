@@ -27,7 +27,7 @@ func TestReleasedAtTheSameMoment(t *testing.T) {
 	for replicas := 1; replicas <= len(nodes); replicas++ {
 		var list []Holder
 		for _, n := range nodes {
-			list = append(list, Holder{Node: n, Here: true, Staying: true, Held: allOf(testPartitions)})
+			list = append(list, Holder{PlacementEntry: PlacementEntry{Node: n, Held: allOf(testPartitions)}, Here: true, Staying: true})
 		}
 		left := make([][]string, testPartitions)
 		for _, h := range list {
@@ -56,7 +56,7 @@ func TestReleasedByOldViews(t *testing.T) {
 		replicas := 1 + rnd.IntN(3)
 		truth := make([]Holder, replicas+1+rnd.IntN(4))
 		for i := range truth {
-			truth[i] = Holder{Node: fmt.Sprint("n", i), Here: true, Staying: true, Held: replication.NewPartitionSet(testPartitions)}
+			truth[i] = Holder{PlacementEntry: PlacementEntry{Node: fmt.Sprint("n", i), Held: replication.NewPartitionSet(testPartitions)}, Here: true, Staying: true}
 			for p := range testPartitions {
 				if i < replicas || rnd.IntN(2) == 0 {
 					truth[i].Held.Add(p)

@@ -17,7 +17,6 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
-// ask asks one question.
 func (r *Router) ask(ctx context.Context, q *question) (result, api.Freshness, error) {
 	s := r.start(q)
 	if s.flight == nil {
@@ -276,7 +275,6 @@ func (r *Router) stuck(ctx context.Context, flights []*flight) (again []*flight)
 	return again
 }
 
-// abandon ends a flight that no node answers.
 func (r *Router) abandon(f *flight) {
 	r.stats.unanswered.Add(1)
 	f.answer.err = errClosed
@@ -286,7 +284,6 @@ func (r *Router) abandon(f *flight) {
 	r.finish(f)
 }
 
-// unanswered is the error of a flight that no node answers.
 func (r *Router) unanswered(f *flight) *engine.Error {
 	partition := first(f.rest)
 	if !f.q.wide() {
@@ -306,7 +303,6 @@ func (r *Router) unanswered(f *flight) *engine.Error {
 	return &engine.Error{Code: code, Field: field, Message: what + ": asked " + strings.Join(asked, ", ") + "; retry in a second"}
 }
 
-// finish ends a flight, which has its answer.
 func (r *Router) finish(f *flight) {
 	if f.answer.err != nil {
 		f.err = f.answer.err

@@ -214,7 +214,6 @@ func (r *Router) fail(p *peer, c class, err error) []*pending {
 	return waited
 }
 
-// send makes one request, and waits for its answers.
 func (r *Router) send(node string, c class, batch []*pending) ([]answer, api.Freshness, error) {
 	within := r.attempt(c)
 	b := appendRequest(nil, c, r.partitions, within, len(batch))

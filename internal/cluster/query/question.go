@@ -78,7 +78,6 @@ func (q *question) wide() bool {
 // exact reports whether the bytes have all of the question: a window with a part of a second would pass for another.
 func (q *question) exact() bool { return q.window%time.Second == 0 }
 
-// points is the length of a series.
 func (q *question) points() int64 { return (q.at.Unix() - q.from) / int64(q.window/time.Second) }
 
 // answer lets an engine answer, about the set of partitions if the question is wide.
@@ -167,7 +166,6 @@ func (a *answer) elsewhere() bool {
 	return a.notHeld() || a.err != nil && (a.err.Code == api.CodeClosed || a.err.Code == api.CodeNotFresh)
 }
 
-// answerOf lets an engine answer.
 func answerOf(e *engine.Engine, q *question) answer {
 	result, err := q.answer(e)
 	if err == nil {
@@ -204,7 +202,6 @@ func (q *question) append(b []byte) []byte {
 	return appendSet(b, q.in)
 }
 
-// readQuestion reads what append wrote.
 func readQuestion(r *wire.Reader, partitions int) (q question, ok bool) {
 	q.kind = kind(r.Byte())
 	q.key, q.after = r.Text(maxFilter), r.Text(maxFilter)

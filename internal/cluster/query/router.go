@@ -188,5 +188,4 @@ func (r *Router) deadline(c class) time.Duration {
 // attempt returns how long one node may take.
 func (r *Router) attempt(c class) time.Duration { return r.deadline(c) / attempts }
 
-// subject is the NATS subject of the questions to a node.
 func subject(id string) string { return "weir.ask." + id }

@@ -46,7 +46,6 @@ type arrived struct {
 	at  time.Time
 }
 
-// listen starts to take questions.
 func (r *Router) listen() (*serving, error) {
 	s := &serving{r: r, stop: make(chan struct{})}
 	for i := range s.queues {

@@ -195,7 +195,6 @@ func (s *singleflight) remember(f *flight) {
 	}
 }
 
-// drop forgets the oldest answer.
 func (s *singleflight) drop() {
 	f := s.answered[0]
 	s.answered[0] = nil

@@ -227,7 +227,6 @@ func readFresh(r *wire.Reader) (f api.Freshness) {
 
 func clip(s string, most int) string { return s[:min(len(s), most)] }
 
-// append appends an answer.
 func (a *answer) append(b []byte) []byte {
 	if a.notHeld() {
 		return appendSet(append(b, answerNotHeld), a.held)

@@ -189,7 +189,7 @@ func (cfg Config) prepareSecurity() (Config, error) {
 		return cfg, nil
 	}
 	for _, addr := range append([]string{cfg.Listen}, cfg.Peers...) {
-		if !loopback(addr) {
+		if !Loopback(addr) {
 			return cfg, fmt.Errorf("%s is beyond loopback, so the cluster needs TLS (--cluster-tls) and a secret (--cluster-secret-file); "+
 				"to go without, say --insecure-peers", addr)
 		}
@@ -216,9 +216,9 @@ func unspecified(host string) bool {
 	return ip != nil && ip.IsUnspecified()
 }
 
-// loopback is whether nobody beyond this machine can be at host:port. A name
+// Loopback reports whether nobody beyond this machine can be at a host, or at host:port. A name
 // other than localhost may be anywhere.
-func loopback(addr string) bool {
+func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		host = strings.Trim(addr, "[]")

@@ -173,7 +173,6 @@ const snapshotBytes = 8 + 8 + 4 + sumBytes
 
 var snapshotName = regexp.MustCompile(`^snap\.[0-9]+\.[0-9]+$`)
 
-// readGroup reads the folder of a group.
 func readGroup(folder, group string, ofStream bool) (l raftLog, found []Damage, err error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "snapshots", "snap.*"))
 	if err != nil {
@@ -256,7 +255,6 @@ const (
 	opBatchEnd   = 17
 )
 
-// entry takes note of what an entry does.
 func (l *raftLog) entry(data []byte) {
 	if len(data) < entryHead+2 {
 		return

@@ -47,7 +47,6 @@ func (cfg Config) checkURL() error {
 	return nil
 }
 
-// redactedURLs are the URLs, without passwords.
 func (cfg Config) redactedURLs() string {
 	var all []string
 	for one := range strings.SplitSeq(cfg.URL, ",") {
@@ -61,7 +60,7 @@ func (cfg Config) redactedURLs() string {
 // beyondLoopback is whether any of the URLs leaves this machine.
 func (cfg Config) beyondLoopback() bool {
 	for one := range strings.SplitSeq(cfg.URL, ",") {
-		if u, err := url.Parse(strings.TrimSpace(one)); err != nil || !loopback(u.Host) {
+		if u, err := url.Parse(strings.TrimSpace(one)); err != nil || !Loopback(u.Host) {
 			return true
 		}
 	}

@@ -158,7 +158,6 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// ask collects the servers' answers.
 func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
 	inbox := n.conn.NewInbox()
 	answers, err := n.conn.SubscribeSync(inbox)

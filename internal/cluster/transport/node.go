@@ -293,7 +293,6 @@ func (w *waiting) again(ctx context.Context, pause time.Duration, err error) err
 	}
 }
 
-// state is who is here, in words.
 func (n *Node) state() string {
 	switch {
 	case !n.Embedded():

@@ -61,7 +61,6 @@ func (n *Node) Remove(ctx context.Context, node string) (had bool, now []api.Clu
 // large journal takes longer, and is copied anyway.
 const copyTime = 5 * time.Second
 
-// takeVote asks JetStream's leader, until there is one that answers.
 func (n *Node) takeVote(ctx context.Context, conn *nats.Conn, node string) (had bool, err error) {
 	request, err := json.Marshal(natsserver.JSApiMetaServerRemoveRequest{Peer: peerOf(node)})
 	if err != nil {

@@ -69,7 +69,6 @@ func (u Unit) Next(start time.Time) time.Time {
 	return midnight(year, month, day, start.Location())
 }
 
-// midnight is the first moment of a day.
 func midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	want := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)

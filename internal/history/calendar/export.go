@@ -145,7 +145,6 @@ func (w *parquetWriter) Write(r ExportRow) error {
 	return w.err
 }
 
-// flush writes the group.
 func (w *parquetWriter) flush() {
 	if w.rows == 0 {
 		return
@@ -275,7 +274,6 @@ func (t *thrift) head(field, n int, kind byte) {
 	t.b = binary.AppendUvarint(append(t.b, 0xf0|kind), uint64(n))
 }
 
-// list writes a list of structs.
 func (t *thrift) list(field, n int, content func(i int)) {
 	t.head(field, n, thriftStruct)
 	for i := range n {

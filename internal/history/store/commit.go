@@ -110,7 +110,6 @@ func (s *Store) Roll(ctx context.Context, l *Lease, day int64) error {
 	return nil
 }
 
-// sumUp sums up one day of all origins of a journal.
 func (s *Store) sumUp(ctx context.Context, tx *sql.Tx, l *Lease, day int64) error {
 	origins, err := numbers(ctx, tx, s.d.sql("SELECT origin FROM weir_origins WHERE complete = 1 AND journal = ?"), l.Journal)
 	if err != nil {
@@ -170,7 +169,6 @@ func scan(ctx context.Context, in asker, query string, args []any, f func(row *s
 	return rows.Err()
 }
 
-// exec runs a statement.
 func (s *Store) exec(ctx context.Context, tx *sql.Tx, statement string, args ...any) error {
 	_, err := tx.ExecContext(ctx, s.d.sql(statement), args...)
 	return err
@@ -182,7 +180,6 @@ func isFull(err error) bool {
 	return ok && of.Code()&0xff == codes.SQLITE_FULL
 }
 
-// in is a list of numbers for IN (...).
 func in(list []int64) string {
 	b := make([]byte, 0, 8*len(list))
 	for i, n := range list {
@@ -306,7 +303,6 @@ func (s *Store) fenced(ctx context.Context, l *Lease, f func(tx *sql.Tx) error) 
 	})
 }
 
-// tx runs f in a transaction.
 func (s *Store) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 	tx, err := s.writes().BeginTx(ctx, &sql.TxOptions{Isolation: s.d.level})
 	if err != nil {
@@ -319,7 +315,6 @@ func (s *Store) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 	return s.named(tx.Commit())
 }
 
-// named adds the database to an error.
 func (s *Store) named(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrFenced), errors.Is(err, ErrHeld), errors.Is(err, errLater), errors.Is(err, context.Canceled):

@@ -141,7 +141,6 @@ func losesNothing(ctx context.Context, conn *sql.Conn, path, journal string, mes
 // pagesAtOnce is how many pages are copied before the context is checked.
 const pagesAtOnce = 4096
 
-// restore copies all pages of a file into the database of a connection.
 func restore(ctx context.Context, conn any, path string) error {
 	c, ok := conn.(interface {
 		NewRestore(uri string) (*driver.Backup, error)

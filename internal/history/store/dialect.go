@@ -125,7 +125,6 @@ func (t *table) insert() (head, tail string) {
 // How many rows one statement has, as lists of parameters and as arrays.
 const rowsAtOnce, arrayRows = 500, 10_000
 
-// upsert adds rows of an origin to a table.
 func (d *dialect) upsert(ctx context.Context, tx *sql.Tx, t *table, rows []Row, origin int64, upto uint64) error {
 	head, tail := t.insert()
 	if d.numbers {

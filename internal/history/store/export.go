@@ -25,7 +25,7 @@ type Selection struct {
 func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) error {
 	from := of.From
 	if of.Days {
-		from = min(max(v.Rolled(), of.From), of.To)
+		from = min(max(v.Rolled, of.From), of.To)
 		if err := v.export(ctx, of, "weir_days", "day >= ? AND day < ?", []any{of.From, from}, f); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) (keys
 		}
 		queries := []string{"SELECT DISTINCT {key} FROM weir_days WHERE {key} >= ? AND {key} > ? AND {key} < ? ORDER BY {key} LIMIT ?"}
 		for _, day := range days {
-			if day >= v.Rolled() {
+			if day >= v.Rolled {
 				queries = append(queries, "SELECT DISTINCT {key} FROM weir_hours WHERE day = "+in([]int64{day})+" AND {key} >= ? AND {key} > ? AND {key} < ? ORDER BY {key} LIMIT ?")
 			}
 		}
@@ -121,7 +121,6 @@ func (v *View) keys(ctx context.Context, found map[string]bool, query string, ar
 	})
 }
 
-// firstOf are the first columns by their bytes, as keys.
 func firstOf(found map[string]bool, limit int) []string {
 	keys := slices.Sorted(maps.Keys(found))
 	keys = keys[:min(limit, len(keys))]

@@ -14,17 +14,17 @@ type View struct {
 	tx *sql.Tx
 
 	Journals []JournalState
+	Gaps     []Gap         // of all journals
+	Slot     time.Duration // the width of the widest slots
+	Rolled   int64         // the first day that is not in weir_days of all journals
+	Since    int64         // the first day whose slots all journals have: others are deleted because of their age or the size of the file
 }
 
 // JournalState is how far the history of one journal is.
 type JournalState struct {
 	Journal string
 	Message uint64
-	AsOf    time.Time     // all hits that were taken until then are in
-	Slot    time.Duration // how wide its slots are
-	Rolled  int64         // the first day that is not in weir_days
-	Since   int64         // the first day whose slots were not deleted, because of their age or the size of the file
-	Gaps    []Gap
+	AsOf    time.Time // all hits that were taken until then are in
 }
 
 // Of is the state of one journal; zero if it is not in.
@@ -35,41 +35,6 @@ func (v *View) Of(journal string) (is JournalState) {
 		}
 	}
 	return is
-}
-
-// Since is the first day whose slots all journals have.
-func (v *View) Since() (day int64) {
-	for _, j := range v.Journals {
-		day = max(day, j.Since)
-	}
-	return day
-}
-
-// Slot is the width of the widest slots.
-func (v *View) Slot() (widest time.Duration) {
-	for _, j := range v.Journals {
-		widest = max(widest, j.Slot)
-	}
-	return widest
-}
-
-// Rolled is the first day that is not in weir_days of all journals.
-func (v *View) Rolled() int64 {
-	rolled := int64(0)
-	for i, j := range v.Journals {
-		if i == 0 || j.Rolled < rolled {
-			rolled = j.Rolled
-		}
-	}
-	return rolled
-}
-
-// Gaps are the gaps of all journals.
-func (v *View) Gaps() (list []Gap) {
-	for _, j := range v.Journals {
-		list = append(list, j.Gaps...)
-	}
-	return list
 }
 
 // View calls f with what is in the database at one moment.
@@ -93,25 +58,24 @@ func (s *Store) View(ctx context.Context, f func(v *View) error) error {
 func (v *View) readJournals(ctx context.Context) error {
 	if err := scan(ctx, v.tx, "SELECT journal, message, as_of, slot, rolled, since FROM weir_journals ORDER BY journal", nil, func(row *sql.Rows) error {
 		var j JournalState
-		var asOf, slot int64
-		err := row.Scan(&j.Journal, &j.Message, &asOf, &slot, &j.Rolled, &j.Since)
-		j.AsOf, j.Slot = time.UnixMilli(asOf), time.Duration(slot)*time.Second
+		var asOf, slot, rolled, since int64
+		err := row.Scan(&j.Journal, &j.Message, &asOf, &slot, &rolled, &since)
+		j.AsOf = time.UnixMilli(asOf)
+		if len(v.Journals) == 0 || rolled < v.Rolled {
+			v.Rolled = rolled
+		}
+		v.Slot, v.Since = max(v.Slot, time.Duration(slot)*time.Second), max(v.Since, since)
 		v.Journals = append(v.Journals, j)
 		return err
 	}); err != nil {
 		return err
 	}
-	return scan(ctx, v.tx, "SELECT journal, first, last, why FROM weir_gaps ORDER BY noted, first", nil, func(row *sql.Rows) error {
-		var journal string
+	return scan(ctx, v.tx, "SELECT first, last, why FROM weir_gaps ORDER BY noted, first", nil, func(row *sql.Rows) error {
 		var first, last int64
 		var g Gap
-		err := row.Scan(&journal, &first, &last, &g.Why)
+		err := row.Scan(&first, &last, &g.Why)
 		g.First, g.Last = time.Unix(first, 0), time.Unix(last, 0)
-		for i := range v.Journals {
-			if v.Journals[i].Journal == journal {
-				v.Journals[i].Gaps = append(v.Journals[i].Gaps, g)
-			}
-		}
+		v.Gaps = append(v.Gaps, g)
 		return err
 	})
 }
@@ -184,8 +148,8 @@ type List struct {
 // ListsOf returns lists that have, together, all hits of the days [from, to), and may have more. Before the day slots, no slots are
 // kept.
 func (v *View) ListsOf(ctx context.Context, from, to, slots int64) (lists []List, err error) {
-	rolled := min(v.Rolled(), to)
-	if rolled-from <= daysOfLists && from >= max(slots, v.Since()) { // as near as that, slots are fewer than keys of a month
+	rolled := min(v.Rolled, to)
+	if rolled-from <= daysOfLists && from >= max(slots, v.Since) { // as near as that, slots are fewer than keys of a month
 		rolled = min(rolled, from)
 	}
 	days, err := v.s.days(ctx, v.tx)

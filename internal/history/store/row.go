@@ -57,7 +57,6 @@ func column(key string) string {
 	return escaped + hex.EncodeToString([]byte(key))
 }
 
-// keyOf is the key of a column.
 func keyOf(column string) string {
 	digits, ok := strings.CutPrefix(column, escaped)
 	if !ok {

@@ -99,7 +99,6 @@ func (c *Checkpointer) StartRound() {
 	}
 }
 
-// retake puts a partition back into the round.
 func (c *Checkpointer) retake(partition int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +164,6 @@ func (c *Checkpointer) Run(ctx context.Context) {
 	}
 }
 
-// roundDue tells whether a round of snapshots should start.
 func (c *Checkpointer) roundDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -412,7 +410,6 @@ func (c *Checkpointer) Look(ctx context.Context) bool {
 	return c.listStored(ctx, by, token)
 }
 
-// listStored reads what is in the slots.
 func (c *Checkpointer) listStored(ctx context.Context, by string, token uint64) bool {
 	partitions := c.cfg.Engine.Config().Partitions
 	lists, _, err := c.cfg.Store.ListSnapshots(ctx, partitions)

@@ -75,7 +75,6 @@ func (a *Auditor) message(sequence uint64, data []byte) ([]record.Part, error) {
 	return a.next(sequence, p), nil
 }
 
-// next takes the next message, decoded.
 func (a *Auditor) next(sequence uint64, p record.Part) []record.Part {
 	a.Stream = sequence
 	where := fmt.Sprintf("journal message %d", sequence)
@@ -173,7 +172,6 @@ func (m *missingBatches) String() string {
 	return where
 }
 
-// reportMissing names what is missing of each origin.
 func (a *Auditor) reportMissing() {
 	for _, origin := range slices.Sorted(maps.Keys(a.byOrigin)) {
 		l := a.byOrigin[origin]

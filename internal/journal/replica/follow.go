@@ -65,7 +65,6 @@ func (r *Replica) FollowTo(now time.Time, sequence uint64, from Source) (others 
 	return others, nil
 }
 
-// skip goes on after a message that is lost.
 func (r *Replica) skip(now time.Time, sequence uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

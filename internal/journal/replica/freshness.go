@@ -34,7 +34,7 @@ func (r *Replica) Origins(now time.Time) (list []OriginStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for origin, l := range r.audit.byOrigin {
-		if origin != r.audit.Origin && !l.undecided() && !r.forgotten(now, l) && !(record.IsBackupName(l.node) && (l.left || l.replaced(now))) {
+		if origin != r.audit.Origin && !l.undecided() && !r.forgotten(now, l) && !l.replaced(now) && !(record.IsBackupName(l.node) && l.left) {
 			list = append(list, r.status(now, l))
 		}
 	}
@@ -50,7 +50,6 @@ func (r *Replica) Origins(now time.Time) (list []OriginStatus) {
 		list = append(list, r.unknown(now, at)...)
 	}
 	list = append(list, self)
-	list = withoutReplaced(list)
 	slices.SortFunc(list, byNode)
 	return list
 }
@@ -84,18 +83,6 @@ func (l *Progress) forgotten(now time.Time) bool {
 		return now.Sub(time.UnixMilli(l.at)) > ForgetAfter
 	}
 	return now.Sub(l.heard) > ForgetAfter
-}
-
-// withoutReplaced leaves out the origins of directories that a node of the same
-// name has started over without: nothing comes of them any more.
-func withoutReplaced(list []OriginStatus) []OriginStatus {
-	newest := map[string]time.Time{}
-	for _, o := range list {
-		if o.AsOf.After(newest[o.Node]) {
-			newest[o.Node] = o.AsOf
-		}
-	}
-	return slices.DeleteFunc(list, func(o OriginStatus) bool { return o.Node != "" && o.AsOf.Before(newest[o.Node]) })
 }
 
 // Freshness is what origins says, in short. It is asked for reads, while the follower
@@ -132,7 +119,7 @@ func (r *Replica) Freshness(now time.Time) (asOf time.Time, late []OriginStatus)
 	return asOf, late
 }
 
-// replaced is withoutReplaced, of one origin. O(nodes).
+// replaced reports whether a node of the same name has started over without this directory: nothing comes of it any more. O(nodes).
 func (l *Progress) replaced(now time.Time) bool {
 	if l.node == "" {
 		return false

@@ -292,7 +292,6 @@ func (r *Replica) beginHandOff(t *handOff) (upTo uint64) {
 	return r.audit.Stream
 }
 
-// takeStates moves the partitions out of the copy.
 func (t *handOff) takeStates() {
 	_ = concurrency.Do(len(t.partitions), func(i int) error {
 		if c := t.arrivals[t.partitions[i]]; c != nil {

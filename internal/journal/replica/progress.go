@@ -124,7 +124,6 @@ func (l *Progress) has(parts []record.Part) bool {
 	return true
 }
 
-// lose forgets where the origin stands.
 func (l *Progress) lose() {
 	if len(l.pending) > 0 {
 		l.broken = l.pending[0].Flush
@@ -172,7 +171,6 @@ func (l *Progress) next(where string, p record.Part) []record.Part {
 	return l.whole()
 }
 
-// keep appends a part to those that are pending.
 func (l *Progress) keep(p record.Part) {
 	if l.HitsOnly && p.Restored {
 		for i := range p.Batches {

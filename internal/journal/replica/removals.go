@@ -409,7 +409,6 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 	return list
 }
 
-// resume notes the requests of a snapshot.
 func (s *requests) resume(list []record.SeenRequest) {
 	for _, r := range list {
 		if r.First > 0 {

@@ -175,7 +175,10 @@ func (s *Stores) others(now time.Time, self string) map[string]string {
 func (s *Stores) Alarms(now time.Time, self string) (alarms []api.Alarm) {
 	if why, sure := s.OwnWrong(now); sure {
 		then := "What it counts is made durable by other nodes, while more than half of the replicas store; it goes on by itself once it can"
-		if s.off() {
+		s.mu.Lock()
+		off := s.own.Off
+		s.mu.Unlock()
+		if off {
 			then = fmt.Sprintf("Its embedded server does not run, so it is cut off from the other nodes, and what it counts waits in memory. It tries again; if the server can't be started for %v though the disk has space, the process ends, for its supervisor to restart it", GiveUpAfter)
 		}
 		alarms = append(alarms, api.Alarm{Code: "replica_failing", Message: fmt.Sprintf("this node's replica does not store (%s). %s", why, then)})
@@ -185,13 +188,6 @@ func (s *Stores) Alarms(now time.Time, self string) (alarms []api.Alarm) {
 		alarms = append(alarms, api.Alarm{Code: "replica_missing", Message: fmt.Sprintf("the replica of node %s does not store: %s", node, missing[node])})
 	}
 	return alarms
-}
-
-// off tells whether the own server does not run.
-func (s *Stores) off() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.own.Off
 }
 
 // GiveUpAfter is how long a server with free disk space may fail to start before the process ends, for its supervisor

@@ -74,7 +74,6 @@ func (s *Store) PutSnapshot(ctx context.Context, snap record.Snapshot, slot int,
 	)
 }
 
-// put publishes one message of a snapshot.
 func (s *Store) put(ctx context.Context, subject string, data []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	ctx, cancel := context.WithTimeout(ctx, chunkTimeout)
 	defer cancel()

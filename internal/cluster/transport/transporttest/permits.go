@@ -59,7 +59,6 @@ func (h *Holds) Work(t testing.TB, ask Permits, keys []string, ttl time.Duration
 	}
 }
 
-// keep sends some heartbeats.
 func (h *Holds) keep(t testing.TB, ask Permits, id string, at *hold, ttl time.Duration, beats int, upTo func(time.Duration) time.Duration) {
 	for range beats {
 		<-time.After(upTo(ttl * 2 / 5))

@@ -207,7 +207,6 @@ func (s *Server) launch(ctx context.Context) error {
 	return s.answers(ctx, ended)
 }
 
-// answers waits until the server answers.
 func (s *Server) answers(ctx context.Context, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -236,7 +235,6 @@ func (s *Server) said() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// exec runs a statement as the server's administrator.
 func (s *Server) exec(ctx context.Context, statement string) error {
 	db, err := sql.Open(s.kind.driver, s.kind.dsn(s, ""))
 	if err != nil {
@@ -309,7 +307,6 @@ func (s *Server) ownTemp(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// ifDurable chooses between two values of a setting.
 func (s *Server) ifDurable(yes, no string) string {
 	if s.Durable {
 		return yes
