@@ -38,7 +38,7 @@ func TestListenersThatWouldDoNothing(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--ephemeral --rls-config limits", "--rls-config: it does nothing without --rls"},
 		{"--ephemeral --rls-xds 127.0.0.1:1", "--rls-xds: it does nothing without --rls"},
-		{"--ephemeral --rls-headers plain", "--rls-headers: it does nothing without --rls"},
+		{"--ephemeral --rls-headers none", "--rls-headers: it does nothing without --rls"},
 		{"--ephemeral --rls-algorithm gcra", "--rls-algorithm: it does nothing without --rls"},
 		{"--config " + config, ":2: rls-headers: it does nothing without --rls"},
 		{"--ephemeral --resp-count-prefix a:", "--resp-count-prefix: it does nothing without --resp"},

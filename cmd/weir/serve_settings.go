@@ -61,7 +61,7 @@ func (f *serveFlags) groups() []group {
 			{name: "rls-xds", to: &l.XDS.Addr, help: "`[node@]host:port` of a management server (Envoy Gateway) with the limits; node is the name to send"},
 			{name: "rls-xds-tls", to: &tlsFiles{&l.XDS.CA, &l.XDS.Cert, &l.XDS.Key}, help: "`directory` with ca.crt, and optionally tls.crt and tls.key"},
 			{name: "rls-algorithm", to: &f.rlsAlgorithm, words: []string{limit.Window.String(), limit.Fixed.String(), limit.GCRA.String()}, help: "algorithm for --rls-config; fixed is like envoyproxy/ratelimit"},
-			{name: "rls-headers", to: &l.Headers, words: []string{"draft", "plain", "none"}, help: "rate limit header fields that Envoy adds to responses"},
+			{name: "rls-headers", to: &l.Headers, words: []string{"draft", "none"}, help: "rate limit header fields that Envoy adds to responses"},
 			{name: "from", to: (*repeated)(&cfg.Topics.From), common: true, help: "`URL` of a NATS stream or Kafka topic whose messages are hits (docs/topics.md); may be repeated"},
 			{name: "statsd", to: &cfg.StatsD.Addr, common: true, help: "`host:port` for StatsD over UDP and TCP (docs/statsd.md)"},
 			{name: "statsd-key", to: &cfg.StatsD.Key, help: "`template` of the key: text, {name}, {tag:NAME}, {tags}"},

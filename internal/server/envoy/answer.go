@@ -27,17 +27,14 @@ func (s *Server) answerTo(a *ask, denied bool) answer {
 		a.inner = a.appendStatus(a.inner[:0], &a.parts[i])
 		b = appendBytes(b, fieldStatuses, a.inner)
 	}
-	switch s.cfg.Headers {
-	case HeadersDraft:
+	if s.cfg.Headers == HeadersDraft {
 		b = a.appendDraftFields(b, denied)
-	case HeadersPlain:
-		b = a.appendPlainFields(b)
-	}
-	if denied && len(a.decision.Denial) > 0 && s.cfg.Headers != HeadersNone {
-		b = appendHeader(b, "weir-denial", a.decision.Denial)
-	}
-	if a.decision.Waited > 0 && s.cfg.Headers != HeadersNone {
-		b = appendHeader(b, "weir-waited", strconv.AppendFloat(nil, a.decision.Waited.Seconds(), 'f', 3, 64))
+		if denied && len(a.decision.Denial) > 0 {
+			b = appendHeader(b, "weir-denial", a.decision.Denial)
+		}
+		if a.decision.Waited > 0 {
+			b = appendHeader(b, "weir-waited", strconv.AppendFloat(nil, a.decision.Waited.Seconds(), 'f', 3, 64))
+		}
 	}
 	a.bytes = b
 	return bytes.Clone(b)
@@ -46,7 +43,7 @@ func (s *Server) answerTo(a *ask, denied bool) answer {
 // code returns the code that the answer has for a part.
 func (a *ask) code(p *part) pb.RateLimitResponse_Code {
 	unlimited := p.limit != nil && p.limit.Unlimited
-	if p.over && !p.shadow && a.how != report && p.shown != nil && !unlimited {
+	if p.over && !p.shadow && a.purpose != report && p.shown != nil && !unlimited {
 		return pb.RateLimitResponse_OVER_LIMIT
 	}
 	return pb.RateLimitResponse_OK
@@ -127,37 +124,6 @@ func shownLimit(r *admit.Result) *shown {
 	return newShown(r.Name, uint32(min(r.Limit.N, math.MaxUint32)), pb.RateLimitResponse_RateLimit_Unit(best), multiplier)
 }
 
-// appendPlainFields appends the fields of the limit that has the least left. For a denial that is the first limit that
-// is over.
-func (a *ask) appendPlainFields(b []byte) []byte {
-	var least *part
-	remaining := uint64(math.MaxUint64)
-	for i := range a.parts {
-		p := &a.parts[i]
-		if p.shown == nil || p.shadow || p.limit != nil && p.limit.Unlimited {
-			continue
-		}
-		left := uint64(0)
-		if r := p.result; r != nil && !p.over {
-			left = r.Remaining
-		}
-		if least == nil || left < remaining {
-			least, remaining = p, left
-		}
-	}
-	if least == nil {
-		return b
-	}
-	reset := time.Duration(0)
-	if r := least.result; r != nil {
-		reset = r.Reset
-	}
-	var digits [20]byte
-	b = appendHeader(b, "ratelimit-limit", strconv.AppendUint(digits[:0], uint64(least.shown.requests), 10))
-	b = appendHeader(b, "ratelimit-remaining", strconv.AppendUint(digits[:0], remaining, 10))
-	return appendHeader(b, "ratelimit-reset", strconv.AppendInt(digits[:0], wholeSeconds(reset), 10))
-}
-
 // The kinds of requests, for figures.
 const (
 	callShouldRateLimit = iota
@@ -182,7 +148,7 @@ func (s *Server) envoyService() *grpc.ServiceDesc {
 }
 
 // method answers requests of a kind. The server has no interceptors of single requests.
-func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
+func (s *Server) method(name string, by purpose, call int) grpc.MethodDesc {
 	return s.unary(name, call, func(ctx context.Context, c access.Caller, decode func(any) error) (answer, error) {
 		req := new(pb.RateLimitRequest)
 		if err := decode(req); err != nil {
@@ -217,7 +183,7 @@ func (s *Server) fail(err error) error {
 }
 
 // decideFor answers a request of a caller that may decide.
-func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
+func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLimitRequest, by purpose) (answer, error) {
 	a, err := s.newAsk(by, req)
 	defer a.free()
 	if err != nil {
@@ -236,7 +202,7 @@ func (s *Server) decideFor(ctx context.Context, c access.Caller, req *pb.RateLim
 }
 
 // newAsk finds the limits of a request. The caller frees the ask, also after an error.
-func (s *Server) newAsk(by how, req *pb.RateLimitRequest) (*ask, error) {
+func (s *Server) newAsk(by purpose, req *pb.RateLimitRequest) (*ask, error) {
 	a, limits := newAsk(by), s.live.now.Load()
 	if limits == nil && s.xds != nil {
 		return a, &api.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}

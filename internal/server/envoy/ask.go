@@ -15,19 +15,19 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// how says how a request is answered.
-type how uint8
+// purpose says how a request is answered.
+type purpose uint8
 
 const (
-	take    how = iota // ShouldRateLimit
-	check              // CheckRateLimit: nothing is taken
-	report             // Report: it has happened already, and is taken as far as it is there
-	reserve            // Reserve: it is taken for what is settled later
+	take    purpose = iota // ShouldRateLimit
+	check                  // CheckRateLimit: nothing is taken
+	report                 // Report: it has happened already, and is taken as far as it is there
+	reserve                // Reserve: it is taken for what is settled later
 )
 
 // ask is the memory of one request.
 type ask struct {
-	how      how
+	purpose  purpose
 	parts    []part // of its descriptors
 	entries  []ConfigEntry
 	requests []admit.Request
@@ -65,9 +65,9 @@ type part struct {
 
 var asks = sync.Pool{New: func() any { return new(ask) }}
 
-func newAsk(by how) *ask {
+func newAsk(by purpose) *ask {
 	a := asks.Get().(*ask)
-	a.how, a.quotas, a.checks, a.blocked, a.reservation = by, 0, false, false, deciding.Reservation{}
+	a.purpose, a.quotas, a.checks, a.blocked, a.reservation = by, 0, false, false, deciding.Reservation{}
 	a.parts, a.requests, a.refunds = a.parts[:0], a.requests[:0], a.refunds[:0]
 	return a
 }
@@ -100,7 +100,7 @@ func (a *ask) read(req *pb.RateLimitRequest, l *limits) error {
 		if own := d.GetHitsAddend(); own != nil {
 			p.n = own.Value
 		}
-		if a.how == check {
+		if a.purpose == check {
 			p.n = 1
 		}
 		if err := a.find(&p, req.Domain, d, l); err != nil {
@@ -202,7 +202,7 @@ func (a *ask) prepare(by admit.Algorithm) {
 			continue
 		}
 		r := p.request(by)
-		r.Shadow = a.how == report || p.quota && a.quotas > 1
+		r.Shadow = a.purpose == report || p.quota && a.quotas > 1
 		p.at = len(a.requests)
 		a.requests = append(a.requests, r)
 	}
@@ -234,12 +234,12 @@ func (a *ask) decide(s *service.Service, c access.Caller) (denied bool, err erro
 	}
 	// A single Take can't tell whether all quotas are used up, or whether a limit that is only asked has anything left.
 	// So a peek asks for both first.
-	if a.how == check || a.how != report && (a.blocked || a.checks || a.quotas > 1) {
-		if denied, err = a.allow(s, c, true); err != nil || denied || a.how == check || a.asksOnly() {
+	if a.purpose == check || a.purpose != report && (a.blocked || a.checks || a.quotas > 1) {
+		if denied, err = a.allow(s, c, true); err != nil || denied || a.purpose == check || a.asksOnly() {
 			return denied, err
 		}
 	}
-	if denied, err = a.allow(s, c, false); err != nil || a.how == reserve {
+	if denied, err = a.allow(s, c, false); err != nil || a.purpose == reserve {
 		return denied, err
 	}
 	return denied, a.useUp(s, c)
@@ -273,7 +273,7 @@ func (a *ask) asksOnly() bool {
 func (a *ask) allow(s *service.Service, c access.Caller, peek bool) (denied bool, err error) {
 	a.decision.Never = false
 	err = a.ask(s, c, peek)
-	if a.how == reserve && a.decision.Never { // an estimate above a burst, which would never pass
+	if a.purpose == reserve && a.decision.Never { // an estimate above a burst, which would never pass
 		for _, r := range a.decision.Results {
 			if q := &a.requests[r.Asked]; r.Never {
 				q.N = min(q.N, max(1, r.Limit.Burst/2))
@@ -292,7 +292,7 @@ func (a *ask) allow(s *service.Service, c access.Caller, peek bool) (denied bool
 }
 
 func (a *ask) ask(s *service.Service, c access.Caller, peek bool) (err error) {
-	if a.how == reserve && !peek {
+	if a.purpose == reserve && !peek {
 		a.reservation.ID, _, err = s.Reserve(c, a.requests, a.reservation, &a.decision)
 		return err
 	}
@@ -309,7 +309,7 @@ func (a *ask) judge() (denied bool) {
 			p.over = !r.Allowed || p.n == 0 && r.Remaining == 0
 		}
 		switch {
-		case !p.over || p.shadow || a.how == report:
+		case !p.over || p.shadow || a.purpose == report:
 		case p.quota:
 			quotasOver++
 		default:
@@ -336,7 +336,7 @@ func (a *ask) assign() {
 		for ; p.at >= 0 && next < len(results) && results[next].Asked == p.at; next++ {
 			r, have := &results[next], p.result
 			switch {
-			case p.policies && r.Mode == policy.Shadow && a.how != report:
+			case p.policies && r.Mode == policy.Shadow && a.purpose != report:
 			case have == nil, have.Allowed && !r.Allowed, have.Allowed == r.Allowed && r.Remaining < have.Remaining:
 				p.result = r
 			}
@@ -350,7 +350,7 @@ func (a *ask) assign() {
 // giveBack returns what descriptors with negative hits took, the newest admissions first, before anything is decided. A
 // CheckRateLimit returns nothing.
 func (a *ask) giveBack(s *service.Service, c access.Caller) error {
-	if a.how == check {
+	if a.purpose == check {
 		return nil
 	}
 	made, err := s.GiveBack(c, a.refunds)

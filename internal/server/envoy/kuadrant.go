@@ -67,7 +67,7 @@ func readKuadrant(decode func(any) error) (*kuadrantCall, error) {
 }
 
 // kuadrantAsk reads a message and finds its limits. Each descriptor takes the amount. The caller frees the ask, also after an error.
-func (s *Server) kuadrantAsk(by how, decode func(any) error) (*ask, *kuadrantCall, error) {
+func (s *Server) kuadrantAsk(by purpose, decode func(any) error) (*ask, *kuadrantCall, error) {
 	m, err := readKuadrant(decode)
 	if err != nil {
 		return newAsk(by), m, err

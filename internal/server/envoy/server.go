@@ -172,7 +172,7 @@ type Config struct {
 	XDS XDSConfig
 	// Algorithm is how its limits are kept. Default Window.
 	Algorithm admit.Algorithm
-	// Headers says which header fields answers ask Envoy to add to responses: HeadersDraft, HeadersPlain or HeadersNone.
+	// Headers says which header fields answers ask Envoy to add to responses: HeadersDraft or HeadersNone.
 	// Default HeadersDraft.
 	Headers string
 }
@@ -180,11 +180,10 @@ type Config struct {
 // What Config.Headers may be.
 const (
 	HeadersDraft = "draft" // RateLimit-Policy, RateLimit and Retry-After, as the HTTP listener writes them
-	HeadersPlain = "plain" // RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, as envoyproxy/ratelimit can
 	HeadersNone  = "none"
 )
 
-var headersWords = []string{HeadersDraft, HeadersPlain, HeadersNone}
+var headersWords = []string{HeadersDraft, HeadersNone}
 
 // WithDefaults returns the Config with the defaults that its zeros stand for.
 func (c Config) WithDefaults() Config {
@@ -209,7 +208,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if !slices.Contains(headersWords, c.Headers) {
-		return settings.Invalid("Headers", fmt.Sprintf("%q: must be draft, plain or none", c.Headers))
+		return settings.Invalid("Headers", fmt.Sprintf("%q: must be draft or none", c.Headers))
 	}
 	if c.Algorithm > admit.GCRA {
 		return settings.Invalid("Algorithm", fmt.Sprintf("%v: must be window, fixed or gcra", c.Algorithm))

@@ -222,9 +222,6 @@ func TestHeaders(t *testing.T) {
 		{HeadersDraft, "ip=1 | hits 9", `ratelimit-policy: "rls/edge/ip";q=3;w=60` + "\n" + `ratelimit: "rls/edge/ip";r=0;t=60` + "\nretry-after: 60\nweir-denial: 13 digits"},
 		{HeadersDraft, "banned=1", ""},
 		{HeadersDraft, "free=1; seen=1; nothing=1", ""},
-		{HeadersPlain, "many=1; ip=1; named=1", "ratelimit-limit: 3\nratelimit-remaining: 2\nratelimit-reset: 60"},
-		{HeadersPlain, "many=1; banned=1", "ratelimit-limit: 0\nratelimit-remaining: 0\nratelimit-reset: 0"},
-		{HeadersPlain, "nothing=1", ""},
 		{HeadersNone, "ip=1", ""},
 	} {
 		s := newTestServer(t, options{limits: tableLimits, cfg: Config{Headers: c.headers}})

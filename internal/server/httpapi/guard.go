@@ -120,9 +120,9 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	if of.open || of.hot && !s.service.Locked() {
 		return handler
 	}
-	identify, how, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", ProblemOf
+	identify, hint, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", ProblemOf
 	if pattern == ForwardAuthPath {
-		identify, how, refusal = s.identifyProxy, TokenHeader+": weir_...", ProblemOfProxy
+		identify, hint, refusal = s.identifyProxy, TokenHeader+": weir_...", ProblemOfProxy
 	}
 	if pattern == sitePattern {
 		identify = s.identifyReader
@@ -130,7 +130,7 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := identify(r)
 		if err == nil {
-			err = s.known(c, how)
+			err = s.known(c, hint)
 		}
 		if err == nil {
 			err = s.service.Permit(c, of.Need, of.keysNamed(r)...)
@@ -153,11 +153,11 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 func asksByItself(r *http.Request) bool { return r.Header.Get("Accept") == "application/json" }
 
 // known fails where the caller has to prove an identity, and says how.
-func (s *Server) known(c access.Caller, how string) error {
+func (s *Server) known(c access.Caller, hint string) error {
 	err := s.service.Identify(c)
 	if err != nil && !c.Known() {
 		e := *request.As(err)
-		e.Message += ": send a token (" + how + "); 'weir token create' makes one"
+		e.Message += ": send a token (" + hint + "); 'weir token create' makes one"
 		return &e
 	}
 	return err

@@ -1,7 +1,6 @@
 package statsd
 
 import (
-	"bufio"
 	"net"
 	"os"
 	"strconv"
@@ -27,19 +26,14 @@ func socketOf(c *net.UDPConn) (inode uint64) {
 func droppedBy(inode uint64) (n uint64, known bool) {
 	want := strconv.FormatUint(inode, 10)
 	for _, table := range []string{"/proc/net/udp", "/proc/net/udp6"} {
-		file, err := os.Open(table)
-		if err != nil {
-			continue
-		}
-		for lines := bufio.NewScanner(file); lines.Scan(); {
+		text, _ := os.ReadFile(table) // a system may have one of them only
+		for line := range strings.Lines(string(text)) {
 			const inodeColumn, dropsColumn = 9, 12
-			if columns := strings.Fields(lines.Text()); len(columns) > dropsColumn && columns[inodeColumn] == want {
+			if columns := strings.Fields(line); len(columns) > dropsColumn && columns[inodeColumn] == want {
 				n, err := strconv.ParseUint(columns[dropsColumn], 10, 64)
-				_ = file.Close()
 				return n, err == nil
 			}
 		}
-		_ = file.Close()
 	}
 	return 0, false
 }

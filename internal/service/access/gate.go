@@ -62,19 +62,19 @@ func (s *Service) Permit(c Caller, need Need, keys ...string) error {
 
 func (g *Gate) permit(is *auth.Identity, need Need, keys []string) error {
 	var may Rights
-	field, lack := "", ""
+	field, missing := "", ""
 	for _, role := range need.Roles {
 		may = g.rights(is, role)
-		if field, lack = may.lack(need, keys); lack == "" {
+		if field, missing = may.missing(need, keys); missing == "" {
 			return nil
 		}
 	}
 	may.Account.Requested()
-	return may.Refuse(field, lack)
+	return may.Refuse(field, missing)
 }
 
-// lack says what the rights are short of; "": of nothing.
-func (a Rights) lack(need Need, keys []string) (field, message string) {
+// missing says what the rights do not have; "": they have all.
+func (a Rights) missing(need Need, keys []string) (field, message string) {
 	switch {
 	case a.Permission == nil:
 		return "", noRole(a)

@@ -332,17 +332,17 @@ func TestEnough(t *testing.T) {
 				}
 				return with.Peek(&other, now, n).Allowed
 			}
-			enough := r.Enough()
-			if !passes(enough) {
-				t.Fatalf("%+v, %d: %+v is not enough: %+v", of, n, enough, r)
+			sufficient := r.Sufficient()
+			if !passes(sufficient) {
+				t.Fatalf("%+v, %d: %+v does not suffice: %+v", of, n, sufficient, r)
 			}
-			less := enough
+			less := sufficient
 			less.Burst--
 			if of.Burst == of.N && of.Algorithm != limit.GCRA {
 				less.N = less.Burst
 			}
 			if passes(less) {
-				t.Fatalf("%+v, %d: %+v is enough too, of %+v: %+v", of, n, less, enough, r)
+				t.Fatalf("%+v, %d: %+v suffices too, of %+v: %+v", of, n, less, sufficient, r)
 			}
 			break
 		}

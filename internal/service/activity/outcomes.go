@@ -286,9 +286,9 @@ func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*
 	return list[:min(most, len(list))], over
 }
 
-// Enough returns the smallest limit that would have let the request pass, with the admissions before it. It has a
+// Sufficient returns the smallest limit that would have let the request pass, with the admissions before it. It has a
 // larger burst in the same interval; a token bucket keeps its rate. It is at most what package limit accepts.
-func (r *Rule) Enough() limit.Limit {
+func (r *Rule) Sufficient() limit.Limit {
 	l := r.Limit
 	used := l.Burst - min(r.Remaining, l.Burst)
 	known := uint64(0)

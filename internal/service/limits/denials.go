@@ -113,8 +113,8 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 		l.RetryAt = &at
 	}
 	if !r.Banned && !r.NoPart {
-		enough := r.Enough()
-		l.Enough = &api.EnoughLimit{Limit: enough.N, PerSeconds: enough.Per.Seconds(), Burst: enough.Burst}
+		passes := r.Sufficient()
+		l.Enough = &api.EnoughLimit{Limit: passes.N, PerSeconds: passes.Per.Seconds(), Burst: passes.Burst}
 	}
 	if r.Inline {
 		return l

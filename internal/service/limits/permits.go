@@ -98,39 +98,41 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 
 // RenewPermit is a heartbeat: the permit is held for its ttl more. One that was lost is an *Error of
 // api.CodePermitLost: its holder must stop.
-func (s *Service) RenewPermit(c access.Caller, id string) (api.PermitAnswer, error) {
-	p, err := permitOfID(id)
-	if err != nil {
-		return api.PermitAnswer{}, err
-	}
-	of, _, err := s.enterPermit(c, p)
-	if err != nil {
-		return api.PermitAnswer{}, err
-	}
-	defer s.parts.Pools.Decisions.Leave(c, 1)
-	o, err := s.renewPermit(p.holder, of)
-	if err != nil {
-		return api.PermitAnswer{}, err
-	}
-	if !o.OK {
-		return api.PermitAnswer{}, &api.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
-	}
-	return permitAnswer(p, of), nil
+func (s *Service) RenewPermit(c access.Caller, id string) (answer api.PermitAnswer, err error) {
+	err = s.withPermit(c, id, func(p permitOf, limits []policy.AtOnce) error {
+		o, err := s.renewPermit(p.holder, limits)
+		if err == nil && !o.OK {
+			err = &api.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
+		}
+		if err == nil {
+			answer = permitAnswer(p, limits)
+		}
+		return err
+	})
+	return answer, err
 }
 
 // ReleasePermit gives a permit back. It may be sent again.
-func (s *Service) ReleasePermit(c access.Caller, id string) (api.ReleaseAnswer, error) {
+func (s *Service) ReleasePermit(c access.Caller, id string) (answer api.ReleaseAnswer, err error) {
+	err = s.withPermit(c, id, func(p permitOf, limits []policy.AtOnce) (err error) {
+		answer.Released, err = s.parts.Policies.ReleasePermit(p.holder, limits)
+		return err
+	})
+	return answer, err
+}
+
+// withPermit does what takes a place for the permit of an ID.
+func (s *Service) withPermit(c access.Caller, id string, do func(permitOf, []policy.AtOnce) error) error {
 	p, err := permitOfID(id)
 	if err != nil {
-		return api.ReleaseAnswer{}, err
+		return err
 	}
-	of, _, err := s.enterPermit(c, p)
+	limits, _, err := s.enterPermit(c, p)
 	if err != nil {
-		return api.ReleaseAnswer{}, err
+		return err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	released, err := s.parts.Policies.ReleasePermit(p.holder, of)
-	return api.ReleaseAnswer{Released: released}, err
+	return do(p, limits)
 }
 
 // takePermit gives a holder a permit of all limits, or of none. A server alone learns by heartbeats who held one before
