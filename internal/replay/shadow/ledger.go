@@ -14,9 +14,9 @@ import (
 
 // ledger keeps the records within a budget. If they do not fit, it drops what says the least, until a quarter of the budget is free:
 //
-//  1. Records of keys that were never denied and have not asked lately, then of all that were never denied. If such a key comes again,
-//     the requests before are missing.
-//  2. The demand of all keys before their newest interval. What another limit would have denied is then not known.
+//  1. Records of keys that were never denied and have not asked lately. If such a key comes again, the requests before are missing.
+//  2. The records of all keys that were never denied, and the demand of the others before their newest interval. What another limit
+//     would have denied is then not known.
 //  3. The records with the fewest denials. These keys may be missing from the list of the most denied, and count twice as denied keys
 //     if they come again.
 type ledger struct {
@@ -44,7 +44,7 @@ func (l *ledger) keep(accounts []*account, now int64) {
 	if l.bytes <= l.budget {
 		return
 	}
-	for _, make := range []func([]*account, int64){l.dropIdle, l.dropUndenied, l.cutDemand, l.thin} {
+	for _, make := range []func([]*account, int64){l.dropIdle, l.cut, l.thin} {
 		if make(accounts, now); l.bytes <= l.budget/4*3 {
 			return
 		}
@@ -72,12 +72,16 @@ func (l *ledger) dropIdle(accounts []*account, now int64) {
 	}
 }
 
-func (l *ledger) dropUndenied(accounts []*account, _ int64) {
+func (l *ledger) cut(accounts []*account, _ int64) {
 	for r := range all(accounts) {
+		r.rule.account.cut = true // also the demand that would have been denied later
 		if r.denied == 0 {
-			r.rule.account.cut = true // also the demand that would have been denied later
 			l.drop(r)
+			continue
 		}
+		l.bytes -= int64(cap(r.series))
+		r.demand.drop()
+		l.bytes += int64(cap(r.series))
 	}
 }
 
@@ -87,15 +91,6 @@ func (l *ledger) drop(r *record) {
 	l.bytes -= r.bytes()
 	r.gone = true
 	a.dropped = true
-}
-
-func (l *ledger) cutDemand(accounts []*account, _ int64) {
-	for r := range all(accounts) {
-		l.bytes -= int64(cap(r.series))
-		r.demand.drop()
-		l.bytes += int64(cap(r.series))
-		r.rule.account.cut = true
-	}
 }
 
 // thin drops the half of all records that has the fewest denials.
