@@ -124,3 +124,18 @@ func TestBackupToOfCluster(t *testing.T) {
 		}
 	}
 }
+
+// Without a name, the newest backup is restored only where it can't be another server's.
+func TestRestoreOfSharedPlace(t *testing.T) {
+	t.Parallel()
+	place := t.TempDir()
+	for _, name := range []string{"weir-20260501T120000Z-0123456789abcdef.backup", "weir-20260501T130000Z-fedcba9876543210.backup"} {
+		if err := os.WriteFile(filepath.Join(place, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	if out := mustWeir(t, exitFailure, "", "restore", "--from", "file:"+place, "--data", data); !strings.Contains(out, "several servers") || !strings.Contains(out, "130000Z") {
+		t.Error(out)
+	}
+}

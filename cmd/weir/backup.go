@@ -129,7 +129,11 @@ func openBackup(ctx context.Context, w *cli.World, args []string, from string, g
 		if err != nil {
 			return nil, "", err
 		}
-		args = []string{list[len(list)-1].Name}
+		newest := list[len(list)-1]
+		if slices.ContainsFunc(list, func(b archive.Backup) bool { return b.Journal != newest.Journal }) {
+			return nil, "", fmt.Errorf("%s has backups of several servers, or of one before and after a restore; the newest is %s: choose a NAME of 'weir backup list'", p, newest.Name)
+		}
+		args = []string{newest.Name}
 	}
 	file, err := p.Open(ctx, args[0])
 	return file, args[0], err
@@ -151,8 +155,8 @@ With --server it is restored into a running server or cluster: --mode merge adds
 hits to the counts, --mode replace replaces the counts. An interrupted merge can be
 repeated: the same backup counts once.
 
-With --from it is a backup that 'weir serve --backup-to' made: the newest one, or the
-one with a NAME of 'weir backup list'.`,
+With --from it is a backup that 'weir serve --backup-to' made: the one with a NAME of
+'weir backup list', or the newest one if all are of one server.`,
 		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore --from file:/var/backups/weir --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
 		Args:    cli.Args("[FILE|-|NAME]"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, given cli.Sources) error {

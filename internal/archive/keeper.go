@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ func (c Config) Validate() error {
 const (
 	lookEvery = time.Second
 	retry     = time.Minute // after a failure
+	listTime  = 5 * time.Minute
 	skewMost  = time.Minute // by which a backup may be newer than this machine's clock. One that is newer comes from a wrong clock
 )
 
@@ -49,14 +51,15 @@ type Keeper struct {
 	log     *slog.Logger
 	lease   *kv.LeaseHolder // nil: this node is alone
 	end     func()
-	next    time.Time // when to look into the place; of the goroutine that looks
+	next    time.Time // when to look into the place; of the goroutine that looks. See due
 	is      atomic.Pointer[status]
 }
 
 // status is what attempts came to. It does not change.
 type status struct {
-	newest   *Backup // nil: none is known
-	failure  error   // of the last attempt
+	since    time.Time // when it became this node's to make backups; zero: it is not
+	newest   *Backup   // nil: none is known
+	failure  error     // of the last attempt
 	failures uint64
 }
 
@@ -93,8 +96,12 @@ func (k *Keeper) look(ctx context.Context) {
 			return
 		}
 	}
-	if now.Before(k.next) {
+	if !k.due(now) {
 		return
+	}
+	if is.since.IsZero() {
+		is.since = now
+		k.is.Store(new(is))
 	}
 	is.failure = k.keep(ctx, now, &is.newest)
 	if ctx.Err() != nil {
@@ -109,11 +116,19 @@ func (k *Keeper) look(ctx context.Context) {
 	k.is.Store(&is)
 }
 
+// due tells whether to look into the place. It is when a clock that was ahead was set back, too.
+func (k *Keeper) due(now time.Time) bool {
+	wait := k.next.Sub(now)
+	return wait <= 0 || wait > k.place.every+skewMost
+}
+
 // keep makes a backup unless the newest is new enough, and then deletes old ones.
 func (k *Keeper) keep(ctx context.Context, now time.Time, newest **Backup) error {
 	journal := record.JournalText(k.journal.ID())
-	list, err := k.place.List(ctx)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	listing, cancel := context.WithTimeoutCause(ctx, listTime, fmt.Errorf("no list came within %v", listTime))
+	list, err := k.place.List(listing)
+	err = cmp.Or(context.Cause(listing), err)
+	if cancel(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	list = slices.DeleteFunc(list, func(b Backup) bool { return b.Journal != journal || b.Taken.Sub(now) > skewMost })
@@ -152,12 +167,15 @@ func (k *Keeper) Stats() Stats {
 
 // Alarms say that there is no backup, or that the newest is too old.
 func (k *Keeper) Alarms() []api.Alarm {
-	is, what := k.is.Load(), "is none"
+	is := k.is.Load()
+	since, what := is.since, "is none"
 	if is.newest != nil {
-		what = "is none since " + is.newest.Taken.Format(time.RFC3339)
+		since = is.newest.Taken.Time
+		what = "is none since " + since.Format(time.RFC3339)
 	}
-	if is.newest == nil && is.failure == nil || is.newest != nil && time.Since(is.newest.Taken.Time) <= 2*k.place.every {
+	if since.IsZero() || time.Since(since) <= 2*k.place.every && (is.newest != nil || is.failure == nil) {
 		return nil
 	}
-	return []api.Alarm{{Code: "backup_old", Message: fmt.Sprintf("in %s there %s of the backups that are due every %v; the last attempt: %v", k.place, what, k.place.every, is.failure)}}
+	why := cmp.Or(is.failure, errors.New("it has not ended yet"))
+	return []api.Alarm{{Code: "backup_old", Message: fmt.Sprintf("in %s there %s of the backups that are due every %v; the last attempt: %v", k.place, what, k.place.every, why)}}
 }

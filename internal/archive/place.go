@@ -144,10 +144,10 @@ func (p *Place) List(ctx context.Context) (list []Backup, err error) {
 }
 
 const (
-	makeTime     = 6 * time.Hour    // for one backup
-	removeTime   = 30 * time.Second // for one that is not what was written
-	metadataTime = 5 * time.Second  // for the metadata service of a cloud, which other machines do not have
-	partBytes    = 16 << 20         // memory of an upload. There are 10,000 parts at most: 156 GiB.
+	makeTime     = 6 * time.Hour   // for one backup
+	removeTime   = 5 * time.Second // for one that is not what was written
+	metadataTime = 5 * time.Second // for the metadata service of a cloud, which other machines do not have
+	partBytes    = 16 << 20        // memory of an upload. There are 10,000 parts at most: 156 GiB.
 )
 
 // make writes what take writes, and reads it back.

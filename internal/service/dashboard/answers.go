@@ -82,9 +82,11 @@ func (a *Answers) enter(name string) (s *shared, now shared, due bool) {
 		s = &shared{}
 		a.list[name] = s
 	}
+	asked := s.asked
 	s.asked = time.Now()
 	if due = s.making == nil && !s.asked.Before(s.next); due {
 		s.making = make(chan struct{})
+		s.known = s.known && s.asked.Sub(asked) <= forgetAfter // an older one is given to nobody meanwhile
 	}
 	return s, *s, due
 }

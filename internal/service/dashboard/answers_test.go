@@ -138,3 +138,23 @@ func TestAnswersBound(t *testing.T) {
 		}
 	})
 }
+
+// An answer that nobody has asked for lately is given to nobody, while the next one is made.
+func TestOldAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers Answers
+		c := counter{takes: time.Millisecond}
+		for _, want := range []string{"1", "2"} {
+			var asking sync.WaitGroup
+			for range 3 {
+				asking.Go(func() {
+					if got, err := Shared(t.Context(), &answers, "a", c.ask); err != nil || got != want {
+						t.Errorf("%q, want %s: %v", got, want, err)
+					}
+				})
+			}
+			asking.Wait()
+			time.Sleep(time.Hour)
+		}
+	})
+}
