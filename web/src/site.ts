@@ -27,7 +27,7 @@ class Top {
   readonly element: HTMLElement;
   private readonly table: LiveTable<Entry>;
   private readonly more: HTMLElement;
-  constructor(site: string, kind: string, open: boolean, period: string, private readonly all: boolean) {
+  constructor(site: string, kind: string, private readonly open: boolean, period: string, private readonly all: boolean) {
     const [title, one] = titleOf(kind);
     this.more = h("a", { class: "more", href: link("site", site, { period, more: all ? undefined : kind }), "aria-label": `${all ? "Show fewer" : "Show more"} ${title.toLowerCase()}` }, all ? "Show fewer" : "Show more");
     this.table = new LiveTable<Entry>(title, [{ title: one }, { title: kind === "event" ? "times" : "views", class: "n" }], "None in this period.", (of) => {
@@ -46,7 +46,7 @@ class Top {
   }
   set(names: (Bounds & { key: string })[]) {
     const most = Math.max(1, ...names.map((n) => n.estimate));
-    this.more.hidden = names.length <= shownNames;
+    this.more.hidden = names.length <= shownNames || this.open;
     this.table.update((this.all ? names : names.slice(0, shownNames)).map((n) => ({ ...n, part: Math.round((100 * n.estimate) / most) })), (n) => n.key);
   }
 }

@@ -237,7 +237,7 @@ const sitePattern = "GET /v1/views/site"
 
 type siteQuestion struct {
 	Site   string `query:"site" doc:"A site of --web. Without one, the answer lists those that the caller may read." example:"example.com"`
-	More   string `query:"more" doc:"The list with up to 100 names in place of 11." example:"path"`
+	More   string `query:"more" doc:"The list with up to 100 names in place of 11. Ignored without a token." example:"path"`
 	Period string `query:"period" default:"today" doc:"today, 7d, 30d, 365d, or days such as 2026-01-01..2026-01-31. Days that ended, and days before the retention, are of history. Everybody may ask for today, 7d and 30d." example:"7d"`
 	TZ     string `query:"tz" doc:"The time zone of days, by its name; default UTC. Ignored without a token." example:"Europe/Berlin"`
 }
@@ -272,10 +272,10 @@ func (s *Server) siteView(ctx context.Context, c access.Caller, q *siteQuestion)
 		return view, err
 	}
 	query := dashboard.SiteQuery{Site: site.Name, Classes: site.Classes(), Period: q.Period, Zone: zone}
-	if slices.Contains(query.Classes, q.More) {
-		query.More = q.More
-	}
 	if public := c.Known() && c.Login().Everybody(); !public {
+		if slices.Contains(query.Classes, q.More) {
+			query.More = q.More
+		}
 		return s.pageOf(ctx, c, query, false)
 	}
 	c = access.Caller{}.As(c.Login()) // the share of one reader is not the share of all

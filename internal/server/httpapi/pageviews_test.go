@@ -326,8 +326,9 @@ func TestPublicSite(t *testing.T) {
 			t.Errorf("%q: %d %s", period, r.status, r.body)
 		}
 	}
-	for range 100 { // a crowd costs no more than one reader
-		if r := a.get(page); r.status != http.StatusOK {
+	for i := range 100 { // a crowd costs no more than one reader, whatever lists it asks for
+		list, period := strings.Fields("path ref utm_source utm_medium utm_campaign utm_term utm_content event browser device bot")[i%11], []string{"today", "7d", "30d"}[i%3]
+		if r := a.get(page + "&more=" + list + "&period=" + period); r.status != http.StatusOK {
 			t.Fatalf("%d %s", r.status, r.body)
 		}
 	}
