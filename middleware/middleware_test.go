@@ -192,7 +192,7 @@ func TestAllOrNone(t *testing.T) {
 	}
 }
 
-// Each route has its own limits, around it; those of both are told.
+// Each route has its own limits, around it; those of both are reported.
 func TestRoutes(t *testing.T) {
 	c := newClock()
 	e := newEngine(t, c)
@@ -241,7 +241,7 @@ func TestCostSkipAndKeys(t *testing.T) {
 		Skip:    func(r *http.Request) bool { return r.Method == http.MethodOptions },
 		OnError: func(_ *http.Request, err error) {
 			if !errors.Is(err, ErrNoKey) {
-				t.Errorf("told of %v", err)
+				t.Errorf("reported %v", err)
 			}
 		},
 	})
@@ -272,7 +272,7 @@ func TestCostSkipAndKeys(t *testing.T) {
 	}
 }
 
-// A structured field must not name one limit twice: keys are told apart, not told.
+// A structured field must not name one limit twice: keys are distinguished, not shown.
 func TestTwoKeysOfOneLimitAreToldApart(t *testing.T) {
 	e := newEngine(t, newClock())
 	next, _ := handled()
@@ -313,7 +313,7 @@ func TestOwnAnswers(t *testing.T) {
 	if body, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusTeapot || string(body) != "/1m0sclient\n" {
 		t.Errorf("%d %s", answer.StatusCode, body)
 	}
-	if _, told := answer.Header["Ratelimit"]; told || answer.Header.Get("Retry-After") != "60" {
+	if _, reported := answer.Header["Ratelimit"]; reported || answer.Header.Get("Retry-After") != "60" {
 		t.Errorf("header %v", answer.Header)
 	}
 	if answer = ask(h, request()); answer.StatusCode != http.StatusUnauthorized {

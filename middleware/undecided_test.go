@@ -33,7 +33,7 @@ func TestFail(t *testing.T) {
 		ctx    context.Context
 		err    error
 		status int
-		told   bool
+		reported   bool
 		want   Stats
 	}{
 		{"away, open", FailOpen, t.Context(), away, 200, true, Stats{FailedOpen: 1}},
@@ -45,19 +45,19 @@ func TestFail(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			next, calls := handled()
-			var told error
+			var reported error
 			m := newMiddleware(t, Config{
 				Decider: decides(func(context.Context, *Decision) error { return test.err }),
 				Rules:   []Rule{{Key: byAddress}},
 				Fail:    test.fail,
-				OnError: func(_ *http.Request, err error) { told = err },
+				OnError: func(_ *http.Request, err error) { reported = err },
 			})
 			answer := ask(m.Wrap(next), request().WithContext(test.ctx))
 			if answer.StatusCode != test.status || m.Stats() != test.want || (calls() == 1) != (test.status == 200) {
 				t.Errorf("%d %+v, %d calls", answer.StatusCode, m.Stats(), calls())
 			}
-			if test.told != errors.Is(told, test.err) {
-				t.Errorf("told of %v", told)
+			if test.reported != errors.Is(reported, test.err) {
+				t.Errorf("reported %v", reported)
 			}
 			if test.status == 503 && answer.Header.Get("Retry-After") != "1" {
 				t.Errorf("header %v", answer.Header)
@@ -100,7 +100,7 @@ func TestFloodOfKeys(t *testing.T) {
 	}
 }
 
-// Limits of policies in shadow mode are not told, and deny nothing.
+// Limits of policies in shadow mode are not shown, and deny nothing.
 func TestShadowIsHidden(t *testing.T) {
 	next, _ := handled()
 	h := newMiddleware(t, Config{

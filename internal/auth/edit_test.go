@@ -35,7 +35,7 @@ func TestRotationKeepsTheTerm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if now := load(t, path).Tokens("a"); len(now) != 1 || !now[0].Expires.Equal(expires) {
-			t.Errorf("the file has %+v, told was %s", now, expires)
+			t.Errorf("the file has %+v, reported was %s", now, expires)
 		}
 		return expires
 	}
@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A login ends when its token expires, and an expired one makes room.
+// A login ends when its token expires, and an expired one makes space.
 func TestExpiry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
 	text := create(t, path, New{Identity: "a", Permissions: []Permission{{Role: Admin}}, Expires: time.Now().Add(time.Hour)})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What the YAML reader does not take is told by line, without types of Go.
+// What the YAML reader does not take is reported by line, without types of Go.
 func TestUnreadableFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"identities:\n- name: a\n  permissionz: [{role: read}]\n":                   "f:3: permissionz: unknown field here, did you mean permissions?; there are identities, name, ",

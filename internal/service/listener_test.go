@@ -185,7 +185,7 @@ func TestEphemeral(t *testing.T) {
 	d.wantCode(err, api.CodeNoCluster)
 }
 
-// slowJournal waits with its backup for release, and is told of restores what err says.
+// slowJournal waits with its backup for release, and learns about restores what err says.
 type slowJournal struct {
 	ingest.Journal
 	began, release chan struct{}

@@ -135,7 +135,7 @@ func TestReservationsOfOthers(t *testing.T) {
 	}
 }
 
-// Ceilings hold, say when there is room again, and leave the keys that are there alone.
+// Ceilings hold, say when there is space again, and leave the keys that are there alone.
 func TestCeilings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := lockedListener(t, "permissions: [{role: ingest}], ceilings: {requests_per_second: 5, hits_per_second: 4, new_keys_per_minute: 2}", service.Config{})

@@ -41,7 +41,7 @@ type world struct {
 	weirURL, proxy string
 
 	reported atomic.Uint64 // tokens that the API has reported or sent
-	began    chan struct{} // gets an element for each stream that has begun, if it has room
+	began    chan struct{} // gets an element for each stream that has begun, if it has space
 }
 
 func newWorld(t *testing.T, tokens int, change func(*llm.Config)) *world {

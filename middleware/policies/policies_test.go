@@ -50,14 +50,14 @@ func TestPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told error
+	var reported error
 	m, err := middleware.New(middleware.Config{
 		Decider: decider,
 		Rules: []middleware.Rule{
 			{Key: middleware.ByAddress(middleware.AddressOptions{})},
 			{Limit: "login", Prefix: "login:", Key: middleware.ByFunc(func(r *http.Request) (string, bool) { return r.Header.Get("User"), true }), Optional: true},
 		},
-		OnError: func(_ *http.Request, err error) { told = err },
+		OnError: func(_ *http.Request, err error) { reported = err },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -88,8 +88,8 @@ func TestPolicies(t *testing.T) {
 	if err := decider.Replace(parse(t, strings.ReplaceAll(file, "login", "logon"))); err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := get("bob"); status != 503 || !errors.Is(told, middleware.ErrMisconfigured) {
-		t.Errorf("a policy that was taken out: %d, %v", status, told)
+	if status, _ := get("bob"); status != 503 || !errors.Is(reported, middleware.ErrMisconfigured) {
+		t.Errorf("a policy that was taken out: %d, %v", status, reported)
 	}
 	if got := m.Stats(); got != (middleware.Stats{Allowed: 2, Denied: 2, Refused: 1, Misconfigured: 1}) {
 		t.Errorf("%+v", got)

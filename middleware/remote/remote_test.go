@@ -251,7 +251,7 @@ func TestKilledAndBack(t *testing.T) {
 					}
 				}
 				if err := <-s.errors; !errors.Is(err, middleware.ErrUnavailable) {
-					t.Fatalf("told of %v", err)
+					t.Fatalf("reported %v", err)
 				}
 				w.start()
 				before := s.m.Stats()
@@ -290,7 +290,7 @@ func TestHangingWeir(t *testing.T) {
 	}
 	first := <-s.errors
 	if !errors.Is(first, context.DeadlineExceeded) || !errors.Is(first, middleware.ErrUnavailable) {
-		t.Errorf("told of %v", first)
+		t.Errorf("reported %v", first)
 	}
 	if got := s.m.Stats(); got != (middleware.Stats{FailedOpen: 200}) {
 		t.Errorf("%+v", got)
@@ -315,7 +315,7 @@ func TestClientGoesAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := middleware.New(middleware.Config{Decider: d, Rules: []middleware.Rule{{Key: byAddress}}, OnError: func(_ *http.Request, err error) { t.Errorf("told of %v", err) }})
+	m, err := middleware.New(middleware.Config{Decider: d, Rules: []middleware.Rule{{Key: byAddress}}, OnError: func(_ *http.Request, err error) { t.Errorf("reported %v", err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestMistypedPolicy(t *testing.T) {
 		}
 	}
 	if err := <-s.errors; !errors.Is(err, middleware.ErrMisconfigured) || !strings.Contains(err.Error(), `no limit "clint", did you mean client?`) {
-		t.Errorf("told of %v", err)
+		t.Errorf("reported %v", err)
 	}
 	if got := s.m.Stats(); got != (middleware.Stats{Misconfigured: 5}) {
 		t.Errorf("%+v", got)

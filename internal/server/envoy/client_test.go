@@ -42,7 +42,7 @@ func run(t *testing.T, cfg envoy.XDSConfig) (c *envoy.XDSClient, taken chan *env
 	return c, taken
 }
 
-// Answers are taken and acknowledged, or refused with the reason; a server that comes back is told the version in use.
+// Answers are taken and acknowledged, or refused with the reason; a server that comes back learns the version in use.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	server := xdstest.New(t, "")

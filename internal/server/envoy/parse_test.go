@@ -168,7 +168,7 @@ func same(a, b []ConfigEntry) bool {
 	return true
 }
 
-// All that is wrong is told by file, line and field.
+// All that is wrong is reported by file, line and field.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	one := func(descriptor string) string { return "domain: d\ndescriptors:\n- " + descriptor }

@@ -115,7 +115,7 @@ func TestAllow(t *testing.T) {
 			`"odd";q=119;w=60;weir-burst=2`, `"odd";r=1;t=2`, ""},
 		{"inline denied", `{"key":"u","limit":{"n":2,"per":0.1,"burst":1,"algorithm":"gcra"}}`, 20 * time.Millisecond, 429, `{"allowed":false,"retry_after_s":0.03,"limits":[{"name":"inline/gcra/100ms","key":"u","mode":"enforce","allowed":false,"n":1,"limit":2,"per_s":0.1,"burst":1,"remaining":0,"retry_after_s":0.03,"reset_s":0.03}]}`,
 			`"inline/gcra/100ms";q=20;w=1;weir-burst=1`, `"inline/gcra/100ms";r=0;t=1`, "1"},
-		{"shadow is not told in the fields", `{"checks":[{"key":"try:1"},{"key":"try:1","n":1},{"key":"try:2","n":5}]}`, 0, 200,
+		{"shadow is not shown in the fields", `{"checks":[{"key":"try:1"},{"key":"try:1","n":1},{"key":"try:2","n":5}]}`, 0, 200,
 			`{"allowed":true,"limits":[{"name":"trial","key":"try:1","mode":"shadow","allowed":true,"n":1,"limit":1,"per_s":10,"burst":1,"remaining":0,"reset_s":10},` +
 				`{"name":"trial","key":"try:1","mode":"shadow","allowed":false,"never":true,"n":1,"limit":1,"per_s":10,"burst":1,"remaining":1,"reset_s":0},` +
 				`{"name":"trial","key":"try:2","mode":"shadow","allowed":false,"never":true,"n":5,"limit":1,"per_s":10,"burst":1,"remaining":1,"reset_s":0}]}`, "", "", ""},
@@ -324,7 +324,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("no alarm: %d %s", r.status, r.body)
 	}
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `policies.yaml:3: `) {
-		t.Errorf("a bad file is not told: %s", r.body)
+		t.Errorf("a bad file is not reported: %s", r.body)
 	}
 
 	var keys api.LimitKeysAnswer

@@ -158,8 +158,8 @@ func TestClusterAnswer(t *testing.T) {
 	if n := got.Nodes[3]; n.SkewS == nil || *n.SkewS != 0.25 || n.LagS < 1 {
 		t.Errorf("n4: %+v", n)
 	}
-	alone := newTestAPI(t, engine.Config{}, options{})
-	if r := alone.get("/v1/cluster"); r.status != http.StatusOK || !strings.Contains(r.body, `"mode":"ephemeral"`) || !strings.Contains(r.body, `"nodes":[]`) {
+	single := newTestAPI(t, engine.Config{}, options{})
+	if r := single.get("/v1/cluster"); r.status != http.StatusOK || !strings.Contains(r.body, `"mode":"ephemeral"`) || !strings.Contains(r.body, `"nodes":[]`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }
@@ -202,8 +202,8 @@ func TestRemoveNode(t *testing.T) {
 	a.wantProblem(remove("n4"), api.CodeNodeHere, http.StatusConflict)
 	a.wantProblem(remove("n5"), api.CodeNotRemoved, http.StatusServiceUnavailable)
 	a.wantProblem(remove("n6"), api.CodeUnknownNode, http.StatusNotFound)
-	alone := newTestAPI(t, engine.Config{}, options{})
-	alone.wantProblem(alone.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), api.CodeNoCluster, http.StatusConflict)
+	single := newTestAPI(t, engine.Config{}, options{})
+	single.wantProblem(single.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), api.CodeNoCluster, http.StatusConflict)
 }
 
 // A node with an alarm is ready, and says what is wrong everywhere, until the alarm says

@@ -86,7 +86,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// An ID that newer denials pushed out is told apart from one that never was, and one key pushes out its own.
+// An ID that newer denials pushed out is distinguished from one that never was, and one key pushes out its own.
 func TestDenialsThatAreGone(t *testing.T) {
 	t.Parallel()
 	a := newTestAPI(t, engine.Config{}, options{})

@@ -57,7 +57,7 @@ func TestRateLimitFields(t *testing.T) {
 	h = http.Header{}
 	setRateLimit(h, &admit.Decision{Results: d.Results[1:2]}, &list)
 	if len(h) > 0 {
-		t.Errorf("a limit that denies nobody is told: %v", h)
+		t.Errorf("a limit that denies nobody is shown: %v", h)
 	}
 }
 

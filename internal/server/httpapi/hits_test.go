@@ -213,7 +213,7 @@ func TestHitsBeyondTheBatch(t *testing.T) {
 	}
 }
 
-// JSON that was declared as text is told, and not counted as keys.
+// JSON that was declared as text is reported, and not counted as keys.
 func TestJSONDeclaredAsText(t *testing.T) {
 	a := newTestAPI(t, engine.Config{}, options{})
 	for _, body := range []string{`{"key":"a"}`, "\n [{\"key\":\"a\"}]", "[\n{\"key\":\"a\"}\n]", "{\"key\":\"a\"}\n{\"key\":\"b\"}\n"} {

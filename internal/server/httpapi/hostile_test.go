@@ -258,7 +258,7 @@ func TestHostileConnections(t *testing.T) {
 	}
 }
 
-// A client that uses up its share of the idempotency keys is told so, before and then; who
+// A client that uses up its share of the idempotency keys learns it, before and then; who
 // sends without keys, or from elsewhere, does not notice.
 func TestHostileIdempotencyKeys(t *testing.T) {
 	a := hostileAPI(t, engine.Config{OnceMemory: 64 << 10}, options{})

@@ -27,7 +27,7 @@ func (nobody) Change(engine.Change, engine.Check) (made engine.Changed, answered
 	return made, false, nil
 }
 
-// What limits do among nodes is told by the answer, the list of policies and metrics.
+// What limits do among nodes is reported by the answer, the list of policies and metrics.
 func TestLimitsAmongNodes(t *testing.T) {
 	set, err := policy.Parse("policies.yaml", []byte(`limits:
   - {name: closed, keys: "c", limit: 9, per: 1m, where: strict}

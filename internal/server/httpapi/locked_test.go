@@ -74,7 +74,7 @@ func toProxy(path string, status int) int {
 	return status
 }
 
-// Who can't prove an identity gets nothing but health, and is told how to ask.
+// Who can't prove an identity gets nothing but health, and learns how to ask.
 func TestUnauthorized(t *testing.T) {
 	a := newLockedAPI(t, map[string]string{"root": "permissions: [{role: ingest}, {role: read}]"}, options{})
 	for name, headers := range map[string][]string{

@@ -160,7 +160,7 @@ func TestBufferedBytes(t *testing.T) {
 		release()
 	}
 	if r := a.hitOnce("k3", large); r.status != 200 {
-		t.Errorf("with room again: %d %s", r.status, r.body)
+		t.Errorf("with space again: %d %s", r.status, r.body)
 	}
 	if n := a.server.service.Pools.Buffered.Stats().InUse; n != 0 {
 		t.Errorf("%d bytes are still held", n)

@@ -115,7 +115,7 @@ func TestFileOrAPI(t *testing.T) {
 	}
 }
 
-// Of writers of one version one wins, and the others are told.
+// Of writers of one version one wins, and the others learn it.
 func TestWritersOfOneVersion(t *testing.T) {
 	t.Parallel()
 	a := newPoliciesAPI(t, false, options{})

@@ -42,7 +42,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// At a fraction of a second the bounds leave room for the seconds that the
+// At a fraction of a second the bounds leave space for the seconds that the
 // window cuts.
 func TestCountAtFraction(t *testing.T) {
 	a := newTestAPI(t, engine.Config{}, options{})

@@ -271,7 +271,7 @@ type whyQuestion struct {
 
 const whyDescription = `The limits that denied it, the admissions that filled them, with their times as far as the algorithm knows them, and the smallest limit that would have let it
 pass. Each node keeps the newest 8192 denials that it answered with, 64 of them for each 128th of all keys, so that one key that is denied all the time pushes out few others'. What a
-restart forgets, and what others pushed out, is told apart from what never was. In a cluster an ID begins with the name of the node to ask.`
+restart forgets, and what others pushed out, is distinguished from what never was. In a cluster an ID begins with the name of the node to ask.`
 
 type whoQuestion struct {
 	Window string `query:"window" default:"1m" doc:"The keys were denied within it, whole seconds from 1s to 5m." example:"1m"`

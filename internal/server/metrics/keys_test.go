@@ -67,7 +67,7 @@ func TestKeySeries(t *testing.T) {
 		t.Errorf("%d series", n)
 	}
 	if !c.more {
-		t.Error("some are left out, and nobody is told")
+		t.Error("some are left out, and nobody learns it")
 	}
 }
 

@@ -118,7 +118,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// A client that breaks the protocol is told why, after the replies to what was before.
+// A client that breaks the protocol learns why, after the replies to what was before.
 func TestFaultsEndTheConnection(t *testing.T) {
 	s := newTestServer(t, Config{}, "")
 	for sent, want := range map[string]string{

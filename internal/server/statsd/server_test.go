@@ -66,7 +66,7 @@ func TestSampledLinesAreInDoubt(t *testing.T) {
 	}
 }
 
-// What can't be counted is told by its reason, once a minute in the log.
+// What can't be counted is reported by its reason, once a minute in the log.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, Config{MaxLineBytes: 64}, "")

@@ -28,6 +28,6 @@ func TestEngineAlarms(t *testing.T) {
 		}
 	}
 	if got := MemoryAlarms(engine.Stats{OnceBytes: 79, OnceBudget: 100}); got != nil {
-		t.Errorf("while there is room: %+v", got)
+		t.Errorf("while there is space: %+v", got)
 	}
 }

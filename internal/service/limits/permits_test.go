@@ -132,7 +132,7 @@ func allOrNone(t *testing.T) {
 		t.Errorf("nothing is taken of a denial: %v", held)
 	}
 	time.Sleep(time.Second * 3 / 2)
-	if o, err := s.renewPermit(1, both); err != nil || !o.OK { // of user it ran out, and there is room
+	if o, err := s.renewPermit(1, both); err != nil || !o.OK { // of user it ran out, and there is space
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err := s.renewPermit(9, both); err != nil || o.OK {

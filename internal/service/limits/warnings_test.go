@@ -86,7 +86,7 @@ func warned(key string) *admit.Decision {
 	}}}
 }
 
-// A key that comes to its warning is told once in a window, signed, with what a receiver needs; and again in the next, under another id.
+// A key that comes to its warning is reported once in a window, signed, with what a receiver needs; and again in the next, under another id.
 func TestOncePerWindow(t *testing.T) {
 	t.Parallel()
 	to, calls := receive(t, http.StatusNoContent)
@@ -302,7 +302,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// BenchmarkNote is what a decision pays that warns of a key that was told already.
+// BenchmarkNote is what a decision pays that warns of a key that was sent already.
 func BenchmarkNote(b *testing.B) {
 	tell := newWarnings(WarningConfig{})
 	d := warned("login:bob")

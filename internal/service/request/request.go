@@ -24,7 +24,7 @@ import (
 // turned into one.
 func As(err error) *api.Error {
 	if own, ok := errors.AsType[*api.Error](err); ok {
-		if same, is := err.(*api.Error); is && same == own { //nolint:errorlint // what was added to it is told apart
+		if same, is := err.(*api.Error); is && same == own { //nolint:errorlint // what was added to it is distinguished
 			return own
 		}
 		whole := *own
