@@ -28,13 +28,13 @@ func TestFail(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {
-		name   string
-		fail   Fail
-		ctx    context.Context
-		err    error
-		status int
-		reported   bool
-		want   Stats
+		name     string
+		fail     Fail
+		ctx      context.Context
+		err      error
+		status   int
+		reported bool
+		want     Stats
 	}{
 		{"away, open", FailOpen, t.Context(), away, 200, true, Stats{FailedOpen: 1}},
 		{"away, closed", FailClosed, t.Context(), away, 503, true, Stats{Refused: 1}},
