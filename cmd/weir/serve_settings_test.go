@@ -147,5 +147,5 @@ Each setting of ` + "`weir serve`" + ` is a flag (` + "`--max-ahead 10s`" + `), 
 YAML file that ` + "`--config`" + ` names (` + "`max-ahead: 10s`" + `). The command line overrides the environment, which overrides the file.
 
 Defaults are in parentheses. Durations are written ` + "`90s`, `5m`, `24h`, `7d`" + ` or in seconds, sizes ` + "`512MiB`" + `. A setting of a listener
-needs the listener. Weir reads changed files of policies, tokens, certificates and ` + "`--rls-config`" + ` again, also on SIGHUP.
+needs the listener. Weir reads changed files of policies, tokens, certificates and ` + "`--rls-config`" + ` again within a second, and on SIGHUP.
 `
