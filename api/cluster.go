@@ -11,15 +11,15 @@ type ClusterAnswer struct {
 	Freshness
 	Nodes       []ClusterNode   `json:"nodes" nullable:"false" doc:"All that count hits, this node included, by name."`
 	Size        int             `json:"size" doc:"Nodes of the cluster, or servers of NATS, up or not: more than half must be up for hits to become durable."`
-	Leader      string          `json:"leader,omitempty" doc:"The leader of JetStream; absent when there is none, or it is not known."`
+	Leader      string          `json:"leader,omitempty" doc:"The leader of JetStream; absent if there is none or it is unknown."`
 	SnapshotsBy string          `json:"snapshots_by,omitempty" doc:"The node that takes the snapshots and trims the journal."`
 	Servers     []ClusterServer `json:"servers" nullable:"false" doc:"The NATS servers that answered."`
 	Routes      []ClusterRoute  `json:"routes" nullable:"false" doc:"Connections of this node to the others."`
-	Correction  float64         `json:"clock_correction_s,omitempty" doc:"Seconds added to this machine's time of day, since most other nodes say that it is wrong by as much."`
-	LimitBehind float64         `json:"limit_clock_behind_s" doc:"Seconds by which the time of day has run ahead of the clock that limits are kept by since the start: it was set, or the machine was stopped. Limits are not wrong by it."`
+	Correction  float64         `json:"clock_correction_s,omitempty" doc:"Seconds that this node adds to its machine's time of day to agree with most other nodes."`
+	LimitBehind float64         `json:"limit_clock_behind_s" doc:"Seconds by which the time of day has moved ahead of the limits' clock since the start, because it was set or the machine was suspended. Limits are not affected."`
 	Partitions  int             `json:"partitions"`
 	Replicas    int             `json:"replicas,omitempty" doc:"How many nodes hold each partition; absent: all."`
-	Unheld      int             `json:"unheld,omitempty" doc:"Partitions that no running node holds: questions about their keys are answered 503."`
+	Unheld      int             `json:"unheld,omitempty" doc:"Partitions that no running node holds: queries about their keys fail with 503."`
 	Journal     *ClusterJournal `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
 	Alarms      []Alarm         `json:"alarms" nullable:"false" doc:"What is wrong now, as this node knows it: empty when nothing is."`
 	Problems    []string        `json:"problems" nullable:"false" doc:"What could not be found out, and why."`
@@ -34,7 +34,7 @@ type ClusterNode struct {
 	AsOf       Time     `json:"as_of" doc:"All its hits until then are counted here, by its clock."`
 	LagS       float64  `json:"lag_s" doc:"Seconds from as_of to now. An idle node sends a message once a second."`
 	Heard      Time     `json:"heard" doc:"When its last message arrived, by this node's clock."`
-	Held       int      `json:"held" doc:"Partitions that it holds and answers for, as it last said."`
+	Held       int      `json:"held" doc:"Partitions that it holds and answers for, by its last report."`
 	Left       bool     `json:"left,omitempty" doc:"It has stopped, and all its hits are counted here."`
 	Late       bool     `json:"late,omitempty" doc:"Newer hits of this node may be missing here."`
 	Why        string   `json:"why,omitempty" enum:"silent,unwritten,behind" doc:"Why it is late. silent: no message for more than 3 s. unwritten: its hits do not reach the journal. behind: this node does not apply the journal in time."`
@@ -62,7 +62,7 @@ type ClusterRoute struct {
 type ClusterJournal struct {
 	First         uint64 `json:"first" doc:"The oldest message that is kept."`
 	Last          uint64 `json:"last" doc:"The newest one."`
-	Bytes         int64  `json:"bytes" doc:"Of those, on each replica."`
+	Bytes         int64  `json:"bytes" doc:"Bytes of the journal on each replica."`
 	Divergence    uint64 `json:"divergence" doc:"Since the start: other nodes' hits that were found missing here."`
 	Holes         uint64 `json:"holes" doc:"Since the start: messages that no replica had."`
 	Repaired      uint64 `json:"repaired" doc:"Since the start: flushes that the journal lost and that their nodes sent again."`
@@ -74,7 +74,7 @@ type RemovedAnswer struct {
 	Node    string          `json:"node"`
 	Origins []string        `json:"origins" nullable:"false" doc:"Its data directories. No answer waits for their hits any more."`
 	Voter   bool            `json:"voter" doc:"It had a vote among the cluster's servers, and has it no more."`
-	Streams []ClusterStream `json:"streams" nullable:"false" doc:"Who keeps what now; empty with an existing NATS."`
+	Streams []ClusterStream `json:"streams" nullable:"false" doc:"Which servers store which stream; empty with an existing NATS."`
 }
 
 // ClusterStream is what nodes keep together: the journal, the snapshots, the leases.
@@ -103,8 +103,8 @@ type RegionsAnswer struct {
 // Region is one of those that count together.
 type Region struct {
 	Region string  `json:"region"`
-	Self   bool    `json:"self,omitempty" doc:"It is the one that was asked."`
-	Linked bool    `json:"linked,omitempty" doc:"There is a link to it; digests of others come by way of others."`
+	Self   bool    `json:"self,omitempty" doc:"It is the asked node."`
+	Linked bool    `json:"linked,omitempty" doc:"This node has a link to it. Digests of other regions arrive indirectly."`
 	Known  bool    `json:"known" doc:"Its hits are counted here."`
 	Gone   bool    `json:"gone,omitempty" doc:"It was forgotten."`
 	Base   bool    `json:"base,omitempty" doc:"Its whole state is on its way here."`
@@ -126,7 +126,7 @@ type RegionLink struct {
 	URL     string  `json:"url"`
 	Up      bool    `json:"up"`
 	Why     string  `json:"why,omitempty" doc:"It is not up."`
-	ForS    float64 `json:"for_s" doc:"Seconds since it is up, or is not."`
+	ForS    float64 `json:"for_s" doc:"Seconds since the link came up or went down."`
 	Bytes   uint64  `json:"bytes" doc:"That came since the start."`
 	PerS    float64 `json:"bytes_per_s" doc:"The mean of the last 10 s."`
 	Retries uint64  `json:"retries" doc:"Attempts that failed, since the start."`
@@ -138,20 +138,20 @@ type RegionPull struct {
 	Now    bool    `json:"now" doc:"It does."`
 	Bytes  uint64  `json:"bytes" doc:"Sent to it."`
 	PerS   float64 `json:"bytes_per_s" doc:"The mean of the last 10 s."`
-	Behind uint64  `json:"behind" doc:"Messages of the log of digests that it is still to be sent, of those that are here."`
+	Behind uint64  `json:"behind" doc:"Messages of the local log of digests that are still to be sent to it."`
 }
 
 // StatsAnswer is what a server holds and what it dropped.
 type StatsAnswer struct {
 	Version      string `json:"version"`
 	UptimeS      int64  `json:"uptime_s" doc:"Whole seconds since the start."`
-	Now          Time   `json:"now" doc:"What questions without a time are asked at."`
-	Hits         uint64 `json:"hits" doc:"Hits counted, late ones included, and decisions of limits not."`
+	Now          Time   `json:"now" doc:"The time of queries without a time."`
+	Hits         uint64 `json:"hits" doc:"Hits counted, including late ones, without decisions of limits."`
 	Late         uint64 `json:"late" doc:"Hits counted that were older than the newest of their key."`
 	TooLate      uint64 `json:"too_late" doc:"Hits not counted: older than the retention."`
-	ForHistory   uint64 `json:"for_history,omitempty" doc:"Hits older than the retention, which the history has and no window: not among hits."`
+	ForHistory   uint64 `json:"for_history,omitempty" doc:"Hits older than the retention. They are in history only, and not among hits."`
 	TooFarAhead  uint64 `json:"too_far_ahead" doc:"Hits refused: too far in the future."`
-	Quarantined  uint64 `json:"quarantined" doc:"Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes."`
+	Quarantined  uint64 `json:"quarantined" doc:"Hits from other nodes, snapshots or earlier runs that are minutes ahead of this node's clock. They count when their second comes."`
 	Newest       *Time  `json:"newest,omitempty" doc:"The newest hit; absent when there is none."`
 	Keys         int    `json:"keys"`
 	HotKeys      int    `json:"hot_keys" doc:"Keys that keep slots instead of single hits."`
@@ -162,9 +162,9 @@ type StatsAnswer struct {
 	MemoryBudget int64  `json:"memory_budget_bytes"`
 	Partitions   int    `json:"partitions"`
 
-	LimitStates  int    `json:"limit_states" doc:"Keys with limits in use, counted for each limit, and some that are no longer."`
-	LimitBytes   int64  `json:"limit_bytes" doc:"Memory of these, as the budget of limits counts it."`
-	LimitRefused uint64 `json:"limit_refused" doc:"Requests that no limit was asked for: the memory of limits was full of limits in use."`
+	LimitStates  int    `json:"limit_states" doc:"Keys with usage of limits, counted for each limit, and some idle ones."`
+	LimitBytes   int64  `json:"limit_bytes" doc:"Memory of weir_limit_states, as the budget counts it."`
+	LimitRefused uint64 `json:"limit_refused" doc:"Requests that could not be decided because --limit-memory was full of limits in use."`
 
 	Durable bool          `json:"durable" doc:"Hits are kept on disk: the server is not ephemeral."`
 	Waiting int64         `json:"waiting" doc:"Hits that wait for the journal, one for each key and second."`
@@ -178,7 +178,7 @@ type JournalStats struct {
 	Flushes          uint64  `json:"flushes" doc:"Flushes that are on disk."`
 	Bytes            uint64  `json:"bytes" doc:"Bytes of them."`
 	FlushSeconds     float64 `json:"flush_s" doc:"Time that the last one took."`
-	Failures         uint64  `json:"failures" doc:"Attempts to write a flush that failed; each is retried."`
+	Failures         uint64  `json:"failures" doc:"Failed attempts to write a flush; each is retried."`
 	Failing          bool    `json:"failing" doc:"The last attempt failed."`
 	SnapshotRounds   uint64  `json:"snapshot_rounds" doc:"Rounds in which every partition was snapshotted."`
 	ReplayedFlushes  uint64  `json:"replayed_flushes" doc:"Flushes that were read back at the start."`
@@ -201,7 +201,7 @@ type Restored struct {
 	Taken  int64       `json:"taken" doc:"When the backup was taken, Unix seconds."`
 	Again  bool        `json:"again" doc:"It was merged before as a whole: nothing was done."`
 	Keys   uint64      `json:"keys" doc:"How many keys' windows were written."`
-	Origin string      `json:"origin" doc:"Under which the backup is in the journal."`
+	Origin string      `json:"origin" doc:"ID of the backup in the journal."`
 }
 
 // TakenAt is Taken as a time.

@@ -129,11 +129,11 @@ type Problem struct {
 	Title  string `json:"title" example:"Bad Request"`
 	Status int    `json:"status" example:"400"`
 	Code   Code   `json:"code" example:"invalid_window" doc:"Stable name of the failure, to branch on."`
-	Detail string `json:"detail" doc:"What went wrong here and what to do about it."`
+	Detail string `json:"detail" doc:"What went wrong and what to do."`
 	Field  string `json:"field,omitempty" example:"window" doc:"The parameter or setting at fault."`
 	// Missing is set in problems of fresh questions.
 	Missing []string `json:"missing,omitempty" doc:"not_fresh: the nodes whose newer hits may be missing."`
-	Alarms  []Alarm  `json:"alarms,omitempty" doc:"All that is wrong, in a 503 of /readyz."`
+	Alarms  []Alarm  `json:"alarms,omitempty" doc:"All current alarms, in a 503 of /readyz."`
 	// HitsAnswer is set in problems of POST /v1/hits only.
 	*HitsAnswer
 }
@@ -157,8 +157,8 @@ func (e *Error) Error() string { return e.Message }
 
 // Alarm is something that is wrong now. It is there for as long as its cause.
 type Alarm struct {
-	Code     string `json:"code" doc:"Stable name of what is wrong, to branch on."`
-	Message  string `json:"message" doc:"What is wrong, and what to do about it."`
+	Code     string `json:"code" doc:"Stable error code, to branch on."`
+	Message  string `json:"message" doc:"What is wrong and what to do."`
 	Refusing bool   `json:"refusing,omitempty" doc:"Hits are better off at another node: /readyz is 503."`
 }
 

@@ -22,12 +22,12 @@ type TopAnswer struct {
 	WindowSeconds int64    `json:"window_s" doc:"The window in seconds; with align, how long the time is."`
 	At            Time     `json:"at" doc:"The end of the window; with align, the last second of the time."`
 	Start         *Time    `json:"start,omitempty" doc:"With align: the first second of the time."`
-	Align         string   `json:"align,omitempty" doc:"hour, day, week, month or year, if that was asked for: then the time is of whole ones."`
+	Align         string   `json:"align,omitempty" doc:"hour, day, week, month or year, if requested: the time is then of whole spans."`
 	Zone          string   `json:"tz,omitempty" doc:"The time zone of align."`
 	Source        string   `json:"source,omitempty" doc:"history, with align."`
 	Prefix        string   `json:"prefix"`
 	Keys          []TopKey `json:"keys" nullable:"false" doc:"Most hits first."`
-	Missing       string   `json:"missing,omitempty" doc:"With align: times of which history may lack hits, if there are any."`
+	Missing       string   `json:"missing,omitempty" doc:"With align: times whose hits may be missing in history."`
 	Freshness
 }
 
@@ -42,10 +42,10 @@ type SeriesAnswer struct {
 	Key         string  `json:"key"`
 	From        Time    `json:"from" doc:"The start of the first window: not before the from that was asked for."`
 	To          Time    `json:"to" doc:"The end of the last window, a whole second."`
-	StepSeconds int64   `json:"step_s" doc:"The window of each point in seconds; 0 with align, whose spans are not all as long."`
-	Align       string  `json:"align,omitempty" doc:"hour, day, week, month or year, if that was asked for: then each point has its start, and at is the last second of its span."`
+	StepSeconds int64   `json:"step_s" doc:"Seconds per point; 0 with align, whose spans differ in length."`
+	Align       string  `json:"align,omitempty" doc:"hour, day, week, month or year, if requested: each point then has its start, and at is the last second of its span."`
 	Zone        string  `json:"tz,omitempty" doc:"The time zone of align."`
-	Source      string  `json:"source,omitempty" doc:"Of what an answer with align is made: history, windows where there is no history or it can't be reached, or history+windows where history may lack hits of some spans and the windows say how many at most."`
+	Source      string  `json:"source,omitempty" doc:"Source of an answer with align: history; windows if history is off or unreachable; history+windows if history may lack hits and windows give the upper bound."`
 	Points      []Point `json:"points" nullable:"false" doc:"The windows (from, from+step], (from+step, from+2*step], ... (to-step, to]."`
 	Freshness
 }
@@ -60,7 +60,7 @@ type Point struct {
 // DeletedAnswer says how many keys of a prefix were deleted.
 type DeletedAnswer struct {
 	Deleted int    `json:"deleted" doc:"How many keys: at most 1000 at a time."`
-	Reset   int    `json:"reset,omitempty" doc:"With limits=true: of how many keys, each counted for each limit, the node that was asked knew that they had used something, or were banned or granted more."`
+	Reset   int    `json:"reset,omitempty" doc:"With limits=true: number of keys with usage, bans or grants on the asked node, counted for each limit."`
 	Next    string `json:"next,omitempty" doc:"There may be more: delete again with after set to this."`
 }
 
@@ -134,7 +134,7 @@ type Distinct struct {
 	Error    float64 `json:"error" doc:"The relative standard error of lower, estimate and upper: in two of three answers they are off by no more. 0: there is none, and lower and upper are bounds."`
 	Lower    uint64  `json:"lower" doc:"The ids surely within the window."`
 	Upper    *uint64 `json:"upper" nullable:"true" doc:"Those that may be within it. null: not known, for a node is late, the window reaches back beyond the retention, or ids of other regions are missing (scope=region leaves them out)."`
-	Region   string  `json:"region,omitempty" doc:"The server's region, if it has one: ids of other regions are not known here."`
+	Region   string  `json:"region,omitempty" doc:"The server's region, if it has one. Ids of other regions are not known here."`
 }
 
 // String is the number as Bounds.String writes it, after ~ and with the error in percent if there is one.
@@ -154,7 +154,7 @@ type CountAnswer struct {
 	Bounds
 	Freshness
 	Distinct *Distinct     `json:"distinct,omitempty" doc:"With distinct=true: the different ids of the hits, if any had one."`
-	Source   string        `json:"source,omitempty" doc:"history where the answer is of history, which has all hits until as_of; left out where it is of the windows." example:"history"`
+	Source   string        `json:"source,omitempty" doc:"history if the answer comes from history, which has all hits until as_of; absent if it comes from windows." example:"history"`
 	Regions  []RegionCount `json:"regions,omitempty" doc:"The part of each region, with by=region."`
 }
 
@@ -199,7 +199,7 @@ func (a *OneOrCounts[T]) UnmarshalJSON(b []byte) error {
 
 // Freshness says how much of the newest hits is in an answer. Like Bounds it is embedded in answers.
 type Freshness struct {
-	AsOf Time   `json:"as_of" doc:"All hits that any node took until then are counted in this answer. A server alone has all: it says now."`
+	AsOf Time   `json:"as_of" doc:"All hits that any node accepted until then are included. On a single server: now."`
 	Late []Late `json:"late,omitempty" doc:"Nodes whose newer hits may be missing: the answer is a lower bound and has no upper bound. Absent if there are none."`
 }
 

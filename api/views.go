@@ -4,7 +4,7 @@ package api
 
 // OverviewAnswer is the view of all keys.
 type OverviewAnswer struct {
-	WindowSeconds int64     `json:"window_s" doc:"The window that is looked at, in seconds."`
+	WindowSeconds int64     `json:"window_s" doc:"The window in seconds."`
 	At            Time      `json:"at" doc:"The end of the window."`
 	All           *AllHits  `json:"all,omitempty" doc:"Hits of all keys together; absent where the identity may read some keys only."`
 	Keys          []KeyView `json:"keys" nullable:"false" doc:"Most hits in the window first."`
@@ -35,7 +35,7 @@ type KeyView struct {
 type Line struct {
 	From        Time      `json:"from" doc:"The start of the first part."`
 	StepSeconds int64     `json:"step_s"`
-	To          Time      `json:"to" doc:"The end of the last part, which may be shorter than step_s."`
+	To          Time      `json:"to" doc:"The end of the last step, which may be shorter than step_s."`
 	Estimate    []uint64  `json:"estimate" nullable:"false"`
 	Lower       []uint64  `json:"lower,omitempty" doc:"Absent when all parts are exact."`
 	Upper       []*uint64 `json:"upper,omitempty" doc:"Absent when all parts are exact; null: no upper bound is known."`
@@ -50,7 +50,7 @@ type KeyAnswer struct {
 	Line          Line        `json:"line"`
 	Before        []uint64    `json:"before" nullable:"false" doc:"Estimates of the same parts one window earlier."`
 	With          []OtherKey  `json:"with,omitempty" doc:"The same fields for the other keys that were named."`
-	Regions       []KeyRegion `json:"regions,omitempty" doc:"The parts of the regions that count together, of a server of one."`
+	Regions       []KeyRegion `json:"regions,omitempty" doc:"Each region's part, if the server belongs to a region."`
 	Freshness
 }
 
@@ -77,10 +77,10 @@ type KeyWindow struct {
 // SiteView is the page of a web site whose views count.
 type SiteView struct {
 	Site     string    `json:"site,omitempty"`
-	Sites    []string  `json:"sites,omitempty" doc:"Without site: those that who asks may read."`
+	Sites    []string  `json:"sites,omitempty" doc:"Without site: the sites that the caller may read."`
 	Public   bool      `json:"public,omitempty" doc:"Everybody may read the page, and who asks has no identity."`
 	From     Time      `json:"from" doc:"The first second of the period."`
-	To       Time      `json:"to" doc:"The last second of it, or now."`
+	To       Time      `json:"to" doc:"The last second of the span, or now."`
 	Unit     string    `json:"unit,omitempty" doc:"What the points of line are: hour, day or month."`
 	Now      *Distinct `json:"now,omitempty" doc:"Visitors of the last 5 minutes, whatever the period."`
 	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period began before the retention."`
@@ -96,7 +96,7 @@ type SiteView struct {
 // SiteTop is what a site has most of, such as pages.
 type SiteTop struct {
 	Class string   `json:"class" doc:"What the keys are: SITE:class:NAME." example:"path"`
-	Names []TopKey `json:"names" nullable:"false" doc:"Most views first, each without what its key begins with."`
+	Names []TopKey `json:"names" nullable:"false" doc:"Most views first; names without the key's prefix."`
 }
 
 // LimitsView is the view of the policies.
@@ -107,7 +107,7 @@ type LimitsView struct {
 	Of    string       `json:"of,omitempty" doc:"The policy whose keys follow."`
 	Keys  []LimitKey   `json:"keys" nullable:"false" doc:"The keys that have used most of the limit, by share of their burst."`
 
-	Denied    []LimitedKey `json:"denied_keys,omitempty" doc:"The keys that it denied most in the last 5 minutes, of those that this node denied."`
+	Denied    []LimitedKey `json:"denied_keys,omitempty" doc:"The keys that this node denied most in the last 5 minutes."`
 	MayChange bool         `json:"may_change,omitempty" doc:"Who asks may reset and grant it."`
 	Freshness
 }
@@ -124,7 +124,7 @@ type LimitLines struct {
 type NodesView struct {
 	Cluster ClusterAnswer  `json:"cluster"`
 	Stats   StatsAnswer    `json:"stats"`
-	Regions *RegionsAnswer `json:"regions,omitempty" doc:"The regions that count together, as the node that was asked sees them, where it counts for one."`
+	Regions *RegionsAnswer `json:"regions,omitempty" doc:"The regions as the asked node sees them, if it belongs to one."`
 }
 
 // LogView is the live log: hits and denials of one node as they come.
@@ -140,7 +140,7 @@ type LogView struct {
 // LogShare says how much of an interval is shown.
 type LogShare struct {
 	Shown int    `json:"shown" doc:"How many, 10 at most."`
-	OneIn uint64 `json:"one_in" doc:"Each had a chance of one in so many to be shown; 1: all are."`
+	OneIn uint64 `json:"one_in" doc:"One of so many is shown; 1: all are."`
 }
 
 // LogEvent is a hit or a denial.
@@ -148,8 +148,8 @@ type LogEvent struct {
 	Number uint64 `json:"number" doc:"Records of one stream with the same kind and number are the same."`
 	Kind   string `json:"kind" enum:"hit,denial"`
 	At     Time   `json:"at" doc:"When the node took it."`
-	Of     *Time  `json:"of,omitempty" doc:"The hit's own time, if it is 2 s away or more."`
-	Key    string `json:"key" doc:"Of a denial the key that was asked."`
+	Of     *Time  `json:"of,omitempty" doc:"The hit's time, if it differs from now by 2 s or more."`
+	Key    string `json:"key" doc:"For a denial: the requested key."`
 	N      uint64 `json:"n" doc:"How many hits, or admissions."`
 	Limit  string `json:"limit,omitempty" doc:"The limit that denied it; of several the first."`
 	Denial string `json:"denial,omitempty" doc:"The ID of the denial."`

@@ -38,9 +38,9 @@ func TestQuestionsThatNeedMore(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"series", "k", "--tz", "Europe/Berlin"}, "tz: a time zone is for spans of the calendar: give align=hour, day, week, month or year with it"},
+		{[]string{"series", "k", "--tz", "Europe/Berlin"}, "tz needs align=hour, day, week, month or year"},
 		{[]string{"series", "k", "--align", "day", "--step", "1h"}, "step: align=day says how long the spans are: give step or align, not both"},
-		{[]string{"count", "k", "--by", "region"}, "by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope"},
+		{[]string{"count", "k", "--by", "region"}, "by=region needs a server with --region, and scope=global"},
 		{[]string{"hit", "k", "--at", "2001-01-01T00:00:00Z"}, "the hit is older than what the server keeps (--retention, with history --history-keep)"},
 	} {
 		if got := mustWeir(t, exitFailure, "", append(test.args, "--server", server)...); !strings.Contains(got, test.want) {

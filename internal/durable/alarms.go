@@ -53,7 +53,7 @@ func (j *Journal) flushAlarms() []api.Alarm {
 		return []api.Alarm{{Code: "journal_failing", Refusing: true, Message: whyOffline(*offline)}}
 	}
 	if !j.cfg.clustered() {
-		return []api.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not reach the disk, and are refused until they do: " + whyDisk(*wrong)}}
+		return []api.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not reach the disk, and are refused: " + whyDisk(*wrong)}}
 	}
 	why := "this server's log says why"
 	if own, sure := j.others.stores.OwnWrong(time.Now()); sure {
@@ -64,13 +64,13 @@ func (j *Journal) flushAlarms() []api.Alarm {
 		return []api.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not become durable, the buffer is full, and hits are refused: " + why}}
 	}
 	return []api.Alarm{{Code: "journal_failing", Message: fmt.Sprintf(
-		"hits do not become durable: too few nodes reach each other, or too few of them store. This node counts, and %d of at most %d entries wait in memory: %s", waiting, most, why)}}
+		"hits do not become durable: too few nodes reach each other or can store. This node counts, and %d of at most %d entries wait in memory: %s", waiting, most, why)}}
 }
 
 // whyOffline is why a clustered node refuses hits: they would wait in memory, and end with the process (replica.GiveUpAfter), while the
 // other nodes can take them.
 func whyOffline(err error) string {
-	return fmt.Sprintf("this node is cut off from the others, because its embedded server could not be restarted (%v): send hits and decisions to another node; it tries again", err)
+	return fmt.Sprintf("this node is cut off, because its embedded server could not be restarted (%v). It keeps trying; send hits and decisions to another node", err)
 }
 
 // whyDisk is what the disk of the data directory says, where it is why a flush failed.
@@ -102,7 +102,7 @@ func (j *Journal) quarantineAlarms() []api.Alarm {
 		return nil
 	}
 	return []api.Alarm{{Code: "hits_quarantined", Message: fmt.Sprintf(
-		"%d hits of other nodes or of what was stored are minutes or more ahead of this node's clock, and count when their time comes: a node's clock is or was wrong, set it right (NTP)", stats.Quarantined)}}
+		"%d hits of other nodes or stored hits are minutes ahead of this node's clock, and count when their time comes: a clock is or was wrong; correct it (NTP)", stats.Quarantined)}}
 }
 
 // now is the time of day, as the engine has it.
@@ -242,7 +242,7 @@ func (j *Journal) consumerAlarms() []api.Alarm {
 		return nil
 	}
 	return []api.Alarm{{Code: "journal_consumers", Message: fmt.Sprintf(
-		"the stream %s has %d JetStream consumers, and Weir makes none: another program reads it", stream.FlushStream, n)}}
+		"the stream %s has %d JetStream consumers, and Weir creates none: another program reads it", stream.FlushStream, n)}}
 }
 
 // replicasAlarms tells that partitions lack holders: whoever stops another node now may leave some without any.
@@ -276,7 +276,7 @@ func (j *Journal) fullAlarms() (alarms []api.Alarm) {
 	}
 	if err := j.checkpoints.Unstored(); err != nil {
 		alarms = append(alarms, api.Alarm{Code: "snapshots_failing", Message: fmt.Sprintf(
-			"a snapshot could not be stored (%v): the journal is not trimmed meanwhile, and hits are refused once it is full", err)})
+			"a snapshot could not be stored (%v): the journal is not trimmed, and hits are refused once it is full", err)})
 	}
 	return alarms
 }

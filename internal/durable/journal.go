@@ -284,15 +284,15 @@ type Stats struct {
 	Bytes      uint64           `metric:"weir_journal_bytes_total" doc:"Bytes of flushes that are on disk."`
 	Retained   int64            `metric:"weir_journal_kept_bytes" doc:"Bytes of journal that are kept, of all nodes."`
 	LastFlush  time.Duration    `metric:"weir_journal_flush_seconds" doc:"Time that the last flush took, from the engine to the disk."`
-	Failures   uint64           `metric:"weir_journal_failures_total" doc:"Attempts to write a flush that failed; each is retried."`
-	Failing    bool             `metric:"weir_journal_failing" doc:"1 while the last attempt to write a flush failed: hits wait, and are refused in the end."`
-	Revivals   uint64           `metric:"weir_journal_revivals_total" doc:"Times that the embedded server was restarted, after a full disk."`
+	Failures   uint64           `metric:"weir_journal_failures_total" doc:"Failed attempts to write a flush; each is retried."`
+	Failing    bool             `metric:"weir_journal_failing" doc:"1 while the last attempt to write a flush failed: hits wait, and are refused once the buffer is full."`
+	Revivals   uint64           `metric:"weir_journal_revivals_total" doc:"Restarts of the embedded server after a full disk."`
 	Rounds     uint64           `metric:"weir_journal_snapshot_rounds_total" doc:"Rounds in which every partition was snapshotted."`
-	Fresh      uint64           `metric:"weir_fresh_rounds_total" doc:"Rounds in which all nodes were asked for their newest hits, for questions with fresh=, which share rounds."`
-	NotFresh   uint64           `metric:"weir_fresh_failures_total" doc:"Rounds of these that ended without a fresh answer: some node did not say in time that all it took is in the journal."`
+	Fresh      uint64           `metric:"weir_fresh_rounds_total" doc:"Rounds in which all nodes were asked for their newest hits. Queries with fresh= share rounds."`
+	NotFresh   uint64           `metric:"weir_fresh_failures_total" doc:"Rounds without a fresh answer, because a node did not confirm in time that its hits are in the journal."`
 	Consumers  int              `metric:"weir_journal_consumers" doc:"JetStream consumers of the journal's stream: Weir makes none, other programs may."`
 	Holes      uint64           `metric:"weir_journal_holes_total" doc:"Messages of the journal that no replica had."`
-	Repaired   uint64           `metric:"weir_journal_repaired_total" doc:"Flushes of other nodes that the journal lost and that they sent again."`
+	Repaired   uint64           `metric:"weir_journal_repaired_total" doc:"Flushes of other nodes that the journal lost and their origin sent again."`
 	Divergence uint64           `metric:"weir_journal_divergence_total" doc:"Findings of other nodes' hits that are missing here: any is an alarm."`
 	LongestCut time.Duration    `metric:"weir_journal_longest_cut_seconds" doc:"Longest time that a partition was locked to take its state."`
 	Replayed   uint64           `metric:"weir_journal_replayed_flushes" doc:"Flushes that were read back at the start."`

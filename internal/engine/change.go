@@ -150,7 +150,7 @@ func readChanged(b []byte) (c Changed, err error) {
 	c.Was, c.Freed = r.Bool(), r.Uvarint()
 	c.After = Verdict{Allowed: r.Bool(), Never: r.Bool(), Remaining: r.Uvarint(), RetryAfter: time.Duration(r.Uvarint()), Reset: time.Duration(r.Uvarint())}
 	if !r.Done() {
-		return Changed{}, &Error{Code: api.CodeInvalidCount, Field: "id", Message: "the change was made before, but what came of it can't be read"}
+		return Changed{}, &Error{Code: api.CodeInvalidCount, Field: "id", Message: "the change was made before, but its result can't be read"}
 	}
 	return c, nil
 }
@@ -159,7 +159,7 @@ func readChanged(b []byte) (c Changed, err error) {
 func full(failure error) error {
 	if refused, ok := errors.AsType[*Error](failure); ok && refused.Code == api.CodeOnceFull {
 		return &Error{Code: api.CodeOverloaded, Field: refused.Field,
-			Message: "the node that decides has made more changes in the last ten minutes than it can know again: this one was not made; try again later, or raise OnceMemory (weir serve --idempotency-memory)"}
+			Message: "the key's owner remembers no more changes of the last ten minutes: this one was not made; try again later, or raise OnceMemory (weir serve --idempotency-memory)"}
 	}
 	return failure
 }

@@ -207,7 +207,7 @@ func (cfg Config) validate() error {
 // Error is the one error type of this package: see keyspace.Error.
 type Error = keyspace.Error
 
-var errNotHeld = &Error{Code: api.CodeNotHeld, Field: "key", Message: "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
+var errNotHeld = &Error{Code: api.CodeNotHeld, Field: "key", Message: "the key's partition is on other nodes, and none of them could be reached: retry in a second"}
 
 // ifHeld is errNotHeld for an answer about partitions that are not held.
 func ifHeld(held bool) error {

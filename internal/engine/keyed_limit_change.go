@@ -271,7 +271,7 @@ func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, erro
 	for _, part := range l.engine.limits.Reserved(r.ID) {
 		if part.Name == l.name.Name && part.Key == key {
 			if part.N != n || part.Content != r.Content {
-				return Verdict{}, &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id is of a reservation of another n or content: use a new id for each reservation"}
+				return Verdict{}, &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id belongs to a reservation with other content: use a new id for each reservation"}
 			}
 			return l.Peek(key, 0)
 		}
@@ -357,7 +357,7 @@ func (e *Engine) OpenReservations(f func(name, key string, n uint64)) {
 // ID is of one that was over a moment ago.
 func (e *Engine) RefusesReservation(id string) error {
 	if e.limits.Ended(id) {
-		return &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id is of a reservation that is over: use a new id for each reservation"}
+		return &Error{Code: api.CodeKeyReused, Field: "id", Message: "this id belongs to a reservation that has ended: use a new id for each reservation"}
 	}
 	return e.limits.RefusesReservations()
 }

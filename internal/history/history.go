@@ -192,15 +192,15 @@ func (h *History) Status() WriterStatus { return h.writer.Status() }
 
 // Stats are the figures of a history.
 type Stats struct {
-	Lag        *float64 `metric:"weir_history_lag_seconds" doc:"Seconds since when hits may be missing in history. There is none on a node that does not write it, while another does."`
-	Unread     *uint64  `metric:"weir_history_unread_messages" doc:"Messages of the journal that are not in history yet, where weir_history_lag_seconds is."`
-	Writes     bool     `metric:"weir_history_writer" doc:"1 on the node that writes history: one of those with the same database."`
-	Failing    bool     `metric:"weir_history_failing" doc:"1 while history does not go on: hits are counted, and come into it when its database can be written again."`
-	Gaps       int      `metric:"weir_history_gaps" doc:"Times, noted in weir_gaps, of which hits may be missing: no answer about them is exact."`
-	Rows       uint64   `metric:"weir_history_rows_total" doc:"Rows of hours that this node inserted or added hits to, and of days that it filled in from snapshots."`
-	Failures   uint64   `metric:"weir_history_failures_total" doc:"Attempts to write history that failed; each is retried."`
-	FileBytes  int64    `metric:"weir_history_file_bytes" doc:"Size of the SQLite file without its log. 0 of other databases."`
-	FileBudget int64    `metric:"weir_history_file_budget_bytes" doc:"Size at which the file loses its oldest hours (--history-disk). 0: there is no bound, or no file."`
+	Lag        *float64 `metric:"weir_history_lag_seconds" doc:"Seconds since when hits may be missing in history. Absent on a node that does not write history while another does."`
+	Unread     *uint64  `metric:"weir_history_unread_messages" doc:"Journal messages that are not in history yet."`
+	Writes     bool     `metric:"weir_history_writer" doc:"1 on the node that writes history. Of the nodes with one database, only one writes."`
+	Failing    bool     `metric:"weir_history_failing" doc:"1 while history can't be written. Hits are counted, and added to history later."`
+	Gaps       int      `metric:"weir_history_gaps" doc:"Times whose hits may be missing (weir_gaps). No answer about them is exact."`
+	Rows       uint64   `metric:"weir_history_rows_total" doc:"Rows of hours that this node inserted or changed, and rows of days from snapshots."`
+	Failures   uint64   `metric:"weir_history_failures_total" doc:"Failed attempts to write history; each is retried."`
+	FileBytes  int64    `metric:"weir_history_file_bytes" doc:"Size of the SQLite file without its log; 0 with other databases."`
+	FileBudget int64    `metric:"weir_history_file_budget_bytes" doc:"Size at which the oldest hours are deleted from the file (--history-disk); 0: no bound or no file."`
 }
 
 // Stats returns the figures.
@@ -238,7 +238,7 @@ func (h *History) Alarms() (list []api.Alarm) {
 		list = append(list, h.peers.alarms()...)
 	}
 	if is.Full {
-		list = append(list, api.Alarm{Code: "history_full", Message: "the file of history has its size: its oldest hours are deleted before they have the age of --history-keep. Raise --history-disk, or keep less"})
+		list = append(list, api.Alarm{Code: "history_full", Message: "the history file has reached --history-disk: its oldest hours are deleted before --history-keep. Raise --history-disk, or keep less"})
 	}
 	return list
 }

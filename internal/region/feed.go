@@ -16,7 +16,7 @@ import (
 const maxFeeds = 64
 
 // ErrFull is the error if maxFeeds pull already.
-var ErrFull error = &api.Error{Code: api.CodeOverloaded, Message: "64 regions pull from this node already: link to another one"}
+var ErrFull error = &api.Error{Code: api.CodeOverloaded, Message: "64 regions already pull from this node: link to another node"}
 
 // ErrRequest is wrapped by the errors for a request that is wrong.
 var ErrRequest error = &api.Error{Code: api.CodeInvalidParameter, Message: "not the request of a link"}

@@ -110,7 +110,7 @@ func (r *Region) Status() api.RegionsAnswer {
 // it has all its hits, in a new epoch.
 func (r *Region) Forget(ctx context.Context, name string) error {
 	if name == r.cfg.Name {
-		return &api.Error{Code: api.CodeInvalidParameter, Field: "region", Message: "it is this region: stop it, and forget it in another"}
+		return &api.Error{Code: api.CodeInvalidParameter, Field: "region", Message: "this is the server's own region: stop it, and forget it in another region"}
 	}
 	return r.do(ctx, func(ctx context.Context) error { return r.forget(ctx, name) })
 }
@@ -122,7 +122,7 @@ func (r *Region) forget(ctx context.Context, name string) error {
 		}
 		of := r.ledger.Region(name)
 		if of == nil || of.Epoch == 0 {
-			return &api.Error{Code: api.CodeUnknownRegion, Field: "region", Message: "no region of that name is known: " + name}
+			return &api.Error{Code: api.CodeUnknownRegion, Field: "region", Message: "there is no region " + name}
 		}
 		if of.Gone {
 			return nil

@@ -131,10 +131,10 @@ func (r *Reader) Alarms() (list []api.Alarm) {
 		f = p
 	}
 	if f != nil && time.Since(f.since) > failingFor {
-		list = append(list, api.Alarm{Code: "topic_failing", Message: fmt.Sprintf("%s is not read since %s: %v; its messages wait there", r.source.name(), f.since.UTC().Format(time.RFC3339), f.err)})
+		list = append(list, api.Alarm{Code: "topic_failing", Message: fmt.Sprintf("%s has not been read since %s: %v; its messages wait there", r.source.name(), f.since.UTC().Format(time.RFC3339), f.err)})
 	}
 	if b := r.lastBad.Load(); b != nil && time.Since(b.since) < badFor {
-		list = append(list, api.Alarm{Code: "topic_bad_messages", Message: fmt.Sprintf("%s has messages that can't be counted, such as this: %v", r.source.name(), b.err)})
+		list = append(list, api.Alarm{Code: "topic_bad_messages", Message: fmt.Sprintf("%s has messages that can't be counted, such as: %v", r.source.name(), b.err)})
 	}
 	return list
 }

@@ -48,15 +48,15 @@ func (c *Counters) Run(request []byte) (reply []byte, err error) {
 	}
 	switch {
 	case crowded:
-		return nil, &api.Error{Code: api.CodeOverloaded, Message: "the node that keeps the counters has 10,000 changes that wait for the journal: the command was not run; retry in a second"}
+		return nil, &api.Error{Code: api.CodeOverloaded, Message: "10,000 changes of counters are waiting for the journal: the command was not run; retry in a second"}
 	case err == nil:
 		return reply, nil
 	}
 	s.stats.unanswered.Add(1)
 	if sent {
-		return nil, &api.Error{Code: api.CodeNotDurable, Message: "the node that keeps the counters did not answer in time: whether the command was run is not known; read the counter before you repeat it"}
+		return nil, &api.Error{Code: api.CodeNotDurable, Message: "the node with the counters did not answer in time, and the command may have run: read the counter before you repeat it"}
 	}
-	return nil, &api.Error{Code: api.CodeOwnerUnreachable, Message: "no node that keeps the counters can be reached: the command was not run"}
+	return nil, &api.Error{Code: api.CodeOwnerUnreachable, Message: "the node with the counters can't be reached: the command was not run"}
 }
 
 func (c *Counters) ask(ctx context.Context, request []byte) ([]byte, error) {

@@ -65,9 +65,9 @@ type counters struct{ local, asked, served, short atomic.Uint64 }
 type Stats struct {
 	Local   uint64 `metric:"weir_leased_local_total" doc:"Decisions under leased limits that this node made itself, within its quota lease or from a recent answer of the owner."`
 	Asked   uint64 `metric:"weir_leased_messages_total" doc:"Messages about leased limits that this node sent to owners, itself included: decisions, grants and reports of usage."`
-	Served  uint64 `metric:"weir_leased_served_total" doc:"Such messages that this node answered."`
+	Served  uint64 `metric:"weir_leased_served_total" doc:"Messages about leased limits that this node answered."`
 	Short   uint64 `metric:"weir_leased_short_total" doc:"Denials while the owner or other nodes had unused quota: an upper bound of the requests that a single node would have admitted."`
-	Keys    int    `metric:"weir_leased_keys" doc:"Keys of leased limits that this node was asked for lately."`
+	Keys    int    `metric:"weir_leased_keys" doc:"Keys of leased limits for which this node has recently decided."`
 	Granted uint64 `metric:"weir_leased_granted" doc:"Unused admissions in the quota leases of this node."`
 	Out     uint64 `metric:"weir_leased_out" doc:"Admissions that this node or an earlier owner has granted, and that count as used."`
 }

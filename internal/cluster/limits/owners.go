@@ -58,11 +58,11 @@ type ownerCounters struct{ decided, forwarded, unanswered, lost, refused atomic.
 // OwnerStats are figures of questions to owners, since Open.
 type OwnerStats struct {
 	Held       int    `metric:"weir_strict_groups_held" doc:"Groups of keys, of 16, that this node owns: it decides their limits."`
-	Decided    uint64 `metric:"weir_strict_decided_total" doc:"Questions of limits that this node decided."`
-	Forwarded  uint64 `metric:"weir_strict_forwarded_total" doc:"Questions of limits that this node sent to others."`
-	Unanswered uint64 `metric:"weir_strict_unanswered_total" doc:"Questions of limits of this node that nobody decided in time."`
-	Lost       uint64 `metric:"weir_strict_unacknowledged_total" doc:"Admissions that count but were not answered, because the lease or the journal was lost meanwhile."`
-	Refused    uint64 `metric:"weir_strict_refused_total" doc:"Questions of other nodes that were not taken because too many waited for the journal."`
+	Decided    uint64 `metric:"weir_strict_decided_total" doc:"Requests about limits that this node decided as owner."`
+	Forwarded  uint64 `metric:"weir_strict_forwarded_total" doc:"Requests about limits that this node sent to other owners."`
+	Unanswered uint64 `metric:"weir_strict_unanswered_total" doc:"Requests about limits of this node that nobody decided in time."`
+	Lost       uint64 `metric:"weir_strict_unacknowledged_total" doc:"Admissions that count although no answer was sent, because the lease or the journal was lost."`
+	Refused    uint64 `metric:"weir_strict_refused_total" doc:"Requests of other nodes that were refused because too many waited for the journal."`
 }
 
 // newOwners returns one that owns nothing until open.

@@ -40,7 +40,7 @@ func (r *Router) wait(ctx context.Context, f *flight) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.trail) == 0 {
-		return &engine.Error{Code: api.CodeNotFresh, Field: "fresh", Message: "the node that holds the key has not answered in time: retry, or ask with a longer fresh"}
+		return &engine.Error{Code: api.CodeNotFresh, Field: "fresh", Message: "the node that holds the key did not answer in time: retry, or use a longer fresh"}
 	}
 	return r.unanswered(f)
 }
@@ -124,7 +124,7 @@ func (r *Router) launch(flights []*flight) {
 	}
 }
 
-var errClosed = &engine.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
+var errClosed = &engine.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another node"}
 
 // pause is between two rounds in which no node answered: partitions may be moving from one node to another.
 const pause = 25 * time.Millisecond
@@ -290,7 +290,7 @@ func (r *Router) unanswered(f *flight) *engine.Error {
 		partition = r.engine.PartitionOf(f.q.key)
 	}
 	if len(f.trail) == 0 {
-		return &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no node that is up holds partition %d: retry in a second", partition)}
+		return &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no running node holds partition %d: retry in a second", partition)}
 	}
 	asked, code, field := make([]string, len(f.trail)), api.CodeNotHeld, "key"
 	for i, s := range f.trail {

@@ -140,7 +140,7 @@ func TestNobodyAnswers(t *testing.T) {
 	f.holders[1] = nil
 	f.mu.Unlock()
 	_, _, err := n.Top(t.Context(), 0, now, time.Hour, 10, "")
-	if err == nil || !strings.Contains(err.Error(), "no node that is up holds partition 1") && !strings.Contains(err.Error(), "partition 1 ") {
+	if err == nil || !strings.Contains(err.Error(), "no running node holds partition 1") && !strings.Contains(err.Error(), "partition 1 ") {
 		t.Errorf("%v", err)
 	}
 	if s := n.Stats(); s.Unanswered != 5 || s.Asking != 0 {

@@ -406,5 +406,5 @@ func (r *Router) flush(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return &engine.Error{Code: api.CodeOverloaded, Field: "key",
-		Message: "the key was not deleted: hits that are on their way to its holder could not be journaled before: " + err.Error() + "; retry in a second"}
+		Message: "the key was not deleted, because earlier hits could not be journaled: " + err.Error() + "; retry in a second"}
 }

@@ -108,16 +108,16 @@ type counters struct{ asked, requests, failed, unanswered atomic.Uint64 }
 
 // Stats are figures since Open.
 type Stats struct {
-	Asked      uint64 `metric:"weir_route_asked_total" doc:"Questions put to other nodes, again where one did not answer."`
-	Joined     uint64 `metric:"weir_route_joined_total" doc:"Questions that waited for the answer to an equal one, and were not sent."`
+	Asked      uint64 `metric:"weir_route_asked_total" doc:"Queries sent to other nodes, including repeated ones."`
+	Joined     uint64 `metric:"weir_route_joined_total" doc:"Queries that shared the answer to an equal one, and were not sent."`
 	Repeated   uint64 `metric:"weir_route_repeated_total" doc:"Queries answered with the answer to an equal query within the last flush interval."`
-	Requests   uint64 `metric:"weir_route_requests_total" doc:"Messages with questions to other nodes."`
-	Failed     uint64 `metric:"weir_route_failed_requests_total" doc:"Messages with questions that were not answered in time, or not understood: the next holder was asked."`
-	Unanswered uint64 `metric:"weir_route_unanswered_total" doc:"Questions that no holder answered in time: any is an alarm."`
-	Refused    uint64 `metric:"weir_route_refused_total" doc:"Questions that were not asked because too many waited for other nodes."`
-	Served     uint64 `metric:"weir_route_served_total" doc:"Questions of other nodes that this node answered."`
-	Dropped    uint64 `metric:"weir_route_dropped_total" doc:"Messages of other nodes that this node did not answer, because they had waited for too long or were too many."`
-	Asking     int    `metric:"weir_route_asking" doc:"Questions that wait for other nodes now."`
+	Requests   uint64 `metric:"weir_route_requests_total" doc:"Messages with queries to other nodes."`
+	Failed     uint64 `metric:"weir_route_failed_requests_total" doc:"Subqueries that were not answered in time, or not understood. The next holder was asked."`
+	Unanswered uint64 `metric:"weir_route_unanswered_total" doc:"Queries that no holder answered in time: any is an alarm."`
+	Refused    uint64 `metric:"weir_route_refused_total" doc:"Queries that were refused because too many were waiting for other nodes."`
+	Served     uint64 `metric:"weir_route_served_total" doc:"Queries of other nodes that this node answered."`
+	Dropped    uint64 `metric:"weir_route_dropped_total" doc:"Messages of other nodes that this node did not answer because they were late or too many."`
+	Asking     int    `metric:"weir_route_asking" doc:"Queries that are waiting for other nodes."`
 }
 
 // Open answers questions from now on. The engine may hold nothing yet.

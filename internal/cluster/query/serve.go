@@ -155,7 +155,7 @@ var errBehind = &engine.Error{Code: api.CodeNotFresh, Message: "it has not yet f
 // errDeleteLate refuses a deletion that took too long to arrive. Its caller has given up or asked another node, and later
 // hits must stay.
 var errDeleteLate = &engine.Error{Code: api.CodeOverloaded, Field: "key",
-	Message: "the key was not deleted: the question came to its holder too late, or the clocks of the two nodes are too far apart; try again, and keep NTP running"}
+	Message: "the key was not deleted: its holder got the request too late, or the clocks of the two nodes differ too much. Try again, and run NTP"}
 
 // send sends a text in as many parts as needed.
 func (s *serving) send(to *nats.Msg, status byte, text []byte) {

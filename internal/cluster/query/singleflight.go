@@ -165,7 +165,7 @@ func (s *singleflight) alone(q question) (*flight, error) {
 	return &flight{q: q, done: make(chan struct{})}, nil
 }
 
-var errTooMany = &engine.Error{Code: api.CodeOverloaded, Message: "too many questions wait for other nodes: retry in a second"}
+var errTooMany = &engine.Error{Code: api.CodeOverloaded, Message: "too many queries are waiting for other nodes: retry in a second"}
 
 // finish wakes the callers. The flight has its answer or its error.
 func (s *singleflight) finish(f *flight) {

@@ -24,7 +24,7 @@ import (
 const ReceiptSeconds = 600
 
 // errReceiptReused is the error for a key that came with another content before.
-var errReceiptReused = &Error{Code: api.CodeKeyReused, Field: "idempotency key", Message: "this idempotency key came with another content before: use a new key for each request"}
+var errReceiptReused = &Error{Code: api.CodeKeyReused, Field: "idempotency key", Message: "this idempotency key was used with other content before: use a new key for each request"}
 
 // receiptsFull is the error for a key if there is no memory for its receipt, of so many bytes for who.
 func receiptsFull(who string, bytes int64) error {

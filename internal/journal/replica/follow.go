@@ -325,7 +325,7 @@ func (f *Follower) Due() (due time.Time) {
 // The node then lacks space, not a quorum.
 func LateAlarm(o OriginStatus, spent bool) api.Alarm {
 	since := o.AsOf.UTC().Format(time.RFC3339) // as answers say it
-	a := api.Alarm{Code: "node_late", Message: fmt.Sprintf("what %s took since %s does not reach the journal, and is missing here", o.Node, since)}
+	a := api.Alarm{Code: "node_late", Message: fmt.Sprintf("hits of %s since %s do not reach the journal, and are missing here", o.Node, since)}
 	const why = "the journal is full (--max-disk), and takes no heartbeats of nodes until snapshots are stored and it is trimmed"
 	switch {
 	case o.Self && o.Why == Behind:

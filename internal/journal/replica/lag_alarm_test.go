@@ -18,7 +18,7 @@ func TestALateNodesAlarmSaysThatTheJournalIsFull(t *testing.T) {
 		{OriginStatus{Self: true, Why: Unwritten}, false, "unwritten", "reach each other", "journal is full"},
 		{OriginStatus{Self: true, Why: Behind}, true, "behind", "can't keep up", "journal is full"},
 		{OriginStatus{Node: "n2", Why: Unwritten}, true, "node_late", "journal is full", "start it"},
-		{OriginStatus{Node: "n2", Why: Unwritten}, false, "node_late", "what n2 took", "journal is full"},
+		{OriginStatus{Node: "n2", Why: Unwritten}, false, "node_late", "hits of n2 since", "journal is full"},
 		{OriginStatus{Node: "n2", Why: Silent}, true, "node_late", "n2 is not reachable since", "journal is full"},
 		{OriginStatus{Node: "n2", Why: Behind}, false, "node_late", "this node has not applied", "n2 is"},
 	} {

@@ -42,10 +42,10 @@ type Space struct {
 
 // What the engine says to callers that it refuses.
 const (
-	fullMessage    = "the journal has taken its share of --max-disk (MaxBytes), and what is counted now could not be kept: retry in some seconds, when snapshots have been stored and it is trimmed; if it lasts, see /readyz, and raise --max-disk"
+	fullMessage    = "the journal has used its part of --max-disk (MaxBytes): retry in some seconds, when it has been trimmed; if this lasts, see /readyz, and raise --max-disk"
 	burstMessage   = "more hits wait for the disk than --max-disk (MaxBytes) has space for: retry in a second, or raise --max-disk" // only the next flush is full
-	noTakesMessage = "the journal has taken all that --max-disk (MaxBytes) leaves for admissions, and a crash would give back what it does not have: retry in some seconds, when it is trimmed; if it lasts, see /readyz, and raise --max-disk"
-	failingMessage = "hits and admissions do not reach the disk: retry in a second; if it lasts, see /readyz: "
+	noTakesMessage = "the journal has used the part of --max-disk (MaxBytes) for admissions: retry in some seconds, when it has been trimmed; if this lasts, see /readyz, and raise --max-disk"
+	failingMessage = "hits and admissions do not reach the disk: retry in a second; if this lasts, see /readyz: "
 )
 
 const (

@@ -243,7 +243,7 @@ func (s *Server) Figures() access.ListenerFigures {
 // Alarms implements service.Listener.
 func (s *Server) Alarms() (list []api.Alarm) {
 	if s.live.trouble.Load() {
-		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of --rls-config are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})
+		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of --rls-config are invalid or unreadable, and the previous ones apply: the server's log says why"})
 	}
 	switch x := s.xds; {
 	case x == nil:

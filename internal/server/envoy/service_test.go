@@ -140,7 +140,7 @@ func TestDecisions(t *testing.T) {
 			ip=1 | limit 2/MINUTE -> OVER, over 0/2
 			ip=1 -> OK, ok 2/3
 			anything=1 | limit 0/DAY -> OVER, over 0/0
-			ip=1 | limit 2/YEAR -> error: rpc error: code = InvalidArgument desc = invalid_limit: a limit that a request brings along is for 1d at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per
+			ip=1 | limit 2/YEAR -> error: rpc error: code = InvalidArgument desc = invalid_limit: per of a limit sent with a request, and per * burst / n, are at most 1d: write a policy for a longer one, or raise --max-inline-per
 			ip=1 | limit 2/UNKNOWN -> error: rpc error: code = InvalidArgument desc = invalid_limit: a descriptor brings a limit along without a unit`,
 		"refunds": `
 			ip=1 | hits 3 -> OK, ok 0/3

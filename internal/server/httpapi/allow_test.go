@@ -185,7 +185,7 @@ func TestAllowRefuses(t *testing.T) {
 		{`{"key":"a","limit":{"n":1,"per":true}}`, 400, "invalid_limit", "limit.per", "a duration"},
 		{`{"key":"a","limit":{"n":1,"per":"1us"}}`, 400, "invalid_limit", "limit.per", "is not a duration"},
 		{`{"key":"a","limit":{"n":1,"per":"1m","algorithm":"leaky"}}`, 400, "invalid_limit", "limit.algorithm", "window, fixed or gcra"},
-		{`{"key":"a","limit":{"n":1,"per":"700d"}}`, 400, "invalid_limit", "limit", "1d at most"},
+		{`{"key":"a","limit":{"n":1,"per":"700d"}}`, 400, "invalid_limit", "limit", "at most 1d"},
 		{`{"key":"a","limit":{"name":"no spaces","n":1,"per":"1m"}}`, 400, "invalid_limit", "limit", "letters, digits"},
 		{`{"key":"a","limit":{"name":"login","n":1,"per":"1m"}}`, 400, "invalid_limit", "limit", "is a policy"},
 		{`{"key":"a","limit":"logn"}`, 404, "unknown_limit", "limit", "did you mean login?; there are login, trial, login/ip"},

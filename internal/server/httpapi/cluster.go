@@ -21,23 +21,23 @@ type nodeInPath struct {
 func (s *Server) registerCluster(to *router) {
 	serve(to, route{
 		pattern: "GET /v1/stats", id: "stats", need: readsAll, pool: s.service.Pools.Admin, codes: []api.Code{api.CodeClosed},
-		summary: "What the server holds and what it dropped",
+		summary: "Show statistics of the server",
 	}, func(_ context.Context, c access.Caller, _ *struct{}) (api.StatsAnswer, error) {
 		return s.service.Stats(c)
 	})
 	serve(to, route{
 		pattern: "GET /v1/cluster", id: "cluster", need: readsAll, pool: s.service.Pools.Admin, codes: []api.Code{api.CodeClosed},
-		summary:     "The nodes that count together, as this one sees them",
-		description: "Servers that do not answer are left out after up to a second; `problems` lists what could not be determined. A server alone has `mode` alone or ephemeral, and no nodes.",
+		summary:     "List the nodes of the cluster, as this one sees them",
+		description: "Servers that do not answer within a second are left out; `problems` lists what is unknown. A single server has `mode` alone or ephemeral, and no nodes.",
 	}, func(ctx context.Context, c access.Caller, _ *struct{}) (api.ClusterAnswer, error) {
 		return s.service.Nodes(ctx, c)
 	})
 	serve(to, route{
 		pattern: "DELETE /v1/cluster/nodes/{node}", id: "removeNode", need: administersAll("remove node"), pool: s.service.Pools.Admin,
 		codes:   []api.Code{api.CodeUnknownNode, api.CodeNodeHere, api.CodeNoCluster, api.CodeNotRemoved},
-		summary: "Remove a node that never comes back",
-		description: "Quorums are counted without it, its replicas move to a node that has none, and no answer waits for it; its hits stay counted. " +
-			"One that is alive is refused: stop it before. It takes up to 20 s, and can be asked for again.",
+		summary: "Remove a node that will not return",
+		description: "Its replicas move to another node, and no answer waits for it. Its hits stay counted. " +
+			"A running node is refused: stop it first. This takes up to 20 s, and can be repeated.",
 	}, func(ctx context.Context, c access.Caller, in *nodeInPath) (api.RemovedAnswer, error) {
 		return s.service.Remove(ctx, c, in.Node)
 	})
@@ -49,32 +49,31 @@ type regionInPath struct {
 
 type feedParams struct {
 	As    string `query:"as" doc:"The region that asks."`
-	Have  string `query:"have" doc:"What the caller has, in JSON: the last digest of each region, {epoch, seq} by name."`
-	Begun string `query:"begun" doc:"Bases of which the caller has the first pieces, in JSON: lists of {epoch, seq, pieces, hash} by the name of the region."`
+	Have  string `query:"have" doc:"What the caller has, in JSON: each region's last digest, {epoch, seq} by name."`
+	Begun string `query:"begun" doc:"Bases whose first pieces the caller already has, in JSON: lists of {epoch, seq, pieces, hash} by region."`
 }
 
-const feedDescription = `For the links of other regions: an answer that lasts, of frames, each a length as an unsigned varint and a message; an empty one says
-that the link is alive. internal/region/digest_message.go has the messages. The header field Weir-Region has the name of this region. It takes role read for all keys.`
+const feedDescription = `For links of other regions. The answer is an endless list of frames, each a length (unsigned varint) and a message; an empty one shows
+that the link is alive. internal/region/digest_message.go describes the messages. The header field Weir-Region names this region.`
 
 func (s *Server) registerRegions(to *router) {
 	serve(to, route{
 		pattern: "GET /v1/regions", id: "regions", need: readsAll, pool: s.service.Pools.Admin, codes: []api.Code{api.CodeClosed},
-		summary: "The regions that count together, as this node sees them",
+		summary: "List the regions, as this node sees them",
 	}, func(_ context.Context, c access.Caller, _ *struct{}) (api.RegionsAnswer, error) {
 		return s.service.Regions(c)
 	})
 	respond(to, route{
 		pattern: "DELETE /v1/regions/{region}", id: "forgetRegion", need: administersAll("forget region"), pool: s.service.Pools.Admin, status: http.StatusNoContent,
-		codes:   []api.Code{api.CodeUnknownRegion, api.CodeStopping},
-		summary: "Forget a region that never comes back",
-		description: "Its hits are in no count any more, here and wherever links lead, and no answer waits for it. If it comes back after all, " +
-			"it does with all its hits.",
+		codes:       []api.Code{api.CodeUnknownRegion, api.CodeStopping},
+		summary:     "Forget a region that will not return",
+		description: "Its hits are removed from all counts, here and in linked regions, and no answer waits for it. If it returns, its hits return.",
 	}, func(ctx context.Context, c access.Caller, in *regionInPath) (*struct{}, error) {
 		return nil, s.service.Forget(ctx, c, in.Region)
 	})
 	responses := describe[feedParams, struct{}](to, route{
 		pattern: "GET /v1/regions/feed", id: "regionsFeed", need: readsAll, status: http.StatusOK, codes: []api.Code{api.CodeInvalidParameter, api.CodeOverloaded},
-		summary: "Digests of all regions, as they come", description: feedDescription,
+		summary: "Stream the digests of all regions", description: feedDescription,
 	}, s.feed)
 	responses["200"].Description, responses["200"].Content = "Frames, for as long as the connection lasts", fileContent(backupType)
 }
@@ -115,15 +114,14 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request) {
 
 const backupType = "application/octet-stream"
 
-const backupDescription = `One file with all that is counted, while hits go on: every hit that was counted before the request is in it.
-` + "`weir restore`" + ` makes a data directory of it. The file ends with its own checksum: one that was cut short on the way
-is refused then. An ephemeral server has none to give. There is one backup at a time; who does not
-take it at 64 KiB a second loses it.`
+const backupDescription = `One file with all counts, taken while hits continue. It includes every hit that was counted before the request.
+` + "`weir restore`" + ` makes a data directory of it. The file ends with a checksum, so a truncated one is refused. An ephemeral server has no backup.
+One backup runs at a time. A client that reads less than 64 KiB a second is disconnected.`
 
-const restoreDescription = `Adds a backup to the counts of this server, and of all nodes that count with it, or with mode=replace makes the counts those of the
-backup. The body is the file of ` + "`weir backup`" + `. It is checked as a whole before anything of it counts. It may be of a server with another retention
-or another number of partitions. The answer comes when all is on disk, in a cluster on most nodes. **Merging the same backup again counts nothing**: a request
-whose answer was lost is sent again. Another backup of a journal of which one was merged, or of this server's own, is refused with ` + "`counted_twice`" + `.`
+const restoreDescription = `Adds a backup to the counts of this server and its cluster; with mode=replace the counts become the backup's.
+The body is the file of ` + "`weir backup`" + `. It is checked as a whole before anything counts. The retention and the number of partitions may differ.
+The answer comes when all is on disk, in a cluster on most nodes. **Merging the same backup again counts nothing**, so a request
+without an answer can be repeated. A different backup of a merged journal, or of this server's own, is refused with ` + "`counted_twice`" + `.`
 
 type restoreParams struct {
 	Mode string `query:"mode" required:"true" enum:"merge,replace" doc:"merge adds the backup's hits; replace makes the counts equal to the backup"`

@@ -264,40 +264,27 @@ func (s *Server) refunded(a *allowing, w http.ResponseWriter, r *http.Request) (
 	return s.service.Refund(r.Context(), clientOf(r), a.parser.Requests, taken, again)
 }
 
-const allowDescription = `Takes n admissions of a key, if its limits let it: 200 when it may pass, 429 when not, with the verdict of each limit.
+const allowDescription = `Takes n admissions of a key if its limits allow it: 200 if the request may pass, 429 if not, with the answer of each limit.
 
-**Which limits.** Without ` + "`limit`" + ` all policies of the server's policy file that are for the key. With the name of one, that one
-alone, and the key must fit it. Or a limit of the request's own: ` + "`{\"n\":1000,\"per\":\"1s\",\"burst\":1000,\"algorithm\":\"window\"}`" + `; what a key
-has used of it is kept by its ` + "`name`" + `, without one by algorithm and period. A key that no policy is for is allowed, as
-` + "`unmatched`" + `.
+**Limits.** Without ` + "`limit`" + ` all policies that match the key apply. The name of a policy selects that one, which must match the key.
+An object is a limit sent with the request: ` + "`{\"n\":1000,\"per\":\"1s\",\"burst\":1000,\"algorithm\":\"window\"}`" + `. Its usage is stored under its ` + "`name`" + `,
+or under algorithm and period. A key that matches no policy is allowed, as ` + "`unmatched`" + `.
 
-**Waiting.** Where a policy has ` + "`wait`" + `, an answer may come up to that much later: when the request is to go. It has ` + "`waited_s`" + ` then, and the header field Weir-Waited.
+**Waiting.** With a policy's ` + "`wait`" + `, the answer can come that much later. It then has ` + "`waited_s`" + ` and the header field Weir-Waited.
 
-**Costs.** ` + "`\"costs\":{\"tokens\":812}`" + `: what policies with ` + "`cost: tokens`" + ` take in place of n.
+**Costs.** ` + "`\"costs\":{\"tokens\":812}`" + `: policies with ` + "`cost: tokens`" + ` take this instead of n.
 
-**Several.** ` + "`{\"checks\":[{\"key\",\"limit\",\"n\"},...]}`" + `, at most 64, are taken all or none.
+**Several keys.** ` + "`{\"checks\":[{\"key\",\"limit\",\"n\"},...]}`" + `, at most 64, are taken all or none.
 
-**Asking only.** n = 0 tells what is left. ` + "`\"peek\":true`" + ` tells what would be decided for n. Neither takes nor counts anything.
+**Peeking.** n = 0 reports what is left, ` + "`\"peek\":true`" + ` the decision for n. Neither takes nor counts anything.`
 
-**More than the burst** can never pass: that is the problem ` + "`invalid_count`" + `, not a 429, and no decision that is counted.
+const reserveDescription = `Takes what a request may need, with the body of POST /v1/allow. POST /v1/settle later reports the real use and returns the rest.
+An unsettled reservation stays used, or is returned after its ttl (` + "`unsettled=returned`" + `). With your own ` + "`id`" + ` the request can be
+repeated: a known id takes nothing more, and is refused with other content. At most 100,000 reservations are open, counted for each limit.`
 
-Every decision counts as a hit of ` + "`limit:NAME:allowed` or `limit:NAME:denied`" + `. A limit in shadow mode denies nothing: what it would have
-denied counts as ` + "`limit:NAME:shadow_denied`" + `.
-
-**Header fields.** RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-11) tell of the limits that are enforced:
-q per w seconds, with at most weir-burst at once where that is not q. Retry-After, with a 429, has whole seconds.
-
-**Not again.** A decision is not idempotent: an Idempotency-Key is refused, and an answer that got lost may have taken. Who gets no
-answer decides by itself whether to let pass.`
-
-const reserveDescription = `Takes n admissions for what a request may need, as POST /v1/allow does, for the same body; POST /v1/settle says later how many it did need, and the rest
-is given back. What is not settled within ttl stays used, or is given back (` + "`unsettled=returned`" + `). With an ` + "`id`" + ` of the caller's the request may be sent
-again: one that is known takes nothing more, and is refused with other content. At most 100,000 reservations are not over, counted for each limit.`
-
-const refundDescription = `Gives back what POST /v1/allow took, for the same body: of each limit its n. ` + "`taken`" + ` is when it was taken, so that the limit holds for what was
-really used, whatever was admitted since; without it the newest admissions are given back. What has left the window is not there any more, and a bucket gives back
-only what it has not filled since: ` + "`refunded`" + ` says how many more would be allowed. With an Idempotency-Key it may be sent again for ten minutes: what was given back is not
-given back anew, and the answer is the first one.`
+const refundDescription = `Returns what POST /v1/allow took, with the same body. ` + "`taken`" + ` is the time of the admission;
+without it the newest admissions are returned. What has left the window, or was refilled in a bucket, cannot be returned:
+` + "`refunded`" + ` says how many more admissions are possible. With an Idempotency-Key the request can be repeated for ten minutes.`
 
 // decisionCodes are what may be wrong with the body of a decision, and with asking limits.
 var decisionCodes = []api.Code{
@@ -318,9 +305,9 @@ type decisionOutput[A any] struct {
 }
 
 type reserveQuestion struct {
-	TTL       string `query:"ttl" doc:"Within which it is settled, up to 24h. Default 1m."`
+	TTL       string `query:"ttl" doc:"Time within which it must be settled, up to 24h. Default 1m."`
 	ID        string `query:"id" doc:"1 to 64 bytes, another for each reservation. Default: one is made."`
-	Unsettled string `query:"unsettled" doc:"used (default): what is not settled stays used; returned: it is given back, five seconds after ttl."`
+	Unsettled string `query:"unsettled" doc:"used (default): an unsettled reservation stays used; returned: it is given back five seconds after its ttl."`
 }
 
 type refundQuestion struct {
@@ -345,16 +332,16 @@ func (s *Server) registerDecisions(to *router) {
 	denies(describe[reserveQuestion, decisionOutput[api.ReserveAnswer]](to, route{
 		pattern: "POST /v1/reserve", id: "reserve", need: decides,
 		codes:   append(slices.Clip(decisionCodes), api.CodeInvalidWindow, api.CodeKeyReused, api.CodeNotHeld, api.CodeOwnerUnreachable),
-		summary: "Take what a request may need, to be settled later", description: reserveDescription,
+		summary: "Reserve what a request may need", description: reserveDescription,
 		body: body(map[string]any{"key": "team:7", "n": 1000}),
 	}, s.reserve))
 	responses := describe[refundQuestion, answer[api.RefundAnswer]](to, route{
 		pattern: "POST /v1/refund", id: "refund", need: decides.audited("refund"),
 		codes:   append(slices.Clip(decisionCodes), api.CodeInvalidTime, api.CodeNotHeld, api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull),
-		summary: "Give admissions back", description: refundDescription,
+		summary: "Return admissions", description: refundDescription,
 		body: body(map[string]any{"key": "team:7", "n": 700}),
 	}, s.refund)
-	responses["200"].Description = "What came of each limit"
+	responses["200"].Description = "The result for each limit"
 	s.registerForwardAuth(to)
 }
 

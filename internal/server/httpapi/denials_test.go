@@ -139,7 +139,7 @@ func TestDenialsOfNodes(t *testing.T) {
 	}
 	other := a.get("/v1/denials/n-2" + strings.TrimPrefix(id, "n-1"))
 	a.wantProblem(other, api.CodeOtherNode, http.StatusMisdirectedRequest)
-	if !strings.Contains(other.body, "node n-2 keeps") {
+	if !strings.Contains(other.body, "is on node n-2") {
 		t.Error(other.body)
 	}
 	a.wantProblem(a.get("/v1/denials/0123456789abc"), api.CodeUnknownDenial, http.StatusNotFound)

@@ -177,44 +177,44 @@ func numberOf(q url.Values, name string, least uint64) (uint64, error) {
 
 // forwardQuestion describes forwardParams and the fields that are read.
 type forwardQuestion struct {
-	Keys      []string `query:"key,explode" required:"true" maxItems:"8" doc:"A template of what is limited. May be repeated, 8 times at most." example:"[\"ip:(client)\"]"`
+	Keys      []string `query:"key,explode" required:"true" maxItems:"8" doc:"Template of the key. May be repeated, at most 8 times." example:"[\"ip:(client)\"]"`
 	Denied    int      `query:"denied" minimum:"400" maximum:"499" default:"429" doc:"The status of a denial: auth_request of nginx knows 403 only."`
-	Hops      int      `query:"hops" minimum:"1" maximum:"10" default:"1" doc:"How many proxies of yours a request comes through, the asking one among them: which address of X-Forwarded-For is the client's, from the right."`
-	Limit     string   `query:"limit" doc:"The name of a policy: that one alone is asked. With per, how many in each: a limit of the request's own. Left out: all policies that are for the key."`
+	Hops      int      `query:"hops" minimum:"1" maximum:"10" default:"1" doc:"Number of your proxies that a request passes, including the asking one. It selects the client's address in X-Forwarded-For, from the right."`
+	Limit     string   `query:"limit" doc:"Name of one policy; or, with per, a number: a limit sent with the request. Default: all policies that match the key."`
 	Per       string   `query:"per" doc:"The period of a limit of the request's own, such as 1m."`
 	Burst     uint64   `query:"burst" minimum:"1" maximum:"35184372088832" doc:"How many at once. Default: the limit."`
-	Algorithm string   `query:"algorithm" enum:"window,fixed,gcra" default:"window" doc:"How it is kept."`
-	Name      string   `query:"name" doc:"Name under which the usage of keys is kept. Default: inline/, the algorithm and the period."`
+	Algorithm string   `query:"algorithm" enum:"window,fixed,gcra" default:"window" doc:"Algorithm of the limit."`
+	Name      string   `query:"name" doc:"Name under which the usage of keys is stored. Default: inline/, the algorithm and the period."`
 	N         uint64   `query:"n" minimum:"0" maximum:"35184372088832" doc:"How many admissions; 0 asks only."`
-	URI       string   `header:"X-Forwarded-Uri" required:"true" doc:"What the client asks for. Only who sends it is taken for a proxy."`
+	URI       string   `header:"X-Forwarded-Uri" required:"true" doc:"The client's request URI. Its presence marks the sender as a proxy."`
 	For       string   `header:"X-Forwarded-For" doc:"Of (client)."`
 	Host      string   `header:"X-Forwarded-Host" doc:"Of (host)."`
 	Method    string   `header:"X-Forwarded-Method" doc:"Of (method)."`
 	Token     string   `header:"X-Weir-Token" doc:"Of a server with a tokens file."`
 }
 
-const forwardAuthDescription = `Tells a proxy whether a request of its client may pass: forward_auth of Caddy, auth_request of nginx, ForwardAuth of Traefik. 200 when it
-may, 429 when not. Any method will do, and nothing of a body is read.
+const forwardAuthDescription = `Decides for a proxy whether a request of its client may pass: forward_auth of Caddy, auth_request of nginx, ForwardAuth of Traefik. 200: it
+may; 429: it may not. Any method works, and no body is read.
 
-**Keys** are made of what the proxy says of the request:
+**Keys** are made of what the proxy reports:
 
-- ` + "`ip:(client)`" + `: the client's address, an IPv6 one as its /64: the last one of X-Forwarded-For, or with ` + "`hops=2`" + ` the last but one
-- ` + "`(host)`, `(method)`" + `: of X-Forwarded-Host, in lower case without the port, and X-Forwarded-Method
-- ` + "`(path)`" + `: of X-Forwarded-Uri, decoded and cleaned; ` + "`(path:2)`" + ` its first two parts
-- ` + "`(header:X-User)`" + `: a field, ` + "`(hash:Authorization)`" + ` a hash of one
+- ` + "`ip:(client)`" + `: the client's address, IPv6 as its /64: the last one of X-Forwarded-For, or with ` + "`hops=2`" + ` the last but one
+- ` + "`(host)`" + `, ` + "`(method)`" + `: X-Forwarded-Host in lower case without the port, and X-Forwarded-Method
+- ` + "`(path)`" + `: X-Forwarded-Uri, decoded and cleaned; ` + "`(path:2)`" + ` its first two parts
+- ` + "`(header:X-User)`" + `: a field, ` + "`(hash:Authorization)`" + ` the hash of one
 
-` + "`{client}`" + ` is the same as ` + "`(client)`" + `. What is not there is ` + "`-`" + `.
+` + "`{client}`" + ` is the same as ` + "`(client)`" + `. A missing value is ` + "`-`" + `.
 
-**A token** of a server that asks for one is in X-Weir-Token, since Authorization is the client's own.
+**Tokens** are in X-Weir-Token, since Authorization belongs to the client.
 
-**What else goes wrong** is a 500, or a 503, whatever the code: the client of the proxy can do nothing about it.`
+**Other errors** are 500 or 503, whatever the code: the proxy's client can do nothing about them.`
 
 // registerForwardAuth routes any method, and describes GET.
 func (s *Server) registerForwardAuth(to *router) {
 	responses := describe[forwardQuestion, RateLimitFields](to, route{
 		pattern: ForwardAuthPath, id: "forwardAuth", need: decides.isHot(), status: http.StatusOK,
 		codes:   []api.Code{api.CodeInternal, api.CodeOwnerUnreachable, api.CodeOverloaded, api.CodeClosed},
-		summary: "Tell a proxy whether a request may pass", description: forwardAuthDescription,
+		summary: "Decide for a proxy whether a request may pass", description: forwardAuthDescription,
 	}, s.forwardAuth)
 	delete(responses, "401")
 	responses["200"].Description = "The request may pass"
@@ -223,6 +223,6 @@ func (s *Server) registerForwardAuth(to *router) {
 		Description: "A limit denies the request, and nothing was taken", Headers: deniedFields(responses["200"].Headers),
 		Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}
-	responses["500"].Description = "What the proxy asks is wrong: a problem with the code and the reason"
-	responses["503"].Description = "Nobody decides now, or the proxy's identity has reached its ceiling: a problem with the code and the reason"
+	responses["500"].Description = "The proxy's request is invalid: a problem with the code and the reason"
+	responses["503"].Description = "No node decides now, or the proxy's identity has reached its ceiling: a problem with the code and the reason"
 }

@@ -155,33 +155,33 @@ func readHitsParams(r *http.Request) (o hitsParams, err error) {
 	return o, nil
 }
 
-const hitsDescription = `Three ways to write the same hits:
+const hitsDescription = `Three formats for the same hits:
 
-- text/plain: one hit per line, ` + "`key [n [at]]`" + `, separated by spaces or tabs. Keys hold no white space or control characters.
+- text/plain: one hit per line, ` + "`key [n [at]]`" + `, separated by spaces or tabs. Keys have no white space or control characters.
 - application/x-ndjson: one object ` + "`{\"key\",\"n\",\"at\",\"distinct\"}`" + ` per line.
 - application/json: one object, or an array of objects.
 
-n defaults to 1, at to the time of arrival. distinct is an id that the hit carries, in JSON alone. Bodies may be compressed (Content-Encoding gzip or zstd). A key is 1 to 512
-bytes of UTF-8. Without a Content-Type, or with the one that curl -d sets, the first byte decides between text and JSON.
-With curl use --data-binary: -d strips newlines. Keys that begin with ` + "`limit:`" + ` are those that limits count their decisions under;
+n defaults to 1, at to the time of arrival. distinct is an id, in JSON only. Bodies may be compressed (Content-Encoding gzip or zstd). A key is 1 to 512
+bytes of UTF-8. Without a Content-Type, or with curl -d's, the first byte distinguishes text and JSON.
+With curl use --data-binary: -d strips newlines. Keys that begin with ` + "`limit:`" + ` belong to decisions of limits;
 hits of them are rejected with ` + "`reserved_key`" + `.
 
-Hits count once the whole body is there. One that breaks off, has more than 16 MiB or more than
-100,000 lines (413) counts nothing. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
-neighbors; the answer is a failure only when nothing could be counted, or when the JSON of an array breaks off:
-then the same members say what was counted before. Text that begins with ` + "`{` or `[`" + ` is taken for JSON that was
-declared wrongly, and refused: send keys that begin so as JSON.
+Hits count once the whole body has arrived. A body that breaks off, or has more than 16 MiB or
+100,000 lines (413), counts nothing. An invalid line is listed under ` + "`rejected`" + `; the other lines count.
+The answer is an error only if nothing could be counted, or if a JSON array breaks off:
+the same members then report what was counted before. Text that begins with ` + "`{`" + ` or ` + "`[`" + ` is refused as
+mislabeled JSON: send such keys as JSON.
 
-**On disk.** With ` + "`durable=true`" + ` the answer comes once the hits are on disk; many requests share one write. While
-hits do not reach the disk it is refused at once, and counts nothing (503, ` + "`journal_failing`" + `). Without it a crash may lose at most one flush interval (` + "`weir serve --flush-every`" + `, by default 100 ms).
+**Durable.** With ` + "`durable=true`" + ` the answer comes once the hits are on disk; many requests share one write. While
+hits do not reach the disk, such requests are refused and count nothing (503, ` + "`journal_failing`" + `). Without it a crash can lose at most one flush interval (` + "`weir serve --flush-every`" + `, by default 100 ms).
 
-**Again.** An answer may get lost on the way. A request with an ` + "`Idempotency-Key`" + ` may be sent again with the same key
-and body for ten minutes, also across a restart of the server: it counts nothing more, and gets the first answer with the
-header ` + "`Idempotency-Replayed: true`" + `. A request of which nothing was counted is not remembered.
+**Retries.** A request with an ` + "`Idempotency-Key`" + ` can be repeated with the same key
+and body for ten minutes, also after a restart of the server. It counts nothing more, and gets the first answer with the
+header ` + "`Idempotency-Replayed: true`" + `. A request that counted nothing is not remembered.
 
-**Overload.** When the disk is slow or full, hits wait in memory. Once that buffer is full, they are refused with the
-code ` + "`overloaded`" + `: as 503, or when a part of the body was counted, with ` + "`retry_from`" + `, the first line to send
-again, under another key.`
+**Overload.** While the disk is slow or full, hits wait in memory. If that buffer is full, they are refused as
+` + "`overloaded`" + `: with 503, or, if part of the body was counted, with ` + "`retry_from`" + `, the first line to send
+again with another key.`
 
 // hitObject is a hit as the OpenAPI document describes it; jsonParser reads it.
 type hitObject struct {
@@ -190,7 +190,7 @@ type hitObject struct {
 	N   uint64   `json:"n,omitempty" minimum:"1" maximum:"1099511627776" default:"1" doc:"How many hits."`
 	At  atSchema `json:"at,omitempty"`
 
-	Distinct string `json:"distinct,omitempty" maxLength:"512" doc:"An id of 1 to 512 bytes, such as a visitor's: the key counts how many different ones its hits carried. It is hashed at once, and not kept."`
+	Distinct string `json:"distinct,omitempty" maxLength:"512" doc:"An id of 1 to 512 bytes, such as a visitor's. The key counts the different ids of its hits. Only a hash is stored."`
 }
 
 type atSchema struct{}
@@ -199,7 +199,7 @@ type atSchema struct{}
 func (atSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		OneOf:       []*huma.Schema{{Type: huma.TypeNumber}, {Type: huma.TypeString, Format: "date-time"}},
-		Description: "When: Unix seconds or RFC 3339; default now.",
+		Description: "Unix seconds or RFC 3339. Default: now.",
 		Examples:    []any{1769860800},
 	}
 }

@@ -25,15 +25,15 @@ import (
 const apiDescription = `Weir counts hits in rolling windows.
 
 A **hit** is a key, a count n and a time. A **window** of w seconds at time t is the half-open interval (t-w, t].
-A **count** is an answer: ` + "`lower <= true number <= upper`, with an `estimate` between them; `exact`" + ` says that they are equal.
-It is of all hits that any node took until ` + "`as_of`" + `. While a node is ` + "`late`" + `, nobody knows how many of its hits are missing: ` + "`upper` is null and `exact`" + ` false.
-So it is where a window reaches back beyond the retention, whose hits are refused or gone.
-The reserved key ` + "`*`" + ` counts all hits except of ` + "`limit:`" + ` keys, which are the decisions of limits.
+A **count** is an answer: ` + "`lower <= true number <= upper`" + `, with an ` + "`estimate`" + ` between them; ` + "`exact`" + ` says that they are equal.
+It includes all hits that any node accepted until ` + "`as_of`" + `. While a node is ` + "`late`" + `, some of its hits may be missing: ` + "`upper`" + ` is null and ` + "`exact`" + ` false.
+The same holds for a window that reaches back beyond the retention.
+The reserved key ` + "`*`" + ` counts all hits except ` + "`limit:`" + ` keys, which are the decisions of limits.
 
-Times are RFC 3339 or Unix seconds, with a fraction if need be; answers have Unix seconds.
-Durations are written ` + "`90s`, `5m`, `24h`, `7d`, `1w`, `1h30m`" + ` or as plain seconds.
-A server with a tokens file wants a token, ` + "`Authorization: Bearer weir_...`" + ` (or as the password of Basic), or a client certificate, but for health.
-Every failure is a problem document (RFC 9457) with a stable ` + "`code`."
+Times are RFC 3339 or Unix seconds, with or without a fraction; answers have Unix seconds.
+Durations are written ` + "`90s`" + `, ` + "`5m`" + `, ` + "`24h`" + `, ` + "`7d`" + `, ` + "`1w`" + `, ` + "`1h30m`" + ` or as plain seconds.
+A server with a tokens file needs a token, ` + "`Authorization: Bearer weir_...`" + ` (or the password of Basic), or a client certificate, except for health.
+Every error is a problem document (RFC 9457) with a stable ` + "`code`" + `.`
 
 // newDocument is the configuration of huma with an OpenAPI document of version, in which nothing is described yet. It is built
 // by hand because huma's defaults add links to schemas, and pages that load scripts from a CDN.
@@ -47,7 +47,7 @@ func newDocument(version string) huma.Config {
 			Components: &huma.Components{
 				Schemas: NewRegistry(),
 				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {
-					Type: "http", Scheme: "bearer", Description: "Of a server with a tokens file: weir_<id>_<secret>, made by `weir token create`.",
+					Type: "http", Scheme: "bearer", Description: "For a server with a tokens file: weir_<id>_<secret>, created by `weir token create`.",
 				}},
 			},
 		},
@@ -227,7 +227,7 @@ func (oneOrCountsSchema[T]) Schema(r huma.Registry) *huma.Schema {
 			Properties: map[string]*huma.Schema{
 				"counts": {Type: huma.TypeArray, Items: r.Schema(reflect.TypeFor[T](), true, "")},
 			},
-			Description: "When key or window is repeated: for each key, each window.",
+			Description: "If key or window is repeated: each key with each window.",
 		},
 	}}
 }
@@ -238,7 +238,7 @@ type periodSchema struct{}
 func (periodSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}},
-		Description: "The period, 1ms to what the server allows (a day, --max-inline-per), and so is per * burst / n; a number is in seconds.",
+		Description: "The period. It and per * burst / n are between 1ms and --max-inline-per (a day). Numbers are seconds.",
 		Examples:    []any{"1m"},
 	}
 }
@@ -252,7 +252,7 @@ func (limitSchema) Schema(r huma.Registry) *huma.Schema {
 			{Type: huma.TypeString, Description: "The name of a policy."},
 			r.Schema(reflect.TypeFor[api.InlineLimit](), true, ""),
 		},
-		Description: "Which limit; default: all policies that are for the key.",
+		Description: "The limit. Default: all policies that match the key.",
 	}
 }
 
@@ -261,7 +261,7 @@ type usedSchema struct{}
 // Schema implements huma.SchemaProvider.
 func (usedSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
-		Description: "One number for all limits, or an object with one for each cost, of which requests is for limits without a cost.",
+		Description: "One number for all limits, or an object with one number per cost; requests is for limits without a cost.",
 		OneOf: []*huma.Schema{
 			{Type: huma.TypeInteger, Minimum: new(0.0)},
 			{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0)}, MinProperties: new(1), MaxProperties: new(admit.MaxCosts)},

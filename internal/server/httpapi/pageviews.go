@@ -166,7 +166,7 @@ type viewObject struct {
 	Site      string   `json:"site" example:"example.com" doc:"A site of --web."`
 	Path      string   `json:"path" example:"/about" doc:"The page. Of its query only utm_ parameters count."`
 	Referrer  string   `json:"referrer,omitempty" doc:"The address of the page before."`
-	Event     string   `json:"event,omitempty" doc:"The name of an event, which counts in place of the view."`
+	Event     string   `json:"event,omitempty" doc:"Name of an event, which counts instead of a view."`
 	UserAgent string   `json:"user_agent" doc:"The browser's User-Agent. A view without one counts as a crawler's."`
 	Address   string   `json:"address,omitempty" doc:"The browser's IP address. A view without one has no visitor and no limit."`
 }

@@ -18,7 +18,7 @@ import (
 
 // ReachParams say which hits an answer includes. It is exported for huma, and embedded in questions.
 type ReachParams struct {
-	Fresh string        `query:"fresh" doc:"Answer only when all hits that any node took before this question are in, and wait at most so long for them: more than 0, at most 10s. 503 not_fresh, with the nodes that are missing, when they are not in by then. A server alone has all, always." example:"2s"`
+	Fresh string        `query:"fresh" doc:"Wait at most this long (up to 10s) until the answer includes all hits that any node accepted before the query. After that: 503 not_fresh, with the missing nodes. A single server never waits." example:"2s"`
 	Scope request.Scope `query:"scope" enum:"node,region,global" doc:"Which hits are counted: node: held by this node; region: of its region; global: of all regions. Default: global if the server has a --region, otherwise region."`
 }
 
@@ -113,7 +113,7 @@ type topQuestion struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 	Align  string `query:"align" doc:"Whole spans of history instead of window and at: hour, day, week (from Monday), month or year, from the span of from to the span of to. N is at most 1000." example:"month"`
 	From   string `query:"from" doc:"With align: the time begins with the span that this moment is in; default now. A duration before now may be written as -365d."`
-	To     string `query:"to" doc:"With align: exclusive; the last span is whole. Default now, or the end of the span of from where that is later."`
+	To     string `query:"to" doc:"With align: exclusive; the last span is whole. Default: now, or the end of from's span if that is later."`
 	TZ     string `query:"tz" doc:"The time zone of align, by its name; default UTC." example:"Europe/Berlin"`
 	At     string `query:"at" doc:"The end of the window; default now. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so."`
 	ReachParams
@@ -145,13 +145,13 @@ func (s *Server) registerCounts(to *router) {
 	})
 	serve(to, route{
 		pattern: "GET /v1/series", id: "series", need: readsKey, codes: append(slices.Clip(codes), api.CodeInvalidRange),
-		summary:     "Count the hits of a key in adjoining windows",
+		summary:     "Count the hits of a key in consecutive windows",
 		description: "At most 10000 points. Those in the newest 511 s of the key are exact; for older ones both ends lie in slots of up to 1 % of their age, and the bounds say so. When step does not divide the time from `from` to `to`, the windows end at `to`, and the first one begins after `from`: `to - floor((to-from)/step)*step`.",
 	}, s.series)
 	serve(to, route{
 		pattern: "GET /v1/top", id: "top", need: reads, codes: []api.Code{api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeInvalidRange, api.CodeNoHistory, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		summary:     "List the keys with the most hits in a window",
-		description: "In a window that ends now or at a time, or with `align` in a time of whole hours to years, of history. The reserved key `*` is not listed, and keys that begin with `limit:` only when `prefix` does.",
+		description: "In a window that ends now or at a time, or with `align` in whole hours to years, from history. Without the reserved key `*`, and without keys that begin with `limit:` unless `prefix` does.",
 	}, s.top)
 }
 
@@ -209,7 +209,7 @@ type deleteQuestion struct {
 type deletePrefixQuestion struct {
 	Prefix string `query:"prefix" required:"true" doc:"All keys that begin with this." example:"user:42:"`
 	After  string `query:"after" doc:"Only keys that sort after this: next of the answer before."`
-	Limits bool   `query:"limits" default:"false" doc:"Also forget what all keys that begin so have used of all limits, with their grants and bans. The request without after does it."`
+	Limits bool   `query:"limits" default:"false" doc:"Also delete the usage, grants and bans of these keys under all limits. Only the request without after does so."`
 }
 
 func (s *Server) registerKeys(to *router) {
@@ -228,7 +228,7 @@ func (s *Server) registerKeys(to *router) {
 		pattern: "DELETE /v1/keys", id: "delete-keys", need: administers("delete prefix", "prefix"), pool: s.service.Pools.Admin,
 		codes:       []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeClosed},
 		summary:     "Delete all keys that begin with a prefix, and their hits",
-		description: "With their history, also of keys that only history knows any more. At most 1000 keys a request: go on with `after` while there is a `next`. What keys have used of limits stays, unless `limits=true`.",
+		description: "With their history, including keys that only history has. At most 1000 keys per request: continue with `after` while there is a `next`. Usage of limits stays, unless `limits=true`.",
 	}, func(ctx context.Context, c access.Caller, q *deletePrefixQuestion) (api.DeletedAnswer, error) {
 		return s.service.DeletePrefix(ctx, c, q.Prefix, q.After, q.Limits)
 	})
@@ -236,20 +236,20 @@ func (s *Server) registerKeys(to *router) {
 		pattern: "DELETE /v1/keys/{key}", id: "delete-key", need: administers("delete key", "key"), pool: s.service.Pools.Admin, status: http.StatusNoContent,
 		codes:       []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeClosed},
 		summary:     "Delete a key and its hits",
-		description: "With its history. The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
+		description: "With its history. The hits stay counted under `*`. Like a plain hit, the deletion can be lost in a crash within one flush interval.",
 	}, func(ctx context.Context, c access.Caller, q *deleteQuestion) (*struct{}, error) {
 		return nil, s.service.Delete(ctx, c, q.Key)
 	})
 	serve(to, route{
 		pattern: "GET /v1/denials/{id}", id: "why-denied", need: reads, codes: []api.Code{api.CodeUnknownDenial, api.CodeDenialGone, api.CodeOtherNode},
-		summary: "Say why a request was denied", description: whyDescription,
+		summary: "Explain a denial", description: whyDescription,
 	}, func(_ context.Context, c access.Caller, q *whyQuestion) (api.DenialAnswer, error) {
 		return s.service.Why(c, q.ID)
 	})
 	serve(to, route{
 		pattern: "GET /v1/limits/who", id: "limited-keys", need: reads, codes: []api.Code{api.CodeInvalidWindow},
-		summary:     "List who is limited now, most denied first",
-		description: "Keys that this server denied within the window, for each limit. It knows 4096 at once: those that are denied seldom leave first.",
+		summary:     "List recently denied keys, most denied first",
+		description: "Keys that this server denied within the window, for each limit. It remembers 4096; rarely denied keys leave first.",
 	}, func(_ context.Context, c access.Caller, q *whoQuestion) (none api.WhoAnswer, err error) {
 		w, err := request.ParseWindow("window", q.Window)
 		if err != nil {
@@ -276,7 +276,7 @@ restart forgets, and what others pushed out, is distinguished from what never wa
 type whoQuestion struct {
 	Window string `query:"window" default:"1m" doc:"The keys were denied within it, whole seconds from 1s to 5m." example:"1m"`
 	Prefix string `query:"prefix" doc:"Only counted keys that begin with it." example:"login:"`
-	Limit  string `query:"limit" maxLength:"64" doc:"Only of this limit; default all, also those that requests bring along." example:"login"`
+	Limit  string `query:"limit" maxLength:"64" doc:"Only of this limit. Default: all limits, including inline limits." example:"login"`
 	N      int    `query:"n" default:"20" minimum:"1" maximum:"4096" doc:"How many keys to list."`
 }
 
@@ -284,14 +284,14 @@ type exportParams struct {
 	Unit   string `query:"unit" doc:"day (the default) or hour."`
 	Format string `query:"format" doc:"csv (the default) or parquet."`
 	Prefix string `query:"prefix" doc:"Only keys that begin with this."`
-	From   string `query:"from" doc:"The first day, by a moment in it; -365d is a duration before now. Default: the beginning."`
+	From   string `query:"from" doc:"A moment in the first day, or a duration before now (-365d). Default: the beginning."`
 	To     string `query:"to" doc:"The last day, by a moment after it begins. Default: now."`
 }
 
-const exportDescription = `The hits of keys in each day of UTC, or each hour, as history has them: the columns key, start, hits and doubt (the true number is
-hits to hits + doubt). With sampled hits, hits is what was seen, doubt is 18446744073709551615, as there is no upper bound, and key
-limit:~sampled:KEY has what sampling added. It is streamed, and an answer that is cut short is dropped, not ended. The header field
-Weir-Missing has the times of which hits may be missing, if there are any. Who does not take it at 64 KiB a second loses it.`
+const exportDescription = `The hits of keys per UTC day, or hour, from history: key, start, hits and doubt (the true number is
+hits to hits + doubt). With sampled hits, hits is what was seen, doubt is 18446744073709551615 (no upper bound), and key
+limit:~sampled:KEY has what sampling added. The answer is streamed; if it fails, the connection breaks. The header field
+Weir-Missing lists times whose hits may be missing. A client that reads less than 64 KiB a second is disconnected.`
 
 // export streams, so that no answer is held in memory.
 func (s *Server) export(w http.ResponseWriter, r *http.Request) {

@@ -33,9 +33,9 @@ type logQuestion struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 }
 
-const viewDescription = "What a page of the dashboard shows, in one answer. It is made at most once a second for all who ask the same, less often when it takes long to make."
+const viewDescription = "A page of the dashboard in one answer. Equal requests share it: it is computed at most once a second, or less often if it is expensive."
 
-const logDescription = "Hits and denials as this node takes them: of few all, of many a sample, and how large a share it is. They are noted while a client asks at least every ten seconds: the first answer has none."
+const logDescription = "Hits and denials of this node: all if there are few, otherwise a sample and its share. They are recorded while a client asks at least every ten seconds: the first answer has none."
 
 // viewName names a view for all that ask the same and may see the same.
 func (s *Server) viewName(c access.Caller, question any) (string, error) {
@@ -90,7 +90,7 @@ func (s *Server) registerViews(to *router) {
 		return dashboard.NodesView(ctx, s.service, c)
 	})
 	serveView(to, route{
-		pattern: "GET /v1/views/log", id: "view-log", need: reads, summary: "View hits and denials as they come", description: logDescription, codes: []api.Code{api.CodeOverloaded},
+		pattern: "GET /v1/views/log", id: "view-log", need: reads, summary: "View new hits and denials", description: logDescription, codes: []api.Code{api.CodeOverloaded},
 	}, func(_ context.Context, c access.Caller, q *logQuestion) (api.LogView, error) {
 		return s.service.LogView(c, q.Prefix)
 	})

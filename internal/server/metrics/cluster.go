@@ -18,8 +18,8 @@ func newClusterCollector(of queries.Cluster) *collector {
 		{"weir_cluster_node_late", "1 for a late node: its newer hits may be missing.", "node"},
 		{"weir_cluster_node_lag_seconds", "Seconds since when hits of a node may be missing here, by its clock. An idle node sends a message once a second.", "node"},
 		{"weir_cluster_node_heard_seconds", "Seconds since the last message of a node.", "node"},
-		{"weir_cluster_partitions_held", "Partitions that a node holds and answers for, as it last said.", "node"},
-		{"weir_cluster_partitions_unheld", "Partitions that no running node holds: questions about their keys are answered 503.", ""},
+		{"weir_cluster_partitions_held", "Partitions that a node holds and answers for, by its last report.", "node"},
+		{"weir_cluster_partitions_unheld", "Partitions that no running node holds: queries about their keys fail with 503.", ""},
 		{"weir_cluster_clock_skew_seconds", "Seconds that a node's clock is ahead of this one's.", "node"},
 	}, func(emit emit) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
@@ -60,7 +60,7 @@ func newClusterCollector(of queries.Cluster) *collector {
 // newAlarmCollector has one series for each code that is on.
 func newAlarmCollector(alarms func() []api.Alarm) *collector {
 	return newCollector([]metric{
-		{"weir_alarm", "1 while something is wrong: /readyz says what. There is no series while nothing is.", "code"},
+		{"weir_alarm", "1 for each current alarm; /readyz describes it. Absent while there is none.", "code"},
 	}, func(emit emit) {
 		said := map[string]bool{}
 		for _, a := range alarms() {
@@ -77,17 +77,17 @@ func newRegionCollector(of queries.Regions) *collector {
 	return newCollector([]metric{
 		{"weir_region_late", "1 for a region of which newer hits may be missing.", "region"},
 		{"weir_region_age_seconds", "Seconds since when hits of a region may be missing here, by its clock.", "region"},
-		{"weir_region_lag_seconds", "Seconds from the time up to which the last digest of a region has its hits until that came.", "region"},
+		{"weir_region_lag_seconds", "Seconds from the time up to which a region's last digest has hits until its arrival.", "region"},
 		{"weir_region_digest_bytes_total", "Bytes of a region's digests and bases in the log.", "region"},
 		{"weir_region_audit_wrong_total", "Batches of a region whose running total was not the next one: 0, unless something is lost.", "region"},
 		{"weir_region_digest", "Number of the last digest of a region in its epoch.", "region"},
 		{"weir_region_link_up", "1 for a link that is up. Only the owner has links.", "region"},
 		{"weir_region_link_received_bytes_total", "Bytes that came over a link.", "region"},
-		{"weir_region_link_retries_total", "Attempts to connect a link that failed.", "region"},
+		{"weir_region_link_retries_total", "Failed attempts to connect a link.", "region"},
 		{"weir_region_owner", "1 on the node that writes the region's digests and has its links.", ""},
 		{"weir_region_feeds", "Other regions that pull from this node now.", ""},
 		{"weir_region_feed_bytes_total", "Bytes sent to another region.", "region"},
-		{"weir_region_feed_behind", "Messages of the log that another region, which pulls now, is still to be sent.", "region"},
+		{"weir_region_feed_behind", "Messages of the log that are still to be sent to another region.", "region"},
 		{"weir_region_log_damaged_total", "Messages of the log of digests that could not be read.", ""},
 		{"weir_region_journal_unread_total", "Parts of flushes that the journal lost, and no digest has.", ""},
 		{"weir_region_log_uncounted_total", "Messages that the windows of other regions could not take.", ""},

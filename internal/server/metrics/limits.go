@@ -34,9 +34,9 @@ func newLimitCollector(live *admit.Live) *collector {
 // newDecisionCollector tells of decisions that activity.OutcomeFigures does not have.
 func newDecisionCollector(s *service.Service, policies *admit.Live) *collector {
 	return newCollector([]metric{
-		{"weir_limit_bans_failed_total", "Keys that deny_for of their policy did not ban, since 100,000 were banned, or the journal was full: their limit goes on denying what is over.", ""},
+		{"weir_limit_bans_failed_total", "Keys that deny_for did not ban because 100,000 were banned or the journal was full. Their limit still applies.", ""},
 		{"weir_limit_hits_failed_total", "Decisions that could not be counted as hits of limit:NAME:allowed or :denied, because the journal was behind.", ""},
-		{"weir_allow_unmatched_total", "Requests that were allowed because no policy is for any of their keys: a slip in a key or a pattern shows here.", ""},
+		{"weir_allow_unmatched_total", "Requests that were allowed because no policy matches their keys. A mistake in a key or pattern shows here.", ""},
 	}, func(emit emit) {
 		_, unmatched := s.Decisions()
 		emit("weir_allow_unmatched_total", float64(unmatched))
@@ -49,7 +49,7 @@ func newDecisionCollector(s *service.Service, policies *admit.Live) *collector {
 // they know. A command that was never sent has no series.
 func newRequestCollector(listeners func() []access.ListenerFigures) *collector {
 	return newCollector([]metric{
-		{"weir_listener_requests_total", "Requests by command, those that failed among them.", "listener command"},
+		{"weir_listener_requests_total", "Requests by command, including failed ones.", "listener command"},
 		{"weir_listener_open", "What is open for longer than a request: streams and buckets of quotas.", "listener kind"},
 		{"weir_listener_rejected_total", "Lines or messages that were not counted, by reason.", "listener reason"},
 	}, func(emit emit) {

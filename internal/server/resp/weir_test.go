@@ -77,7 +77,7 @@ func TestHits(t *testing.T) {
 		COUNT a -> -ERR wrong number of arguments for 'count' command: COUNT key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]
 		COUNT a 1h SCOPE town -> -ERR invalid_parameter: scope must be node, region or global
 		COUNT a 1h BY town -> -ERR invalid_parameter: by must be region
-		COUNT a 1h BY region -> -ERR invalid_parameter: by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope
+		COUNT a 1h BY region -> -ERR invalid_parameter: by=region needs a server with --region, and scope=global
 		TOP 1h 1 BY region -> -ERR syntax error: TOP window n [PREFIX text] [AT time] [FRESH duration] [SCOPE node|region|global]
 		COUNT a 1h FRESH -> -ERR syntax error: COUNT key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]
 		COUNT a 5 mins -> -ERR invalid_window: "mins" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1y, 1h30m or a number of seconds
@@ -189,7 +189,7 @@ func TestThrottle(t *testing.T) {
 		CL.THROTTLE fast 7999 8000 1 -> [1 8000 0 1 1]
 		CL.THROTTLE a 2 0 60 -> -ERR invalid_limit: CL.THROTTLE needs max_burst and quantity from 0, count and period from 1
 		CL.THROTTLE a 2 x 60 -> -ERR value is not an integer or out of range
-		CL.THROTTLE a 2 1 172800 -> -ERR invalid_limit: a limit that a request brings along is for 1d at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per
+		CL.THROTTLE a 2 1 172800 -> -ERR invalid_limit: per of a limit sent with a request, and per * burst / n, are at most 1d: write a policy for a longer one, or raise --max-inline-per
 	`)
 }
 

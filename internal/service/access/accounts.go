@@ -199,7 +199,7 @@ func (a Rights) TakeShare(kind, bound int, count func() int) error {
 // AccountFigures are what one identity has used since its first request.
 type AccountFigures struct {
 	Identity     string `label:"identity"`
-	Requests     uint64 `metric:"weir_identity_requests_total" doc:"Requests of an identity that its token or certificate proved."`
+	Requests     uint64 `metric:"weir_identity_requests_total" doc:"Authenticated requests of an identity."`
 	Hits         uint64 `metric:"weir_identity_hits_total" doc:"Lines of hits of an identity that went to the counters."`
 	Forbidden    uint64 `metric:"weir_identity_refused_total,reason=forbidden" doc:"Requests, or lines of hits, of an identity that were refused: by its roles (forbidden) or by a ceiling."`
 	OverRequests uint64 `metric:"weir_identity_refused_total,reason=requests_per_second"`

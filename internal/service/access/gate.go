@@ -155,7 +155,7 @@ func (g *Gate) Identity(c Caller) (*auth.Identity, error) {
 	}
 	if !c.Known() {
 		g.accounts.Unauthorized()
-		return nil, &api.Error{Code: api.CodeUnauthorized, Message: "this server wants to know who asks"}
+		return nil, &api.Error{Code: api.CodeUnauthorized, Message: "this server needs a token or a client certificate"}
 	}
 	is, err := g.tokens.Live().Check(c.Login())
 	if err != nil {

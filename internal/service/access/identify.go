@@ -295,7 +295,7 @@ func (t *Tokens) Alarms() []api.Alarm {
 	if t.trouble == "" {
 		return nil
 	}
-	return []api.Alarm{{Code: "tokens_file_bad", Message: "the newest tokens file is not in use, because it is wrong or can't be read; the tokens before it are, those revoked since included: the server's log says why"}}
+	return []api.Alarm{{Code: "tokens_file_bad", Message: "the newest tokens file is invalid or unreadable, and the previous tokens apply, including revoked ones: the server's log says why"}}
 }
 
 // expiringSoon is how long before its end a token is worth a warning in metrics.
@@ -304,11 +304,11 @@ const expiringSoon = 7 * 24 * time.Hour
 // TokenStats are figures of the tokens in use, for metrics.
 type TokenStats struct {
 	Identities   int    `metric:"weir_identities" doc:"Identities of the tokens file in use."`
-	Good         int    `metric:"weir_tokens,state=good" doc:"Tokens of the tokens file in use, by whether they have expired, or will within a week."`
+	Good         int    `metric:"weir_tokens,state=good" doc:"Tokens of the tokens file, by state: expired, expiring within a week, or valid."`
 	ExpiringSoon int    `metric:"weir_tokens,state=expires_soon"`
 	Expired      int    `metric:"weir_tokens,state=expired"`
-	FileBad      bool   `metric:"weir_tokens_file_bad" doc:"1 while the newest tokens file is not in use, because it is wrong or can't be read; the tokens before it are."`
-	Unauthorized uint64 `metric:"weir_unauthorized_total" doc:"Requests that proved no identity."`
+	FileBad      bool   `metric:"weir_tokens_file_bad" doc:"1 while the newest tokens file is invalid or unreadable; the previous tokens apply."`
+	Unauthorized uint64 `metric:"weir_unauthorized_total" doc:"Requests without a valid token or certificate."`
 }
 
 // Stats are those figures now.

@@ -30,7 +30,7 @@ type ListenerFigures struct {
 	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of listeners that can't answer their clients
 
 	// Nil: the listener has none, or the system does not know.
-	Lag     *uint64 `metric:"weir_listener_lag_messages" doc:"Messages of a topic (--from) after those that this node counted, of the partitions that it reads."`
+	Lag     *uint64 `metric:"weir_listener_lag_messages" doc:"Uncounted messages of a topic (--from) in the partitions that this node reads."`
 	Packets *uint64 `metric:"weir_listener_datagrams_total" doc:"Datagrams received."`
 	Dropped *uint64 `metric:"weir_listener_datagrams_dropped_total" doc:"Datagrams that the kernel dropped because the buffer was full."`
 
@@ -38,7 +38,7 @@ type ListenerFigures struct {
 	Keys       int64  `metric:"weir_listener_counters" doc:"Counters with an expiry, including expired ones that were not removed yet."`
 	Bytes      int64  `metric:"weir_listener_counters_bytes" doc:"Memory of these counters."`
 	BytesBound int64  `metric:"weir_listener_counters_bytes_bound" doc:"Most memory of these counters."`
-	Refused    uint64 `metric:"weir_listener_counters_refused_total" doc:"New counters that there was no memory for."`
+	Refused    uint64 `metric:"weir_listener_counters_refused_total" doc:"New counters that were refused because memory was full."`
 }
 
 // ListenerRequests is how many requests of a kind there were.

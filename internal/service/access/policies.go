@@ -31,10 +31,10 @@ type PolicyFile struct {
 // PolicyFileStats are what is known of a PolicyFile.
 type PolicyFileStats struct {
 	Loaded   time.Time `metric:"weir_policy_loaded_timestamp_seconds" doc:"When the policies in use were read."`
-	Loads    uint64    `metric:"weir_policy_reloads_total,result=ok" doc:"Times that the policy file was read, the start included, by result."`
+	Loads    uint64    `metric:"weir_policy_reloads_total,result=ok" doc:"Times that the policy file was read, including at the start, by result."`
 	Failures uint64    `metric:"weir_policy_reloads_total,result=failed"`
 	// Trouble says why the newest file is not in use; "": it is.
-	Trouble string    `metric:"weir_policy_file_bad" doc:"1 while the newest policy file is not in use, because it is wrong or can't be read; the policies before it are."`
+	Trouble string    `metric:"weir_policy_file_bad" doc:"1 while the newest policy file is invalid or unreadable; the previous policies apply."`
 	Since   time.Time // of Trouble
 }
 
@@ -125,7 +125,7 @@ func (f *PolicyFile) Alarms() []api.Alarm {
 	if f == nil || f.Stats().Trouble == "" {
 		return nil
 	}
-	return []api.Alarm{{Code: "policy_file_bad", Message: "the newest policy file is not in use, because it is wrong or can't be read; the policies before it are: weir limits and the server's log say why"}}
+	return []api.Alarm{{Code: "policy_file_bad", Message: "the newest policy file is invalid or unreadable, and the previous policies apply: weir limits and the server's log say why"}}
 }
 
 // State is Stats as an answer has it; nil: there is no file.
@@ -152,7 +152,7 @@ type Document interface {
 }
 
 // errChanged is returned where other writers came first, again and again.
-var errChanged = &api.Error{Code: api.CodeOverloaded, Message: "other changes to policies came before this one, again and again: it was not made; try again"}
+var errChanged = &api.Error{Code: api.CodeOverloaded, Message: "the policy was not changed, because other changes kept coming first: try again"}
 
 // KeptPolicies are the policies that were put by API: kept in a document that all nodes share, in use in addition to
 // the file's. It is safe for many goroutines. A nil one stands for a server that takes none.
@@ -180,11 +180,11 @@ type KeptPolicy struct {
 
 // KeptStats are figures of KeptPolicies, for metrics.
 type KeptStats struct {
-	Used    int    `metric:"weir_kept_policies,used=yes" doc:"Policies that were put by API, by whether they are in use on this node."`
+	Used    int    `metric:"weir_kept_policies,used=yes" doc:"Policies set by API, by whether this node uses them."`
 	Unused  int    `metric:"weir_kept_policies,used=no"`
 	Version uint64 `metric:"weir_kept_policies_version" doc:"Version of the newest change to policies by API that this node has. All nodes have the same."`
 	Changes uint64 `metric:"weir_kept_policies_changes_total" doc:"Changes to policies by API that this node made."`
-	Bad     bool   `metric:"weir_kept_policies_bad" doc:"1 while a policy that was put by API can't be in use on this node, or the newest ones can't be asked for."`
+	Bad     bool   `metric:"weir_kept_policies_bad" doc:"1 while this node can't use or fetch a policy set by API."`
 }
 
 // OpenKept reads the policies that were put by API, and puts them in use. Where the file has the same name, the API's
@@ -427,7 +427,7 @@ func (k *KeptPolicies) Alarms() []api.Alarm {
 	if k.trouble == "" && len(k.wrong) == 0 {
 		return nil
 	}
-	return []api.Alarm{{Code: "kept_policies_bad", Message: "policies that were put by API are not in use on this node, or it can't ask for the newest: weir policies and the server's log say why"}}
+	return []api.Alarm{{Code: "kept_policies_bad", Message: "this node can't use or fetch policies set by API: weir policies and the server's log say why"}}
 }
 
 // inMemory is the document of a server that keeps nothing.

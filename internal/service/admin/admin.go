@@ -147,7 +147,7 @@ func (s *Service) Remove(ctx context.Context, c access.Caller, node string) (_ a
 	ctx, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
 	if s.parts.Cluster == nil {
-		return none, &api.Error{Code: api.CodeNoCluster, Message: "this server counts alone: there is no other node to remove"}
+		return none, &api.Error{Code: api.CodeNoCluster, Message: "this is a single server: there is no other node to remove"}
 	}
 	removed, err := s.parts.Cluster.Remove(ctx, node)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Service) Remove(ctx context.Context, c access.Caller, node string) (_ a
 }
 
 // errNoRegion answers what only a server can that counts for a region.
-var errNoRegion = &api.Error{Code: api.CodeInvalidParameter, Message: "this server counts for no region: start it with --region"}
+var errNoRegion = &api.Error{Code: api.CodeInvalidParameter, Message: "this server has no region: start it with --region"}
 
 // Regions are those that count together, as this node sees them.
 func (s *Service) Regions(c access.Caller) (a api.RegionsAnswer, err error) {
@@ -216,7 +216,7 @@ func (s *Service) Delete(ctx context.Context, c access.Caller, key string) (err 
 	}
 	existed, err := s.deleteOne(ctx, key)
 	if err == nil && !existed {
-		return &api.Error{Code: api.CodeUnknownKey, Field: "key", Message: "no key " + strconv.Quote(request.Clip(key)) + " is held"}
+		return &api.Error{Code: api.CodeUnknownKey, Field: "key", Message: "key " + strconv.Quote(request.Clip(key)) + " is unknown"}
 	}
 	return err
 }
@@ -293,7 +293,7 @@ func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, aft
 		old, err := s.parts.History.Keys(asking, prefix, after, deleteAtOnce)
 		if err != nil {
 			s.parts.Log.WarnContext(ctx, "history could not say which keys it has", "error", err)
-			return answer, &api.Error{Code: api.CodeNoHistory, Message: "history can't say which keys it has, so nothing was deleted: try again when it can be read"}
+			return answer, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read, so nothing was deleted: try again later"}
 		}
 		full = full || len(old) == deleteAtOnce
 		keys = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(keys), old...))))

@@ -14,12 +14,12 @@ func TestEngineAlarms(t *testing.T) {
 		stats engine.Stats
 		says  string
 	}{
-		"idempotency_filling":   {engine.Stats{OnceBytes: 85 << 20, OnceBudget: 100 << 20}, "take 85 % of 100MiB"},
+		"idempotency_filling":   {engine.Stats{OnceBytes: 85 << 20, OnceBudget: 100 << 20}, "use 85 % of 100MiB"},
 		"idempotency_full":      {engine.Stats{OnceBytes: 99, OnceBudget: 100, OnceRefused: 7}, "7 so far"},
 		"idempotency_short":     {engine.Stats{OnceDropping: true}, "Raise --idempotency-memory"},
 		"inline_limits_filling": {engine.Stats{InlineBytes: 80, InlineBudget: 100}, "use 80 % of their quarter"},
 		"inline_limits_full":    {engine.Stats{InlineBytes: 1 << 20, InlineBudget: 1 << 20}, "--limit-memory, 1MiB:"},
-		"limit_memory_filling":  {engine.Stats{Figures: engine.Figures{LimitBytes: 9, LimitBudget: 10}}, "take 90 %"},
+		"limit_memory_filling":  {engine.Stats{Figures: engine.Figures{LimitBytes: 9, LimitBudget: 10}}, "use 90 %"},
 		"limit_memory_full":     {engine.Stats{Figures: engine.Figures{LimitBytes: 10, LimitBudget: 10, LimitRefused: 3}}, "3 so far"},
 	} {
 		got := MemoryAlarms(test.stats)

@@ -78,24 +78,24 @@ func MemoryAlarms(st engine.Stats) (list []api.Alarm) {
 	for _, b := range []budget{
 		{
 			code: "idempotency", used: st.OnceBytes, of: st.OnceBudget, refused: st.OnceRefused,
-			full:    "the Idempotency-Keys of the last ten minutes take all of {budget}: requests with a new one are refused, {refused} so far. Send larger batches, use all nodes, or raise --idempotency-memory",
-			filling: "the Idempotency-Keys of the last ten minutes take {percent} % of {budget}: once it is full, requests with a new one are refused. Send larger batches, use all nodes, or raise --idempotency-memory",
+			full:    "the Idempotency-Keys of the last ten minutes fill {budget}: requests with a new key are refused, {refused} so far. Send larger batches, use all nodes, or raise --idempotency-memory",
+			filling: "the Idempotency-Keys of the last ten minutes use {percent} % of {budget}: once it is full, requests with a new key are refused. Send larger batches, use all nodes, or raise --idempotency-memory",
 		},
 		{
 			code: "inline_limits", used: st.InlineBytes, of: st.InlineBudget,
-			full:    "limits that requests define use all of their quarter of --limit-memory, {budget}: further keys of such limits are refused with 503, keys of policies are not. 'weir limits forget --all' forgets what was used of them",
-			filling: "limits that requests bring along use {percent} % of their quarter of --limit-memory, {budget}: once it is full, further keys of them are refused. Use shorter periods, or write policies",
+			full:    "limits sent with requests fill their quarter of --limit-memory, {budget}: further keys of such limits are refused with 503. Policies are not affected. 'weir limits forget --all' deletes their usage",
+			filling: "limits sent with requests use {percent} % of their quarter of --limit-memory, {budget}: once it is full, further keys are refused. Use shorter periods, or write policies",
 		},
 		{
 			code: "limit_memory", used: st.LimitBytes, of: st.LimitBudget, refused: st.LimitRefused,
 			full:    "keys with limits in use fill --limit-memory, {budget}: decisions about further keys are refused with 503, {refused} so far. Raise it, or use shorter periods",
-			filling: "keys with limits in use, and some that were, take {percent} % of --limit-memory, {budget}: those in use are never dropped, and once they fill it, decisions about further keys are refused",
+			filling: "keys with limits use {percent} % of --limit-memory, {budget}: once limits in use fill it, decisions about further keys are refused. Raise it, or use shorter periods",
 		},
 	} {
 		list = append(list, b.alarms()...)
 	}
 	if st.OnceDropping {
-		list = append(list, api.Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so the oldest are forgotten before ten minutes, and a retry that is sent to another node may count twice. Raise --idempotency-memory"})
+		list = append(list, api.Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes and of earlier runs exceed their memory: the oldest are forgotten before ten minutes, and a retry at another node can count twice. Raise --idempotency-memory"})
 	}
 	return list
 }

@@ -130,8 +130,8 @@ type requests struct{ rejected, overloaded, replayed, notDurable atomic.Uint64 }
 type RequestStats struct {
 	Rejected   uint64 `metric:"weir_rejected_lines_total" doc:"Hits of any listener that were invalid or not permitted: lines of POST /v1/hits, or keys of RESP commands."`
 	Overloaded uint64 `metric:"weir_overloaded_lines_total" doc:"Hits of any listener that were refused because the journal was behind."`
-	Replayed   uint64 `metric:"weir_idempotent_replays_total" doc:"Requests that came again under their Idempotency-Key, and counted nothing."`
-	NotDurable uint64 `metric:"weir_not_durable_requests_total" doc:"Durable requests whose hits were counted, but not on disk in time."`
+	Replayed   uint64 `metric:"weir_idempotent_replays_total" doc:"Repeated requests (Idempotency-Key), which counted nothing."`
+	NotDurable uint64 `metric:"weir_not_durable_requests_total" doc:"Durable requests whose hits were counted but did not reach the disk in time."`
 }
 
 // Requests are those figures now, for metrics.
@@ -233,7 +233,7 @@ func (s *Service) EnterDurable(client access.Caller) error {
 		s.waitedInVain.Store(false)
 	case failing.Refusing || s.waitedInVain.Load():
 		s.requests.notDurable.Add(1)
-		return &api.Error{Code: api.CodeJournalFailing, Message: "nothing was counted, for it would not be durable: " + failing.Message}
+		return &api.Error{Code: api.CodeJournalFailing, Message: "nothing was counted, because it would not be durable: " + failing.Message}
 	}
 	return s.parts.Pools.Durable.Enter(client, 1)
 }
@@ -351,7 +351,7 @@ func (ephemeral) RefuseDurable() error {
 func (ephemeral) Sync(context.Context) error { return nil } // who wants more asks RefuseDurable
 
 func (ephemeral) Backup(context.Context, io.Writer) error {
-	return &api.Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data to back up: start it with --data"}
+	return &api.Error{Code: api.CodeEphemeral, Message: "an ephemeral server has nothing to back up: start it with --data"}
 }
 
 func (ephemeral) Restore(context.Context, io.Reader, api.RestoreMode) (api.Restored, error) {

@@ -143,7 +143,7 @@ func (s *Service) tooLong(requests []admit.Request) error {
 			interval = uint64(limit.Limit(*l).Interval()) // more than an int64 has, if a burst takes ages
 		}
 		if most := s.parts.MaxInlinePer; l.Per > most || interval > uint64(most) {
-			return &api.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("a limit that a request brings along is for %s at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per",
+			return &api.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("per of a limit sent with a request, and per * burst / n, are at most %s: write a policy for a longer one, or raise --max-inline-per",
 				units.FormatDuration(most.Truncate(time.Millisecond)))}
 		}
 	}

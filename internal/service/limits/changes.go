@@ -203,7 +203,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	own := c.Own(r.ID)
 	if _, busy := s.reserving.LoadOrStore(own, true); busy {
-		return "", false, &api.Error{Code: api.CodeOverloaded, Field: "id", Message: "a reservation of the id " + request.Clip(r.ID) + " is being made by another request: try again"}
+		return "", false, &api.Error{Code: api.CodeOverloaded, Field: "id", Message: "another request is making a reservation with the id " + request.Clip(r.ID) + ": try again"}
 	}
 	defer s.reserving.Delete(own)
 	content := r.content(requests)
@@ -254,7 +254,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 func (r *Reservation) repeats(parts []engine.ReservedPart, content uint64) (id string, known bool, err error) {
 	switch {
 	case parts[0].Content != content:
-		return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
+		return "", false, &api.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " belongs to a reservation with other keys, n, limits or ttl: use a new id for each reservation"}
 	case !whole(parts) && open(parts):
 		return "", false, inPart(r.ID)
 	}

@@ -53,9 +53,9 @@ func (s *Service) Why(c access.Caller, id string) (api.DenialAnswer, error) {
 	}
 	switch found {
 	case activity.Gone:
-		return api.DenialAnswer{}, &api.Error{Code: api.CodeDenialGone, Field: "id", Message: "denial " + request.Clip(id) + " is gone, newer ones took its place: " + keptDenials}
+		return api.DenialAnswer{}, &api.Error{Code: api.CodeDenialGone, Field: "id", Message: "denial " + request.Clip(id) + " was replaced by newer ones: " + keptDenials}
 	case activity.Unknown:
-		return api.DenialAnswer{}, &api.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "no denial has the ID " + request.Clip(id) + " since this server started, which forgets those before"}
+		return api.DenialAnswer{}, &api.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "no denial has the ID " + request.Clip(id) + " since this server's start: a restart forgets them"}
 	}
 	return s.denialAnswer(id, &d), nil
 }
@@ -67,11 +67,11 @@ var keptDenials = fmt.Sprintf("a server keeps the newest %d, %d of them for each
 func (s *Service) notHere(id, node string) error {
 	switch own := s.denials.Node(); {
 	case own == "":
-		return &api.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " is of node " + request.Clip(node) + " of a cluster, and this server counts alone"}
+		return &api.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " belongs to node " + request.Clip(node) + " of a cluster, and this is a single server"}
 	case node == "":
-		return &api.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " is of a server alone: IDs of this cluster begin with the name of a node, for example " + own + "-"}
+		return &api.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " belongs to a single server: IDs of this cluster begin with the name of a node, for example " + own + "-"}
 	default:
-		return &api.Error{Code: api.CodeOtherNode, Field: "id", Message: "node " + request.Clip(node) + " keeps denial " + request.Clip(id) + ", and this is " + own + ": ask that one"}
+		return &api.Error{Code: api.CodeOtherNode, Field: "id", Message: "denial " + request.Clip(id) + " is on node " + request.Clip(node) + ", and this is " + own + ": ask that node"}
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *Service) Who(c access.Caller, q WhoQuery) (api.WhoAnswer, error) {
 		return api.WhoAnswer{}, err
 	}
 	if q.Window < time.Second || q.Window > activity.Pause || q.Window%time.Second != 0 {
-		return api.WhoAnswer{}, &api.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1s to 5m: who was not denied for longer is not limited now"}
+		return api.WhoAnswer{}, &api.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1s to 5m: denials are kept for 5 minutes"}
 	}
 	now := s.parts.Sources.Wall()
 	keys, over := s.denials.Who(now, q.Window, q.N, func(l *api.LimitedKey) bool {

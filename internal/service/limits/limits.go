@@ -177,7 +177,7 @@ func (s *Service) unknownLimit(may access.Rights, name string) error {
 	if unknown, ok := errors.AsType[*engine.Error](err); ok && unknown.Code == api.CodeInvalidLimit {
 		return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
 	}
-	return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}
+	return &api.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q was added to the policy file just now: ask again", request.Clip(name))}
 }
 
 // noLimit is the error for a limit that does not exist, or that the caller may not know of.

@@ -39,7 +39,7 @@ func permitOfID(id string) (p permitOf, err error) {
 	p = permitOf{limit: r.Text(len(b)), key: r.Text(len(b))}
 	number := r.Bytes(8)
 	if err != nil || !r.Done() {
-		return p, &api.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "id " + request.Clip(id) + " is not that of a permit: send it as it was answered"}
+		return p, &api.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "id " + request.Clip(id) + " is no permit's: send the id of the answer"}
 	}
 	p.holder = binary.BigEndian.Uint64(number)
 	return p, nil
@@ -102,7 +102,7 @@ func (s *Service) RenewPermit(c access.Caller, id string) (answer api.PermitAnsw
 	err = s.withPermit(c, id, func(p permitOf, limits []policy.AtOnce) error {
 		o, err := s.renewPermit(p.holder, limits)
 		if err == nil && !o.OK {
-			err = &api.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
+			err = &api.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is no longer held: no heartbeat arrived within its ttl, or it was released. Stop, and take another"}
 		}
 		if err == nil {
 			answer = permitAnswer(p, limits)

@@ -129,7 +129,7 @@ func (s *Service) Policies(c access.Caller) (answer api.PoliciesAnswer, err erro
 // keptPolicies fails where none can be put.
 func (s *Service) keptPolicies() (*access.KeptPolicies, error) {
 	if s.parts.Kept == nil {
-		return nil, &api.Error{Code: api.CodeNoPoliciesAPI, Message: "this server takes no policies by API: its file has all of them (--policies-api off)"}
+		return nil, &api.Error{Code: api.CodeNoPoliciesAPI, Message: "this server accepts no policies by API (--policies-api off): change its policy file"}
 	}
 	return s.parts.Kept, nil
 }
@@ -198,5 +198,5 @@ func notPut(err error) error {
 	case errors.As(err, &refused):
 		return refused
 	}
-	return &api.Error{Code: api.CodeNotDurable, Message: "the change may have been made, or not: most nodes did not say in time that they have it; look at the policy before you try again"}
+	return &api.Error{Code: api.CodeNotDurable, Message: "the change may have been made: most nodes did not confirm it in time. Read the policy before you try again"}
 }

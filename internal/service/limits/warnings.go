@@ -132,9 +132,9 @@ func (t *Warnings) note(r *admit.Result) {
 }
 
 type WarningFigures struct {
-	Sent    uint64 `metric:"weir_warnings_sent_total" doc:"Warnings of limits that --warn-url took."`
-	Failed  uint64 `metric:"weir_warnings_failed_total" doc:"Warnings of limits that were given up: --warn-url refused them, or took none for ten minutes."`
-	Dropped uint64 `metric:"weir_warnings_dropped_total" doc:"Decisions whose warning found no place in the queue: the next one of the key tries again."`
+	Sent    uint64 `metric:"weir_warnings_sent_total" doc:"Warnings of limits that --warn-url accepted."`
+	Failed  uint64 `metric:"weir_warnings_failed_total" doc:"Warnings of limits that were abandoned: --warn-url refused them, or accepted none for ten minutes."`
+	Dropped uint64 `metric:"weir_warnings_dropped_total" doc:"Warnings dropped because the queue was full. The key's next decision tries again."`
 	Waiting int    `metric:"weir_warnings_waiting" doc:"Warnings of limits that wait to be sent, at most 1,024."`
 }
 

@@ -89,7 +89,7 @@ func (a *Asked) boundIDs(ctx context.Context) (context.Context, context.CancelFu
 func (a *Asked) ids(ctx context.Context, q api.CountQuestion) (u idUnion, err error) {
 	u.from = q.At.Unix() - int64(q.Window/time.Second)
 	if u.set, u.gone, u.fresh, err = a.Answers.Distinct(ctx, a.upTo, q); errors.Is(err, context.DeadlineExceeded) {
-		err = &api.Error{Code: api.CodeNotHeld, Field: "key", Message: "the nodes that hold the keys have not sent all their ids in time: retry, or ask for fewer keys at once"}
+		err = &api.Error{Code: api.CodeNotHeld, Field: "key", Message: "the nodes that hold the keys did not send all ids in time: retry, or query fewer keys"}
 	}
 	return u, err
 }

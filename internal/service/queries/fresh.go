@@ -127,7 +127,7 @@ func notFresh(err error) error {
 	if _, ok := errors.AsType[*api.Error](err); ok {
 		return err
 	}
-	return &api.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
+	return &api.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another node"}
 }
 
 // freshnessEvery is how old a Freshness may be: it only says too little. The journal may

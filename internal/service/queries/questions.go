@@ -92,7 +92,7 @@ func (s *Service) countInto(ctx context.Context, q *CountQuery, into *Counting) 
 	if q.ByRegion {
 		var is bool
 		if all, is = asked.Answers.(*Worldwide); !is {
-			return &api.Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope"}
+			return &api.Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by=region needs a server with --region, and scope=global"}
 		}
 		all.Keep = true
 	}

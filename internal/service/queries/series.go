@@ -150,7 +150,7 @@ func (q *Spans) ofRegion() error {
 	if q.Scope == "" || q.Scope == request.Region {
 		return nil
 	}
-	return &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: align answers for this server's region: leave scope out, or ask each region"}
+	return &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: history (align) covers this server's region only: omit scope, or ask each region"}
 }
 
 // AlignedQuery asks for the hits of a key in each of some spans: without From in the last 24, and without To up to now.
@@ -250,7 +250,7 @@ func (s *Service) awaitFresh(ctx context.Context, fresh time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, min(fresh, request.LongestFresh))
 	defer cancel()
 	if err := s.parts.History.Await(ctx); err != nil {
-		return &api.Error{Code: api.CodeNotFresh, Field: "fresh", Message: fmt.Sprintf("history does not have all hits in time (%v): wait longer, or ask without fresh for what it has", err)}
+		return &api.Error{Code: api.CodeNotFresh, Field: "fresh", Message: fmt.Sprintf("history did not have all hits in time (%v): wait longer, or query without fresh", err)}
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 	case q.N > MaxAlignedTop:
 		return none, &api.Error{Code: api.CodeInvalidParameter, Field: "n", Message: fmt.Sprintf("n: at most %d keys with align", MaxAlignedTop)}
 	case s.parts.History == nil:
-		return none, &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral, or ask without align for a window"}
+		return none, &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral, or query without align"}
 	}
 	asked, err := s.parts.Sources.Await(ctx, q.Fresh)
 	if err != nil {
@@ -359,10 +359,10 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 		case ctx.Err() != nil:
 			return none, err
 		case asking.Err() != nil:
-			return none, &api.Error{Code: api.CodeNoHistory, Message: fmt.Sprintf("history did not find the keys with the most hits of this time within %v: ask for whole months or years of UTC, which take least, or for fewer keys", HistoryTimeout)}
+			return none, &api.Error{Code: api.CodeNoHistory, Message: fmt.Sprintf("history did not find the top keys of this time within %v: query whole months or years of UTC, or fewer keys", HistoryTimeout)}
 		default:
 			s.parts.Log.WarnContext(ctx, "history could not answer", "error", err)
-			return none, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read now: the server's log says why; ask again, or without align for a window"}
+			return none, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read now: the server's log says why. Try again, or query without align"}
 		}
 		if i == 0 || asOf.Before(answer.AsOf.Time) {
 			answer.Freshness = api.Freshness{AsOf: api.Millis(asOf)}

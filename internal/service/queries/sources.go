@@ -217,7 +217,7 @@ func (s *Sources) Within(ctx context.Context, scope request.Scope, fresh time.Du
 	case scope == request.Region || scope == "" && regions == nil:
 		return s.Await(ctx, fresh)
 	case regions == nil:
-		return Asked{}, &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "this server counts for no region: start it with --region, or ask for scope region"}
+		return Asked{}, &api.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "this server has no region: start it with --region, or use scope=region"}
 	}
 	since, began := s.Wall(), time.Now()
 	a, err := s.Await(ctx, fresh)
@@ -256,7 +256,7 @@ func (s *Sources) awaitRegions(ctx context.Context, since time.Time, within time
 		case <-poll.C:
 		case <-ctx.Done():
 			return &api.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing,
-				Message: "not all hits of other regions are here, those of " + strings.Join(missing, ", ") + " are missing: wait longer, or ask without fresh for what is known"}
+				Message: "hits of other regions are missing: " + strings.Join(missing, ", ") + ". Wait longer, or query without fresh"}
 		}
 	}
 }

@@ -35,7 +35,7 @@ func As(err error) *api.Error {
 		return &api.Error{Code: e.Code, Field: e.Field, Message: e.Message}
 	}
 	if errors.Is(err, context.Canceled) {
-		return &api.Error{Code: api.CodeClientGone, Message: "the client did not wait for the answer"}
+		return &api.Error{Code: api.CodeClientGone, Message: "the client closed the connection before the answer"}
 	}
 	return &api.Error{Code: api.CodeInternal, Message: "the server failed to answer; its log says why"}
 }
@@ -116,7 +116,7 @@ func ParseAgo(field, text string, now time.Time) (time.Time, error) {
 // ParseAlign reads the unit and the time zone of spans of the calendar; no zone is UTC.
 func ParseAlign(align, tz string) (calendar.Unit, *time.Location, error) {
 	if align == "" {
-		return "", nil, &api.Error{Code: api.CodeInvalidParameter, Field: "tz", Message: "tz: a time zone is for spans of the calendar: give align=hour, day, week, month or year with it"}
+		return "", nil, &api.Error{Code: api.CodeInvalidParameter, Field: "tz", Message: "tz needs align=hour, day, week, month or year"}
 	}
 	unit, err := calendar.ParseUnit(align)
 	if err != nil {
