@@ -169,7 +169,7 @@ func TestCaddy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := replay.Run(t.Context(), replay.Options{Files: []string{log}, Top: 1000, Site: &replay.Site{Keys: site.Templates(), Of: func(r replay.Request) []string {
+	report, err := replay.Run(t.Context(), replay.Options{Files: []string{log}, Top: 1000, Site: &replay.Site{Keys: site.Templates(), Make: func(r replay.Request) []string {
 		return site.Keys(string(r.Method), string(r.Status), &pageviews.View{Path: string(r.Path), Referrer: string(r.Referrer), Agent: string(r.Agent), Prefetch: strings.HasPrefix(string(r.Purpose), "pre")})
 	}}})
 	if err != nil {
