@@ -333,12 +333,14 @@ func (r *Region) run(ctx context.Context) {
 			if own && stop == nil {
 				r.log.Info("regions: this node writes the digests of the region now", "region", r.cfg.Name)
 				err = r.follow(ctx)
-				stop = r.pullAll(ctx)
 			}
 			if own && err == nil {
 				err = r.write(ctx)
 			}
-			if !own && stop != nil {
+			switch {
+			case own && stop == nil: // after the first digest: links say which epoch this region has
+				stop = r.pullAll(ctx)
+			case !own && stop != nil:
 				stop()
 				stop = nil
 			}
