@@ -269,9 +269,9 @@ type whyQuestion struct {
 	ID string `path:"id" maxLength:"128" doc:"The ID of a denial: denial in the answer, or the header field Weir-Denial." example:"4v8k0zq2m1b7c"`
 }
 
-const whyDescription = `The limits that denied it, the admissions that filled them, with their times as far as the algorithm knows them, and the smallest limit that would have let it
-pass. Each node keeps the newest 8192 denials that it answered with, 64 of them for each 128th of all keys, so that one key that is denied all the time pushes out few others'. What a
-restart forgets, and what others pushed out, is distinguished from what never was. In a cluster an ID begins with the name of the node to ask.`
+const whyDescription = `The limits that denied the request, the admissions that filled them, with times as exact as the algorithm knows, and the smallest limit that would have
+admitted it. Each node keeps its newest 8192 denials, 64 for each 128th of all keys, so that one busy key displaces few others.
+A forgotten denial has another error than an unknown one. In a cluster an ID begins with the name of the node to ask.`
 
 type whoQuestion struct {
 	Window string `query:"window" default:"1m" doc:"The keys were denied within it, whole seconds from 1s to 5m." example:"1m"`
