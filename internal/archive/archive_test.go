@@ -238,35 +238,38 @@ func TestPrune(t *testing.T) {
 
 func TestOpenPlace(t *testing.T) {
 	for url, want := range map[string]string{
-		"":                                "it must be file:/directory",
-		"/var/backups":                    "it must be file:/directory",
-		"file:":                           "it must be file:/directory",
-		"s3://":                           "it must be file:/directory",
-		"ftp://host/dir":                  "it must be file:/directory",
-		"file:/x?evry=1h":                 "did you mean every?",
-		"file:/x?every=1h&every=2h":       "stands twice",
-		"file:/x?every=0":                 "every=0",
-		"file:/x?every=hour":              "every=hour",
-		"file:/x?keep=0":                  "keep=0",
-		"file:/x?keep=-1":                 "keep=-1",
-		"file:/x?keep=30m":                "keep=30m",
-		"file:/x?age=age1x":               "recipient of age",
-		"file:/x%":                        "write % as %25",
-		"s3://b?endpoint=host:9000":       "write https://host:port",
-		"s3://b/p?endpoint=http://h:9000": "in the clear",
+		"":                                  "it must be file:/directory",
+		"/var/backups":                      "it must be file:/directory",
+		"file:":                             "it must be file:/directory",
+		"s3://":                             "it must be file:/directory",
+		"ftp://host/dir":                    "it must be file:/directory",
+		"file:/x?evry=1h":                   "did you mean every?",
+		"file:/x?every=1h&every=2h":         "stands twice",
+		"file:/x?every=0":                   "every=0",
+		"file:/x?every=hour":                "every=hour",
+		"file:/x?keep=0":                    "keep=0",
+		"file:/x?keep=-1":                   "keep=-1",
+		"file:/x?keep=30m":                  "keep=30m",
+		"file:/x?age=age1x":                 "recipient of age",
+		"file:/x%":                          "write % as %25",
+		"s3://bkt?endpoint=host:9000":       "write https://host:port",
+		"s3://bkt/p?endpoint=http://h:9000": "in the clear",
+		"s3://b":                            "shorter than 3",
+		"s3://id:secret@bkt":                "leave them out",
+		"s3://bkt?endpoint=https://id:secret@h:9000": "leave them out",
 	} {
-		if err := (Config{To: url}).Validate(); url != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if err := (Config{To: url}).Validate(); url != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %v, want %s", url, err, want)
 		}
 	}
 	for _, url := range []string{
-		"", "file:/x", "file:///x?every=10m&keep=7d", "file:x%20y?keep=all", "s3://b", "s3://b/p/q?region=eu-central-1", "s3://b?endpoint=https://h:9000", "s3://b?endpoint=http://127.0.0.1:9000",
+		"", "file:/x", "file:///x?every=10m&keep=7d", "file:x%20y?keep=all", "s3://bkt", "s3://bkt/p/q?region=eu-central-1", "s3://bkt?endpoint=https://h:9000", "s3://bkt?endpoint=http://127.0.0.1:9000",
 	} {
 		if err := (Config{To: url}).Validate(); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if err := (Config{To: "s3://b?endpoint=http://h:9000", Insecure: true}).Validate(); err != nil {
+	if err := (Config{To: "s3://bkt?endpoint=http://h:9000", Insecure: true}).Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -31,7 +31,7 @@ func (c Config) Validate() error {
 		return nil
 	}
 	if _, err := OpenPlace(c.To, c.Insecure); err != nil {
-		return settings.Invalid("To", fmt.Sprintf("%q: %v", c.To, err))
+		return settings.Invalid("To", err.Error()) // without the URL, in case somebody wrote a secret into it
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ import (
 	"filippo.io/age"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/concurrency"
@@ -281,6 +282,12 @@ type bucket struct {
 }
 
 func newBucket(name, prefix, endpoint, region string, insecure bool) (*bucket, error) {
+	if strings.Contains(name+endpoint, "@") {
+		return nil, errors.New("credentials come from the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: leave them out of the URL")
+	}
+	if err := s3utils.CheckValidBucketName(name); err != nil {
+		return nil, fmt.Errorf("s3://%s: %w", name, err)
+	}
 	at := &url.URL{Scheme: "https", Host: "s3.amazonaws.com"}
 	if endpoint != "" {
 		var err error
