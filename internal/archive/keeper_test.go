@@ -1,9 +1,13 @@
 package archive
 
 import (
+	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -51,4 +55,24 @@ func TestKeeperAlarms(t *testing.T) {
 			t.Errorf("%s: %+v", what, list)
 		}
 	}
+}
+
+// stuck takes a connection, and then nothing.
+type stuck struct{ store }
+
+func (stuck) put(ctx context.Context, _ string, write func(io.Writer) error) error {
+	from, to := io.Pipe()
+	defer context.AfterFunc(ctx, func() { _ = from.CloseWithError(context.Cause(ctx)) })()
+	return write(to)
+}
+
+// A store that takes nothing does not keep other backups waiting for hours.
+func TestMakeStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := (&Place{store: stuck{}}).make(t.Context(), journal, take)
+		if err == nil || !strings.Contains(err.Error(), "nothing could be written for 10m") || time.Since(began) > writeTime {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }

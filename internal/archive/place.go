@@ -145,16 +145,21 @@ func (p *Place) List(ctx context.Context) (list []Backup, err error) {
 }
 
 const (
-	makeTime     = 6 * time.Hour   // for one backup
-	removeTime   = 5 * time.Second // for one that is not what was written
-	metadataTime = 5 * time.Second // for the metadata service of a cloud, which other machines do not have
-	partBytes    = 16 << 20        // memory of an upload. There are 10,000 parts at most: 156 GiB.
+	makeTime     = 6 * time.Hour    // for one backup
+	writeTime    = 10 * time.Minute // for a piece of it, of which a part of an upload has many
+	removeTime   = 5 * time.Second  // for one that is not what was written
+	metadataTime = 5 * time.Second  // for the metadata service of a cloud, which other machines do not have
+	partBytes    = 16 << 20         // memory of an upload. There are 10,000 parts at most: 156 GiB.
 )
 
 // make writes what take writes, and reads it back.
 func (p *Place) make(ctx context.Context, journal string, take func(context.Context, io.Writer) error) (b Backup, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, makeTime, fmt.Errorf("it took more than %v", makeTime))
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	late := time.AfterFunc(writeTime, func() { end(fmt.Errorf("nothing could be written for %v", writeTime)) })
+	late.Stop()
 	b.Taken, b.Journal = api.Time{Time: time.Now().UTC().Truncate(time.Second)}, journal
 	b.Name = "weir-" + b.Taken.Format(timeLayout) + "-" + journal + ".backup"
 	if p.readers != nil {
@@ -162,7 +167,7 @@ func (p *Place) make(ctx context.Context, journal string, take func(context.Cont
 	}
 	written, read := sha256.New(), sha256.New()
 	if err := p.put(ctx, b.Name, func(w io.Writer) error {
-		w = io.MultiWriter(written, w)
+		w = io.MultiWriter(written, timedWriter{w, late})
 		if p.readers == nil {
 			return take(ctx, w)
 		}
@@ -193,6 +198,18 @@ func (p *Place) make(ctx context.Context, journal string, take func(context.Cont
 		err = fmt.Errorf("it could not be read back: %w", errors.Join(err, p.remove(ctx, b.Name)))
 	}
 	return b, err
+}
+
+// timedWriter has late end a Write that takes too long: meanwhile other backups wait, and the journal is not trimmed.
+type timedWriter struct {
+	io.Writer
+	late *time.Timer
+}
+
+func (w timedWriter) Write(piece []byte) (int, error) {
+	w.late.Reset(writeTime)
+	defer w.late.Stop()
+	return w.Writer.Write(piece)
 }
 
 // prune deletes what is not to be kept of a journal's backups, of which the last is new and stays. It deletes two at most, so that a
