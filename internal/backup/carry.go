@@ -347,6 +347,17 @@ func FinishCarry(ctx context.Context, to *RestoreTarget) error {
 	return clearAway(to.Dir)
 }
 
+// moves say where topics are counted of which the backup has hits.
+func (s *Spool) moves(ctx context.Context) (moves []replication.Request, err error) {
+	first := replication.NewPartitionSet(s.Info.Partitions)
+	first.Add(0)
+	err = s.eachOf(ctx, first, func(*engine.Engine, replication.Content) error { return nil }, func(_ [][]byte, list []replication.Request) error {
+		moves = list
+		return nil
+	})
+	return moves, err
+}
+
 // ClaimCarry refuses a cluster that has grown from another directory than this one, whose hits are
 // to be merged into its journal. moves say where topics are counted of which it has hits.
 func ClaimCarry(ctx context.Context, merges *Merges, dir string) (moves []replication.Request, err error) {
@@ -359,13 +370,8 @@ func ClaimCarry(ctx context.Context, merges *Merges, dir string) (moves []replic
 	if err := merges.ClaimGrown(ctx, b.Info.Journal, s.Path); err != nil {
 		return nil, err
 	}
-	ofMoves := replication.NewPartitionSet(b.Info.Partitions)
-	ofMoves.Add(0)
-	err = s.eachOf(ctx, ofMoves, func(*engine.Engine, replication.Content) error { return nil }, func(_ [][]byte, list []replication.Request) error {
-		moves = list
-		return nil
-	})
-	return moves, err
+	s.Info = b.Info
+	return s.moves(ctx)
 }
 
 // Fill makes a data directory with all that an engine has, in snapshots. It remembers

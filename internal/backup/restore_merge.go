@@ -156,6 +156,20 @@ func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, he
 	if list[key].Whole {
 		return true, nil
 	}
+	moves, err := s.moves(ctx)
+	if err != nil {
+		return false, err
+	}
+	grown, err := m.get(ctx, grownKey) // the nodes began where its topics were counted
+	if err != nil {
+		return false, err
+	}
+	began := !list[key].Began.IsZero() || string(grown) == record.JournalText(s.Info.Journal)
+	for _, one := range moves {
+		if _, known := here.Position(one.ID); known && !began {
+			return false, fmt.Errorf("%w: it has hits of a topic (--from) that journal %s counts too: %s", ErrCountedTwice, journal, instead)
+		}
+	}
 	for other, e := range list {
 		if other == key {
 			continue

@@ -155,6 +155,37 @@ func TestASecondBackupOfTheSameJournalIsRefused(t *testing.T) {
 	r.close()
 }
 
+// A backup with hits of a topic that is counted here too is not merged; into a journal that has not begun with the topic it is, and again.
+func TestMergeOfATopic(t *testing.T) {
+	t.Parallel()
+	read := func(r *running, id byte, n uint64) {
+		r.e.Advance(replication.RequestID{id}, func(*replication.RequestRecorder) replication.Move {
+			r.hit("topic", 1000, n)
+			return replication.Move{To: replication.Position{Offset: n}}
+		})
+		r.sync()
+	}
+	source := start(t, testConfig(t, t.TempDir()))
+	read(source, 7, 40)
+	file := source.backup()
+	source.close()
+	r := start(t, testConfig(t, t.TempDir()))
+	read(r, 7, 5)
+	_, err := r.j.Restore(t.Context(), bytes.NewReader(file), api.Merge)
+	if !errors.Is(err, backup.ErrCountedTwice) || !strings.Contains(err.Error(), "topic") {
+		t.Errorf("%v", err)
+	}
+	r.want("topic", 5)
+	r.close()
+	r = start(t, testConfig(t, t.TempDir()))
+	read(r, 8, 1)
+	for range 2 {
+		r.restoreInto(file, api.Merge)
+		r.want("topic", 41)
+	}
+	r.close()
+}
+
 func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 	t.Parallel()
 	file, theirs := other(t, engineConfig())
