@@ -52,7 +52,7 @@ var layers = []layer{
 	{"service", []string{"internal/service/..."}, "base window engine library settings api policy auth calendar", "cespare/xxhash"},
 	{"listener", []string{"internal/server/listener"}, "settings service", ""},
 	{"metrics", []string{"internal/server/metrics"}, "window engine settings api policy service listener", "prometheus/client_golang"},
-	{"http", []string{"internal/server/httpapi", "internal/server/servertest"}, "base auth window engine settings api policy calendar web service listener metrics", "danielgtaylor/huma klauspost/compress"},
+	{"http", []string{"internal/server/httpapi"}, "base auth window engine settings api policy calendar web service listener metrics", "danielgtaylor/huma klauspost/compress"},
 	{"resp", []string{"internal/server/resp"}, "base auth engine settings api policy service listener", ""},
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "base engine settings api service listener", ""},

@@ -7,7 +7,8 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/server/servertest"
+	"github.com/weir-counter/weir/internal/server/httpapi"
+	"github.com/weir-counter/weir/internal/service"
 )
 
 func estimate(t *testing.T, e *weir.Engine, key string, at time.Time, w time.Duration) float64 {
@@ -31,11 +32,15 @@ func TestTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := servertest.Handler((*engine.Engine)(e), policies)
+	to, err := service.New(service.Backend{Engine: (*engine.Engine)(e), Policies: policies}, service.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := newTraffic(e, listener, 1)
+	listener, err := httpapi.New(to, httpapi.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := newTraffic(e, listener.Handler(), 1)
 	if err := made.Past(now); err != nil {
 		t.Fatal(err)
 	}

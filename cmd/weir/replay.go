@@ -37,9 +37,9 @@ fields are, for clf: {host} {ident} {user} {time} {request} {method} {path}
 {proto} {status} {bytes} {referer} {agent}, and {vhost} of vhost_combined; for json: every field, of inner
 objects {request.uri}; for tsv: {key}. Values are not changed; {path} includes the query string.
 
-Totals, busiest windows, rates and the counts of --at and --window are exact. They
-count each line once, whatever the number of templates. A line is late if a line
-before it in the same file has a newer time; it still counts.
+Totals, busiest windows and rates are exact. They count each line once, whatever the
+number of templates. A line is late if a line before it in the same file has a newer
+time; it still counts.
 
 With --site, successful GETs of pages count as 'weir serve --web' counts views, from
 logs of Apache, nginx, Caddy and Traefik. Crawlers count as filtered.
@@ -57,7 +57,6 @@ counted a second time. --from-end starts at its end.`
 
 const replayExamples = `  weir replay access.log
   weir replay access.log.2.gz access.log.1 access.log --key url:{path} --key status:{status}
-  weir replay access.log --at 2026-01-31T12:00:00Z --window 1m --window 5m --count-key url:/home
   weir replay --to http://127.0.0.1:8080 --follow --from-end access.log`
 
 type replayFlags struct {
@@ -90,9 +89,6 @@ func newReplay(w *cli.World) *cobra.Command {
 	flags.StringVar(&f.site, "site", "", "count page views under the keys that 'weir serve --web' has for this host, such as example.com, without crawlers")
 	cli.Choice(cmd, &o.Format, "format", "format of the files", replay.Formats...)
 	flags.VarP(cli.Number(&o.Top), "top", "n", "how many keys to list per template")
-	flags.Var(cli.NewValues(&o.At, "time", replay.ParseTime, cli.FormatMoment), "at", "count up to this time: RFC 3339, Unix seconds or as in a log; may be repeated (default the newest hit)")
-	flags.VarP(cli.Durations(&o.Windows), "window", "w", "count in this window, may be repeated (with --at, default 1s, 1m, 5m, 1h)")
-	flags.StringArrayVar(&o.CountKeys, "count-key", nil, "also count this key with --at and --window, may be repeated")
 	flags.StringVar(&f.to, "to", "", "send all hits to the server at this address")
 	f.Login.Define(cmd)
 	cli.Choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
@@ -211,11 +207,10 @@ no longer exact.`
 const limitsReplayExamples = `  weir limits replay --policy policies.yaml access.log
   weir limits replay --policy policies.yaml access.log.2.gz access.log.1 access.log --top 20
   weir limits replay --policy policies.yaml access.log --key 'page:{path}:{host}' --key 'ip:{host}'
-  weir limits replay --policy policies.yaml access.log --json --denied denied.tsv`
+  weir limits replay --policy policies.yaml access.log --json`
 
 type limitsReplayFlags struct {
 	options shadow.Options
-	denied  string
 	out     reportFlags
 }
 
@@ -242,7 +237,6 @@ func limitsNewReplay(w *cli.World) *cobra.Command {
 	cli.Choice(cmd, &o.Log.Format, "format", "format of the files", replay.Formats...)
 	flags.BoolVar(&o.AsWritten, "as-written", false, "let policies in shadow mode deny nothing")
 	flags.VarP(cli.Number(&o.Top), "top", "n", "how many of the most denied keys to list for each limit")
-	flags.StringVar(&f.denied, "denied", "", "write every denied request to this file, tab-separated")
 	flags.Var(cli.Size(&o.Memory), "memory", "memory budget for the report about keys")
 	flags.Var(cli.Size(&o.LimitMemory), "limit-memory", "memory budget for the usage of limits")
 	flags.Var(cli.Duration(&o.Log.MaxAhead), "max-ahead", "how far in the future a line's time may be")
@@ -260,15 +254,5 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *cli.World) (err error)
 	} else if err != nil {
 		return err
 	}
-	return writeReport(cmd, w, &f.out, "limits", &o.Log, []string{o.PolicyFile, f.denied}, func() (_ *shadow.Report, err error) {
-		if f.denied != "" {
-			file, problem := cli.CreateOutput("--denied", f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
-			if problem != nil {
-				return nil, problem
-			}
-			defer func() { err = errors.Join(err, file.Close()) }()
-			o.Denied = file
-		}
-		return shadow.Run(cmd.Context(), o)
-	})
+	return writeReport(cmd, w, &f.out, "limits", &o.Log, []string{o.PolicyFile}, func() (*shadow.Report, error) { return shadow.Run(cmd.Context(), o) })
 }

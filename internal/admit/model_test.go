@@ -3,12 +3,11 @@ package admit
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/pattern/patterntest"
+	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -27,16 +26,9 @@ type modelCheck struct {
 
 func (m *model) checks(key string) (checks []modelCheck) {
 	for _, p := range m.policies {
-		took, ok := patterntest.Naive(p.Keys, key)
+		counted, ok := countedKey(p.Keys, p.By, key)
 		if !ok {
 			continue
-		}
-		counted := key
-		if p.By != "" {
-			counted = p.By
-			for name, value := range took {
-				counted = strings.ReplaceAll(counted, "{"+name+"}", value)
-			}
 		}
 		c := modelCheck{[2]string{p.Name, counted}, p.Limit, p.Mode == policy.Shadow}
 		for _, o := range p.Overrides {
@@ -49,6 +41,23 @@ func (m *model) checks(key string) (checks []modelCheck) {
 		}
 	}
 	return checks
+}
+
+// countedKey returns the key that a policy counts for a key. Package pattern holds its own answers against a naive matcher.
+func countedKey(keys, by, key string) (counted string, ok bool) {
+	p, err := pattern.Parse(keys)
+	if err != nil {
+		panic(err)
+	}
+	var took pattern.Captures
+	if ok = p.Match(key, &took); !ok || by == "" {
+		return key, ok
+	}
+	template, err := pattern.ParseTemplate(by, &p)
+	if err != nil {
+		panic(err)
+	}
+	return template.Key(key, &took), true
 }
 
 func (m *model) take(keys []string, now int64) (allowed bool) {

@@ -166,7 +166,7 @@ func SettingReason(err error) error {
 const FieldOf = "field"
 
 // flagOf names the flags of clients' commands that are not simply spelled as the field they set.
-var flagOf = map[string]string{"Keys": "key", "Windows": "window", "CountKeys": "count-key"}
+var flagOf = map[string]string{"Keys": "key"}
 
 // Blame says by which setting a field of a configuration got its wrong value. A field may
 // have its part before it: HTTP.Addr.

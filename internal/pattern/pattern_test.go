@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/pattern/patterntest"
 )
 
 func TestPatterns(t *testing.T) {
@@ -102,13 +101,13 @@ func countedKey(keys, by, key string) string {
 	return tmpl.Key(key, &took)
 }
 
-// checkMatch holds a pattern, and a template of all its captures, against patterntest.Naive.
+// checkMatch holds a pattern, and a template of all its captures, against naive.
 func checkMatch(t *testing.T, keys, by, key string) {
 	p, err := Parse(keys)
 	if err != nil || len(key) > engine.MaxKeyBytes {
 		return
 	}
-	want, wantOK := patterntest.Naive(keys, key)
+	want, wantOK := naive(keys, key)
 	var took Captures
 	ok := p.Match(key, &took)
 	if ok != wantOK {

@@ -15,12 +15,10 @@ package replay
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"time"
 	"unsafe"
 
-	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -358,18 +356,3 @@ func parseUint(b []byte) (n uint64, ok bool) {
 
 // view returns b as a string without a copy, for calls that do not keep it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// ParseTime reads a time as in a log or on a command line: like 10/Oct/2000:13:55:36 -0700, RFC 3339, or Unix seconds.
-func ParseTime(s string) (time.Time, error) {
-	var clock clfClock
-	if len(s) == clfTimeLen {
-		if at, ok := clock.parse([]byte(s)); ok {
-			return time.Unix(at, 0), nil
-		}
-	}
-	t, err := units.ParseTime(s)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%w, or a time as in a log like 10/Oct/2000:13:55:36 -0700", err)
-	}
-	return t, nil
-}

@@ -14,15 +14,13 @@ import (
 
 // A collector adds up what the workers found, in the order of the log. It belongs to one goroutine.
 type collector struct {
-	opts      *Options
-	lines     Lines          // of Scan; nil for Run
-	countKeys map[string]int // to the index in counted
+	opts  *Options
+	lines Lines // of Scan; nil for Run
 
 	files   []fileTotals
-	all     seconds   // every line once
-	counted []seconds // by index in Options.CountKeys
-	plan    *plan     // nil before the first line
-	keyless []uint64  // by template
+	all     seconds  // every line once
+	plan    *plan    // nil before the first line
+	keyless []uint64 // by template
 	refused uint64
 	sample  []MalformedLine
 }
@@ -39,11 +37,6 @@ func (c *collector) begin(o *Options) {
 	c.files = make([]fileTotals, len(o.Files))
 	for i := range c.files {
 		c.files[i].Name, c.files[i].newest = o.Files[i], math.MinInt64
-	}
-	c.counted = make([]seconds, len(o.CountKeys))
-	c.countKeys = make(map[string]int, len(o.CountKeys))
-	for i, key := range o.CountKeys {
-		c.countKeys[key] = i
 	}
 }
 
@@ -83,11 +76,6 @@ func (c *collector) chunk(chunk *chunk) error {
 		}
 		f.newest = max(f.newest, r.at)
 		if err := c.all.add(r.at, r.n); err != nil {
-			return err
-		}
-	}
-	for _, k := range chunk.counted {
-		if err := c.counted[k.key].add(k.at, k.n); err != nil {
 			return err
 		}
 	}

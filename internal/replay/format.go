@@ -266,9 +266,9 @@ type LineWorker interface {
 }
 
 // Scan reads the files of o as Run does, and gives their lines to lines in place of counting their keys. The Top of its report has
-// the templates, and how many requests have no key of each, but no keys. Follow, To and the questions of o are not used.
+// the templates, and how many requests have no key of each, but no keys. Follow and To of o are not used.
 func Scan(ctx context.Context, o Options, lines Lines) (*Report, error) {
-	o.To, o.Follow, o.FromEnd, o.Status, o.At, o.Windows, o.CountKeys = nil, false, false, nil, nil, nil, nil
+	o.To, o.Follow, o.FromEnd, o.Status = nil, false, false, nil
 	o = o.withDefaults()
 	templates, err := o.prepare()
 	if err != nil {

@@ -12,15 +12,10 @@ import (
 
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/window"
 )
 
-// What one replay may ask for at most.
-const (
-	MaxCountKeys = 100
-	MaxQuestions = 10_000 // times x windows x (1 + count keys)
-	MaxTop       = 10_000
-)
+// MaxTop is the most keys that a report lists per template.
+const MaxTop = 10_000
 
 // Options say what to read and what to find out. Files is required; other zero values mean the defaults.
 type Options struct {
@@ -39,12 +34,6 @@ type Options struct {
 
 	// Top is how many keys the report lists per template. Default 10, at most MaxTop.
 	Top int
-	// At and Windows ask for the exact hits in (at-window, at], for each of At with each of Windows. Windows without At are counted
-	// at the newest hit, At without Windows over the last second, minute, 5 minutes and hour.
-	At      []time.Time
-	Windows []time.Duration
-	// CountKeys are keys, as the templates make them, for which At and Windows are answered too. At most MaxCountKeys.
-	CountKeys []string
 
 	// Memory is the budget of the report's engine in bytes. Default 1 GiB.
 	Memory int64
@@ -86,21 +75,7 @@ func (o Options) withDefaults() Options {
 	if o.Stdin == nil {
 		o.Stdin = strings.NewReader("")
 	}
-	o.CountKeys = unique(o.CountKeys)
-	if len(o.At) > 0 && len(o.Windows) == 0 {
-		o.Windows = []time.Duration{time.Second, time.Minute, 5 * time.Minute, time.Hour}
-	}
 	return o
-}
-
-// unique returns the different values of all, in order.
-func unique(all []string) (different []string) {
-	for _, s := range all {
-		if !slices.Contains(different, s) {
-			different = append(different, s)
-		}
-	}
-	return different
 }
 
 // An OptionError says which field of Options is outside what it may be.
@@ -129,27 +104,6 @@ func (o Options) validate() error {
 	}
 	if o.Top < 1 || o.Top > MaxTop {
 		return bad("Top", "%d keys: it must be 1 to %d", o.Top, MaxTop)
-	}
-	for _, w := range o.Windows {
-		if w < time.Second || w > window.MaxSeconds*time.Second || w%time.Second != 0 {
-			return bad("Windows", "a window of %v: it must be whole seconds, 1s to %ds", w, window.MaxSeconds)
-		}
-	}
-	for _, at := range o.At {
-		if !inRange(at.Unix()) {
-			return bad("At", "the time %s is before 1970 or after 2514", at.Format(time.RFC3339))
-		}
-	}
-	if len(o.CountKeys) > MaxCountKeys {
-		return bad("CountKeys", "%d keys to count: at most %d", len(o.CountKeys), MaxCountKeys)
-	}
-	for _, key := range o.CountKeys {
-		if !validKey(key) {
-			return bad("CountKeys", "%q is not a key: 1 to %d bytes, and not %s", key, engine.MaxKeyBytes, engine.AllKeys)
-		}
-	}
-	if n := max(1, len(o.At)) * len(o.Windows) * (1 + len(o.CountKeys)); n > MaxQuestions {
-		return bad("Windows", "%d counts asked for (times x windows x keys): at most %d", n, MaxQuestions)
 	}
 	return nil
 }

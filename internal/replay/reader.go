@@ -226,7 +226,6 @@ type found struct {
 	ahead     int             // lines whose time is in the future
 	keyless   []uint64        // hits without a key, by template
 	refused   uint64          // hits whose key cannot be one
-	counted   []keyCount      // hits of the keys that are counted exactly
 	hits      []client.Hit    // that are sent to a server, sorted by time
 	part      any             // that a LineWorker made
 }
@@ -236,12 +235,6 @@ type run struct {
 	at    int64 // Unix seconds
 	lines int
 	n     uint64 // hits
-}
-
-type keyCount struct {
-	key int // index in Options.CountKeys
-	at  int64
-	n   uint64
 }
 
 func newChunk() *chunk {
@@ -254,7 +247,6 @@ func (f *found) reset(templates int) {
 		runs:    f.runs[:0],
 		sample:  f.sample[:0],
 		keyless: append(f.keyless[:0], make([]uint64, templates)...),
-		counted: f.counted[:0],
 		hits:    f.hits[:0],
 	}
 }
@@ -266,14 +258,6 @@ func (f *found) addRun(at int64, n uint64) {
 		return
 	}
 	f.runs = append(f.runs, run{at: at, lines: 1, n: n})
-}
-
-func (f *found) addCount(key int, at int64, n uint64) {
-	if last := len(f.counted) - 1; last >= 0 && f.counted[last].at == at && f.counted[last].key == key {
-		f.counted[last].n += n
-		return
-	}
-	f.counted = append(f.counted, keyCount{key: key, at: at, n: n})
 }
 
 func (f *found) addMalformed(text []byte, reason error) {

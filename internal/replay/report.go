@@ -18,7 +18,7 @@ import (
 // A Time is a point in time that JSON carries as Unix seconds, as in the answers of a server.
 type Time = api.Time
 
-// A Report is what was found in the files. Totals, busiest windows, rates and counts are exact; the top keys carry their bounds.
+// A Report is what was found in the files. Totals, busiest windows and rates are exact; the top keys carry their bounds.
 type Report struct {
 	// StoppedEarly says why the files were not read to their end; empty: they were. What follows is about the lines before.
 	StoppedEarly string `json:"stopped_early,omitempty"`
@@ -36,7 +36,6 @@ type Report struct {
 	Busiest []Peak `json:"busiest"`        // the second, the minute, the 5 minutes
 	Now     []Rate `json:"now"`            // up to the newest hit
 	Top     []Top  `json:"top,omitempty"`
-	Counts  []Ask  `json:"counts,omitempty"`
 
 	// Refused are hits whose key is empty, longer than a key may be, or "*". They are in the totals.
 	Refused uint64 `json:"refused"`
@@ -114,14 +113,6 @@ type TopKey struct {
 	Upper uint64 `json:"upper"`
 }
 
-// An Ask is the answer to one of At and Windows: the exact hits in (at-window, at], of all lines or of one key.
-type Ask struct {
-	At            Time   `json:"at"`
-	WindowSeconds int64  `json:"window_s"`
-	Key           string `json:"key,omitempty"` // empty: all lines
-	Hits          uint64 `json:"hits"`
-}
-
 // MalformedLine is one line that could not be read.
 type MalformedLine struct {
 	File   string `json:"file"`
@@ -159,7 +150,6 @@ func (p *pipeline) report() (*Report, error) {
 		if r.Lines == 0 && r.Malformed == 0 && r.Ahead == 0 {
 			r.Warning = "the log is empty: no line was read"
 		}
-		p.counts(r, p.opts.Now().Unix())
 		return r, p.useless(r)
 	}
 	newest, _ := p.all.newest()
@@ -170,7 +160,6 @@ func (p *pipeline) report() (*Report, error) {
 	if p.sent != nil && r.Sent.Again > 0 {
 		r.Warning = fmt.Sprintf("the server took %s of these files within the last ten minutes, and did not count them again: --again counts them again", units.Plural(r.Sent.Again, "hit"))
 	}
-	p.counts(r, newest)
 	switch {
 	case p.engine != nil:
 		if err := p.top(r); err != nil {
@@ -267,25 +256,6 @@ func (p *pipeline) span(r *Report, oldest, newest int64) {
 
 func unix(at int64) Time { return Time{Time: time.Unix(at, 0).UTC()} }
 
-// counts answers At and Windows.
-func (p *pipeline) counts(r *Report, newest int64) {
-	times := p.opts.At
-	if len(times) == 0 {
-		times = []time.Time{time.Unix(newest, 0)}
-	}
-	for _, at := range times {
-		for _, w := range p.opts.Windows {
-			ask := Ask{At: Time{Time: at.UTC()}, WindowSeconds: int64(w / time.Second)}
-			ask.Hits = p.all.count(at.Unix(), ask.WindowSeconds)
-			r.Counts = append(r.Counts, ask)
-			for i, key := range p.opts.CountKeys {
-				ask.Key, ask.Hits = key, p.counted[i].count(at.Unix(), ask.WindowSeconds)
-				r.Counts = append(r.Counts, ask)
-			}
-		}
-	}
-}
-
 // top asks the engine for the keys of each template with the most hits.
 func (p *pipeline) top(r *Report) error {
 	stats := p.engine.Stats()
@@ -309,7 +279,6 @@ func (r *Report) Print(w io.Writer) error {
 	p := printer{NewTable(w)}
 	p.totals(r)
 	p.peaks(r)
-	p.counts(r)
 	p.top(r)
 	p.Malformed(r.MalformedLines)
 	return p.Flush()
@@ -402,21 +371,6 @@ func (p printer) peaks(r *Report) {
 	}
 	for _, n := range r.Now {
 		p.Row("rate now", perSecond(n.PerSecond)+"/s", "over the last "+spell(n.WindowSeconds))
-	}
-}
-
-func (p printer) counts(r *Report) {
-	if len(r.Counts) == 0 {
-		return
-	}
-	p.Row()
-	p.Row("AT", "WINDOW", "KEY", "HITS")
-	for _, c := range r.Counts {
-		key := "(all lines)"
-		if c.Key != "" {
-			key = c.Key
-		}
-		p.Row(stamp(c.At), units.FormatDuration(time.Duration(c.WindowSeconds)*time.Second), key, units.Grouped(c.Hits))
 	}
 }
 

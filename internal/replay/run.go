@@ -137,7 +137,7 @@ func (p *pipeline) run(ctx context.Context) error {
 
 	var workers sync.WaitGroup
 	for range p.opts.Workers {
-		w := worker{sink: p.newSink(), countKeys: p.countKeys}
+		w := worker{sink: p.newSink()}
 		workers.Go(func() { w.run(sending, p.work, abort) })
 	}
 	workers.Go(func() {
@@ -205,8 +205,7 @@ type sink interface {
 
 // A worker parses chunks and counts the keys of their lines.
 type worker struct {
-	sink      sink
-	countKeys map[string]int // to the index in Options.CountKeys
+	sink sink
 
 	plan   *plan // of the chunks so far; nil before the first
 	parser parser
@@ -274,7 +273,7 @@ func (w *worker) count(f *found) error {
 	at, n := w.line.at, w.line.n
 	w.text, w.ends = w.text[:0], w.ends[:0]
 	if w.plan.site != nil {
-		return w.countView(f)
+		return w.countView()
 	}
 	for i, t := range w.plan.bound {
 		start := len(w.text)
@@ -286,7 +285,6 @@ func (w *worker) count(f *found) error {
 		case !validKey(key):
 			f.refused += n
 		default:
-			w.note(f, key)
 			w.text, w.ends = text, append(w.ends, len(text))
 		}
 	}
@@ -299,21 +297,11 @@ func (w *worker) count(f *found) error {
 	return w.sink.line(at, n, w.keys)
 }
 
-// note counts a key of the line if it is one of Options.CountKeys.
-func (w *worker) note(f *found, key []byte) {
-	if len(w.countKeys) > 0 {
-		if k, ok := w.countKeys[string(key)]; ok {
-			f.addCount(k, w.line.at, w.line.n)
-		}
-	}
-}
-
 // countView counts the line under the keys of its page view, if it is one.
-func (w *worker) countView(f *found) error {
+func (w *worker) countView() error {
 	w.keys = w.keys[:0]
 	for _, key := range w.plan.siteKeys(&w.line) {
 		w.keys = append(w.keys, []byte(key))
-		w.note(f, []byte(key))
 	}
 	return w.sink.line(w.line.at, w.line.n, w.keys)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/server/servertest"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
 )
@@ -66,7 +65,7 @@ func serveWeir() (addr string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	listener, err := servertest.Handler(e, nil)
+	listener, err := newHandler(e, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/server/servertest"
+	"github.com/weir-counter/weir/internal/server/httpapi"
+	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
 	"github.com/weir-counter/weir/policy"
@@ -59,6 +60,19 @@ func newWeirServer(t *testing.T) *weirServer {
 	return s
 }
 
+// newHandler returns the HTTP listener of an engine. policies may be nil.
+func newHandler(e *engine.Engine, policies *admit.Live) (http.Handler, error) {
+	to, err := service.New(service.Backend{Engine: e, Policies: policies}, service.Config{})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := httpapi.New(to, httpapi.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return listener.Handler(), nil
+}
+
 func (s *weirServer) start() {
 	s.t.Helper()
 	e, err := engine.New(engine.Config{})
@@ -73,7 +87,7 @@ func (s *weirServer) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	api, err := servertest.Handler(e, live)
+	api, err := newHandler(e, live)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ interface Replay extends Common {
   hits: number; line?: { from: number; step_s: number; hits: number[] }; warning?: string; refused: number; evicted_keys: number;
   busiest: { window_s: number; at: number; hits: number }[]; now: { window_s: number; hits: number; per_second: number }[];
   top?: { template: string; keys: { key: string; estimate: number; lower: number; upper: number }[]; keyless: number }[];
-  counts?: { at: number; window_s: number; key?: string; hits: number }[];
 }
 interface Limit {
   name: string; keys: string; by?: string; limit: number; per_s: number; burst: number; algorithm: string; mode: string; enforced: boolean;
@@ -79,7 +78,6 @@ function replayPage(r: Replay): (Node | null)[] {
     h("div", { class: "two" },
       card("Busiest windows", null, table("Busiest windows", [["Window"], ["Hits", "n"], ["Ends at", "n"]], r.busiest.map((p) => [duration(p.window_s), number(p.hits), moment(p.at)]))),
       card("Up to the newest hit", null, table("Rates up to the newest hit", [["Window"], ["Hits", "n"], ["Per second", "n"]], r.now.map((n) => [duration(n.window_s), number(n.hits), compact(n.per_second)])))),
-    r.counts?.length ? card("Counts that were asked for", null, table("Counts", [["Key", "key"], ["Window", "n"], ["Up to", "n"], ["Hits", "n"]], r.counts.map((c) => [c.key ? name(c.key) : "all lines", duration(c.window_s), moment(c.at), number(c.hits)]))) : null,
   ];
 }
 

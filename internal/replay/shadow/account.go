@@ -92,7 +92,6 @@ type clerk struct {
 	Report              // the numbers as they are so far, the rest by report
 	accounts []*account // in order of application
 	ledger   ledger
-	writer   *deniedWriter // nil: none
 
 	parts chan *part // from the judge
 	ended sync.WaitGroup
@@ -110,9 +109,6 @@ const clerkBehind = 4
 // newClerk starts a clerk, which ends with close.
 func newClerk(o *Options, accounts []*account) *clerk {
 	c := &clerk{accounts: accounts, ledger: ledger{budget: o.Memory}, parts: make(chan *part, clerkBehind)}
-	if o.Denied != nil {
-		c.writer = newDeniedWriter(o.Denied)
-	}
 	c.ended.Go(func() {
 		for p := range c.parts {
 			c.part(p)
@@ -122,14 +118,10 @@ func newClerk(o *Options, accounts []*account) *clerk {
 	return c
 }
 
-// close waits until all is written down. The error is of the writer.
-func (c *clerk) close() error {
+// close waits until all is written down.
+func (c *clerk) close() {
 	close(c.parts)
 	c.ended.Wait()
-	if c.writer == nil {
-		return nil
-	}
-	return c.writer.Flush()
 }
 
 func (c *clerk) part(p *part) {
@@ -202,12 +194,8 @@ func (c *clerk) settle(q *question, a *asked) {
 	}
 	account.Elsewhere += elsewhere * q.times
 	account.Allowed += (a.n - q.denied - elsewhere) * q.times
-	if q.denied == 0 {
-		return
-	}
-	account.deny(r, a.now, q.denied*q.times)
-	if c.writer != nil {
-		c.writer.write(a.at, q)
+	if q.denied > 0 {
+		account.deny(r, a.now, q.denied*q.times)
 	}
 }
 

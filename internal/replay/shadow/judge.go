@@ -23,14 +23,13 @@ type judge struct {
 	resolver *engine.Engine // that engine
 	byName   map[string]*account
 	clerk    *clerk
-	retries  bool // it is asked for when a denied request may come again
 
 	checks   []engine.Check
 	verdicts []engine.Verdict
 }
 
 func newJudge(o *Options) (j *judge, err error) {
-	j = &judge{byName: map[string]*account{}, retries: o.Denied != nil}
+	j = &judge{byName: map[string]*account{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, j.close())
@@ -155,8 +154,8 @@ func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err er
 		if !q.rule.account.bans() {
 			continue
 		}
-		if left := j.engine.Banned(q.rule.account.policy.Name, q.key); left > 0 {
-			banned, q.denied, q.retry = true, n, left
+		if j.engine.Banned(q.rule.account.policy.Name, q.key) > 0 {
+			banned, q.denied = true, n
 		}
 	}
 	if banned {
@@ -174,7 +173,6 @@ func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err er
 		if err := j.engine.Ban(p.Name, q.key, p.DenyFor); err != nil {
 			return admitted, err
 		}
-		q.retry = max(q.retry, p.DenyFor)
 	}
 	return admitted, nil
 }
@@ -196,7 +194,7 @@ func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) 
 		if v.Allowed {
 			return 1, nil
 		}
-		q.denied, q.retry = 1, v.RetryAfter
+		q.denied = 1
 		return 0, nil
 	}
 	if n > 1 {
@@ -209,7 +207,7 @@ func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) 
 	}
 	for i, v := range j.verdicts {
 		if !v.Allowed {
-			asked[i].denied, asked[i].retry = 1, v.RetryAfter
+			asked[i].denied = 1
 		}
 	}
 	if allowed {
@@ -239,17 +237,8 @@ func (j *judge) decideMany(asked []question, n uint64) (admitted uint64, err err
 		}
 		j.checks[i].N = min(admitted, left) * q.times
 	}
-	if _, err := j.engine.TakeAll(j.checks, j.verdicts); err != nil || !j.retries {
-		return admitted, err
-	}
-	j.prepare(asked, func(q *question) uint64 { return q.times })
-	if _, err := j.engine.PeekAll(j.checks, j.verdicts); err != nil {
-		return 0, err
-	}
-	for i, v := range j.verdicts {
-		asked[i].retry = v.RetryAfter
-	}
-	return admitted, nil
+	_, err = j.engine.TakeAll(j.checks, j.verdicts)
+	return admitted, err
 }
 
 // prepare fills checks.
@@ -332,8 +321,7 @@ type asked struct {
 type question struct {
 	*check
 	times  uint64
-	denied uint64        // requests of the line
-	retry  time.Duration // of a denial, if it is asked for
+	denied uint64 // requests of the line
 }
 
 func newRouter(j *judge) *router {

@@ -237,17 +237,6 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
-
-func TestDeniedFileThatCannotBeWritten(t *testing.T) {
-	_, err := runOn(t, clf(madeUp(1, 10, false)), Options{Policies: policies(t, testPolicies), Denied: brokenWriter{}})
-	if err == nil || !strings.Contains(err.Error(), "writing the denied requests: disk full") {
-		t.Error(err)
-	}
-}
-
 // Keys that a policy misses by a : are reported: they have no limit, and nobody would see it.
 func TestMissedKeysAreTold(t *testing.T) {
 	log := "2001:db8::1 - - [01/Dec/2025:09:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n10.0.0.1 - - [01/Dec/2025:09:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n"

@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -45,9 +44,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer j.close()
 	log, runErr := replay.Scan(ctx, o.Log, j)
-	if err := j.clerk.close(); err != nil {
-		runErr = errors.Join(runErr, fmt.Errorf("writing the denied requests: %w", err))
-	}
+	j.clerk.close()
 	if log == nil {
 		return nil, runErr
 	}
@@ -96,9 +93,6 @@ type Options struct {
 
 	// LimitMemory is the budget for the usage of limits, in bytes. Requests that do not fit are undecided. Default 256 MiB.
 	LimitMemory int64
-
-	// Denied, if set, gets every denial: see DeniedHeader.
-	Denied io.Writer
 }
 
 const (

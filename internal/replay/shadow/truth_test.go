@@ -158,11 +158,10 @@ func TestTruth(t *testing.T) {
 
 func checkTruth(t *testing.T, limits []modelLimit, log []ask, text []byte, keys []string) {
 	t.Helper()
-	var denied bytes.Buffer
 	asWritten := slices.ContainsFunc(limits, func(l modelLimit) bool { return l.shadow })
 	r, err := runOn(t, text, Options{
 		Log: replay.Options{Keys: keys}, Policies: policies(t, policyText(limits)),
-		AsWritten: asWritten, Top: MaxTop, Denied: &denied,
+		AsWritten: asWritten, Top: MaxTop,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +181,6 @@ func checkTruth(t *testing.T, limits []modelLimit, log []ask, text []byte, keys 
 	for i := range limits {
 		checkLimit(t, m, &limits[i], &r.Limits[i])
 	}
-	checkDenials(t, m, denied.String())
 }
 
 func equal[A, B int | int64 | uint64](t *testing.T, what string, got A, want B) {
@@ -277,29 +275,5 @@ func checkNeeds(t *testing.T, m *model, l *modelLimit, got *Limit, plain int) {
 		if need := got.Needs[i]; need != (Need{Share: share, N: n, Burst: burst, Denied: uint64(denied), OrLess: orLess}) {
 			t.Errorf("%s: need %+v, want %d burst %d, which denies %d, or less: %v", l.name, need, n, burst, denied, orLess)
 		}
-	}
-}
-
-func checkDenials(t *testing.T, m *model, file string) {
-	t.Helper()
-	rows, ok := strings.CutPrefix(file, DeniedHeader)
-	if !ok {
-		t.Fatalf("no header: %.80q", file)
-	}
-	var got, want []string
-	for row := range strings.Lines(rows) {
-		cells := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
-		if len(cells) != 6 || cells[4] == "0.000" {
-			t.Fatalf("row %q", row)
-		}
-		got = append(got, strings.Join([]string{cells[0], cells[1], cells[3], cells[5]}, " "))
-	}
-	for _, d := range m.denials {
-		want = append(want, fmt.Sprintf("%s %s %s %d", time.Unix(d.at, 0).UTC().Format(time.RFC3339), d.limit, d.key, d.n))
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("%d denials in the file, want %d", len(got), len(want))
 	}
 }

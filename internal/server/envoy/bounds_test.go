@@ -11,7 +11,6 @@ import (
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-	"github.com/weir-counter/weir/internal/server/envoy/xdstest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -75,7 +74,7 @@ func TestHostileAnswerOnTheWire(t *testing.T) { // not in parallel: it measures 
 		} else {
 			answer.ProtoReflect().SetUnknown(raw) // written as resources, and not built here
 		}
-		server := xdstest.New(t, "")
+		server := NewXDS(t, "")
 		c := NewXDSClient(XDSConfig{Addr: server.Addr}, func([]byte) error { t.Error("an answer is used"); return nil })
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -11,7 +11,6 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/internal/server/envoy"
-	"github.com/weir-counter/weir/internal/server/envoy/xdstest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -45,20 +44,20 @@ func run(t *testing.T, cfg envoy.XDSConfig) (c *envoy.XDSClient, taken chan *env
 // Answers are taken and acknowledged, or refused with the reason; a server that comes back learns the version in use.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	server := xdstest.New(t, "")
+	server := envoy.NewXDS(t, "")
 	c, taken := run(t, envoy.XDSConfig{Addr: server.Addr})
 	first := <-server.Said
 	if first.Node.GetId() != "envoy-ratelimit" || first.VersionInfo != "" || !strings.HasSuffix(first.TypeUrl, "/ratelimit.config.ratelimit.v3.RateLimitConfig") {
 		t.Error(first)
 	}
-	server.Send(xdstest.Limits("a", "k", 5), xdstest.Limits("b", "k", 6))
+	server.Send(envoy.XDSLimits("a", "k", 5), envoy.XDSLimits("b", "k", 6))
 	if got := <-taken; got.Domains() != 2 || got.Find("b", []envoy.ConfigEntry{{Key: "k", Value: "x"}}).Requests != 6 {
 		t.Error(got)
 	}
 	if ack := <-server.Said; ack.VersionInfo != "v1" || ack.ResponseNonce != "n1" || ack.ErrorDetail != nil || c.Refused() || !c.Connected() {
 		t.Error(ack)
 	}
-	server.Send(xdstest.Limits("a", "", 5))
+	server.Send(envoy.XDSLimits("a", "", 5))
 	if nack := <-server.Said; nack.VersionInfo != "v1" || nack.ResponseNonce != "n2" || nack.ErrorDetail.GetCode() != int32(codes.InvalidArgument) ||
 		!strings.Contains(nack.ErrorDetail.GetMessage(), "a-resource:1: key: it is missing") || !c.Refused() {
 		t.Error(nack)
@@ -68,7 +67,7 @@ func TestClient(t *testing.T) {
 		t.Error(nack)
 	}
 	server.Stop()
-	again := xdstest.New(t, server.Addr)
+	again := envoy.NewXDS(t, server.Addr)
 	if said := <-again.Said; said.VersionInfo != "v1" || said.ResponseNonce != "" || said.Node == nil {
 		t.Error(said)
 	}
@@ -81,7 +80,7 @@ func TestClient(t *testing.T) {
 // Each field of a resource is that of a file.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	server := xdstest.New(t, "")
+	server := envoy.NewXDS(t, "")
 	_, taken := run(t, envoy.XDSConfig{Addr: server.Addr, Node: "me"})
 	if first := <-server.Said; first.Node.Id != "me" {
 		t.Error(first)
@@ -115,9 +114,9 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := xdstest.New(t, "", grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13})))
+	server := envoy.NewXDS(t, "", grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13})))
 	_, taken := run(t, envoy.XDSConfig{Addr: server.Addr, CA: ca.File(), Cert: cert, Key: key})
-	server.Send(xdstest.Limits("a", "k", 5))
+	server.Send(envoy.XDSLimits("a", "k", 5))
 	<-taken
 	for _, wrong := range []envoy.XDSConfig{{Addr: "x"}, {Addr: "a:1", Cert: "c"}, {Addr: "a:1", Cert: "c", Key: "k"}, {Addr: "a:1", CA: key}, {Addr: "a:1", CA: ca.File(), Cert: "no", Key: "no"}} {
 		if err := wrong.Validate(); err == nil {

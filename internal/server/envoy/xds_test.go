@@ -3,7 +3,6 @@ package envoy
 import (
 	"testing"
 
-	"github.com/weir-counter/weir/internal/server/envoy/xdstest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -12,7 +11,7 @@ import (
 // Limits come from a management server: before the first there are none, and while it is away those that it sent stay.
 func TestXDS(t *testing.T) {
 	t.Parallel()
-	server := xdstest.New(t, "")
+	server := NewXDS(t, "")
 	s := newTestServer(t, options{cfg: Config{XDS: XDSConfig{Addr: server.Addr}}})
 	health := func() grpc_health_v1.HealthCheckResponse_ServingStatus {
 		answer, err := grpc_health_v1.NewHealthClient(s.conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
@@ -31,17 +30,17 @@ func TestXDS(t *testing.T) {
 		t.Errorf("before the first limits: %v, %v, %s", err, health(), alarm())
 	}
 	<-server.Said
-	server.Send(xdstest.Limits("edge", "ip", 3))
+	server.Send(XDSLimits("edge", "ip", 3))
 	<-server.Said
 	if got := s.ask("edge", "ip=1"); got != "OK, ok 2/3" || health() != grpc_health_v1.HealthCheckResponse_SERVING || alarm() != "" {
 		t.Errorf("%s, %v, %s", got, health(), alarm())
 	}
-	server.Send(xdstest.Limits("edge", "", 3))
+	server.Send(XDSLimits("edge", "", 3))
 	<-server.Said
 	if got := s.ask("edge", "ip=1"); got != "OK, ok 1/3" || alarm() != "rls_config_bad" {
 		t.Errorf("%s, %s", got, alarm())
 	}
-	server.Send(xdstest.Limits("edge", "ip", 4))
+	server.Send(XDSLimits("edge", "ip", 4))
 	<-server.Said
 	if got := s.ask("edge", "ip=1"); got != "OK, ok 1/4" || alarm() != "" {
 		t.Errorf("%s, %s", got, alarm())

@@ -30,7 +30,7 @@ func TestAuth(t *testing.T) {
 		"ALLOW KEY LIMIT 1000 PER 1h": "decide", "PEEK KEY LIMIT 1000 PER 1h": "decide", "CL.THROTTLE KEY 1000 1000 60": "decide",
 		"DEL KEY": "admin", "RESET KEY": "decide admin", "RESET KEY NAME inline/gcra/1m": "decide admin", "EVALSHA " + shaReset + " 1 KEY*": "decide",
 		"EVALSHA " + shaBucket + " 1 KEY 10 1000 3 50000 4": "decide", "EVALSHA " + shaBucketLeft + " 1 KEY 10": "decide", "EVALSHA " + shaCached + " 1 KEY 60000 2": "decide", "EVALSHA " + shaCachedLeft + " 1 KEY": "decide",
-		"INCR KEY": "decide", "INCRBY KEY 1": "decide", "DECR KEY": "decide", "DECRBY KEY 1": "decide", "INCREX KEY": "decide",
+		"INCR KEY": "decide", "INCRBY KEY 1": "decide", "DECR KEY": "decide", "DECRBY KEY 1": "decide",
 		"PERMIT KEY": "decide", "REFUND KEY LIMIT 1000 PER 1h": "decide", "GRANT nobody KEY 1 1h": "admin", "BAN nobody KEY 1h": "admin", "UNBAN nobody KEY": "admin", "BANS": "read", "RESERVE KEY LIMIT 1000 PER 1h": "decide", "SETTLE nobody 1": "decide",
 		"GET KEY": "decide", "MGET in:a KEY": "decide", "SET KEY 1": "decide", "EXISTS KEY": "decide", "EXPIRE KEY 9": "decide", "PEXPIRE KEY 9": "decide",
 		"EXPIREAT KEY 9999999999": "decide", "PEXPIREAT KEY 9999999999999": "decide", "TTL KEY": "decide", "PTTL KEY": "decide",

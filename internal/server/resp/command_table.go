@@ -47,7 +47,6 @@ const (
 	allowSyntax  = "key [key ...] [NAME limit] [LIMIT n PER duration [BURST n] [ALGORITHM window|fixed|gcra]] [COST n] [COST name=n ...]"
 	expireSyntax = "[NX | XX] [GT | LT]"
 	clientSyntax = "ID | INFO | GETNAME | SETNAME name | SETINFO LIB-NAME | LIB-VER text | NO-EVICT ON | OFF | NO-TOUCH ON | OFF | TRACKING ON OPTIN | OFF"
-	increxSyntax = "key [BYINT n] [LBOUND n] [UBOUND n] [SATURATE] [EX s | PX ms | EXAT s | PXAT ms | PERSIST] [ENX]"
 	setSyntax    = "key number [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]"
 )
 
@@ -93,7 +92,6 @@ func commandTable() map[string][]commandRow {
 			{"incrby", "key n", "Adds n to a counter.", 3, oneKey, counter | writes, decides, s.incrBy},
 			{"decr", "key", "Takes 1 from a counter.", 2, oneKey, counter | writes, decides, s.decr},
 			{"decrby", "key n", "Takes n from a counter.", 3, oneKey, counter | writes, decides, s.decrBy},
-			{"increx", increxSyntax, "Adds to a counter within bounds, and says when it expires.", -2, oneKey, counter | writes, decides, s.increx},
 			{"get", "key", "Says what a counter is.", 2, oneKey, counter, decides, s.get},
 			{"mget", "key [key ...]", "Says what several counters are.", -2, keys, counter, decides, s.mget},
 			{"set", setSyntax, "Sets a counter.", -3, oneKey, counter | writes, decides, s.set},

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -168,26 +167,6 @@ func TestKeyPatterns(t *testing.T) {
 	}
 }
 
-func TestIncreasesWithinBounds(t *testing.T) {
-	s := newTestServer(t, Config{}, "")
-	c := s.dial()
-	c.says(`
-		INCREX a EX 60 UBOUND 2 -> [1 1]
-		INCREX a EX 60 UBOUND 2 ENX -> [2 1]
-		INCREX a EX 90 UBOUND 2 -> [2 0]
-		TTL a -> 60
-		INCREX a BYINT 5 UBOUND 4 SATURATE EX 30 -> [4 2]
-		TTL a -> 30
-		INCREX a BYINT -9 LBOUND 0 -> [4 0]
-		INCREX a PERSIST -> [5 1]
-		TTL a -> -1
-		INCREX a BYFLOAT 1.5 -> -ERR BYFLOAT is not taken: Weir's counters hold whole numbers alone
-		INCREX a LBOUND 5 UBOUND 4 -> -ERR LBOUND can't be greater than UBOUND
-		INCREX new BYINT 5 UBOUND 4 -> [0 0]
-		EXISTS new -> 0
-	`)
-}
-
 func TestTransactions(t *testing.T) {
 	s := newTestServer(t, Config{}, "")
 	c := s.dial()
@@ -263,30 +242,5 @@ func TestCountersAreFull(t *testing.T) {
 	}
 	if list := s.Alarms(); len(list) != 1 || list[0].Code != "resp_counters_full" {
 		t.Errorf("alarms %v", list)
-	}
-}
-
-func TestBounds(t *testing.T) {
-	for _, tc := range []struct {
-		have, by, lower, upper int64
-		saturate               bool
-		value, applied         int64
-	}{
-		{98, 1, 0, 100, false, 99, 1},
-		{98, 5, 0, 100, false, 98, 0},
-		{98, 5, 0, 100, true, 100, 2},
-		{2, -5, 0, 100, true, 0, -2},
-		{100, 5, 0, 100, true, 100, 0},
-		{math.MinInt64, math.MaxInt64, 5, 9, true, 5, math.MaxInt64},
-		{math.MaxInt64, -1, math.MinInt64, -5, true, -5, math.MinInt64},
-		{math.MaxInt64, 1, math.MinInt64, math.MaxInt64, false, math.MaxInt64, 0},
-		{math.MinInt64, -1, math.MinInt64, math.MaxInt64, true, math.MinInt64, 0},
-		{-5, math.MaxInt64, math.MinInt64, math.MaxInt64, false, math.MaxInt64 - 5, math.MaxInt64},
-	} {
-		i := increment{by: tc.by, lower: tc.lower, upper: tc.upper, saturate: tc.saturate}
-		value, applied, ok := i.of(tc.have)
-		if value != tc.value || applied != tc.applied || ok != (tc.applied != 0 || tc.saturate) {
-			t.Errorf("%+v: %d %d %v", tc, value, applied, ok)
-		}
 	}
 }

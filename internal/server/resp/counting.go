@@ -3,7 +3,6 @@ package resp
 import (
 	"errors"
 	"math"
-	"strings"
 
 	"github.com/weir-counter/weir/internal/engine/counters"
 )
@@ -63,94 +62,6 @@ func (s *session) add(key []byte, by int64) error {
 		return err
 	}
 	s.out.Int(value)
-	return nil
-}
-
-// increment is an addition within bounds.
-type increment struct {
-	by, lower, upper int64
-	saturate         bool // a sum beyond a bound becomes the bound; else nothing is changed
-}
-
-// of returns the sum, and what was added, clipped to 64 bits. ok is false if the sum is beyond a bound.
-func (i *increment) of(value int64) (sum, added int64, ok bool) {
-	sum, fits := counters.Sum(value, i.by)
-	if !fits {
-		if sum = math.MaxInt64; i.by < 0 {
-			sum = math.MinInt64
-		}
-	}
-	within := min(max(sum, i.lower), i.upper)
-	if !i.saturate && (!fits || within != sum) {
-		return value, 0, false
-	}
-	added = within - value
-	switch {
-	case within > value && added < 0:
-		added = math.MaxInt64
-	case within < value && added > 0:
-		added = math.MinInt64
-	}
-	return within, added, true
-}
-
-// increx is INCREX of Redis 8.8 for whole numbers. It replies with the new value and what was added.
-func (s *session) increx(args [][]byte) error {
-	i := increment{by: 1, lower: math.MinInt64, upper: math.MaxInt64}
-	numbers := map[string]*int64{"BYINT": &i.by, "LBOUND": &i.lower, "UBOUND": &i.upper}
-	var life Lifetime
-	persist, onlyIfNone := false, false
-	for rest := args[2:]; len(rest) > 0; rest = rest[1:] {
-		known, err := life.Read(rest[0], rest[1:], s.millis)
-		switch option := strings.ToUpper(ClipArgument(rest[0])); {
-		case err != nil:
-			return err
-		case known:
-			rest = rest[1:]
-		case option == "SATURATE":
-			i.saturate = true
-		case option == "PERSIST":
-			persist = true
-		case option == "ENX":
-			onlyIfNone = true
-		case option == "BYFLOAT":
-			return NewReplyError("ERR", "BYFLOAT is not taken: Weir's counters hold whole numbers alone")
-		case numbers[option] == nil || len(rest) == 1:
-			return ErrSyntax
-		default:
-			if *numbers[option], err = ArgumentInt(rest[1]); err != nil {
-				return err
-			}
-			rest = rest[1:]
-		}
-	}
-	if persist && (life.Said || onlyIfNone) || onlyIfNone && !life.Said {
-		return ErrSyntax
-	}
-	if i.lower > i.upper {
-		return NewReplyError("ERR", "LBOUND can't be greater than UBOUND")
-	}
-	defer s.counters.HoldKey(args[1])()
-	c, _ := s.counters.Get(s.millis, args[1])
-	if c.Log != nil {
-		return errWrongType
-	}
-	sum, added, ok := i.of(c.Value)
-	if ok {
-		before := c
-		c.Value = sum
-		if (life.Said || persist) && !(onlyIfNone && c.Expires != 0) {
-			c.Expires = life.At
-		}
-		if _, err := s.put(args[1], counters.Setting{Counter: c}); err != nil {
-			return err
-		}
-		if err := s.countHits(args[1], added); err != nil {
-			_, _ = s.put(args[1], counters.Setting{Counter: before})
-			return err
-		}
-	}
-	s.out.Ints(sum, added)
 	return nil
 }
 

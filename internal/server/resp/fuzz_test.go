@@ -12,7 +12,7 @@ import (
 func FuzzCommands(f *testing.F) {
 	for _, seed := range []string{
 		"HIT a 5 AT 1769860790\r\nCOUNT a 5m 1h AT 1769860800\r\n", "MULTI\r\nINCR a\r\nEXPIRE a 5\r\nEXEC\r\n", "ALLOW a b LIMIT 5 PER 1m COST 2\r\nPEEK a NAME x\r\n",
-		"SET a 5 EX 10 NX GET\r\nINCREX a BYINT 5 UBOUND 7 SATURATE PX 100 ENX\r\n", "CL.THROTTLE a 1 2 3 4\r\nTOP 5m 10 PREFIX a\r\nSERIES a 1m FROM 1769860000\r\n",
+		"SET a 5 EX 10 NX GET\r\n", "CL.THROTTLE a 1 2 3 4\r\nTOP 5m 10 PREFIX a\r\nSERIES a 1m FROM 1769860000\r\n",
 		"HELLO 3 SETNAME x\r\nCLIENT SETINFO LIB-NAME y\r\nCOMMAND DOCS\r\nCONFIG GET *\r\nINFO\r\n", "MHIT a 1 b 2\r\nRATE a 10s\r\nDEL a b\r\nMGET a b\r\n",
 		"*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n",
 		"EVALSHA " + shaAllowN + " 1 a 10 10 0.5 1\r\nEVALSHA " + shaAllowAtMost + " 1 a 10 10 60 3\r\nEVALSHA " + shaTraefik + " 1 a 1e-4 2 2 1 5000\r\nSCRIPT EXISTS x\r\n",

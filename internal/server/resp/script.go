@@ -169,7 +169,7 @@ func (t *ScriptTable) ByText(text []byte) (*Script, error) {
 		return known, nil
 	}
 	return nil, NewReplyError("ERR", "Weir runs no Lua. It knows the scripts of "+t.names+", and does what they do; the text with the SHA-1 "+
-		hex.EncodeToString(sha[:])+" is none of them. Use the commands ALLOW, CL.THROTTLE or INCREX in its place; docs/resp.md lists versions")
+		hex.EncodeToString(sha[:])+" is none of them. Use the command ALLOW or CL.THROTTLE in its place; docs/resp.md lists versions")
 }
 
 // singleSpaced replaces each run of white space, such as a line end with the indent after it, by one space: people copy

@@ -383,7 +383,6 @@ func TestLogScripts(t *testing.T) {
 		INCR a -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		GET a -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		GETSET a 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
-		INCREX a -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		MGET a b -> [nil nil]
 		SCAN 0 COUNT 2000 TYPE zset -> ["0" ["a"]]
 		SET n 1 -> OK

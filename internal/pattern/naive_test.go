@@ -1,11 +1,10 @@
-// Package patterntest is what patterns mean, without what makes them fast, for tests.
-package patterntest
+package pattern
 
 import "strings"
 
-// Naive is the meaning of a pattern, spelled out: each wildcard tries every length from
+// naive is what a pattern means, without what makes Match fast: each wildcard tries every length from
 // the shortest on, and goes back as often as it takes.
-func Naive(text, key string) (took map[string]string, ok bool) {
+func naive(text, key string) (took map[string]string, ok bool) {
 	if text == "" {
 		return map[string]string{}, key == ""
 	}
@@ -22,13 +21,13 @@ func Naive(text, key string) (took map[string]string, ok bool) {
 		if key == "" || key[0] != text[0] {
 			return nil, false
 		}
-		return Naive(rest, key[1:])
+		return naive(rest, key[1:])
 	}
 	for n := least; n <= len(key); n++ {
 		if name != "" && !anything && strings.ContainsAny(key[:n], ":/") {
 			break
 		}
-		if took, ok = Naive(rest, key[n:]); ok {
+		if took, ok = naive(rest, key[n:]); ok {
 			if name != "" {
 				took[name] = key[:n]
 			}

@@ -1,5 +1,4 @@
-// Package xdstest is a management server for tests: it sends what a test says, and tells what clients said.
-package xdstest
+package envoy
 
 import (
 	"fmt"
@@ -13,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Server is a management server on a loopback port.
-type Server struct {
+// XDSServer is a management server on a loopback port. It sends what a test says, and records what clients said.
+type XDSServer struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	testing.TB
 	Addr string
@@ -27,8 +26,8 @@ type Server struct {
 	sent    int
 }
 
-// New starts a server at an address, "" for any.
-func New(t testing.TB, addr string, options ...grpc.ServerOption) *Server {
+// NewXDS starts a server at an address, "" for any.
+func NewXDS(t testing.TB, addr string, options ...grpc.ServerOption) *XDSServer {
 	t.Helper()
 	if addr == "" {
 		addr = "127.0.0.1:0"
@@ -38,7 +37,7 @@ func New(t testing.TB, addr string, options ...grpc.ServerOption) *Server {
 		t.Fatal(err)
 	}
 	const most = 100
-	s := &Server{TB: t, Addr: l.Addr().String(), Said: make(chan *discovery.DiscoveryRequest, most), answers: make(chan *discovery.DiscoveryResponse, most), grpc: grpc.NewServer(options...)}
+	s := &XDSServer{TB: t, Addr: l.Addr().String(), Said: make(chan *discovery.DiscoveryRequest, most), answers: make(chan *discovery.DiscoveryResponse, most), grpc: grpc.NewServer(options...)}
 	discovery.RegisterAggregatedDiscoveryServiceServer(s.grpc, s)
 	s.serving.Go(func() { _ = s.grpc.Serve(l) }) // until Stop
 	t.Cleanup(s.Stop)
@@ -46,13 +45,13 @@ func New(t testing.TB, addr string, options ...grpc.ServerOption) *Server {
 }
 
 // Stop ends the server and its streams.
-func (s *Server) Stop() {
+func (s *XDSServer) Stop() {
 	s.grpc.Stop()
 	s.serving.Wait()
 }
 
 // Send sends resources, in a version of their number.
-func (s *Server) Send(resources ...*ratelimit.RateLimitConfig) {
+func (s *XDSServer) Send(resources ...*ratelimit.RateLimitConfig) {
 	s.Helper()
 	s.sent++
 	answer := &discovery.DiscoveryResponse{
@@ -69,10 +68,10 @@ func (s *Server) Send(resources ...*ratelimit.RateLimitConfig) {
 }
 
 // SendAnswer sends an answer as it is.
-func (s *Server) SendAnswer(answer *discovery.DiscoveryResponse) { s.answers <- answer }
+func (s *XDSServer) SendAnswer(answer *discovery.DiscoveryResponse) { s.answers <- answer }
 
 // StreamAggregatedResources implements discovery.AggregatedDiscoveryServiceServer.
-func (s *Server) StreamAggregatedResources(stream grpc.BidiStreamingServer[discovery.DiscoveryRequest, discovery.DiscoveryResponse]) error {
+func (s *XDSServer) StreamAggregatedResources(stream grpc.BidiStreamingServer[discovery.DiscoveryRequest, discovery.DiscoveryResponse]) error {
 	go func() {
 		for {
 			said, err := stream.Recv()
@@ -94,8 +93,8 @@ func (s *Server) StreamAggregatedResources(stream grpc.BidiStreamingServer[disco
 	}
 }
 
-// Limits is a resource of one domain whose descriptor key has so many requests a minute.
-func Limits(domain, key string, requests uint32) *ratelimit.RateLimitConfig {
+// XDSLimits is a resource of one domain whose descriptor key has so many requests a minute.
+func XDSLimits(domain, key string, requests uint32) *ratelimit.RateLimitConfig {
 	return &ratelimit.RateLimitConfig{Name: domain + "-resource", Domain: domain, Descriptors: []*ratelimit.RateLimitDescriptor{{
 		Key: key, RateLimit: &ratelimit.RateLimitPolicy{Unit: ratelimit.RateLimitUnit_MINUTE, RequestsPerUnit: requests},
 	}}}
