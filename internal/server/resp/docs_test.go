@@ -52,7 +52,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("no line %s in\n%s", line, output)
 		}
 	}
-	if commands != 9 {
+	if commands != 10 {
 		t.Errorf("%d commands", commands)
 	}
 }
