@@ -209,8 +209,11 @@ class Deciding(unittest.TestCase):
             denied = w.reserve(key, limit, 3)
             self.assertTrue(not denied and not denied.id and denied.retry_after > 0)
             self.assertEqual(w.settle(r.id, 3).limits[0]["used"], 3)
-            again = w.settle(r.id, 5)
+            again = w.settle(r.id, 3)
             self.assertTrue(again.again and again.limits[0]["used"] == 3)
+            with self.assertRaises(weir.Error) as e:
+                w.settle(r.id, 5)
+            self.assertEqual(e.exception.code, "key_reused")
             more = w.reserve(key, limit, 7, give_back=True)
             self.assertTrue(more)
             self.assertEqual(w.settle(more.id, 8).over, 1)

@@ -231,7 +231,7 @@ func TestExitCodes(t *testing.T) {
 		{"serve --ephemeral --insecure --http 256.0.0.1:1", exitFailure, "listen"},
 		{"serve --ephemeral --http 127.0.0.1:99999", exitUsage, "--http: 127.0.0.1:99999 is not an address: write host:port with a port from 0 to 65535"},
 		{"serve --ephemeral --http 127.0.0.1:80a", exitUsage, "--http: 127.0.0.1:80a is not an address: write host:port"},
-		{"serve --ephemeral --http unix:/x", exitUsage, "--http: unix:/x is not an address: write host:port"},
+		{"serve --ephemeral --http unix:x", exitUsage, "--http: unix:x is not the address of a Unix socket: write unix:/path"},
 		{"serve --ephemeral --rls 127.0.0.1:x", exitUsage, "--rls: 127.0.0.1:x is not an address: write host:port"},
 		{"serve --ephemeral --memory 9999TiB", exitUsage, "Memory (--memory) of 9999TiB and LimitMemory (--limit-memory) of 256MiB are more than the "},
 		{"serve --ephemeral --retention 100y", exitUsage, "must be whole seconds from 1s to 1000000000s (31.7 years)"},
