@@ -39,7 +39,6 @@ var checkedComments = []string{
 	"internal/history/",
 	"internal/journal/",
 	"internal/pattern/",
-	"internal/prefetch/",
 	"internal/ratelimitfields/",
 	"internal/region/",
 	"internal/replay/",

@@ -54,7 +54,7 @@ func TestLimitersOfNode(t *testing.T) {
 // So does Python's limits.
 func TestPythonLimits(t *testing.T) {
 	t.Parallel()
-	python := testprogram.Python(t, "limits")
+	python := pythonWith(t, "limits")
 	out, err := exec.CommandContext(t.Context(), python, "limits_compare.py", open(t), oracle(t)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -66,6 +66,16 @@ func TestPythonLimits(t *testing.T) {
 func TestUpstashRatelimit(t *testing.T) {
 	t.Parallel()
 	runNode(t, "upstash.js", open(t), oracle(t))
+}
+
+// pythonWith returns the path of the Python that has a module. A test ends here if there is none.
+func pythonWith(t *testing.T, module string) string {
+	t.Helper()
+	const debian = "/usr/bin/python3" // apt-get installs modules for it
+	if exec.CommandContext(t.Context(), debian, "-c", "import "+module).Run() != nil {
+		testprogram.Missing(t, "Python's "+module)
+	}
+	return debian
 }
 
 // moduleDir is where the source of a Go module is, without making it one that this module needs.

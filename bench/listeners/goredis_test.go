@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/weir-counter/weir/internal/testprogram"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -132,7 +131,7 @@ func TestGoRedisPipelines(t *testing.T) {
 
 // redis-py connects and keeps a limit.
 func TestPythonRedis(t *testing.T) {
-	python := testprogram.Python(t, "redis")
+	python := pythonWith(t, "redis")
 	host, port, err := net.SplitHostPort(open(t))
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/testprogram"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -106,7 +105,7 @@ func TestHotShots(t *testing.T) {
 // python-statsd sends by both, alone and in pipelines.
 func TestPythonStatsD(t *testing.T) {
 	t.Parallel()
-	python := testprogram.Python(t, "statsd")
+	python := pythonWith(t, "statsd")
 	n := openStatsD(t)
 	host, port, err := net.SplitHostPort(n.StatsDAddr())
 	if err != nil {

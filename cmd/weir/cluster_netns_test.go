@@ -3,13 +3,15 @@
 package main
 
 import (
+	"crypto/x509"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/auth/certstest"
 )
 
 // What a link does to packets, as tc has it. A queue that is shorter than any packet
@@ -36,16 +38,16 @@ func TestClusterNamespacesOfShares(t *testing.T) {
 
 func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, *namespaces) {
 	t.Helper()
-	n, authority := newNamespaces(t), transporttest.NewAuthority(t)
-	authority.IPs = nil
+	n, authority := newNamespaces(t), certstest.New(t)
+	var ips []net.IP
 	addrs := make([]string, clusterSize)
 	for i := range addrs {
 		ip, addr := namespacedAddr(i)
-		addrs[i], authority.IPs = addr, append(authority.IPs, ip)
+		addrs[i], ips = addr, append(ips, ip)
 	}
 	c := newProcessesIn(t, n, addrs, addrs, flags...)
 	for i := range c.own {
-		c.own[i] = []string{"--cluster-tls", issueDir(t, authority, c.name(i))}
+		c.own[i] = []string{"--cluster-tls", issueDir(t, authority, c.name(i), ips)}
 	}
 	return c, n
 }
@@ -105,10 +107,11 @@ func (n *namespaces) shaped(name, discipline string) func(c *processes, i int) {
 }
 
 // issueDir makes the directory that --cluster-tls names, with files of an authority for a node.
-func issueDir(t testing.TB, authority *transporttest.Authority, name string) string {
+func issueDir(t testing.TB, authority *certstest.Authority, name string, ips []net.IP) string {
 	t.Helper()
-	dir, files := t.TempDir(), authority.Issue(t, name)
-	for to, from := range map[string]string{"ca.crt": files.CA, "tls.crt": files.Cert, "tls.key": files.Key} {
+	dir := t.TempDir()
+	cert, key := authority.Issue(name, ips, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
+	for to, from := range map[string]string{"ca.crt": authority.File(), "tls.crt": cert, "tls.key": key} {
 		text, err := os.ReadFile(from)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, to), text, 0o600)

@@ -261,8 +261,6 @@ func TestExitCodes(t *testing.T) {
 		{"replay " + file("clf", accessLog()) + " --key url:{pth}", exitUsage, "--key: key template url:{pth}: a clf log has no field {pth}"},
 		{"replay --follow " + file("follow.gz", "\x1f\x8b\x08\x00"), exitUsage, "follow.gz is compressed (gzip) and cannot be followed"},
 		{"replay - --from-end", exitUsage, "needs --follow"},
-		{"replay - --window 1500ms", exitUsage, "--window"},
-		{"replay - --at yesterday", exitUsage, "is not a time"},
 		{"replay - --follow", exitUsage, "--follow"},
 		{"replay " + file("bad", "rubbish\n"), exitFailure, "no line fits a format: clf"},
 		{"replay " + file("cut.gz", "\x1f\x8b\x08\x00"), exitFailure, "cut.gz: the gzip data is cut short"},

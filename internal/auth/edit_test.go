@@ -103,7 +103,7 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := login.Identity; i.Name != "shop" || !i.May(Read, "shop:1") || i.May(Read, "sho") || i.May(Ingest, "shop:1") || !i.MayLimit(Decide, "login") || i.MayLimit(Decide, "other") {
+		if i := login.Identity; i.Name != "shop" || !i.May(Read, "shop:1") || i.May(Read, "sho") || i.May(Ingest, "shop:1") || !i.Permission(Decide).Limit("login") || i.Permission(Decide).Limit("other") {
 			t.Errorf("%+v", i)
 		}
 	}

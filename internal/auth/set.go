@@ -181,9 +181,6 @@ func (i *Identity) Scope() string {
 // May tells whether the identity has a role for a key.
 func (i *Identity) May(r Role, key string) bool { return i.Permission(r).Key(key) }
 
-// MayLimit tells whether the identity has a role for a limit by its name.
-func (i *Identity) MayLimit(r Role, name string) bool { return i.Permission(r).Limit(name) }
-
 // AllKeys tells whether the permission is for every key.
 func (g *Permission) AllKeys() bool { return g != nil && len(g.Keys) == 0 }
 

@@ -43,16 +43,6 @@ func File(tb testing.TB, path string) {
 	}
 }
 
-// Python returns the path of the Python that has a module. A test ends here if there is none.
-func Python(tb testing.TB, module string) string {
-	tb.Helper()
-	const debian = "/usr/bin/python3" // apt-get installs modules for it
-	if exec.CommandContext(tb.Context(), debian, "-c", "import "+module).Run() != nil {
-		Missing(tb, "Python's "+module)
-	}
-	return debian
-}
-
 // Missing ends a test that needs what is not there: skipped, or failed with STRICT=1.
 func Missing(tb testing.TB, what string) {
 	tb.Helper()

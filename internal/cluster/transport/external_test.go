@@ -116,8 +116,8 @@ func TestAnExistingNATSThatDoesNotSayHowMany(t *testing.T) {
 func TestAnExistingNATSThatRefuses(t *testing.T) {
 	server := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, nil)
 	small := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) { o.MaxPayload = 4096 })
-	ours := transporttest.NewAuthority(t)
-	ours.Issue(t, "n1")
+	ours := newAuthority(t)
+	ours.issue("n1")
 	for _, one := range []struct {
 		names string
 		cfg   transport.Config
@@ -138,8 +138,8 @@ func TestAnExistingNATSThatRefuses(t *testing.T) {
 
 func TestAnExistingNATSWithTLS(t *testing.T) {
 	t.Parallel()
-	ours := transporttest.NewAuthority(t)
-	files := ours.Issue(t, "existing")
+	ours := newAuthority(t)
+	files := ours.issue("existing")
 	server := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) {
 		config, err := natsserver.GenTLSConfig(&natsserver.TLSConfigOpts{CertFile: files.Cert, KeyFile: files.Key, CaFile: files.CA, Verify: true})
 		if err != nil {
@@ -147,7 +147,7 @@ func TestAnExistingNATSWithTLS(t *testing.T) {
 		}
 		o.TLSConfig, o.TLSVerify, o.TLSTimeout = config, true, 5
 	})
-	node, err := transport.Open(t.Context(), transport.Config{URL: address(t, server, "password"), ClientTLS: ours.Issue(t, "client")})
+	node, err := transport.Open(t.Context(), transport.Config{URL: address(t, server, "password"), ClientTLS: ours.issue("client")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,9 +43,9 @@ func keepers(t *testing.T, c *transporttest.Cluster, node int) (names []string) 
 // without it. It comes back nevertheless, and disturbs nobody.
 func TestAnotherNumberOfNodes(t *testing.T) {
 	t.Parallel()
-	ours := transporttest.NewAuthority(t)
+	ours := newAuthority(t)
 	c := transporttest.New(t, 4, func(i int, cfg *transport.Config) {
-		cfg.TLS = ours.Issue(t, cfg.Node)
+		cfg.TLS = ours.issue(cfg.Node)
 		if i < 3 {
 			cfg.Peers = cfg.Peers[:3]
 		}

@@ -59,10 +59,10 @@ func refused(t *testing.T, cfg transport.Config, running string) {
 // the cluster says why.
 func TestWhoMayJoin(t *testing.T) {
 	t.Parallel()
-	ours, theirs := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	ours, theirs := newAuthority(t), newAuthority(t)
 	var log logBuffer
 	c := transporttest.New(t, 3, func(_ int, cfg *transport.Config) {
-		cfg.TLS = ours.Issue(t, cfg.Node)
+		cfg.TLS = ours.issue(cfg.Node)
 		cfg.Logger = log.logger()
 	})
 	c.Up(t, 0, 1, 2) // a cluster begins with all nodes
@@ -77,7 +77,7 @@ func TestWhoMayJoin(t *testing.T) {
 		refused(t, intruder(func(cfg *transport.Config) { cfg.TLS = transport.TLS{} }), "1 of 3 nodes are running")
 	})
 	t.Run("another authority", func(t *testing.T) {
-		refused(t, intruder(func(cfg *transport.Config) { cfg.TLS = theirs.Issue(t, cfg.Node) }), "1 of 3 nodes are running")
+		refused(t, intruder(func(cfg *transport.Config) { cfg.TLS = theirs.issue(cfg.Node) }), "1 of 3 nodes are running")
 	})
 	t.Run("another secret", func(t *testing.T) {
 		refused(t, intruder(func(cfg *transport.Config) { cfg.Secret = "not the secret of the cluster" }), "1 of 3 nodes are running")
@@ -108,14 +108,14 @@ func TestWhoMayJoin(t *testing.T) {
 // Nodes show each other the certificate that is in their files now.
 func TestRenewedCertificates(t *testing.T) {
 	t.Parallel()
-	ours, theirs := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
-	c := transporttest.New(t, 3, func(_ int, cfg *transport.Config) { cfg.TLS = ours.Issue(t, cfg.Node) })
+	ours, theirs := newAuthority(t), newAuthority(t)
+	c := transporttest.New(t, 3, func(_ int, cfg *transport.Config) { cfg.TLS = ours.issue(cfg.Node) })
 	c.Up(t, 0, 1, 2)
 	c.Down(2)
-	renew := func(by *transporttest.Authority) {
+	renew := func(by *authority) {
 		t.Helper()
 		for _, cfg := range c.Configs[:2] {
-			issued := by.Issue(t, cfg.Node)
+			issued := by.issue(cfg.Node)
 			for from, to := range map[string]string{issued.Cert: cfg.TLS.Cert, issued.Key: cfg.TLS.Key} {
 				if err := os.Rename(from, to); err != nil {
 					t.Fatal(err)
@@ -151,12 +151,12 @@ func TestANameThatIsTakenIsNamed(t *testing.T) {
 
 func TestCertificatesAreCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
-	ours, theirs := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
-	foreign := theirs.Issue(t, "n1")
+	ours, theirs := newAuthority(t), newAuthority(t)
+	foreign := theirs.issue("n1")
 	foreign.CA = ours.CA
 	for name, files := range map[string]transport.TLS{
-		"not for clients":      ours.Issue(t, "server", x509.ExtKeyUsageServerAuth),
-		"not for servers":      ours.Issue(t, "client", x509.ExtKeyUsageClientAuth),
+		"not for clients":      ours.issue("server", x509.ExtKeyUsageServerAuth),
+		"not for servers":      ours.issue("client", x509.ExtKeyUsageClientAuth),
 		"of another authority": foreign,
 	} {
 		t.Run(name, func(t *testing.T) {

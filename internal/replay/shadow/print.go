@@ -109,9 +109,9 @@ func (p printer) limit(l *Limit) {
 	if l.Peak != nil {
 		p.Row("peak", fmt.Sprintf("%s of %s in the %s up to %s", units.Plural(l.Peak.Requests, "request"), l.Peak.Key, l.interval(), stamp(l.Peak.At)))
 	}
-	p.needs(l)
-	p.Row("over time", sparkline(l.Timeline.Denied))
-	p.Row("", fmt.Sprintf("%s each, from %s", seconds(float64(l.Timeline.BucketSeconds)), stamp(l.Timeline.Start)))
+	if l.NeedsUnknown != "" {
+		p.Row("enough", "not known: "+l.NeedsUnknown)
+	}
 	p.Row()
 	p.Row("DENIED", "SHARE", "REQUESTS", "FIRST", "LAST", "LONGEST", "PEAK IN "+l.interval(), "KEY OF "+l.Name)
 	for _, k := range l.Top {
@@ -125,40 +125,6 @@ func (p printer) limit(l *Limit) {
 		p.Row(units.Grouped(k.Denied), percent(k.DeniedShare), requests, stamp(k.FirstDenial), stamp(k.LastDenial),
 			seconds(float64(k.LongestSeconds)), units.Grouped(k.Peak.Requests), key)
 	}
-}
-
-func (p printer) needs(l *Limit) {
-	if l.NeedsUnknown != "" {
-		p.Row("enough", "not known: "+l.NeedsUnknown)
-	}
-	for n, text := range l.rules() {
-		if n.OrLess {
-			text += " or less"
-		}
-		whom := "to deny nobody"
-		if n.Share > 0 {
-			whom = fmt.Sprintf("to deny at most %s (it denies %s)", percent(n.Share), units.Grouped(n.Denied))
-		}
-		p.Row("enough", text+" "+whom)
-	}
-}
-
-// sparkline draws counts as bars of eight heights; a dot is none.
-func sparkline(counts []uint64) string {
-	bars := []rune("▁▂▃▄▅▆▇█")
-	var most uint64
-	for _, n := range counts {
-		most = max(most, n)
-	}
-	var b strings.Builder
-	for _, n := range counts {
-		if n == 0 {
-			b.WriteRune('·')
-			continue
-		}
-		b.WriteRune(bars[int(float64(len(bars)-1)*float64(n)/float64(most))])
-	}
-	return b.String()
 }
 
 func stamp(t replay.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -3,7 +3,6 @@ package transporttest
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname: nats-server has no settings for these
 
-	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 )
 
@@ -142,33 +140,6 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 // Logger logs to the test, until it ends.
 func Logger(t testing.TB, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level}))
-}
-
-// Authority signs certificates of one test's nodes.
-type Authority struct {
-	CA  string   // the file of its own certificate
-	IPs []net.IP // that its certificates are for: loopback, unless it is changed
-
-	signs *certstest.Authority
-}
-
-// NewAuthority makes one, whose files are removed with the test's.
-func NewAuthority(t testing.TB) *Authority {
-	t.Helper()
-	signs := certstest.New(t)
-	return &Authority{CA: signs.File(), IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, signs: signs}
-}
-
-// Issue makes the files of a node. uses are those that its certificate is for; none:
-// both that a node needs.
-func (a *Authority) Issue(t testing.TB, name string, uses ...x509.ExtKeyUsage) transport.TLS {
-	t.Helper()
-	if len(uses) == 0 {
-		uses = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	}
-	files := transport.TLS{CA: a.CA}
-	files.Cert, files.Key = a.signs.Issue(name, a.IPs, uses...)
-	return files
 }
 
 //go:linkname routeConnectDelay github.com/nats-io/nats-server/v2/server.routeConnectDelay

@@ -1,7 +1,7 @@
 // Command llmproxy is a proxy in front of an OpenAI-compatible API that keeps budgets at a Weir server:
 //
 //	weir serve --policy budgets.yaml
-//	go run ./middleware/llm/llmproxy -upstream https://api.openai.com -key-header X-Team
+//	cd bench && go run ./llmproxy -upstream https://api.openai.com -key-header X-Team
 //
 // Clients send requests to http://127.0.0.1:8090/v1/... as they do to the API, with the name of their team in X-Team.
 package main

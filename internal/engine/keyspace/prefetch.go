@@ -1,0 +1,18 @@
+//go:build amd64 || arm64
+
+package keyspace
+
+import "unsafe"
+
+// PrefetchRead asks the processor for the cache line at p, to be read, and does not wait for it. A load asks too, but
+// the processor goes on for some hundred instructions only until it has come. p may be any value, even the address of
+// no memory.
+//
+//go:noescape
+func PrefetchRead(p unsafe.Pointer)
+
+// PrefetchWrite asks for the cache line at p, to be written: another core gives it up at once, and not only after a
+// read.
+//
+//go:noescape
+func PrefetchWrite(p unsafe.Pointer)
