@@ -40,27 +40,6 @@ func NewValue[T any](to *T, kind string, read func(string) (T, error), write fun
 	return Value[T]{to, read, write, kind}
 }
 
-// Values is a flag that may be given several times.
-type Values[T any] struct{ Value[[]T] }
-
-// NewValues is a flag that adds what it reads to a list each time that it is given.
-func NewValues[T any](to *[]T, kind string, read func(string) (T, error), write func(T) string) Values[T] {
-	return Values[T]{Value[[]T]{
-		To: to, kind: kind,
-		read: func(s string) ([]T, error) {
-			x, err := read(s)
-			return append(*to, x), err
-		},
-		write: func(all []T) string {
-			texts := make([]string, len(all))
-			for i, x := range all {
-				texts[i] = write(x)
-			}
-			return strings.Join(texts, ",")
-		},
-	}}
-}
-
 // WholeNumber is what the N of a command must be.
 const WholeNumber = "it must be a whole number, 1 or more"
 
@@ -81,8 +60,19 @@ func Duration(to *time.Duration) Value[time.Duration] {
 }
 
 // Durations is Duration that may be given several times.
-func Durations(to *[]time.Duration) Values[time.Duration] {
-	return NewValues(to, "duration", positive(units.ParseDuration), units.FormatDuration)
+func Durations(to *[]time.Duration) Value[[]time.Duration] {
+	read := func(s string) ([]time.Duration, error) {
+		d, err := positive(units.ParseDuration)(s)
+		return append(*to, d), err
+	}
+	write := func(all []time.Duration) string {
+		texts := make([]string, len(all))
+		for i, d := range all {
+			texts[i] = units.FormatDuration(d)
+		}
+		return strings.Join(texts, ",")
+	}
+	return Value[[]time.Duration]{to, read, write, "duration"}
 }
 
 // Delay is a duration that may be 0.
