@@ -86,8 +86,11 @@ func New(addresses string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if local && (o.HTTPClient != nil || !filepath.IsAbs(socket)) {
-		return nil, fmt.Errorf("unix:%s: write unix:/path, and no HTTPClient, which would have to connect to it itself", socket)
+	if local && !filepath.IsAbs(socket) {
+		return nil, fmt.Errorf("unix:%s: the path of a socket must be absolute: unix:/path", socket)
+	}
+	if local && o.HTTPClient != nil {
+		return nil, fmt.Errorf("unix:%s: with an HTTPClient, give an http:// address, and dial the socket in its Transport", socket)
 	}
 	switch o.Compression {
 	case None, Gzip, Zstd:

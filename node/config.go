@@ -215,16 +215,16 @@ func (cfg Config) validate() error {
 func (cfg Config) validateJournal() error {
 	if cfg.Ephemeral {
 		if cfg.clustered() || cfg.Journal.Replicas > 0 {
-			return settings.Invalid("Ephemeral", "nodes count together by their journals, and an ephemeral one has none: leave out Ephemeral, or Journal.Join and Journal.Replicas")
+			return settings.Invalid("Ephemeral", "nodes count together by their journals, and an ephemeral one has none: leave out one of the two")
 		}
 		if cfg.Regions.Region != "" {
-			return settings.Invalid("Ephemeral", "regions count together by their journals, and an ephemeral node has none: leave out Ephemeral, or Regions")
+			return settings.Invalid("Ephemeral", "regions count together by their journals, and an ephemeral node has none: leave out one of the two")
 		}
 		if len(cfg.Topics.From) > 0 {
-			return settings.Invalid("Ephemeral", "the position of a topic is kept in the journal, and an ephemeral node has none: leave out Ephemeral, or Topics.From")
+			return settings.Invalid("Ephemeral", "the position of a topic is kept in the journal, and an ephemeral node has none: leave out one of the two")
 		}
 		if cfg.Backups.To != "" {
-			return settings.Invalid("Ephemeral", "backups are of the journal, and an ephemeral node has none: leave out Ephemeral, or Backups.To")
+			return settings.Invalid("Ephemeral", "backups are of the journal, and an ephemeral node has none: leave out one of the two")
 		}
 		return nil
 	}

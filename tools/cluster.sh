@@ -35,7 +35,7 @@ ready answers "$h1" "$h2" "$h3"
 
 cat <<END
 
-n1, n2 and n3 are on http://$h1, ${h2#*:} and ${h3#*:}, and take commands of Redis 1,000 above. Hit one, ask another:
+n1, n2 and n3 are on http://$h1, ${h2#*:} and ${h3#*:}. Redis clients connect to a port 1,000 higher. Hit one, ask another:
 
   curl -s $h1/v1/hits -d 'url:/home 3'
   curl -s '$h3/v1/count?key=url:/home&fresh=2s'

@@ -38,9 +38,8 @@ func (f *serveFlags) checkDemo(from cli.Sources) error {
 
 // makeDemo makes traffic until ctx ends; ended returns when it has.
 func (f *serveFlags) makeDemo(ctx context.Context, n *node.Node, log *slog.Logger) (ended func(), err error) {
-	now := time.Now()
-	traffic := newTraffic(n.Engine(), n.Handler(), uint64(now.UnixNano()))
-	if err := traffic.Past(now); err != nil {
+	traffic := newTraffic(n.Engine(), n.Handler(), uint64(time.Now().UnixNano()))
+	if err := traffic.Past(time.Now); err != nil {
 		return nil, fmt.Errorf("--demo: %w", err)
 	}
 	log.Info("the traffic is made up: look at the dashboard", "url", "http://"+n.Addr()+"/")
@@ -83,9 +82,10 @@ func newTraffic(engine *weir.Engine, listener http.Handler, seed uint64) *demoTr
 // ages are how finely the past is made: what is older than one is made in steps of so many seconds.
 var ages = []struct{ older, step int64 }{{7200, 1}, {2 * 86400, 16}, {14 * 86400, 128}}
 
-// Past makes the two weeks that end at now, with the decisions that there would have been, in about a second.
-func (t *demoTraffic) Past(now time.Time) error {
-	end := now.Unix()
+// Past makes the two weeks that end at now, with the decisions that there would have been, in about a second. A busy
+// machine takes longer: what passes meanwhile is made too.
+func (t *demoTraffic) Past(now func() time.Time) error {
+	end := now().Unix()
 	for i := len(ages) - 1; i >= 0; i-- {
 		newest := int64(0)
 		if i > 0 {
@@ -100,6 +100,11 @@ func (t *demoTraffic) Past(now time.Time) error {
 					return err
 				}
 			}
+		}
+	}
+	for ; end < now().Unix(); end++ {
+		if err := t.moment(end, 1); err != nil {
+			return err
 		}
 	}
 	return t.sendVisits(context.Background())

@@ -41,8 +41,14 @@ func TestTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := newTraffic(e, listener.Handler(), 1)
-	if err := made.Past(now); err != nil {
+	started := now.Add(-20 * time.Second) // it takes that long
+	if err := made.Past(func() time.Time { defer func() { started = now }(); return started }); err != nil {
 		t.Fatal(err)
+	}
+	for back := range 30 {
+		if estimate(t, e, weir.AllKeys, now.Add(time.Duration(-1-back)*time.Second), time.Second) == 0 {
+			t.Errorf("nothing came %d seconds ago", back+1)
+		}
 	}
 	noon := estimate(t, e, weir.AllKeys, now, time.Hour)
 	night := estimate(t, e, weir.AllKeys, now.Add(-8*time.Hour), time.Hour)

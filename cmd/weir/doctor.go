@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,9 +16,11 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/policy"
 )
 
 // finding is a line of weir doctor.
@@ -35,7 +38,7 @@ type doctor struct {
 
 // add grades a value by two bounds. todo says what to do if it is not below both.
 func (d *doctor) add(check string, value, warn, fail float64, todo, says string, values ...any) {
-	f := finding{"ok", strings.TrimSpace(d.server + " " + check), fmt.Sprintf(says, values...)}
+	f := finding{"ok", strings.TrimSpace(d.server + " " + check), strings.ReplaceAll(fmt.Sprintf(says, values...), "\n", "; ")}
 	if value >= warn {
 		f.State, f.Says = "warn", f.Says+": "+todo
 	}
@@ -116,11 +119,12 @@ func (d *doctor) checkServer(ctx context.Context, c *client.Client) {
 	if here := buildVersion(); stats.Version != here {
 		d.add("version", 1, 1, 2, "run one version everywhere", "the server is %s, this command %s", stats.Version, here)
 	}
-	d.add("clock", (ahead.Abs() - wrong).Seconds(), 0.5, 5, "set the clocks by NTP", "%s ahead of this machine's, measured to %s", cli.SecondsText(ahead.Seconds()), cli.SecondsText(wrong.Seconds()))
+	side := map[bool]string{true: "behind", false: "ahead of"}[ahead < 0]
+	d.add("clock", (ahead.Abs() - wrong).Seconds(), 0.5, 5, "set the clocks by NTP", "%s %s this machine's, measured to %s", cli.SecondsText(ahead.Abs().Seconds()), side, cli.SecondsText(wrong.Seconds()))
 	for _, a := range stats.Alarms {
 		d.add("alarm "+a.Code, 1, 1, map[bool]float64{true: 1, false: 2}[a.Refusing], "docs/cluster-operations.md lists alarms", "%s", a.Message)
 	}
-	d.add("cluster", float64(cluster.Unheld+len(cluster.Problems)), 1, 1, "weir cluster shows more", "%d nodes, %d partitions without one, problems: %q", max(len(cluster.Nodes), 1), cluster.Unheld, cluster.Problems)
+	d.add("cluster", float64(cluster.Unheld+len(cluster.Problems)), 1, 1, "weir cluster shows more", "nodes: %d, partitions without a node: %d, problems: %s", max(len(cluster.Nodes), 1), cluster.Unheld, cmp.Or(strings.Join(cluster.Problems, ", "), "none"))
 	if j := stats.Journal; j != nil {
 		d.add("disk", j.FlushSeconds, 0.1, 1, "use a faster disk, durable hits wait for it", "the last flush took %s", cli.SecondsText(j.FlushSeconds))
 	}
@@ -140,12 +144,16 @@ func (d *doctor) checkServer(ctx context.Context, c *client.Client) {
 	if open, most := is["process_open_fds"], is["process_max_fds"]; most > 0 {
 		d.add("open files", open/most, 0.5, 0.9, "raise the limit (ulimit -n, LimitNOFILE=)", "%.0f of %.0f", open, most)
 	}
-	_, makes := is["weir_backup_failures_total"]
-	newest := "not known here"
+	failed, makes := is["weir_backup_failures_total"]
+	if !makes {
+		d.add("backup", 1, 1, 2, "start the server with --backup-to", "it makes no backups by itself")
+		return
+	}
+	newest := "not known to this node"
 	if age, known := is["weir_backup_age_seconds"]; known {
 		newest = cli.SecondsText(age) + " old"
 	}
-	d.add("backup", map[bool]float64{true: 0, false: 1}[makes], 1, 2, "start the server with --backup-to", "the newest is %s, %.0f attempts failed", newest, is["weir_backup_failures_total"])
+	d.add("backup", 0, 1, 2, "", "the newest is %s, failed attempts since the start: %.0f", newest, failed)
 }
 
 // checkMachine checks the settings of a server, and what they name on this machine.
@@ -156,6 +164,14 @@ func (d *doctor) checkMachine(ctx context.Context, f *serveFlags, from cli.Sourc
 		err = f.node.Validate()
 	}
 	d.must("settings", err, "weir serve does not start with them", "valid")
+	if file := f.node.Policies.File; file != "" {
+		_, err := policy.Load(file)
+		d.must("policies", err, "weir serve does not start with them", file+" is valid")
+	}
+	if file := f.node.Tokens.File; file != "" {
+		_, err := auth.Load(file)
+		d.must("tokens", err, "weir serve does not start with them", file+" is valid")
+	}
 	join, dir, most := &f.node.Journal.Join, f.node.Journal.Dir, f.node.Journal.WithDefaults().MaxBytes
 	if used, free, took, err := durable.ProbeDisk(dir); err != nil {
 		d.add("disk", 1, 1, map[bool]float64{true: 2, false: 1}[errors.Is(err, fs.ErrNotExist)], "weir serve makes the directory, and must be able to write there", "%v", err)
@@ -177,6 +193,6 @@ func (d *doctor) checkMachine(ctx context.Context, f *serveFlags, from cli.Sourc
 	}
 	if peers := others(join.Peers, join.Addr); len(peers) > 0 {
 		why := unreachable(ctx, peers)
-		d.add("peers", float64(len(why)), 1, 1, "start that node, or let the firewall pass it", "%s %s", strings.Join(peers, ", "), why)
+		d.add("peers", float64(len(why)), 1, 1, "start that node, or let the firewall pass it", "%s: %s", strings.Join(peers, ", "), cmp.Or(why, "all answer"))
 	}
 }

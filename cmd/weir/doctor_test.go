@@ -64,6 +64,9 @@ func TestDoctorOfMachine(t *testing.T) {
 		"tls-cert: " + cert + "\ntls-key: " + key:  {"settings": "ok", "certificate": "warn"}, // it is good for an hour
 		"tls-cert: " + other + "\ntls-key: " + key: {"certificate": "fail"},
 		"data: " + dir + "\nmax-disk: 1000TiB":     {"disk space": "fail"},
+		"policy: policies.yaml":                    {"policies": "ok", "tokens": ""},
+		"policy: doctor.go":                        {"policies": "fail"},
+		"tokens: policies.yaml":                    {"tokens": "fail"},
 	} {
 		file := filepath.Join(t.TempDir(), "weir.yaml")
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {

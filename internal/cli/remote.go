@@ -98,7 +98,7 @@ const (
 
 // FreshFlag adds --fresh to a question about keys.
 func FreshFlag(cmd *cobra.Command, to *time.Duration) {
-	cmd.Flags().Var(Duration(to), "fresh", "wait at most this long, up to 10s, for all hits that any node accepted before; fail if some are missing (default: do not wait)")
+	cmd.Flags().Var(Duration(to), "fresh", "wait at most this long, up to 10s, for all hits that any node accepted before; fail if some are missing; 0: do not wait")
 }
 
 // ScopeFlag adds --scope to a question about keys.

@@ -88,6 +88,12 @@ export function bars(points: Series["points"], unit: string, label: string, now:
   };
 }
 
+/** when says of which time a value is: of a bar, where its span begins. */
+function when({ bars, unit, x }: Plot, at: number): string {
+  if (!bars) return moment(at);
+  return unit === "h" ? moment(at - (x.length > 1 ? (x[1]! - x[0]!) / 2 : 1800)) : span(unit)(at);
+}
+
 export class Chart {
   readonly element: HTMLElement;
   private readonly box = h("div", { class: "plot" });
@@ -147,7 +153,7 @@ export class Chart {
   private list(plot: Plot) {
     if (!this.shown.open) return;
     this.head.replaceChildren(h("th", { scope: "col" }, "Time"), ...plot.traces.map((t) => h("th", { scope: "col", class: "n" }, `${t.label}, per ${plot.unit}`)));
-    this.table.replaceChildren(...plot.x.map((at, i) => h("tr", {}, h("td", {}, moment(at)), ...plot.traces.map((t) => h("td", { class: "n" }, valueAt(t, i))))).reverse());
+    this.table.replaceChildren(...plot.x.map((at, i) => h("tr", {}, h("td", {}, when(plot, at)), ...plot.traces.map((t) => h("td", { class: "n" }, valueAt(t, i))))).reverse());
   }
 
   private options(plot: Plot): uPlot.Options {
@@ -155,11 +161,11 @@ export class Chart {
     const axis = { stroke: style("--muted"), grid, ticks: { show: false }, font: `12px ${style("--font")}` };
     // While nothing is pointed at, the legend has the last values.
     const legend = (write: (v: number, of: number, at: number) => string): uPlot.Series.Value => (u, v, of, at) => {
-      const shown = at ?? newest(u.data[of || 1]!);
+      const shown = at ?? (plot.bars ? u.data[0].length - 1 : newest(u.data[of || 1]!));
       const value = at === null ? u.data[of]![shown] : v;
       return value === null || value === undefined ? "" : write(value, of, shown);
     };
-    const series: uPlot.Series[] = [{ value: legend(moment) }];
+    const series: uPlot.Series[] = [{ value: legend((at) => when(this.last ?? plot, at)) }];
     for (const t of plot.traces) {
       const color = style(t.color);
       series.push({
@@ -203,7 +209,7 @@ export class Chart {
     const of = this.last;
     this.tip.hidden = at === null || at === undefined || !of || (u.cursor.left ?? -1) < 0;
     if (this.tip.hidden) return;
-    fill(this.tip, h("span", {}, moment(of!.x[at!]!)), ...of!.traces.map((t) => [t, valueAt(t, at!)] as const).filter(([, value]) => value)
+    fill(this.tip, h("span", {}, when(of!, of!.x[at!]!)), ...of!.traces.map((t) => [t, valueAt(t, at!)] as const).filter(([, value]) => value)
       .map(([t, value]) => h("span", {}, h("i", { class: t.color.slice(2) }), `${t.label} `, h("b", {}, `${value} per ${of!.unit}`))));
     const left = u.cursor.left!;
     const right = left > u.over.clientWidth / 2;

@@ -30,7 +30,7 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   const nodes = new LiveTable<{ node: ClusterNode; at: number }>("Nodes", [
     { title: "Node" }, { title: "State" }, { title: "Lag", class: "n" }, { title: "Last message", class: "n" }, { title: "Clock ahead", class: "n" }, { title: "Partitions", class: "n" },
   ], h("div", {}, h("p", { class: "said" }, "This is a single node. Three like this, each with its own name and address, are a cluster:"),
-    copyable("weir serve --cluster prod --node a --cluster-addr 10.0.0.1:7000 --peers 10.0.0.1:7000,10.0.0.2:7000,10.0.0.3:7000")), ({ node: of }) => {
+    copyable("weir serve --cluster prod --node a --cluster-addr 10.0.0.1:7000 --peers 10.0.0.1:7000,10.0.0.2:7000,10.0.0.3:7000 --cluster-tls tls --cluster-secret-file secret")), ({ node: of }) => {
     const state = h("td");
     const lag = h("td", { class: "n" });
     const heard = h("td", { class: "n" });

@@ -86,10 +86,10 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
       element.querySelector<HTMLElement>('[href$="period=365d"]')!.hidden = !!of.public;
       notices.set([], of.late);
       if (of.now) now.set(...distinct(of.now, "in the last 5 minutes"));
-      if (of.visitors) visitors.set(...distinct(of.visitors, period === "today" ? "" : "anew every day"));
+      if (of.visitors) visitors.set(...distinct(of.visitors, period === "today" ? "" : "counted anew every day"));
       else visitors.set("\u2013", "not known: longer ago than ids are kept");
       views.setKnown(of.views, range(of.views));
-      filtered.setKnown(of.filtered, range(of.filtered) || "of bots, and too many of one visitor");
+      filtered.setKnown(of.filtered, range(of.filtered) || "by crawlers, prefetched, or too many");
       chart.draw(bars(of.line, of.unit!, "Views", of.to));
       text(said, `${moment(of.from)} to ${moment(of.to)}, ${of.unit}s of ${of.tz}.`);
       for (const { class: kind, names } of of.lists) {
