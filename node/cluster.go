@@ -28,9 +28,9 @@ func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets
 		return err
 	}
 	sockets.Cluster, sockets.compareSettings = m.journal, m.journal.CompareSettings
-	l, err := m.openLimits(ctx, e, sockets, parts)
+	err := m.openLimits(ctx, e, sockets, parts)
 	if err == nil {
-		err = m.openRegion(ctx, e, l.Leads, sockets, parts)
+		err = m.openRegion(ctx, e, func() bool { return m.journal.First(regionSetting) }, sockets, parts)
 	}
 	if err != nil {
 		return err
@@ -38,11 +38,11 @@ func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets
 	return m.openRouter(e, sockets, parts)
 }
 
-func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) (*limits.Limits, error) {
+func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	name := m.cfg.Journal.Join.Node
 	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: e, Node: name, Logger: m.log})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	parts.opened(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, handOver)
@@ -57,7 +57,7 @@ func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *s
 	sockets.Figures = append(sockets.Figures, func() any { return l.OwnerStats() }, func() any { return l.Stats() })
 	sockets.Counters = l.Counters()
 	sockets.policy = admit.Cluster{Node: name, Owners: l}
-	return l, nil
+	return nil
 }
 
 // ownersTime bounds the wait for owners: without some of them the node can do everything else.

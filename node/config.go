@@ -266,6 +266,9 @@ func (cfg Config) validateHistory() error {
 	return nil
 }
 
+// regionSetting is the name of the setting that says for which region a node counts.
+const regionSetting = "--region"
+
 // settings returns hashes of the settings that all nodes of a cluster need alike, as they are now. Otherwise limits and regions would
 // depend on which node is asked.
 func (n *Node) settings(policies *admit.Live) membership.Settings {
@@ -275,7 +278,7 @@ func (n *Node) settings(policies *admit.Live) membership.Settings {
 		"--policies-api":   n.cfg.Policies.API,
 		"--max-inline-per": n.cfg.Service.MaxInlinePer.String(),
 		"--replicas":       strconv.Itoa(n.cfg.Journal.Replicas),
-		"--region":         n.cfg.Regions.Region,
+		regionSetting:      n.cfg.Regions.Region,
 	}
 	if h := n.cfg.History; h.On {
 		keep := slices.SortedFunc(slices.Values(h.WithDefaults("").Keep), func(a, b store.Keep) int { return strings.Compare(a.Prefix, b.Prefix) })

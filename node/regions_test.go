@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -318,6 +319,42 @@ func TestANameTwice(t *testing.T) {
 	second.HTTP.Addr, second.Journal.Dir = transporttest.Addrs(t, 1)[0], filepath.Join(t.TempDir(), "second")
 	nodetest.Open(t, second)
 	transporttest.Eventually(t, "us says that there are two regions eu", func() bool { return slices.Contains(alarms(), "region_name_twice") })
+}
+
+// In a cluster where not all nodes have the region yet, one that has it writes the digests.
+func TestRegionOfSomeNodes(t *testing.T) {
+	t.Parallel()
+	members := transporttest.New(t, 3, nil)
+	nodes := make([]*node.Node, 3)
+	var starting sync.WaitGroup
+	for i := range nodes {
+		starting.Go(func() {
+			cfg := config(t, members.Configs[i].Dir)
+			cfg.Journal.Join = members.Configs[i]
+			if i > 0 {
+				cfg.Regions.Region = "eu"
+			}
+			var err error
+			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
+	t.Cleanup(func() { nodetest.Close(t, nodes...) })
+	if t.Failed() {
+		t.FailNow()
+	}
+	for i, want := range []bool{true, false} {
+		c, err := client.New("http://"+nodes[1+i].Addr(), client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		transporttest.Eventually(t, "one of the two writes digests", func() bool {
+			regions, err := c.Regions(t.Context())
+			return err == nil && regions.Owner == want
+		})
+	}
 }
 
 // A tree of two levels and a mesh give equal answers, whichever region is asked.

@@ -331,6 +331,9 @@ func (j *Journal) CompareSettings(own func() membership.Settings) {
 	j.others.holders.CompareSettings(own)
 }
 
+// First reports whether this node is the first of those that have a setting as it has it (membership.View). Only for a node in a cluster.
+func (j *Journal) First(setting string) bool { return j.others.holders.First(setting) }
+
 // Remove permanently removes a dead node (membership.Members). Only for a node in a cluster.
 func (j *Journal) Remove(ctx context.Context, node string) (api.RemovedAnswer, error) {
 	return j.others.members.Remove(ctx, node)

@@ -119,12 +119,6 @@ func (l *Limits) Settled() bool {
 	return true
 }
 
-// Leads reports whether this node owns the first group: of what one node does for all, it is the one that does it.
-func (l *Limits) Leads() bool {
-	_, ok := l.owners.owns(countersGroup)
-	return ok
-}
-
 // OwnerStats returns the figures of questions to owners.
 func (l *Limits) OwnerStats() OwnerStats {
 	is := &l.owners.stats
