@@ -39,6 +39,7 @@ var checkedComments = []string{
 	"internal/history/",
 	"internal/journal/",
 	"internal/pattern/",
+	"internal/prefetch/",
 	"internal/ratelimitfields/",
 	"internal/region/",
 	"internal/replay/",

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/prefetch"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -183,7 +183,7 @@ func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share 
 	hash := ls.hash(plan.Name, key)
 	t := ls.tables[partition].Load()
 	t.Expect(hash)
-	keyspace.PrefetchWrite(unsafe.Pointer(&share.mu))
+	prefetch.Write(unsafe.Pointer(&share.mu))
 	now = ls.Clock.Now()
 	st = t.Find(hash, key)
 	share.mu.Lock()
