@@ -82,7 +82,7 @@ func newTraffic(engine *weir.Engine, listener http.Handler, seed uint64) *demoTr
 // ages are how finely the past is made: what is older than one is made in steps of so many seconds.
 var ages = []struct{ older, step int64 }{{7200, 1}, {2 * 86400, 16}, {14 * 86400, 128}}
 
-// Past makes the two weeks that end at now, with the decisions that there would have been, in about a second. A busy
+// Past makes the two weeks that end at now, with the decisions that there would have been, in a few seconds. A busy
 // machine takes longer: what passes meanwhile is made too.
 func (t *demoTraffic) Past(now func() time.Time) error {
 	end := now().Unix()
@@ -112,11 +112,23 @@ func (t *demoTraffic) Past(now func() time.Time) error {
 
 // moment makes the hits of so many seconds at once, with decisions as limits would have made them, about.
 func (t *demoTraffic) moment(second int64, seconds float64) error {
-	for _, sources := range [][]source{pages, countries, clients, logins, views} {
+	var viewed uint64
+	for kind, sources := range [][]source{pages, countries, clients, logins, views} {
 		for i := range sources {
-			if err := t.hit(second, sources[i].key, t.count(sources[i].at(second)*seconds)); err != nil {
+			n := t.count(sources[i].at(second) * seconds)
+			if err := t.hit(second, sources[i].key, n); err != nil {
 				return err
 			}
+			if kind == 0 {
+				viewed += n
+			}
+		}
+	}
+	for left := uint64(8); left > 0; left-- { // a visitor of the past views several pages at once: it takes less time
+		n := viewed / left
+		viewed -= n
+		if err := t.hit(second, t.visitor(), n); err != nil {
+			return err
 		}
 	}
 	t.visit(second, seconds)
@@ -173,9 +185,7 @@ func (t *demoTraffic) now(ctx context.Context, second int64) error {
 	part := tick.Seconds()
 	for i := range pages {
 		for range t.count(pages[i].at(second) * part) {
-			// A few visitors come often: the numbers of others follow Zipf's law, about.
-			visitor := int(math.Pow(visitors, t.random.Float64()))
-			fmt.Fprintf(&t.lines, "visitor:10.0.%d.%d\n%s\n", visitor/250, visitor%250, pages[i].key)
+			fmt.Fprintf(&t.lines, "%s\n%s\n", t.visitor(), pages[i].key)
 		}
 	}
 	for _, sources := range [][]source{countries, views} {
@@ -201,6 +211,12 @@ func (t *demoTraffic) now(ctx context.Context, second int64) error {
 	}
 	defer t.lines.Reset()
 	return t.send(ctx, "/v1/hits", "text/plain", &t.lines)
+}
+
+// visitor is the key of one of the visitors. A few come often: the numbers of others follow Zipf's law, about.
+func (t *demoTraffic) visitor() string {
+	n := int(math.Pow(visitors, t.random.Float64()))
+	return fmt.Sprintf("visitor:10.0.%d.%d", n/250, n%250)
 }
 
 // visit makes the visits of the site in so many seconds, of one page or several.

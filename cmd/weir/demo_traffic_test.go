@@ -41,6 +41,16 @@ func TestTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := newTraffic(e, listener.Handler(), 1)
+	sum := func(prefix string) (n uint64) {
+		top, err := e.Top(now, time.Minute, 5000, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range top {
+			n += k.Estimate
+		}
+		return n
+	}
 	started := now.Add(-20 * time.Second) // it takes that long
 	if err := made.Past(func() time.Time { defer func() { started = now }(); return started }); err != nil {
 		t.Fatal(err)
@@ -59,6 +69,9 @@ func TestTraffic(t *testing.T) {
 		t.Errorf("%v denied", denied)
 	}
 	before := estimate(t, e, "url:/products", now, time.Minute)
+	if pages, visitors := sum("url:"), sum("visitor:"); pages == 0 || pages != visitors {
+		t.Errorf("a minute had %d hits of pages, by visitors %d", pages, visitors)
+	}
 	for range 600 { // a minute, of one moment
 		if err := made.now(t.Context(), now.Unix()); err != nil {
 			t.Fatal(err)
@@ -66,6 +79,9 @@ func TestTraffic(t *testing.T) {
 	}
 	if then := estimate(t, e, "url:/products", now, time.Minute) - before; then < before*.85 || then > before*1.15 {
 		t.Errorf("a minute had %v hits, and now %v", before, then)
+	}
+	if pages, visitors := sum("url:"), sum("visitor:"); pages != visitors {
+		t.Errorf("%d hits of pages, by visitors %d", pages, visitors)
 	}
 	if asked := estimate(t, e, "limit:login:allowed", now, time.Second) + estimate(t, e, "limit:client:allowed", now, time.Second); asked < 100 {
 		t.Errorf("%v decisions: nobody asks", asked)
