@@ -168,14 +168,14 @@ func (k *Keeper) Stats() Stats {
 // Alarms say that there is no backup, or that the newest is too old.
 func (k *Keeper) Alarms() []api.Alarm {
 	is := k.is.Load()
-	since, what := is.since, "is none"
+	since, newer := is.since, ""
 	if is.newest != nil {
 		since = is.newest.Taken.Time
-		what = "is none since " + since.Format(time.RFC3339)
+		newer = " newer than " + since.Format(time.RFC3339)
 	}
 	if since.IsZero() || time.Since(since) <= 2*k.place.every && (is.newest != nil || is.failure == nil) {
 		return nil
 	}
 	why := cmp.Or(is.failure, errors.New("it has not ended yet"))
-	return []api.Alarm{{Code: "backup_old", Message: fmt.Sprintf("in %s there %s of the backups that are due every %v; the last attempt: %v", k.place, what, k.place.every, why)}}
+	return []api.Alarm{{Code: "backup_old", Message: fmt.Sprintf("%s has no backup%s, though one is due every %v; the last attempt: %v", k.place, newer, k.place.every, why)}}
 }

@@ -336,7 +336,7 @@ func (f *Freshness) round(ctx context.Context) (m Moment, err error) {
 		case !flushed:
 			f.waitsFor("the journal has not acknowledged a flush", append(missing, f.Node)...)
 		case len(missing) > 0:
-			f.waitsFor("they have not said that all they took is in the journal", missing...)
+			f.waitsFor("they have not confirmed that their newest hits are in the journal", missing...)
 		case f.Next() <= m.UpTo:
 			f.waitsFor("this node has not yet followed the journal so far", f.Node)
 			f.HighWater.Hear(m.UpTo)
