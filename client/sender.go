@@ -49,8 +49,7 @@ var (
 //
 // Each hit counts once. A batch that got no answer may have been counted. So it is repeated under the same idempotency key at
 // the same node, which remembers the key also after a restart. Meanwhile new hits go to the other nodes. If the node is
-// unreachable for longer than SenderOptions.GiveUp, its batch (at most one) is dropped, or sent to another node: see
-// AtLeastOnce. In a cluster the other nodes know the key too by then. So the batch counts twice only if the node counted it
+// unreachable for longer than SenderOptions.GiveUp, the batch is dropped, or sent to another node: see AtLeastOnce. In a cluster the other nodes know the key too by then. So the batch counts twice only if the node counted it
 // while it was cut off from them, and returns.
 //
 // A server that is killed may lose what it answered within the last flush interval. With Options.Durable it does not.

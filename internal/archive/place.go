@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,7 +26,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"filippo.io/age"
@@ -36,6 +34,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/units"
@@ -256,24 +255,16 @@ func partOf(name string) string { return ".weir" + name[strings.LastIndexByte(na
 
 func (d directory) path(name string) string { return filepath.Join(string(d), name) }
 
-func (d directory) put(_ context.Context, name string, write func(io.Writer) error) (err error) {
+func (d directory) put(_ context.Context, name string, write func(io.Writer) error) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	file, err := os.OpenFile(d.path(partOf(name)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
+	part := d.path(partOf(name))
+	if err := checkpoint.WriteSynced(d.path(name), part, write); err != nil {
+		_ = os.Remove(part) // else the next backup overwrites it
 		return err
 	}
-	if err = write(file); err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), d.path(name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return checkpoint.SyncDirectory(string(d))
+	return nil
 }
 
 func (d directory) each(_ context.Context, f func(string, int64)) error {
@@ -311,8 +302,7 @@ func newBucket(name, prefix, endpoint, region string, insecure bool) (*bucket, e
 		if at, err = url.Parse(endpoint); err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
 			return nil, fmt.Errorf("endpoint=%s: write https://host:port", endpoint)
 		}
-		ip, _ := netip.ParseAddr(at.Hostname()) // a name is none
-		if at.Scheme == "http" && !insecure && at.Hostname() != "localhost" && !ip.IsLoopback() {
+		if at.Scheme == "http" && !insecure && !transport.Loopback(at.Hostname()) {
 			return nil, fmt.Errorf("endpoint=%s: keys would be sent in the clear: write https://, or say --insecure-peers where the network keeps strangers out", endpoint)
 		}
 	}

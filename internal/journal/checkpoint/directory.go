@@ -33,15 +33,23 @@ const (
 // WriteFileSynced replaces a file as a whole: after a crash it is the old one or
 // the new one.
 func WriteFileSynced(path string, data []byte) error {
-	tmp, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	return WriteSynced(path, path+".new", func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// WriteSynced is WriteFileSynced of what write writes. Until the file is whole it is called part, in the same directory.
+func WriteSynced(path, part string, write func(io.Writer) error) error {
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err = tmp.Write(data); err == nil {
-		err = tmp.Sync()
+	if err = write(file); err == nil {
+		err = file.Sync()
 	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(part, path)
 	}
 	return errors.Join(err, SyncDirectory(filepath.Dir(path)))
 }
