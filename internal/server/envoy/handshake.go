@@ -54,13 +54,16 @@ func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	if !ok {
 		return nil, nil, errors.New("rls: a connection of another listener")
 	}
-	is := &connection{conn: counted, caller: access.CallerAt(raw.RemoteAddr().String())}
+	is := &connection{conn: counted, caller: counted.Client()}
 	is.SecurityLevel = credentials.NoSecurity
 	stream := raw
 	if h.of.tls != nil {
 		secure := tls.Server(raw, h.of.tls)
 		if err := secure.HandshakeContext(context.Background()); err != nil {
 			return nil, nil, err
+		}
+		if secure.ConnectionState().NegotiatedProtocol == "http/1.1" {
+			return nil, nil, errors.New("rls: a client of HTTP/1.1, and this listener speaks gRPC")
 		}
 		stream, is.secure, is.SecurityLevel = secure, true, credentials.PrivacyAndIntegrity
 		// A certificate of nobody's is no failure: a token may follow.
@@ -69,27 +72,6 @@ func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 		}
 	}
 	return stream, is, nil
-}
-
-// withHTTP2 returns a TLS configuration that offers HTTP/2.
-func withHTTP2(from *tls.Config) *tls.Config {
-	if from == nil {
-		return nil
-	}
-	made := from.Clone()
-	made.NextProtos = []string{"h2"}
-	if newest := made.GetConfigForClient; newest != nil {
-		made.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			is, err := newest(hello)
-			if is == nil || err != nil {
-				return is, err
-			}
-			is = is.Clone()
-			is.NextProtos = made.NextProtos
-			return is, nil
-		}
-	}
-	return made
 }
 
 // connection is what is known of one, as gRPC hands it to each request.

@@ -79,7 +79,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: withHTTP2(cfg.TLS)}
+	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: cfg.TLS}
 	s.live.reload = concurrency.NewSignal()
 	s.ending, s.end = context.WithCancel(context.Background())
 	if err := s.readLimits(); err != nil {

@@ -415,7 +415,7 @@ func (c *Conn) Wake() { _ = c.SetReadDeadline(time.Unix(1, 0)) }
 type Settings struct {
 	// Addr is the TCP address to listen on, host:port, or a Unix socket, unix:/path; port 0 picks a free one. Default: the protocol's own port on 127.0.0.1.
 	Addr string
-	// TLS of connections; nil: none.
+	// TLS of connections; nil: none. For gRPC it offers h2 in NextProtos.
 	TLS *tls.Config
 
 	// MaxConns bounds open connections. One more takes the place of the one that waits longest for its client, of the client

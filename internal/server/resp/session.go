@@ -61,7 +61,7 @@ type session struct {
 }
 
 func newSession(ctx context.Context, of *Server, c *listener.Conn, id uint64) *session {
-	peer := access.CallerAt(c.RemoteAddr().String())
+	peer := c.Client()
 	s := &session{ctx: ctx, server: of, conn: c, peer: peer, caller: peer, id: id, since: time.Now()}
 	s.stream = c.Conn
 	if of.cfg.TLS != nil {
