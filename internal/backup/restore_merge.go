@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -134,6 +135,9 @@ func (m *Merges) Origins(ctx context.Context) (origins []uint64, err error) {
 	return slices.Compact(origins), err
 }
 
+// instead is what to do with a backup that is not merged.
+const instead = "use mode=replace to make the counts equal to the backup"
+
 // begin refuses a backup whose hits are here, and writes down that this one is
 // merged. again says that it was, as a whole.
 func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, here *replica.Replica) (again bool, err error) {
@@ -141,7 +145,6 @@ func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, he
 		return true, nil
 	}
 	journal := record.JournalText(m.Journal())
-	const instead = "use mode=replace to make the counts equal to the backup"
 	if s.Info.Journal == m.Journal() {
 		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, journal, s.Info.Taken.Format(time.RFC3339), instead)
 	}
@@ -156,20 +159,6 @@ func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, he
 	if list[key].Whole {
 		return true, nil
 	}
-	moves, err := s.moves(ctx)
-	if err != nil {
-		return false, err
-	}
-	grown, err := m.get(ctx, grownKey) // the nodes began where its topics were counted
-	if err != nil {
-		return false, err
-	}
-	began := !list[key].Began.IsZero() || string(grown) == record.JournalText(s.Info.Journal)
-	for _, one := range moves {
-		if _, known := here.Position(one.ID); known && !began {
-			return false, fmt.Errorf("%w: it has hits of a topic (--from) that journal %s counts too: %s", ErrCountedTwice, journal, instead)
-		}
-	}
 	for other, e := range list {
 		if other == key {
 			continue
@@ -181,10 +170,31 @@ func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, he
 			}
 		}
 	}
+	if list[key].Began.IsZero() {
+		if err := m.refuseTopics(ctx, s, here); err != nil {
+			return false, err
+		}
+	}
 	if len(list) >= maxMerges {
 		return false, fmt.Errorf("%d backups were merged into this journal, which is the most", len(list))
 	}
 	return false, m.Record(ctx, key, RestoreEntryOf(s, node))
+}
+
+// refuseTopics refuses a backup with hits of a topic that is counted here already.
+func (m *Merges) refuseTopics(ctx context.Context, s *Spool, here *replica.Replica) error {
+	moves, err := s.moves(ctx)
+	if err != nil || !slices.ContainsFunc(moves, func(one replication.Request) bool {
+		_, known := here.Position(one.ID)
+		return known
+	}) {
+		return err
+	}
+	grown, err := m.get(ctx, grownKey)
+	if err != nil || string(grown) == record.JournalText(s.Info.Journal) { // the nodes began where its topics were counted
+		return err
+	}
+	return fmt.Errorf("%w: it has hits of a topic (--from) that journal %s counts too: %s", ErrCountedTwice, record.JournalText(m.Journal()), instead)
 }
 
 // Record writes an entry down.

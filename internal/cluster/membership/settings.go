@@ -73,13 +73,9 @@ func (v *View) compareSettings(now time.Time, own Settings, list []Holder) {
 // First reports whether this node is the first, by name, of those that are here and have a setting as it has it. It is for work that one of
 // them does for all, and that two may do for a while: nodes may not agree who is here.
 func (v *View) First(setting string) bool {
-	own := v.ownSettings()
-	for _, h := range v.List() {
-		if h.Here && own != nil && (h.Self || h.Settings[setting] == own[setting]) {
-			return h.Self
-		}
-	}
-	return false
+	list := v.List()
+	self := slices.IndexFunc(list, func(h Holder) bool { return h.Self })
+	return self >= 0 && !slices.ContainsFunc(list[:self], func(h Holder) bool { return h.Here && h.Settings[setting] == list[self].Settings[setting] })
 }
 
 // SettingsAlarms name the nodes whose settings differ from this one's. A difference counts only after the time that a change of a file on
