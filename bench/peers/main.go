@@ -36,7 +36,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 3, "how many times to measure each server")
 	flag.IntVar(&b.rate, "rate", 5000, "requests per second, the same for all servers, at which latencies are compared")
 	flag.DurationVar(&b.seconds, "for", 3*time.Second, "how long each measurement takes")
-	only := flag.String("only", "", "measure the peers alone whose name has this in it")
+	only := flag.String("only", "", "measure the peers alone whose name has this in it; shared: the limit over two addresses alone")
 	page := flag.String("page", "", "page to write; empty: standard output")
 	picture := flag.String("picture", "", "picture to draw; empty: none")
 	flag.Parse()
@@ -79,7 +79,7 @@ func (b *bench) run(ctx context.Context, only, page, picture string) (err error)
 		}
 	}
 	var shared []sharedFigures
-	if only == "" {
+	if only == "" || only == "shared" {
 		if shared, err = b.measureShared(ctx); err != nil {
 			return err
 		}
