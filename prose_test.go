@@ -273,7 +273,7 @@ func TestProseFaults(t *testing.T) {
 		{"```\ndoor\n```\n\n    door\n\n<!-- door -->\n", 0, 0},
 		{"The colour of " + strings.Repeat("a word ", 12) + "\nends.\n", 1, 1},
 		{"- " + strings.Repeat("one two ", 18) + "\n- short, e.g. This\n", 1, 0},
-		{"| cell that of | cell those of |\n| --- | --- |\n", 2, 0},
+		{"| cell that of | cell those of |\n|---|---|\n", 2, 0},
 		{strings.Repeat("one two three four. Five six ", 10) + "\n", 0, 0},
 	} {
 		faults, long := 0, 0

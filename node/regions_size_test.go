@@ -24,7 +24,7 @@ var (
 
 // TestRegionsSize measures what a link takes: bytes a second for numbers of active keys, and how long a hit takes to the other region.
 func TestRegionsSize(t *testing.T) {
-	rows := []string{"| active keys | hits/s | bytes/s on the link | bytes per key and s | lag p50 | p99 |", "| --- | --- | --- | --- | --- | --- |"}
+	rows := []string{"| active keys | hits/s | bytes/s on the link | bytes per key and s | lag p50 | p99 |", "|---|---|---|---|---|---|"}
 	for word := range strings.SplitSeq(*regionsKeys, ",") {
 		var keys int
 		if _, err := fmt.Sscan(word, &keys); err != nil {

@@ -24,7 +24,7 @@ header=$(printf '%s\n' "$files" | xargs awk '
   head && !/^\/\// { head = 0 }
   END { print n }')
 echo "| measure (production Go: no tests, no bench) | value |"
-echo "| --- | --- |"
+echo "|---|---|"
 echo "| lines | $lines |"
 echo "| lines of test support, among these | $(printf '%s\n' "$support" | xargs cat | wc -l) |"
 echo "| packages | $(count "$packages") ($(printf '%s\n' "$packages" | awk '$1 == 1' | wc -l) with one file, $(printf '%s\n' "$packages" | awk '$2 < 150' | wc -l) below 150 lines) |"
@@ -35,3 +35,4 @@ echo "| interfaces declared | $(printf '%s\n' "$files" | xargs grep -hE '^(type 
 echo "| flags of weir serve | $(printf '%s\n' "$help" | grep -cE '^ +(-[a-zA-Z], )?--[a-z]') |"
 echo "| top-level folders | $(git ls-tree -d --name-only HEAD | grep -vc '^\.') |"
 echo "| lines of go doc -all . | $(go doc -all . | wc -l) |"
+echo "| words of documentation (at most 35000) | $(git ls-files -z '*.md' | xargs -0 cat | wc -w) |"

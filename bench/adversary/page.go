@@ -21,20 +21,19 @@ const pageText = `# The adversary
 
 Written by ` + "`make adversary`" + `: do not edit. {{.Toolchain}}.
 
-How many requests does a limiter admit in any half-open interval (t-P, t] if the caller does its worst? Every limiter is set to N = 1000 per P = 1 s, with a burst of 1000.
-The search tries the schedules below and 1000 random ones (seeds 0 to 999), and
-examines every interval that ends at an admission. *Just before* and *just after* are one nanosecond.
+How many requests does a limiter admit in any half-open interval (t-P, t] if the caller does its worst? Every limiter is set to N = 1000 per P = 1 s.
+The search tries the schedules below and 1000 random ones, and examines every interval that ends at an admission. *Just before* and *just after* are one nanosecond.
 
 *Greedy* asks every P/N for all that it can get, for 100 periods. Token buckets add their first burst.
 
 | limiter | version | most in any P | worst schedule found | greedy, 100 P |
-| --- | --- | --- | --- | --- |
+|---|---|---|---|---|
 {{range .Results}}| {{.Limiter}} | {{or .Version "-"}} | {{.Most}} | {{.Schedule}} | {{thousands .Total}} |
 {{end}}
 ## Why
 
 - **Weir, ` + "`window`" + `** and the exact log never admit more than N. Up to a burst of 256 Weir is that log. For a larger burst it stores at
-  most 200 times, each with a count, and admits at least 99 % of what the log admits.
+  most 200 times, and admits at least 99 % of what the log admits.
 - **Token buckets and GCRA** (Weir ` + "`gcra`" + `, x/time/rate, throttled) admit the burst and the refill: 2N-1. x/time/rate
   rounds waits down to whole nanoseconds, which makes 2N.
 - **Fixed windows** (Weir ` + "`fixed`" + `, go-limiter) admit N on either side of an edge. ulule/limiter opens a window with the first
@@ -43,11 +42,9 @@ examines every interval that ends at an admission. *Just before* and *just after
 
 ## How
 
-All state is in memory, not in Redis. Time is virtual: an argument (Weir, x/time/rate, slidingwindow), the store's clock (throttled), or
-testing/synctest (ulule/limiter).{{range .Results}}{{if .RealTime}}
+All state is in memory. Time is virtual.{{range .Results}}{{if .RealTime}}
 
-{{.Limiter}} takes the time from the runtime. It runs in real time, with P = 20 ms and *just* = 2.5 ms, without
-random schedules, until a round finds 2N, for at most 20 rounds. Its greedy caller asks every P/20.{{end}}{{end}}
+{{.Limiter}} runs in real time, with P = 20 ms and *just* = 2.5 ms, without random schedules, until a round finds 2N.{{end}}{{end}}
 `
 
 // write writes the page.

@@ -77,7 +77,7 @@ func filled(n int) (e *engine.Engine, bytes float64, picks []string, err error) 
 // keys is the table by number of keys.
 func keys(b *strings.Builder, most int) error {
 	b.WriteString("## More keys\n\nKeys of 20 characters, hit equally often in random order: the worst case for caches. Bytes are of a key with one hit. One goroutine.\n\n" +
-		"| keys | a hit, ns | a hit in blocks of 64, ns | a count of 300 s, ns | bytes a key |\n| ---: | ---: | ---: | ---: | ---: |\n")
+		"| keys | a hit, ns | a hit in blocks of 64, ns | a count of 300 s, ns | bytes a key |\n|---:|---:|---:|---:|---:|\n")
 	for n := 1; n <= most; n *= 10 {
 		e, bytes, picks, err := filled(n)
 		if err != nil {
@@ -131,7 +131,7 @@ func hit(e *engine.Engine, second int64, keys []string) {
 func goroutines(b *strings.Builder, most int) error {
 	n := min(most, 1_000_000)
 	fmt.Fprintf(b, "\n## More goroutines\n\nHits of %d keys, and of one hot key, on %d processors.\n\n"+
-		"| goroutines | a hit, ns | a hit of the hot key, ns |\n| ---: | ---: | ---: |\n", n, runtime.NumCPU())
+		"| goroutines | a hit, ns | a hit of the hot key, ns |\n|---:|---:|---:|\n", n, runtime.NumCPU())
 	engine, _, picks, err := filled(n)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func goroutines(b *strings.Builder, most int) error {
 // windows is the table by length of window.
 func windows(b *strings.Builder, _ int) error {
 	b.WriteString("\n## Longer windows\n\nCounts of a key with a hit every hour for 31.7 years, then every second for a day. Each count ends at another second of the last minute.\n\n" +
-		"| window, s | a count, ns |\n| ---: | ---: |\n")
+		"| window, s | a count, ns |\n|---:|---:|\n")
 	engine, err := newEngine()
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ type scale struct {
 // full takes about seven minutes on two cores. It posts for longer than the interval between two writes of history.
 // quick takes a few seconds and only shows that everything runs; its figures mean nothing.
 var (
-	full  = scale{rounds: 3, batches: 30_000, keys: 1_000_000, waits: 3 * time.Second, flushHits: []int{100, 10_000, 100_000}, journalMiB: 1024}
+	full  = scale{rounds: 3, batches: 30_000, keys: 1_000_000, waits: 3 * time.Second, flushHits: []int{100, 10_000}, journalMiB: 1024}
 	quick = scale{rounds: 1, batches: 50, keys: 20_000, waits: 200 * time.Millisecond, flushHits: []int{100, 1_000}, journalMiB: 4}
 )
 
@@ -59,7 +59,7 @@ func main() {
 	b := &bench{scale: full}
 	flag.StringVar(&b.weir, "weir", "../bin/weir", "the weir program (make build)")
 	page := flag.String("page", "", "the page to write; empty: none")
-	only := flag.String("only", "", "measure only these, apart by commas: "+strings.Join(names(), ", "))
+	only := flag.String("only", "", "measure only these, comma-separated: "+strings.Join(names(), ", "))
 	flag.BoolVar(&b.small, "quick", false, "measure very little, to see that all runs to its end")
 	fill := flag.String("fill", "", "only fill a journal in this directory, and end without closing it")
 	rounds := flag.Int("rounds", 0, "how many times to measure each; 0: 3")

@@ -43,7 +43,7 @@ func writePage(ctx context.Context, path, lines string) error {
 func pageOf(where, lines string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks of the journal\n\nWritten by `make bench-journal`. %s.\n\n%s\n", where, explanation)
-	b.WriteString("| measurement | result | goal |\n| --- | --- | --- |\n")
+	b.WriteString("| measurement | result | goal |\n|---|---|---|\n")
 	all := collect(lines)
 	for i, m := range all {
 		if i == 0 || all[i-1].name != m.name {

@@ -205,7 +205,7 @@ func writeGRPC(where string, rows []row) string {
 small heap more often. %s
 
 | server | request | CPU | goal |
-| --- | --- | --- | --- |
+|---|---|---|---|
 `, where, connections, callers, grpcKeys, load())
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %s, ×%.2f | %s |\n", r.server, r.command, r.spread(), r.median()/rows[0].median(), r.goal.said(r.median(), rows[0].median()))

@@ -20,7 +20,7 @@ Server CPU for one command in µs, with the kernel's network part: the median, t
 %d connections send -P commands at once. All servers share the machine. Keys follow Zipf's law (1.1). Nothing is kept on disk, except in rows that say durable. %s
 
 `, where, version(ctx, redis), connections, load())
-	b.WriteString("| task | server | command | -P 16 | -P 64 | goal |\n| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| task | server | command | -P 16 | -P 64 | goal |\n|---|---|---|---|---|---|\n")
 	same := func(a, b row) bool { return a.workload == b.workload && a.server == b.server && a.command == b.command }
 	for i, r := range rows {
 		if slices.ContainsFunc(rows[:i], func(earlier row) bool { return same(earlier, r) }) {

@@ -96,7 +96,7 @@ envoyproxy/ratelimit %s and gubernator %s. Nothing is kept on disk. Latencies ar
 	}
 	medians := median(all)
 	p.WriteString("limitador and throttlecrab are not Go programs and are not measured.\n\n")
-	p.WriteString("| server | asked by | bytes of a key | pipelines of 16: most, CPU |\n| --- | --- | ---: | --- |\n")
+	p.WriteString("| server | asked by | bytes of a key | pipelines of 16: most, CPU |\n|---|---|---:|---|\n")
 	for _, f := range medians {
 		pipe := ""
 		if f.pipe > 0 {
@@ -110,7 +110,7 @@ envoyproxy/ratelimit %s and gubernator %s. Nothing is kept on disk. Latencies ar
 		"## A thousand keys far over 1 per minute",
 	}
 	for i, title := range titles {
-		fmt.Fprintf(&p, "\n%s\n\n| server | most | CPU | at half | at %s/s |\n| --- | ---: | ---: | --- | --- |\n", title, thousands(float64(b.rate)))
+		fmt.Fprintf(&p, "\n%s\n\n| server | most | CPU | at half | at %s/s |\n|---|---:|---:|---|---|\n", title, thousands(float64(b.rate)))
 		for _, f := range medians {
 			of := f.of[i]
 			fmt.Fprintf(&p, "| %s | %s/s | %.3g µs | %v | %v |\n", bold(f.name), thousands(of.rate), of.cpu, of.half, of.same)
@@ -123,7 +123,7 @@ envoyproxy/ratelimit %s and gubernator %s. Nothing is kept on disk. Latencies ar
 %d per second in all, while each of two addresses is offered %d for %d s. A second is any second, by the times of the answers.
 
 | limiter | admitted per second | most in a second | latency |
-| --- | ---: | ---: | --- |
+|---|---:|---:|---|
 `, sharedLimit, sharedOffered/2, sharedSeconds)
 		for _, f := range shared {
 			fmt.Fprintf(&p, "| %s | %.0f | %d | %v |\n", bold(f.name), f.perSecond, f.most, f.latency)

@@ -31,7 +31,7 @@ func glanceRows(r *results) []compared {
 }
 
 // glanceHead begins the table that the picture is drawn from.
-const glanceHead = "| medians | Weir | other | |\n| --- | --- | --- | --- |\n"
+const glanceHead = "| medians | Weir | other | |\n|---|---|---|---|\n"
 
 // writeGlance writes what was measured of it.
 func writeGlance(w io.Writer, r *results) {

@@ -66,18 +66,16 @@ Written by ` + "`make bench`" + `: do not edit.
 ![Five comparisons: shorter is better](pictures/benchmarks.svg)
 
 {{.Glance}}
-More: [other limiters](benchmarks-peers.md), [Redis and gRPC](benchmarks-listeners.md), [the journal](benchmarks-journal.md), [SQL](benchmarks-sql.md),
-[keys, goroutines and windows](benchmarks-growth.md), [clusters](cluster-measurements.md).
+[All benchmarks](README.md#explanation).
 
 {{.Machine}}
 
 Cells are medians, with the largest deviation if it is above 10 %. All designs of a table run in one process. The
-[textbook designs](textbook.md) are under one mutex. *Running total* is a ring with a sum. ratecounter has 20 slots and the wall clock.
-atomic.Int64, xsync and VictoriaMetrics have no windows.
+[textbook designs](textbook.md) are under one mutex. *Running total* is a ring with a sum. atomic.Int64, xsync and VictoriaMetrics have no windows.
 
 ## Targets
 
-The targets (bench/report/targets.go) are ratios of times, and budgets. HTTP is server CPU.
+Targets (bench/report/targets.go) are ratios of times, and budgets. HTTP is server CPU.
 
 {{.Targets}}
 ## A hit on one hot key
@@ -87,11 +85,10 @@ Wall time per hit. Time advances by a second every 65,536 hits, unless a design 
 {{.Hot}}
 {{.Processors}}## A count
 
-Nanoseconds, after a week with a hit every second. *Still* repeats the query. Before every count, *a hit between* adds a hit in the same second,
+Nanoseconds, after a week with a hit every second. *Still* repeats the query. *A hit between* adds a hit in the same second before every count,
 *a second between* one in the next. Each textbook counter is built for one window; Weir answers all windows from the same memory.
 
 {{.Read}}
-{{.ReadLost}}
 ## A hit on one of a million keys
 
 Wall time per hit. The floor is a look-up in a concurrent map and an atomic add. Keys follow Zipf's law (1.1). Time advances every 2²⁰ hits.
@@ -99,13 +96,13 @@ Wall time per hit. The floor is a look-up in a concurrent map and an atomic add.
 {{.Keyed}}
 ## Error
 
-The largest difference between an estimate and the true count, over the queries of one day. *Late* is the same day with the hits of each minute in
-random order. Weir's bounds held in every query.
+The largest difference between an estimate and the true count, over the queries of one day, with hits in order ([late hits](textbook.md#counters)).
+Weir's bounds held in every query.
 
 {{.Error}}
 ## Memory
 
-Bytes for one more key with its name of 20 characters. Sparse: ten hits in a day. Dense: a hit every second for a week. Every counter answers windows of up to a week.
+Bytes for one more key of 20 characters. Sparse: ten hits in a day. Dense: a hit every second for a week. Every counter answers windows of up to a week.
 
 {{.Memory}}
 {{.TenMillion}}
@@ -139,7 +136,6 @@ func write(w io.Writer, r *results) error {
 		"Hot":        text(r, writeHot),
 		"Processors": processors(r),
 		"Read":       text(r, writeRead),
-		"ReadLost":   readLost(r),
 		"Keyed":      text(r, writeKeyed),
 		"Error":      text(r, writeError),
 		"Memory":     text(r, writeMemory),

@@ -16,7 +16,7 @@ const keys = 1_000_000
 
 func main() {
 	log.SetFlags(0)
-	fmt.Printf("| %d keys | 16 partitions | 256 | 4096 |\n| --- | --- | --- | --- |\n", keys)
+	fmt.Printf("| %d keys | 16 partitions | 256 | 4096 |\n|---|---|---|---|\n", keys)
 	for _, kind := range kinds() {
 		fmt.Printf("| %s |", kind.name)
 		for _, partitions := range []int{16, 256, 4096} {

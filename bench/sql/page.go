@@ -58,7 +58,7 @@ Cells are hits/s, and in brackets the CPU of all processes and senders for one h
 		case l.writers == 1:
 			title = "One hot key, one writer"
 		}
-		fmt.Fprintf(&b, "## %s\n\n| way | %s |\n| --- |%s\n", title, strings.Join(databases, " | "), strings.Repeat(" --- |", len(databases)))
+		fmt.Fprintf(&b, "## %s\n\n| way | %s |\n|---|%s\n", title, strings.Join(databases, " | "), strings.Repeat("---|", len(databases)))
 		for _, way := range ways {
 			cells := ""
 			for _, database := range databases {

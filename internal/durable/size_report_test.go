@@ -14,7 +14,7 @@ import (
 func reportJournal(out io.Writer, all []sizeFigures) {
 	fmt.Fprintf(out, "The journal, which each node reads. Bytes are of messages, without what NATS adds. A node that has all asks %d times a second for more.\n\n", time.Second/replica.FollowEvery)
 	fmt.Fprint(out, "| nodes | flush interval | messages/s | entries/s | journal | bytes per entry | a node writes | those that keep it send, together | at rest |\n",
-		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+		"|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range all {
 		if f.load.replicas > 0 {
 			continue
@@ -30,7 +30,7 @@ func reportJournal(out io.Writer, all []sizeFigures) {
 func reportNodes(out io.Writer, all []sizeFigures) {
 	fmt.Fprint(out, "One node: shares of one core, medians of its seconds. Passed over: by who holds nothing. Bytes: of the keys that it holds.\n\n")
 	fmt.Fprint(out, "| nodes | flush interval | holders | to cut | ns per own entry | to follow | ns per entry | passed over: ns | at rest | keys held | bytes |\n",
-		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range all {
 		fmt.Fprintf(out, "| %d | %v | %s | %.1f %% | %.0f | %.1f %% | %.0f | %.0f | %.2f %% | %d | %s |\n", f.load.nodes, f.load.flushEvery, f.load.holders(),
 			100*f.cutShare, f.cutEach, 100*f.followShare, f.followEach, f.passEach, 100*f.idleShare, f.held, sizeBytes(int(f.bytes)))
@@ -41,7 +41,7 @@ func reportNodes(out io.Writer, all []sizeFigures) {
 // reportHits writes what a hit costs all nodes together, which is how the cluster grows.
 func reportHits(out io.Writer, all []sizeFigures) {
 	fmt.Fprint(out, "A hit: ns of processor time on all nodes together, medians of seconds; without HTTP and NATS.\n\n")
-	fmt.Fprint(out, "| nodes | flush interval | holders | counted on its node | cut and encoded there | followed by all | sum |\n", "| --- | --- | --- | --- | --- | --- | --- |\n")
+	fmt.Fprint(out, "| nodes | flush interval | holders | counted on its node | cut and encoded there | followed by all | sum |\n", "|---|---|---|---|---|---|---|\n")
 	for _, f := range all {
 		fmt.Fprintf(out, "| %d | %v | %s | %.0f | %.0f | %.0f | %.0f |\n", f.load.nodes, f.load.flushEvery, f.load.holders(), f.hitEach, f.cutHit, f.followHit, f.hitEach+f.cutHit+f.followHit)
 	}
@@ -51,7 +51,7 @@ func reportHits(out io.Writer, all []sizeFigures) {
 // reportOnce writes what depends on the number of nodes alone.
 func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
 	fmt.Fprint(out, "One node, by the number of them: bytes in memory, and processor time.\n\n")
-	fmt.Fprint(out, "| nodes | progress | registry | freshness of a read | who should hold what, once a second |\n", "| --- | --- | --- | --- | --- |\n")
+	fmt.Fprint(out, "| nodes | progress | registry | freshness of a read | who should hold what, once a second |\n", "|---|---|---|---|---|\n")
 	done := 0
 	for _, f := range all {
 		nodes, partitions := f.load.nodes, f.load.partitions

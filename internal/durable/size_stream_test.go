@@ -48,7 +48,7 @@ func reportStream(t *testing.T, out io.Writer, servers, messages int) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(out, "\nOne stream of %d of %d servers of this machine. A reader asks for many messages at once.\n\n", replica.Replicas, servers)
-	fmt.Fprint(out, "| bytes of a message | written by 100: messages/s | bytes/s | one writer: ms each | read by a node that keeps none: messages/s |\n", "| --- | --- | --- | --- | --- |\n")
+	fmt.Fprint(out, "| bytes of a message | written by 100: messages/s | bytes/s | one writer: ms each | read by a node that keeps none: messages/s |\n", "|---|---|---|---|---|\n")
 	for _, size := range []int{500, 10_000, 64_000} {
 		var sequence uint64
 		data, n := make([]byte, size), max(streamWriters, messages*500/(500+size/10))

@@ -320,7 +320,7 @@ func (f *fleet) page() string {
 	b, seconds := new(strings.Builder), float64(*fleetSeconds)
 	share := func(d time.Duration) string { return fmt.Sprintf("%.1f %%", 100*d.Seconds()/seconds) }
 	fmt.Fprintf(b, "%d cells of %d nodes, %d hits/s on each, over %d keys; round trip %v, %.0f MB/s a link; %d s\n\n", *fleetCells, *fleetNodes, *fleetHits, *fleetKeys, *fleetRTT, *fleetRate/1e6, *fleetSeconds)
-	fmt.Fprintln(b, "| link | bytes/s up, from the cell | bytes/s down, to it |\n| --- | --- | --- |")
+	fmt.Fprintln(b, "| link | bytes/s up, from the cell | bytes/s down, to it |\n|---|---|---|")
 	var ups, downs []uint64
 	var digests []time.Duration
 	for _, c := range f.cells {
@@ -333,12 +333,12 @@ func (f *fleet) page() string {
 		all += d
 	}
 	flushed := seconds * float64(*fleetCells**fleetNodes**fleetHits)
-	fmt.Fprintln(b, "| processor's time, of one core | |\n| --- | --- |")
+	fmt.Fprintln(b, "| processor's time, of one core | |\n|---|---|")
 	fmt.Fprintf(b, "| the digests of a cell | %s, %.0f ns per entry of its nodes |\n", share(all/time.Duration(*fleetCells)), float64(all.Nanoseconds())/float64(f.entries))
 	fmt.Fprintf(b, "| the region above: takes and counts all digests | %s |\n", share(f.accepts))
 	fmt.Fprintf(b, "| the region above: sends them to %d cells | %s |\n", *fleetCells, share(f.feeds))
 	fmt.Fprintf(b, "| a node of a cell: takes and counts all others' | %s |\n\n", share(f.follows))
-	fmt.Fprintln(b, "| age of a hit of another cell, when it counts | p50 | p99 | longest |\n| --- | --- | --- | --- |")
+	fmt.Fprintln(b, "| age of a hit of another cell, when it counts | p50 | p99 | longest |\n|---|---|---|---|")
 	for _, row := range []struct {
 		name string
 		lags []time.Duration

@@ -12,7 +12,7 @@ import (
 func counterTable(all []counterFigures) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| design | error, 5 min | with late hits | error, 1 h | lost by 4 goroutines | memory | hit | count |")
-	fmt.Fprintln(&b, "| --- | --: | --: | --: | --: | --: | --: | --: |")
+	fmt.Fprintln(&b, "|---|--:|--:|--:|--:|--:|--:|--:|")
 	for _, f := range all {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n",
 			f.name, percent(f.inOrder), percent(f.late), percent(f.hour), percent(f.lost), size(f.bytes), duration(f.hit), duration(f.count))
@@ -23,7 +23,7 @@ func counterTable(all []counterFigures) string {
 func limiterTable(all []limiterFigures) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| design | most in any second, of %d | denied without cause | memory | decision |\n", allowed)
-	fmt.Fprintln(&b, "| --- | --: | --: | --: | --: |")
+	fmt.Fprintln(&b, "|---|--:|--:|--:|--:|")
 	for _, f := range all {
 		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", f.name, f.most, percent(f.unjust), size(f.bytes), duration(f.decision))
 	}
