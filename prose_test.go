@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -17,45 +16,8 @@ import (
 
 var (
 	proseWarnings = flag.Bool("prose.warnings", false, "log sentences of more than 25 words")
-	proseComments = flag.String("prose.comments", "", "log the findings in comments of Go code below this directory")
+	proseComments = flag.String("prose.comments", "", "log long sentences in comments of Go code below this directory")
 )
-
-// checkedComments are the directories in whose Go comments a finding is an error.
-var checkedComments = []string{
-	"api/",
-	"bench/",
-	"client/",
-	"cmd/weir/",
-	"deploy/",
-	"internal/admit/",
-	"internal/auth/",
-	"internal/backup/",
-	"internal/cli/",
-	"internal/cluster/",
-	"internal/concurrency/",
-	"internal/durable/",
-	"internal/engine/",
-	"internal/filewatch/",
-	"internal/history/",
-	"internal/journal/",
-	"internal/pattern/",
-	"internal/prefetch/",
-	"internal/ratelimitfields/",
-	"internal/region/",
-	"internal/replay/",
-	"internal/server/",
-	"internal/service/",
-	"internal/settings/",
-	"internal/testprogram/",
-	"internal/units/",
-	"internal/wire/",
-	"limit/",
-	"middleware/",
-	"node/",
-	"policy/",
-	"web/",
-	"window/",
-}
 
 const (
 	longSentence    = 25 // words; a warning
@@ -217,10 +179,9 @@ func markdownProse(page string) []string {
 	return all
 }
 
-// checkComments reports what is wrong in the comments of Go code. Below checkedComments a finding is an error. Elsewhere
-// findings are counted, and those below list are logged, with sentences that are only warnings.
+// checkComments reports what is wrong in the comments of Go code. It logs long sentences below list.
 func checkComments(t *testing.T, list string) {
-	faults, warnings := 0, 0
+	warnings := 0
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "testdata") {
 			return err
@@ -230,18 +191,15 @@ func checkComments(t *testing.T, list string) {
 		if err != nil {
 			return err
 		}
-		checked := slices.ContainsFunc(checkedComments, func(below string) bool { return strings.HasPrefix(path, below) })
 		for _, group := range file.Comments {
 			wrong, long := groupFaults(group)
-			faults, warnings = faults+len(wrong), warnings+len(long)
+			warnings += len(long)
 			for _, fault := range wrong {
-				if checked {
-					t.Errorf("%s: %s", positions.Position(group.Pos()), fault)
-				}
+				t.Errorf("%s: %s", positions.Position(group.Pos()), fault)
 			}
 			if list != "" && strings.HasPrefix(path, list) {
-				for _, finding := range append(wrong, long...) {
-					t.Logf("%s: %s", positions.Position(group.Pos()), finding)
+				for _, sentence := range long {
+					t.Logf("%s: %s", positions.Position(group.Pos()), sentence)
 				}
 			}
 		}
@@ -250,7 +208,7 @@ func checkComments(t *testing.T, list string) {
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("comments of Go code: %d findings, and %d sentences of %d to %d words; -args -prose.comments DIRECTORY lists them", faults, warnings, longSentence+1, longestSentence)
+	t.Logf("comments of Go code: %d sentences of %d to %d words; -args -prose.comments DIRECTORY lists them", warnings, longSentence+1, longestSentence)
 }
 
 // groupFaults returns the findings of a comment. Directives such as //go:embed are no prose.

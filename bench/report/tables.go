@@ -86,7 +86,7 @@ func processors(r *results) string {
 func writeError(w io.Writer, r *results) {
 	traces := map[string]string{"generated": "Generated day with bursts", "nasa": "NASA's web server, 13 July 1995"}
 	for _, trace := range r.designs("Error/", "trace") {
-		prefix := "Error/trace=" + trace + "/order=in-time/" // docs/textbook.md has late hits
+		prefix := "Error/trace=" + trace + "/order=in-time/"                                                          // docs/textbook.md has late hits
 		windows := slices.DeleteFunc(r.designs(prefix, "window"), func(window string) bool { return window == "1m" }) // as 10s
 		fmt.Fprintf(w, "%s:\n\n", traces[trace])
 		header(w, append([]string{"design"}, windows...)...)

@@ -28,7 +28,7 @@ const (
 // Before, slots may be finer and have more.
 type sketch struct {
 	precision uint8
-	aligned   int64    // slots are those of this newest second; later seconds have slots of their own
+	aligned   int64    // the newest second to which slots are aligned; later seconds have their own slots
 	starts    []uint32 // first second of each slot, in order
 	ends      []uint16 // where its entries end
 	entries   []uint16 // register << rankBits | rank, in order within a slot

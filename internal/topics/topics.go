@@ -2,9 +2,9 @@
 // listener does; where a listener has clients, it has positions.
 //
 // Each message counts exactly once. The hits of some messages and the move of the position that they make are in one flush of the
-// journal (Service.Advance), so that a crash has both or neither. Of two moves that begin at one position the journal's first one
-// counts, and all nodes leave the hits of the other out: a node that read the topic before and whose flush comes late, or two nodes
-// that read at once, count nothing twice (package replica). Leases and consumer groups only see to it that this is rare.
+// journal (Service.Advance), so that a crash has both or neither. Of two moves that begin at one position, the journal's first one
+// counts, and all nodes leave out the hits of the other (package replica). So two nodes that read at once count nothing twice. Leases
+// and consumer groups only make this rare.
 //
 // Invariants:
 //   - A node makes a move from where the journal, as it has followed it, says that the topic is counted; and only once it has
@@ -141,7 +141,7 @@ func (r *Reader) Alarms() (list []api.Alarm) {
 
 // broker is what has the topic: NATS or Kafka. One goroutine calls fetch and bury, another one commit and bury.
 type broker interface {
-	// fetch waits for messages, for some time. Those of a partition come in order, and begin at Reader.position or before it.
+	// fetch waits for messages, for some time. Messages of a partition come in order, and begin at Reader.position or before it.
 	fetch(ctx context.Context) ([]piece, error)
 	// commit says that the messages of a piece are in the journal.
 	commit(p *piece, at replication.Position)
