@@ -30,13 +30,13 @@ type layer struct {
 
 // layers is the architecture (docs/ARCHITECTURE.md), from the bottom up.
 var layers = []layer{
-	{"base", []string{"internal/units", "internal/wire", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields", "internal/testsupport"}, "", ""},
+	{"base", []string{"internal/units", "internal/wire", "internal/prefetch", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields", "internal/testprogram"}, "", ""},
 	{"window", []string{"window", "limit", "internal/distinct"}, "base", ""},
 	{"api", []string{"api"}, "base", ""},
 	{"engine", []string{"internal/engine/..."}, "base window api", "cespare/xxhash"},
 	{"library", []string{"."}, "base window api engine", ""},
-	{"settings", []string{"internal/settings", "internal/pattern/..."}, "base api engine", "go.yaml.in/yaml"},
-	{"policy", []string{"policy", "internal/admit"}, "base window api engine settings", "go.yaml.in/yaml"},
+	{"settings", []string{"internal/settings", "internal/pattern/..."}, "base api engine", ""},
+	{"policy", []string{"policy", "internal/admit", "internal/yamlfile"}, "base window api engine settings", "go.yaml.in/yaml"},
 	{"auth", []string{"internal/auth/..."}, "base", "go.yaml.in/yaml"},
 	{"journal", []string{"internal/journal/..."}, "base window engine api", "nats-io"},
 	{"cluster", []string{"internal/cluster/transport/...", "internal/cluster/kv", "internal/cluster/grant", "internal/cluster/membership"}, "base window engine api journal auth", "nats-io minio/highwayhash cespare/xxhash"},
@@ -57,9 +57,10 @@ var layers = []layer{
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "base engine settings api service listener", ""},
 	{"topics", []string{"internal/topics"}, "base engine settings api journal cluster durable replay service", "nats-io twmb/franz-go"},
+	{"alerts", []string{"internal/alerts"}, "base window engine settings api policy journal cluster durable service topics", "nats-io go.yaml.in/yaml"},
 	{"archive", []string{"internal/archive"}, "base engine settings api journal cluster durable", "minio/minio-go filippo.io/age"},
-	{"node", []string{"node/..."}, "topics archive base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
-	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library settings api policy auth durable archive region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
+	{"node", []string{"node/..."}, "alerts topics archive base engine library settings api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
+	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable archive region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
 	{"deploy", []string{"deploy"}, "", ""},
 }
 
@@ -118,7 +119,7 @@ func (l *layer) mayImport(path string) bool {
 // other, and only what keeps or moves the journal knows NATS.
 func TestLayers(t *testing.T) {
 	listeners := []string{"http", "resp", "envoy", "statsd"}
-	knowNATS := []string{"journal", "cluster", "durable", "distributed", "region", "topics"}
+	knowNATS := []string{"journal", "cluster", "durable", "distributed", "region", "topics", "alerts"}
 	seen := map[string]bool{}
 	for _, l := range layers {
 		for name := range strings.FieldsSeq(l.imports) {

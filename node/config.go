@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/alerts"
 	"github.com/weir-counter/weir/internal/archive"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
@@ -55,8 +56,8 @@ type Config struct {
 	// Policies are the limits that keys have.
 	Policies Policies
 
-	// Warnings say whom to call when a key is near its limit.
-	Warnings Warnings
+	// Alerts says what to announce when counts cross bounds, or keys are near their limits.
+	Alerts alerts.Config
 
 	// Tokens say who may do what. Without Tokens and TLS, listeners accept loopback addresses only, unless Insecure.
 	Tokens Tokens
@@ -200,7 +201,6 @@ func (cfg Config) validate() error {
 		in("RLS", cfg.RLS.Validate()),
 		in("StatsD", cfg.StatsD.Validate()),
 		in("HTTP", cfg.HTTP.Validate(cfg.Service.DurableTimeout)),
-		cfg.validateWarnings(),
 		cfg.validateLocks(),
 		cfg.validateStatsD(),
 		cfg.validateMemory(machineMemory()),
@@ -276,6 +276,7 @@ func (n *Node) settings(policies *admit.Live) membership.Settings {
 	values := map[string]string{
 		"--policy":         string(file[:]),
 		"--policies-api":   n.cfg.Policies.API,
+		"--alerts":         n.alerts.Content(),
 		"--max-inline-per": n.cfg.Service.MaxInlinePer.String(),
 		"--replicas":       strconv.Itoa(n.cfg.Journal.Replicas),
 		regionSetting:      n.cfg.Regions.Region,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/alerts"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/httpapi"
@@ -38,6 +39,7 @@ type Node struct {
 	auditFile  *auditFile // nil: the audit log goes to log
 	listeners  listeners
 	service    *service.Service
+	alerts     *alerts.Alerts // nil: there are none
 	parts      parts
 
 	run     context.Context // ends when the node does, with the cause
@@ -73,17 +75,13 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.RLS.CheckLimits(); err != nil {
 		return nil, err
 	}
-	secret, err := cfg.Warnings.readSecret()
-	if err != nil {
-		return nil, err
-	}
 	locks, err := readLocks(&cfg)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks}
 	n.listeners = newListeners(&n.cfg)
-	if err := n.start(ctx, set, secret); err != nil {
+	if err := n.start(ctx, set); err != nil {
 		return nil, n.undo(ctx, err)
 	}
 	n.run, n.end = context.WithCancelCause(context.Background())
@@ -92,8 +90,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// start opens the parts, each before the parts that need it. set is the policies, nil without any; secret signs warnings.
-func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err error) {
+// start opens the parts, each before the parts that need it. set is the policies, nil without any.
+func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
 	sockets := &sockets{listeners: &n.listeners, memory: &memoryNeeds{cfg: &n.cfg}}
 	sockets.memory.setRegions(0)
 	if n.engine, err = engine.New(n.cfg.Engine); err != nil {
@@ -112,14 +110,17 @@ func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err e
 	if err := n.openPolicies(ctx, set, sockets); err != nil {
 		return err
 	}
+	if err := n.openAlerts(sockets); err != nil {
+		return err
+	}
 	if sockets.compareSettings != nil {
 		sockets.compareSettings(func() membership.Settings { return n.settings(sockets.Policies) })
 	}
-	if err := n.openWarnings(secret, sockets); err != nil {
-		return err
-	}
 	if n.service, err = service.New(sockets.Backend, n.cfg.Service); err != nil {
 		return err
+	}
+	if n.alerts != nil {
+		n.alerts.Start(n.service)
 	}
 	return n.listeners.open(n.service, &n.parts)
 }

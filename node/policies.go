@@ -1,16 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"net/url"
-	"os"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/alerts"
+	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/limits"
-	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -42,63 +40,20 @@ func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *socke
 	return nil
 }
 
-// Warnings say where a key's warning is sent (policy field warn): docs/policies.md.
-type Warnings struct {
-	// URL is called, by POST. "": no warnings are sent.
-	URL string
-	// SecretFile has the secret that calls are signed with: whsec_ and 24 to 64 bytes in base64. It is read at the start.
-	SecretFile string
-	// Insecure lets calls go beyond loopback in plain.
-	Insecure bool
-}
-
-func (cfg Config) validateWarnings() error {
-	w := &cfg.Warnings
-	if w.URL == "" {
-		if w.SecretFile != "" {
-			return settings.Invalid("Warnings.SecretFile", "the secret signs nothing without an address that warnings are sent to: --warn-url")
-		}
+// openAlerts begins to send warnings, until parts are closed. Crossings are looked for once there is a service.
+func (n *Node) openAlerts(sockets *sockets) (err error) {
+	if n.cfg.Alerts.File == "" {
 		return nil
 	}
-	to, err := url.Parse(w.URL)
-	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" || to.User != nil || to.Fragment != "" {
-		return settings.Invalid("Warnings.URL", "it is not an address that warnings can be sent to: write https://HOST/PATH, without a name and a password")
-	}
-	if to.Scheme == "http" && !w.Insecure && !transport.Loopback(to.Hostname()) {
-		return settings.Invalid("Warnings.URL", fmt.Sprintf("warnings to %s go beyond loopback in plain: write https://, or say --insecure-peers", to.Host))
-	}
-	if w.SecretFile == "" {
-		return settings.Invalid("Warnings.URL", "who is called must be able to tell who calls: give a secret to sign with, --warn-secret-file")
-	}
-	return nil
-}
-
-// readSecret reads the secret of warnings; nil: no address is called.
-func (w *Warnings) readSecret() ([]byte, error) {
-	if w.URL == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(w.SecretFile)
-	if err != nil {
-		return nil, fmt.Errorf("--warn-secret-file: %w", err)
-	}
-	secret, err := limits.ParseSecret(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("--warn-secret-file: %s: %w", w.SecretFile, err)
-	}
-	return secret, nil
-}
-
-// openWarnings begins to send them, until parts are closed.
-func (n *Node) openWarnings(secret []byte, sockets *sockets) error {
-	if secret == nil {
-		return nil
-	}
-	to, err := url.Parse(n.cfg.Warnings.URL)
-	if err != nil {
+	journal, _ := sockets.Journal.(*internaldurable.Journal) // nil of an ephemeral node
+	name := cmp.Or(n.cfg.Regions.Region, n.cfg.Journal.Join.Cluster)
+	if n.alerts, err = alerts.Open(n.cfg.Alerts, journal, name, sockets.Node, n.log); err != nil {
 		return err
 	}
-	sockets.Warnings = limits.OpenWarnings(limits.WarningConfig{URL: to, Secret: secret, Node: sockets.Node, Logger: n.log})
-	n.parts.opened(func(ctx context.Context) error { return sockets.Warnings.Close(ctx) })
+	n.parts.opened(n.alerts.Close)
+	sockets.Warned = n.alerts.Warned
+	sockets.Figures = append(sockets.Figures, func() any { return n.alerts.Figures() })
+	others := sockets.Alarms
+	sockets.Alarms = func() []api.Alarm { return append(n.alerts.Alarms(), others()...) }
 	return nil
 }

@@ -58,7 +58,7 @@ var settingsApart = []string{
 	"--ephemeral", "--accept-damage", "--shrink-retention",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
 	"--http", "--web", "--resp", "--rls", "--statsd", "--from", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
-	"--backup-to", "--history-url", "--region", "--link", "--cluster", "--warn-", "--node", "--peers", "--nats", "--replicas", "--move-after",
+	"--backup-to", "--history-url", "--region", "--link", "--cluster", "--alerts", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 
 // Every flag of weir serve is tried, or is apart for a reason.

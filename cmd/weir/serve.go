@@ -96,7 +96,7 @@ has begun, writes all hits to disk, and exits with code 0.`,
 // combine fills in what several flags say together, and leaves to the node what none says.
 func (f *serveFlags) combine(from cli.Sources) {
 	cfg := &f.node
-	cfg.Journal.Join.Insecure, cfg.Regions.Insecure, cfg.Warnings.Insecure = f.insecurePeers, f.insecurePeers, f.insecurePeers
+	cfg.Journal.Join.Insecure, cfg.Regions.Insecure, cfg.Alerts.Insecure = f.insecurePeers, f.insecurePeers, f.insecurePeers
 	cfg.Topics.Insecure, cfg.Backups.Insecure = f.insecurePeers, f.insecurePeers
 	if f.tlsMin == "1.2" {
 		cfg.TLS.Min = tls.VersionTLS12

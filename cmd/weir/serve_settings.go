@@ -74,7 +74,7 @@ func (f *serveFlags) groups() []group {
 			{name: "tls-client-ca", to: &cfg.TLS.ClientCA, help: "PEM `file` with the authorities of client certificates"},
 			{name: "tls-min", to: &f.tlsMin, words: []string{"1.3", "1.2"}, help: "lowest TLS version to accept"},
 			{name: "insecure", to: &cfg.Insecure, common: true, help: "serve other machines without --tokens or --tls-cert"},
-			{name: "insecure-peers", to: &f.insecurePeers, help: "connect to nodes, regions, NATS and webhooks on other machines without TLS or credentials"},
+			{name: "insecure-peers", to: &f.insecurePeers, help: "connect to nodes, regions, brokers and webhooks on other machines without TLS or credentials"},
 			{name: "allow-host", to: &h.AllowHosts, help: "host `name` that clients use for this server, *.example.com or *; IP addresses and local names are always allowed"},
 			{name: "allow-origin", to: &h.AllowOrigins, help: "`origin` (scheme://host[:port]) whose web pages may call the API"},
 			{name: "audit-log", to: &cfg.AuditLog, unset: "the log", help: "`file` for the audit log of admin actions, one JSON object per line"},
@@ -100,8 +100,6 @@ func (f *serveFlags) groups() []group {
 			{name: "policies-api", to: &cfg.Policies.API, words: node.PoliciesAPI, help: "whether the API can change policies, and which of two with the same name applies"},
 			{name: "limit-memory", to: &e.LimitMemory, help: "memory budget for the usage of limits; Redis counters can take a quarter more"},
 			{name: "max-inline-per", to: &s.MaxInlinePer, help: "longest period of a limit sent with a request"},
-			{name: "warn-url", to: &cfg.Warnings.URL, help: "`URL` of a webhook to call when a key reaches its policy's warning level"},
-			{name: "warn-secret-file", to: &cfg.Warnings.SecretFile, help: "`file` with the secret that signs webhook calls, whsec_..."},
 		}},
 		{"Cluster", []setting{
 			{name: "cluster", to: &c.Cluster, common: true, help: "`name` of the cluster to join (docs/cluster.md)"},
@@ -133,6 +131,7 @@ func (f *serveFlags) groups() []group {
 		}},
 		{"Operation", []setting{
 			{name: cli.ConfigFlag, to: &f.config, common: true, help: "YAML `file` with settings"},
+			{name: "alerts", to: &cfg.Alerts.File, common: true, help: "YAML `file` with bounds of counts, and where to send events when keys cross them (docs/alerts.md)"},
 			{name: "log-level", to: &f.logLevel, words: []string{"debug", "info", "warn", "error"}, help: "lowest level to log"},
 			{name: "log-format", to: &f.logFormat, words: []string{"text", "json"}, help: "format of the log"},
 			{name: "metrics-keys", to: (*repeated)(&h.MetricsKeys), help: "key `prefix` whose busiest keys get series in /metrics; may be repeated"},

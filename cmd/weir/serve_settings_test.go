@@ -72,7 +72,7 @@ func TestFieldsOfSettings(t *testing.T) {
 	cmd := newServe(&cli.World{})
 	for name, want := range map[string]string{
 		"data": "Journal.Dir", "max-disk": "Journal.MaxBytes", "resp": "RESP.Addr", "rls-xds": "RLS.XDS.Addr", "link": "Regions.Links",
-		"history-every": "History.Every", "drain-delay": "HTTP.DrainDelay", "warn-url": "Warnings.URL", "log-level": "",
+		"history-every": "History.Every", "drain-delay": "HTTP.DrainDelay", "alerts": "Alerts.File", "log-level": "",
 	} {
 		if got := strings.Join(cmd.Flags().Lookup(name).Annotations[cli.FieldOf], " "); got != want {
 			t.Errorf("--%s sets %q, not %q", name, got, want)

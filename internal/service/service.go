@@ -112,7 +112,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 		}),
 		Deciding: limits.New(limits.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Listeners: attached,
-			PolicyFile: b.PolicyFile, Kept: b.Kept, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log, Warnings: b.Warnings,
+			PolicyFile: b.PolicyFile, Kept: b.Kept, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log, Warned: b.Warned,
 		}),
 		Administration: admin.New(admin.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Storage: kept, Pools: places, Health: wrong,
@@ -139,6 +139,9 @@ func (s *Service) Listeners() []access.ListenerFigures { return s.listeners.Figu
 // Now is the second that questions without a time are asked at: queries.Sources.Now.
 func (s *Service) Now() time.Time { return s.sources.Now() }
 
+// Own answers for all hits of this region, for parts of the server: callers are not asked for.
+func (s *Service) Own() queries.Answers { return s.sources.Own() }
+
 func (s *Service) Freshness() api.Freshness { return s.sources.Freshness() }
 
 // Backend is what a Service answers from. Whoever puts a node together fills it; Engine must be given.
@@ -159,7 +162,7 @@ type Backend struct {
 	Policies   *admit.Live          // the limits that Allow asks; nil: only those that requests bring along
 	PolicyFile *access.PolicyFile   // that Policies come from; nil: from none
 	Kept       *access.KeptPolicies // those that were put by API; nil: none can be
-	Warnings   *limits.Warnings     // where a key's warnings are sent; nil: nowhere
+	Warned     func(*admit.Result)  // gets each result that warns; nil: nobody does
 
 	// Figures return structs whose fields are metrics by their tags (package metrics): of the journal, and of what nodes ask each other.
 	Figures []func() any

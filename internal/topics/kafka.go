@@ -39,20 +39,25 @@ func openKafka(_ context.Context, from *source, r *Reader) (_ broker, err error)
 			delete(b.behind, p)
 		}
 	}
-	options := []kgo.Opt{
-		kgo.SeedBrokers(from.servers...), kgo.ClientID("weir"), kgo.ConsumerGroup(from.reader), kgo.ConsumeTopics(from.topic), kgo.DisableAutoCommit(),
+	b.client, err = from.client(
+		kgo.ConsumerGroup(from.reader), kgo.ConsumeTopics(from.topic), kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(sessionTimeout), kgo.RebalanceTimeout(sessionTimeout), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxBytes(batchBytes),
 		kgo.AdjustFetchOffsetsFn(b.begin), kgo.OnPartitionsRevoked(forget), kgo.OnPartitionsLost(forget),
-	}
-	if from.tls {
-		options = append(options, kgo.DialTLS())
-	}
-	if from.user != "" {
-		options = append(options, kgo.SASL(plain.Auth{User: from.user, Pass: from.password}.AsMechanism()))
-	}
-	b.client, err = kgo.NewClient(options...)
+	)
 	close(b.made)
 	return b, err
+}
+
+// client returns a client of the servers.
+func (s *source) client(options ...kgo.Opt) (*kgo.Client, error) {
+	options = append(options, kgo.SeedBrokers(s.servers...), kgo.ClientID("weir"))
+	if s.tls {
+		options = append(options, kgo.DialTLS())
+	}
+	if s.user != "" {
+		options = append(options, kgo.SASL(plain.Auth{User: s.user, Pass: s.password}.AsMechanism()))
+	}
+	return kgo.NewClient(options...)
 }
 
 // begin says where partitions begin that this node is to read: at the journal's position, if it is known.

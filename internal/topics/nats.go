@@ -28,26 +28,32 @@ type natsBroker struct {
 	pending atomic.Uint64 // in the stream after what came
 }
 
-func openNATS(ctx context.Context, from *source, r *Reader) (broker, error) {
+// dial connects to the servers.
+func (s *source) dial() (conn *nats.Conn, js jetstream.JetStream, err error) {
 	scheme, options := "nats://", []nats.Option{nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second)}
-	if from.tls {
+	if s.tls {
 		scheme = "tls://"
 	}
-	if from.creds != "" {
-		options = append(options, nats.UserCredentials(from.creds))
+	if s.creds != "" {
+		options = append(options, nats.UserCredentials(s.creds))
 	}
-	if from.user != "" {
-		options = append(options, nats.UserInfo(from.user, from.password))
+	if s.user != "" {
+		options = append(options, nats.UserInfo(s.user, s.password))
 	}
+	if conn, err = nats.Connect(scheme+strings.Join(s.servers, ","+scheme), options...); err != nil {
+		return nil, nil, err
+	}
+	js, err = jetstream.New(conn)
+	return conn, js, err
+}
+
+func openNATS(ctx context.Context, from *source, r *Reader) (broker, error) {
 	b := &natsBroker{source: from, r: r}
 	var err error
-	if b.conn, err = nats.Connect(scheme+strings.Join(from.servers, ","+scheme), options...); err != nil {
+	if b.conn, b.js, err = from.dial(); err != nil {
 		return nil, err
 	}
-	if b.js, err = jetstream.New(b.conn); err == nil {
-		err = b.look(ctx)
-	}
-	if err != nil {
+	if err = b.look(ctx); err != nil {
 		b.conn.Close()
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func (s *source) check(insecure bool) error {
 		host, _, _ := net.SplitHostPort(server)
 		ip, err := netip.ParseAddr(host)
 		if local := host == "localhost" || err == nil && ip.Unmap().IsLoopback(); !local && !s.tls && !insecure {
-			return fmt.Errorf("hits from %s would come in the clear: write nats+tls:// or kafka+tls://, or say --insecure-peers where the network keeps strangers out", server)
+			return fmt.Errorf("messages of %s would cross the network in the clear: write nats+tls:// or kafka+tls://, or say --insecure-peers where the network keeps strangers out", server)
 		}
 	}
 	return nil

@@ -227,7 +227,7 @@ func (l *Limits) Change(c engine.Change, of engine.Check) (made engine.Changed, 
 	if a.err != nil {
 		return made, true, a.err
 	}
-	a.changed.Was, a.changed.Verdict = a.Allowed, a.Verdicts[0]
+	a.changed.Was, a.changed.After = a.Allowed, a.Verdicts[0]
 	return a.changed, true, nil
 }
 

@@ -5,19 +5,19 @@ import (
 	"net"
 	"testing"
 
+	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/internal/cluster/transport"
-	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // authority signs certificates of one test's nodes, for loopback.
 type authority struct {
-	*testsupport.Authority
+	*certstest.Authority
 	CA string // the file of its own certificate
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	signs := testsupport.NewAuthority(t)
+	signs := certstest.New(t)
 	return &authority{signs, signs.File()}
 }
 

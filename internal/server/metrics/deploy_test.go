@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/weir-counter/weir/internal/alerts"
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/query"
 	"github.com/weir-counter/weir/internal/durable"
@@ -22,8 +23,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/ingest"
-	servicelimits "github.com/weir-counter/weir/internal/service/limits"
-	"github.com/weir-counter/weir/internal/testsupport"
+	"github.com/weir-counter/weir/internal/testprogram"
 )
 
 // described is the labels of each metric that there can be, by name.
@@ -34,7 +34,7 @@ func described(t *testing.T) map[string][]string {
 		newRegionCollector(nil), newLimitCollector(nil), newKeyCollector(nil, nil),
 	}
 	for _, stats := range []any{
-		durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, servicelimits.WarningFigures{},
+		durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, alerts.Figures{},
 		listener.Connections{}, []access.PoolFigures{}, []access.AccountFigures{}, []access.ListenerFigures{}, []activity.OutcomeFigures{}, access.TokenStats{},
 		access.PolicyFileStats{}, access.KeptStats{},
 	} {
@@ -90,7 +90,7 @@ func fits(t *testing.T, metrics map[string][]string, where, expr string) {
 
 func promtool(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	command := exec.Command(testsupport.Program(t, "promtool"), args...)
+	command := exec.Command(testprogram.Path(t, "promtool"), args...)
 	command.Dir = dir
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -83,9 +83,6 @@ func New(s *service.Service, server HTTP) *Metrics {
 	if b.Kept != nil {
 		m.registry.MustRegister(figures(func() any { return b.Kept.Stats() }))
 	}
-	if b.Warnings != nil {
-		m.registry.MustRegister(figures(func() any { return b.Warnings.Figures() }))
-	}
 	if len(server.Keys) > 0 {
 		m.registry.MustRegister(newKeyCollector(s, server.Keys))
 	}

@@ -132,7 +132,7 @@ func (t *Tally) Admits(e *engine.Engine, key string) bool {
 	}
 	of := t.may.Account
 	if t.recorded != nil {
-		t.removals = e.Keyspace().Removals(key)
+		t.removals = e.Removals(key)
 	}
 	if of == nil {
 		return true

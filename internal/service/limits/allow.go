@@ -195,7 +195,7 @@ func (s *Service) UseUp(c access.Caller, requests []admit.Request, d *admit.Deci
 	return s.parts.Policies.Take(requests, d)
 }
 
-// Parts are what a Service works with. All but PolicyFile, Kept, Node and Warnings must be given.
+// Parts are what a Service works with. All but PolicyFile, Kept, Node and Warned must be given.
 type Parts struct {
 	Engine     *engine.Engine
 	Gate       *access.Gate
@@ -207,8 +207,8 @@ type Parts struct {
 	Kept       *access.KeptPolicies
 	Node       string // this node's name in a cluster
 	Log        *slog.Logger
-	Live       *activity.Log // notes each denial
-	Warnings   *Warnings     // notes each decision
+	Live       *activity.Log       // notes each denial
+	Warned     func(*admit.Result) // gets each result that warns, and does not wait; nil: nobody does
 
 	MaxInlinePer time.Duration // of a limit that a request brings along
 }
@@ -230,10 +230,17 @@ func New(p Parts) *Service {
 	return s
 }
 
-// count counts a decision, and sends the warnings that it causes.
+// count counts a decision that was not a peek, and reports the warnings that it causes.
 func (s *Service) count(d *admit.Decision) {
 	s.decisions.Count(d)
-	s.parts.Warnings.Note(d)
+	if s.parts.Warned == nil || !d.Allowed {
+		return
+	}
+	for i := range d.Results {
+		if r := &d.Results[i]; r.Warning && r.Mode == policy.Enforce && r.N > 0 {
+			s.parts.Warned(r)
+		}
+	}
 }
 
 // Decisions are the outcomes of all policies, for metrics, with the requests that no policy was for.

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/testsupport"
+	"github.com/weir-counter/weir/internal/testprogram"
 )
 
 // Server is a database server that tests share, or a benchmark. It starts when the first of them asks for it.
@@ -73,7 +73,7 @@ func Main(m *testing.M, servers ...*Server) {
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
 	for _, program := range s.kind.programs {
-		testsupport.Program(t, program)
+		testprogram.Path(t, program)
 	}
 	url, err := s.Database(t.Context())
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Server) start(ctx context.Context) error {
 
 func (s *Server) begin(ctx context.Context) (err error) {
 	for _, program := range s.kind.programs {
-		path, err := testsupport.LookProgram(program)
+		path, err := testprogram.Look(program)
 		if err != nil {
 			return fmt.Errorf("%s is missing (as root, apt-get install %s): %w", program, s.kind.install, err)
 		}

@@ -1,4 +1,5 @@
-package testsupport
+// Package certstest makes certificates for tests, and writes them to files.
+package certstest
 
 import (
 	"crypto/ecdsa"
@@ -16,7 +17,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates. Create it with NewAuthority.
+// Authority signs certificates. Create it with New.
 type Authority struct {
 	t    testing.TB
 	dir  string
@@ -25,8 +26,8 @@ type Authority struct {
 	last int64 // serial number
 }
 
-// NewAuthority makes an authority whose files are in a folder of the test's own.
-func NewAuthority(t testing.TB) *Authority {
+// New makes an authority whose files are in a folder of the test's own.
+func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}
 	a.cert, a.key = a.sign(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "test authority"}})

@@ -1,4 +1,6 @@
-package settings
+// Package yamlfile reads YAML files that people write. A Reader collects all that is wrong, by line and field, so that one
+// fault hides no other.
+package yamlfile
 
 import (
 	"bytes"
