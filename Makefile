@@ -40,7 +40,7 @@ regions: build ## Start three regions that count together, on http://127.0.0.1:8
 	@tools/regions.sh $(BIN)/weir weir-regions $(ARGS)
 
 build: need-go ## Build bin/weir: one static file that needs nothing else
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir
+	CGO_ENABLED=0 $(GO) build -v -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir
 
 image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; needs no Docker (docs/deploy.md)
 	deploy/image.sh $(BIN)/weir $(VERSION) $(BIN)/weir-image.tar

@@ -48,7 +48,7 @@ func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *s
 		ctx, cancel := context.WithTimeout(ctx, handOver)
 		defer cancel()
 		if err := l.Close(ctx); err != nil {
-			m.log.Warn("could not hand over the keys of limits; other nodes decide them in some seconds", "error", err)
+			m.log.Warn("could not hand over the keys of limits; other nodes take over within seconds", "error", err)
 		}
 		return nil
 	})
@@ -72,7 +72,7 @@ func (m *clustered) awaitOwners(ctx context.Context, l *limits.Limits) {
 			continue
 		}
 		if ctx.Err() == nil {
-			m.log.Warn("no node decides yet for some keys of strict and leased limits: requests for these fail until one does")
+			m.log.Warn("some keys of strict and leased limits have no owner yet: requests for them fail meanwhile")
 		}
 		return
 	}
@@ -152,6 +152,6 @@ func (n *Node) reopenAudit() {
 		return
 	}
 	if err := n.auditFile.reopen(); err != nil && !errors.Is(err, os.ErrClosed) {
-		n.log.Error("the audit log could not be opened again; records go to the file that was open", "file", n.auditFile.path, "error", err)
+		n.log.Error("could not reopen the audit log; records go to the file that is open", "file", n.auditFile.path, "error", err)
 	}
 }

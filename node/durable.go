@@ -46,7 +46,7 @@ func (m *durable) openDirectory(ctx context.Context, e *engine.Engine, sockets *
 	}
 	if err := m.openJournal(ctx, e); err != nil {
 		if ctx.Err() != nil {
-			m.log.Info("an interrupt came before the data directory was open")
+			m.log.Info("interrupted before the data directory was open")
 			return interrupted(ctx)
 		}
 		return err
@@ -223,6 +223,6 @@ func (m *historian) finish(ctx context.Context, h *history.History) {
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
 	if err := h.Await(ctx); err != nil {
-		m.log.Warn("history: the newest hits are not in it yet; they come at the next start", "error", err)
+		m.log.Warn("history: stopped before the newest hits were written; the next start writes them", "error", err)
 	}
 }

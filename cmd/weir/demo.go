@@ -42,7 +42,7 @@ func (f *serveFlags) makeDemo(ctx context.Context, n *node.Node, log *slog.Logge
 	if err := traffic.Past(time.Now); err != nil {
 		return nil, fmt.Errorf("--demo: %w", err)
 	}
-	log.Info("the traffic is made up: look at the dashboard", "url", "http://"+n.Addr()+"/")
+	log.Info("serving sample traffic: open the dashboard", "url", "http://"+n.Addr()+"/")
 	var running sync.WaitGroup
 	running.Go(func() { traffic.Run(ctx) })
 	return running.Wait, nil

@@ -62,9 +62,9 @@ func newDoctor(w *cli.World) *cobra.Command {
 	cmd := r.Define(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check servers, settings and disks, and say what to do",
-		Long: `Check running servers (--server), or what this machine has of one: its settings, the data
-directory, certificates and peers (--config, --data, or the variables of weir serve). With
-neither it checks the server at 127.0.0.1:8080. Of a cluster name all nodes.
+		Long: `Check running servers (--server), or the settings, data directory, certificates and peers
+of a server on this machine (--config, --data, or the variables of weir serve). With
+neither it checks the server at 127.0.0.1:8080. For a cluster, name all nodes.
 
 Exit codes: 0 nothing fails, though there may be warnings, 1 a check fails, 2 invalid
 command line or settings file.`,

@@ -76,8 +76,8 @@ func newExport(w *cli.World) *cobra.Command {
 day or hour, as CSV or Parquet. See docs/history.md.
 
 The columns are key, start, hits and doubt: the true number is between hits and
-hits + doubt. doubt is 0 except for hits that were filled in from snapshots. Of sampled
-StatsD lines, hits has an estimate: key limit:~sampled:KEY has what sampling added to KEY.
+hits + doubt. doubt is 0 except for hits that were filled in from snapshots. For sampled
+StatsD lines, hits is what was seen, and doubt is 18446744073709551615: no upper bound.
 Summed days come first, by key; then days that are not summed yet. An existing file is
 not overwritten without --force.`,
 		Example: "  weir export --from -30d --format parquet days.parquet\n  weir export --unit hour --prefix url: --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z -",

@@ -51,8 +51,8 @@ on the server's disk before the next one is sent. The same FILEs with the same k
 count once within ten minutes, so a failed replay can be repeated; --again counts
 them again.
 
-With --follow, the last FILE is read as it grows, through rotation, until an
-interrupt. A restart reads that file from its start: with --to its lines are then
+With --follow, the last FILE is read as it grows, through rotation, until
+interrupted. A restart reads that file from its start: with --to its lines are then
 counted a second time. --from-end starts at its end.`
 
 const replayExamples = `  weir replay access.log

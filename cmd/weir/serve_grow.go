@@ -62,7 +62,7 @@ func (f *serveFlags) awaitGrowth(ctx context.Context, log *slog.Logger) (grown e
 			}
 		}
 		if missing != said {
-			log.Warn("this node is alone until it can become one of a cluster", "settings", f.config, "waits_for", missing)
+			log.Warn("this node runs alone until it can join the cluster", "settings", f.config, "waits_for", missing)
 			said = missing
 		}
 		return true

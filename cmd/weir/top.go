@@ -18,8 +18,8 @@ func newTop(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "List the keys with the most hits",
-		Long: `List the keys with the most hits in a window. With --every, the list is renewed until an
-interrupt; 'weir count', 'weir series', 'weir limits', 'weir cluster' and 'weir stats' have
+		Long: `List the keys with the most hits in a window. With --every, the list is renewed until
+interrupted; 'weir count', 'weir series', 'weir limits', 'weir cluster' and 'weir stats' have
 the same flag.
 
 With --align, list the keys with the most hits of whole hours, days, weeks, months or years

@@ -109,7 +109,7 @@ func (k *Keeper) look(ctx context.Context) {
 	}
 	if k.next = now.Add(min(retry, k.place.every)); is.failure != nil {
 		is.failures++
-		k.log.Warn("a backup could not be made, or old ones not be deleted; will retry", "to", k.place.String(), "error", is.failure)
+		k.log.Warn("could not make a backup or delete old ones; will retry", "to", k.place.String(), "error", is.failure)
 	} else {
 		k.next = is.newest.Taken.Add(k.place.every)
 	}
@@ -143,7 +143,7 @@ func (k *Keeper) keep(ctx context.Context, now time.Time, newest **Backup) error
 		return err
 	}
 	*newest = &b
-	k.log.Info("a backup was made, and read back", "to", k.place.String(), "name", b.Name, "bytes", b.Bytes, "took", time.Since(now).Round(time.Millisecond))
+	k.log.Info("made and verified a backup", "to", k.place.String(), "name", b.Name, "bytes", b.Bytes, "took", time.Since(now).Round(time.Millisecond))
 	return k.place.prune(ctx, append(list, b))
 }
 

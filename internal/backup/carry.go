@@ -151,11 +151,11 @@ func (c *Conversion) alone(ctx context.Context) error {
 			"to have it back as it was before, run weir restore %s --data DIR, with another DIR", c.Dir, filepath.Join(c.Dir, CarriedFile))
 	}
 	if c.node != "" && c.m.Epoch == 0 && c.carried == nil {
-		return fmt.Errorf("data directory %s belongs to node %s of cluster %s, which never joined it and has no counts: start it with --cluster %[3]s --node %[2]s; to make it a node alone, "+
+		return fmt.Errorf("data directory %s belongs to node %s of cluster %s, which never joined it and has no counts: start it with --cluster %[3]s --node %[2]s; to make it a single node, "+
 			"name another --data, or remove the directory", c.Dir, c.node, c.cluster)
 	}
 	if c.node != "" && !c.LeaveCluster {
-		return fmt.Errorf("data directory %s belongs to node %s of cluster %s: start it with --cluster %[3]s --node %[2]s; to make it a node alone with all counts of the cluster, "+
+		return fmt.Errorf("data directory %s belongs to node %s of cluster %s: start it with --cluster %[3]s --node %[2]s; to make it a single node with all counts of the cluster, "+
 			"stop all other nodes first and start it with its own address as the only one of --peers", c.Dir, c.node, c.cluster)
 	}
 	fits := c.m.Fits(c.Engine.Config()) == nil

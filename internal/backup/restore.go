@@ -198,7 +198,7 @@ func (c *RestoreClaims) Await(ctx context.Context) (claimed context.Context, fre
 			return claimed, free, err
 		}
 		if !logged {
-			c.Log.Info("journal: waits to write what this directory had as a node alone into the cluster's journal", "for", err)
+			c.Log.Info("journal: waiting to write the counts of this former single node into the cluster's journal", "for", err)
 		}
 		if ended := concurrency.Sleep(ctx, claimPoll); ended != nil {
 			return nil, nil, errors.Join(ended, err)

@@ -125,7 +125,7 @@ func (t *RestoreTarget) settle(ctx context.Context) error {
 		}
 	}
 	if undone := found && !t.Replica.Replaced(r.ID); undone || len(undecided) > 0 {
-		t.Log.Warn("journal: a restore that was to replace all hits was interrupted and undone: all counts are as before; to have those of the backup, restore it again",
+		t.Log.Warn("journal: a restore that replaces all hits was interrupted and undone: all counts are as before. Restore the backup again",
 			"taken", r.Entry.Taken, "began", r.Entry.Began, "node", r.Entry.Node)
 		if undone {
 			return t.Merges.endReplacement(ctx, nil)
@@ -134,7 +134,7 @@ func (t *RestoreTarget) settle(ctx context.Context) error {
 	if !found {
 		return nil
 	}
-	t.Log.Warn("journal: a restore that replaced all hits was interrupted at its end, and completed", "taken", r.Entry.Taken, "began", r.Entry.Began, "node", r.Entry.Node)
+	t.Log.Warn("journal: completed a restore that was interrupted at its end", "taken", r.Entry.Taken, "began", r.Entry.Began, "node", r.Entry.Node)
 	return t.finish(ctx, r)
 }
 

@@ -64,7 +64,7 @@ func (r *Remote) DefineWithin(cmd *cobra.Command, timeout time.Duration) *cobra.
 
 // DefineEvery adds --every, for a command whose answer people watch.
 func (r *Remote) DefineEvery(cmd *cobra.Command) {
-	cmd.Flags().Var(Duration(&r.every), "every", "ask again at this interval, until an interrupt (default: once)")
+	cmd.Flags().Var(Duration(&r.every), "every", "ask again at this interval, until interrupted (default: once)")
 	cmd.Flags().Lookup("every").DefValue = "" // the usage says it
 }
 

@@ -200,7 +200,7 @@ func (j *Journal) checkReach(now time.Time, applied, last uint64) {
 	case now.Sub(j.short) > shortMost:
 		if err := fmt.Errorf("the journal ends at message %d, and this node has applied message %d: most nodes have lost their files, and what was only there is gone. "+
 			"This process must end. Copy the data directories before anything else, and read \"A damaged disk\" in docs/cluster-operations.md", last, applied); j.fail(err) {
-			j.log.Error("journal: it has begun anew without what this node has", "error", err)
+			j.log.Error("journal: it started over without this node's data", "error", err)
 		}
 	}
 }

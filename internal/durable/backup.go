@@ -214,7 +214,7 @@ func (cfg Config) carry(e *engine.Engine) backup.Carry {
 // finishCarry merges what the directory had as a single node's into the cluster's journal.
 func (j *Journal) finishCarry(ctx context.Context) error {
 	if j.cfg.Join.Waiting != nil {
-		j.cfg.Join.Waiting("writes what this directory had as a node alone into the cluster's journal")
+		j.cfg.Join.Waiting("writing the counts of this former single node into the cluster's journal")
 	}
 	return backup.FinishCarry(ctx, j.restores)
 }

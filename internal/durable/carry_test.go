@@ -150,7 +150,7 @@ func TestTopicOfAGrowth(t *testing.T) {
 	movedAlone(t, c.cfgs[0], topic)
 	merge := make(chan struct{})
 	c.cfgs[0].Join.Waiting = func(what string) {
-		if strings.Contains(what, "as a node alone") {
+		if strings.Contains(what, "former single node") {
 			<-merge
 		}
 	}

@@ -143,7 +143,7 @@ func (j *Journal) leave(ctx context.Context) {
 		j.stepDown(ctx)
 	}
 	if err := tell(ctx, leaveTimeout, j.Sync, accompanied); err != nil {
-		j.log.Warn("journal: could not tell the other nodes that this one stops; they call it late until it is back; no hit is lost", "error", err)
+		j.log.Warn("journal: could not notify the other nodes that this one stops; they report it as late until it returns. No hit is lost", "error", err)
 		return
 	}
 	if j.server.Embedded() {
@@ -385,7 +385,7 @@ func (j *Journal) noteClockSet() bool {
 		m.ClockSet = j.replica.ClockSets()
 		err := m.Save(j.cfg.Dir)
 		if err != nil && !j.setUnsaved {
-			j.log.Error("journal: could not write into the manifest that the clock was set; will retry. If the process crashes before, limits may be forgotten early", "by", by, "error", err)
+			j.log.Error("journal: could not record in the manifest that the clock was set; will retry. If the process crashes before, usage of limits may expire early", "by", by, "error", err)
 		}
 		j.setUnsaved = err != nil
 	}

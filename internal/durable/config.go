@@ -125,7 +125,7 @@ func (cfg Config) validate() error {
 	case cfg.Replicas < 0:
 		return invalidConfig("Replicas", "Replicas of %d: must be at least 1, or 0 for all nodes", cfg.Replicas)
 	case cfg.Replicas > 0 && !cfg.clustered():
-		return invalidConfig("Replicas", "Replicas of %d: a node alone holds all partitions: leave it out, or join a cluster", cfg.Replicas)
+		return invalidConfig("Replicas", "Replicas of %d: a single node holds all partitions: omit it, or join a cluster", cfg.Replicas)
 	}
 	return nil
 }

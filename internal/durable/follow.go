@@ -210,7 +210,7 @@ func (j *Journal) gone(err error) error {
 	}
 	if j.fail(err) {
 		j.stats.failed(err)
-		j.log.Error("journal: its files are gone; this process must end", "error", err)
+		j.log.Error("journal: its files are gone; this process will exit", "error", err)
 	}
 	return err
 }

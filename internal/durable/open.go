@@ -61,7 +61,7 @@ func Open(ctx context.Context, e *engine.Engine, cfg Config, progress func(done,
 		if err := j.finishCarry(ctx); err != nil {
 			stop(errClosing)
 			j.running.Wait()
-			return nil, errors.Join(fmt.Errorf("journal: what this directory had as a node alone is not in the cluster yet, and is when it is started again: %w", err), j.release())
+			return nil, errors.Join(fmt.Errorf("journal: the counts of this former single node are not in the cluster yet; start it again to continue: %w", err), j.release())
 		}
 	}
 	return j, nil

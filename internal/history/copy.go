@@ -25,7 +25,7 @@ const (
 func (p *peers) fetch(ctx context.Context, from peerState) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	p.log.Info("history: copies the history of another node, which has hits that this one lacks", "from", from.origin)
+	p.log.Info("history: copying the history of another node, which has hits that this one lacks", "from", from.origin)
 	began := time.Now()
 	f := fetch{p: p, subject: copySubject + from.origin, token: rand.Uint64() | 1, path: p.h.store.File() + fetchSuffix}
 	defer func() { err = errors.Join(err, remove(f.path)) }()
@@ -35,7 +35,7 @@ func (p *peers) fetch(ctx context.Context, from peerState) (err error) {
 	if err := p.h.writer.adopt(ctx, f.path); err != nil {
 		return err
 	}
-	p.log.Info("history: has the history of another node", "from", from.origin, "bytes", f.size, "took", time.Since(began).Round(time.Millisecond))
+	p.log.Info("history: copied the history of another node", "from", from.origin, "bytes", f.size, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 

@@ -196,7 +196,7 @@ func (d *donor) expire(now time.Time) {
 	}
 	full := d.h.store.CheckSpace(d.h.store.FileSize())
 	if full != nil {
-		d.h.writer.cfg.Logger.Warn("history: ends the copy that another node fetches", "error", full)
+		d.h.writer.cfg.Logger.Warn("history: canceled a copy that another node was fetching", "error", full)
 	}
 	if full != nil || now.Sub(d.of.used) > copyIdle {
 		d.of.stop()

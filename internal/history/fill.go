@@ -35,7 +35,7 @@ func (w *Writer) fill(ctx context.Context, why string) error {
 		f.from = w.lease.AsOf.Unix() - w.lease.AsOf.Unix()%store.DaySeconds
 	}
 	f.to = began.Unix() - began.Unix()%store.DaySeconds + store.DaySeconds
-	w.cfg.Logger.Info("history: filling in what snapshots have", "why", why)
+	w.cfg.Logger.Info("history: filling a gap from snapshots", "why", why)
 	var err error
 	if f.origin, err = w.cfg.Store.BeginFill(ctx, w.lease); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (w *Writer) fill(ctx context.Context, why string) error {
 	}
 	w.tail, w.claimed = after, time.Now()
 	w.report(w.lease, f.written, nil)
-	w.cfg.Logger.Info("history: filled in", "rows", f.written, "took", time.Since(began).Round(time.Millisecond))
+	w.cfg.Logger.Info("history: filled a gap from snapshots", "rows", f.written, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 

@@ -228,6 +228,6 @@ func (w *Writer) dropOldest(ctx context.Context, why error) error {
 		return why
 	}
 	w.set(func(is *WriterStatus) { is.Full = true })
-	w.cfg.Logger.Warn("history has its share of the disk (--history-disk): its oldest day is deleted early", "day", time.Unix(day*store.DaySeconds, 0).UTC().Format(time.DateOnly))
+	w.cfg.Logger.Warn("history has reached --history-disk: deleting its oldest day early", "day", time.Unix(day*store.DaySeconds, 0).UTC().Format(time.DateOnly))
 	return nil
 }

@@ -134,7 +134,7 @@ func (w *Writer) Run(ctx context.Context, closing time.Duration) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	if err := w.step(last); err != nil && !errors.Is(err, store.ErrHeld) {
-		w.cfg.Logger.Warn("history: the newest hits are not in it yet; they come at the next start", "error", err)
+		w.cfg.Logger.Warn("history: stopped before the newest hits were written; the next start writes them", "error", err)
 	}
 	if w.lease != nil {
 		if err := w.cfg.Store.Release(last, w.lease); err != nil {
@@ -160,7 +160,7 @@ func (w *Writer) failed(err error) {
 		if !errors.Is(err, store.ErrFenced) {
 			if is.Failures++; is.Err == nil {
 				is.Since = time.Now()
-				w.cfg.Logger.Error("history: can't go on; will retry. Hits are counted meanwhile, and history is late", "error", err)
+				w.cfg.Logger.Error("history: could not continue; will retry. Hits are counted meanwhile, and history is late", "error", err)
 			}
 		}
 		is.Err, is.Writes = err, false
@@ -195,7 +195,7 @@ func (w *Writer) step(ctx context.Context) error {
 // open makes sure that there are a lease and a tail.
 func (w *Writer) open(ctx context.Context) error {
 	if gone := w.cfg.Store.CheckFile(); gone != nil {
-		w.cfg.Logger.Error("history: begins anew, with what the journal and snapshots have; to have the older hits, stop this process and put the file back",
+		w.cfg.Logger.Error("history: starts over from the journal and its snapshots. To get older hits back, stop this process and restore the file",
 			"database", w.cfg.Store.String(), "error", gone)
 		w.migrated, w.tail, w.lease = false, nil, nil
 		if err := w.cfg.Store.Reopen(); err != nil {
@@ -366,7 +366,7 @@ func (w *Writer) gapOfAll(why string) store.Gap {
 func (w *Writer) report(l *store.Lease, rows int, held error) {
 	w.set(func(is *WriterStatus) {
 		if is.Err != nil {
-			w.cfg.Logger.Info("history goes on", "late", time.Since(is.Since).Round(time.Second))
+			w.cfg.Logger.Info("history continues", "late", time.Since(is.Since).Round(time.Second))
 		}
 		is.Err, is.Since = nil, time.Time{}
 		is.Writes, is.Known, is.Message, is.AsOf, is.Gaps = held == nil, true, l.Message, l.AsOf, l.Gaps

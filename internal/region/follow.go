@@ -91,7 +91,7 @@ func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
 			})
 		}); err != nil {
 			r.unviewed.Add(1)
-			r.log.Error("regions: windows of another region lack hits", "error", err)
+			r.log.Error("regions: hits of another region are missing here", "error", err)
 		}
 	}
 	r.mu.Lock()
@@ -216,7 +216,7 @@ const twiceAfter = 10
 // nameTwice records that two regions have a name. The caller holds mu.
 func (r *Region) nameTwice(name string, now time.Time) {
 	if now.Sub(r.twice[name]) > twiceFor {
-		r.log.Error("regions: two regions have the same name, and take each other's place in all counts: give one of them another --region and an empty data directory", "region", name)
+		r.log.Error("regions: two regions have the same name and replace each other in all counts. Give one of them another --region and an empty data directory", "region", name)
 	}
 	r.twice[name] = now
 }

@@ -128,7 +128,7 @@ func (r *Region) forget(ctx context.Context, name string) error {
 			return nil
 		}
 		if is := r.statusOf(name); !is.Late {
-			r.log.Warn("regions: a region is forgotten whose digests come: it is back with all its hits in a moment, unless it is stopped or its links are taken out", "region", name, "as_of", is.AsOf.Time)
+			r.log.Warn("regions: a region was forgotten, but its digests still arrive, so it will return with all its hits. Stop it or remove its links", "region", name, "as_of", is.AsOf.Time)
 		}
 		err := r.append(ctx, entry{data: Gone(name, of.Epoch+1, time.Now().UnixMilli())})
 		if !errors.Is(err, errBehind) {

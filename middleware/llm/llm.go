@@ -147,13 +147,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil && isNever(err):
 		return refusal(r, http.StatusTooManyRequests, "budget_too_small", "the request may need more than the whole budget: lower max_tokens", 0), nil
 	case isRefused(err):
-		t.cfg.Logger.Warn("llm: the budget refuses the question, so the request is refused", "key", key, "error", err)
+		t.cfg.Logger.Warn("llm: the server rejected the reservation; the request is refused", "key", key, "error", err)
 		return refusal(r, http.StatusBadRequest, "budget_refused", "the budget can't be asked for "+strconv.Quote(key)+": "+err.Error(), 0), nil
 	case err != nil && t.cfg.FailOpen:
-		t.cfg.Logger.Warn("llm: the budget can't be asked; the request passes without it", "key", key, "error", err)
+		t.cfg.Logger.Warn("llm: could not ask for the budget; the request passes uncounted", "key", key, "error", err)
 		return t.cfg.Base.RoundTrip(out)
 	case err != nil:
-		t.cfg.Logger.Warn("llm: the budget can't be asked; the request is refused", "key", key, "error", err)
+		t.cfg.Logger.Warn("llm: could not ask for the budget; the request is refused", "key", key, "error", err)
 		return refusal(r, http.StatusServiceUnavailable, "budget_unreachable", "the budget can't be asked now: try again", time.Second), nil
 	case !made.Allowed:
 		return refusal(r, http.StatusTooManyRequests, "budget_exceeded", "the budget of "+key+" has not enough left for this request"+deniedBy(made), made.RetryAfter()), nil

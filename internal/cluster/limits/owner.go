@@ -245,7 +245,7 @@ func (s *owners) claim(ctx context.Context, groups []int) {
 	defer cancel()
 	if err := s.cfg.Journal.Claim(ctx, groups); err != nil {
 		if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			s.cfg.Logger.Warn("limits: this node should decide for some keys but could not journal that; will retry", "groups", len(groups), "error", err)
+			s.cfg.Logger.Warn("limits: could not journal that this node owns some keys; will retry", "groups", len(groups), "error", err)
 		}
 		return
 	}
@@ -253,7 +253,7 @@ func (s *owners) claim(ctx context.Context, groups []int) {
 		if token, ok := s.cfg.Journal.Claimed(i); ok {
 			s.limits.learn(i, token)
 			s.groups[i].token.Store(token)
-			s.cfg.Logger.Info("limits: this node decides for a group", "group", s.groups[i].name, "token", token)
+			s.cfg.Logger.Info("limits: this node owns a group of keys", "group", s.groups[i].name, "token", token)
 		}
 	}
 	s.announce()

@@ -144,7 +144,7 @@ func (c *Clocks) Compare(ctx context.Context, wanted int) {
 	wrong := v.Spread > 0 || v.Correction != 0
 	if wrong != c.warned {
 		if c.warned = wrong; wrong {
-			c.Log.Warn("journal: the clocks of the nodes differ: set them right (NTP)", "behind_the_others_by", v.Correction, "no_majority_apart_by", v.Spread)
+			c.Log.Warn("journal: the clocks of the nodes differ: correct them (NTP)", "behind_the_others_by", v.Correction, "no_majority_apart_by", v.Spread)
 		} else {
 			c.Log.Info("journal: the clocks of the nodes agree again")
 		}
@@ -271,7 +271,7 @@ func (b *Beats) hearNamesake(origin uint64) {
 	b.namesake, b.heard = origin, time.Now()
 	b.mu.Unlock()
 	if !known {
-		b.Log.Error("journal: another node that runs has this one's name: give each node its own --node, and stop one of them", "node", b.Node, "its_origin", fmt.Sprintf("%016x", origin))
+		b.Log.Error("journal: another running node has the same name. Stop one of them, and give each node its own --node", "node", b.Node, "its_origin", fmt.Sprintf("%016x", origin))
 	}
 }
 

@@ -73,7 +73,7 @@ func (k *Keeper) tell(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
 	if err := k.View.Put(ctx, now); err != nil && ctx.Err() == nil {
-		k.View.cfg.Log.Warn("journal: could not tell the other nodes which partitions this one holds; will retry", "error", err)
+		k.View.cfg.Log.Warn("journal: could not announce which partitions this node holds; will retry", "error", err)
 	}
 }
 

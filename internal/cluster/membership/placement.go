@@ -185,7 +185,7 @@ func (r *Registry) apply(revision uint64, msg *nats.Msg) {
 	put := msg.Header.Get("KV-Operation") == ""
 	if put {
 		if err := json.Unmarshal(msg.Data, &e); err != nil {
-			r.log.Error("could not read what a node holds; it will get no queries", "node", e.Node, "error", err)
+			r.log.Error("could not read which partitions a node holds; it will get no queries", "node", e.Node, "error", err)
 			return
 		}
 		if e.Held == nil {

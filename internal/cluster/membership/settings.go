@@ -56,14 +56,14 @@ func (v *View) compareSettings(now time.Time, own Settings, list []Holder) {
 		}
 		switch {
 		case len(d.names) == 0 && d.logged:
-			v.cfg.Log.Info("a node has the settings of this one again", "node", h.Node)
+			v.cfg.Log.Info("the settings of a node agree with this one again", "node", h.Node)
 			continue
 		case len(d.names) == 0:
 			continue
 		case d.since.IsZero():
 			d.since = now
 		case !d.logged && now.Sub(d.since) >= differAfter:
-			v.cfg.Log.Warn("a node has other settings than this one: all nodes of a cluster need the same", "node", h.Node, "settings", strings.Join(d.names, ", "))
+			v.cfg.Log.Warn("the settings of a node differ from this one: all nodes of a cluster need the same", "node", h.Node, "settings", strings.Join(d.names, ", "))
 			d.logged = true
 		}
 		v.differ[h.Node] = d

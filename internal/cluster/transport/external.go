@@ -99,7 +99,7 @@ func (n *Node) accept() error {
 	if n.cfg.beyondLoopback() && !n.cfg.Insecure && !n.conn.AuthRequired() {
 		return errors.New("--nats is beyond loopback and lets everybody in: set up a user there, or say --insecure-peers")
 	}
-	n.cfg.Logger.Info("connected to an existing NATS; set sync_interval: always there, or acknowledged hits may not survive a power cut")
+	n.cfg.Logger.Info("connected to an existing NATS. Set sync_interval: always there, or acknowledged hits may not survive a power cut")
 	return nil
 }
 

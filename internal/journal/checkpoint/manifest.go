@@ -88,7 +88,7 @@ func NewManifest(cfg engine.Config) Manifest {
 // Fits refuses an engine that the directory was not made for, with a *engine.Error
 // that names the field. A node alone changes its directory instead (package offline).
 func (m Manifest) Fits(cfg engine.Config) error {
-	const how = "they change at a restart of a node alone, not in a cluster: see \"Other settings\" in docs/cluster-operations.md"
+	const how = "they change at a restart of a single node, not in a cluster: see \"Other settings\" in docs/cluster-operations.md"
 	if m.Partitions != cfg.Partitions {
 		return misfit("Partitions", "the data directory has %d partitions, not %d: %s", m.Partitions, cfg.Partitions, how)
 	}

@@ -102,7 +102,7 @@ func (s *Store) ask(ctx context.Context, sequence uint64) ([]byte, error) {
 	msg, err := s.Conn().RequestWithContext(ctx, messageSubject, binary.AppendUvarint(nil, sequence))
 	if err == nil {
 		s.unanswered.Store(0)
-		s.log.Error("journal: the leader of the journal can't read a message that another node has: restart the leader, so that it finds and copies all that is damaged",
+		s.log.Error("journal: the leader can't read a message that another node has. Restart the leader, so that it finds and replaces what is damaged",
 			"message", sequence, "leader", s.Leader())
 		return msg.Data, nil
 	}
@@ -110,7 +110,7 @@ func (s *Store) ask(ctx context.Context, sequence uint64) ([]byte, error) {
 		s.unanswered.Store(0)
 		s.silentUntil.Store(time.Now().Add(unansweredPause).UnixNano())
 	}
-	s.log.Error("journal: no replica has a message; what it has is lost unless its origin sends it again", "message", sequence)
+	s.log.Error("journal: no replica has a message; its hits are lost unless its origin sends them again", "message", sequence)
 	return nil, fmt.Errorf("%w: %w", replica.ErrLost, err)
 }
 

@@ -236,7 +236,7 @@ func bucketDescriptor(domain string, id *rlqs.BucketId) (*ratelimit.RateLimitDes
 // refuse abandons a bucket for which there is no place: Envoy then does as its filter says for buckets without an assignment.
 func (s *quotaStream) refuse(id *rlqs.BucketId, answer *rlqs.RateLimitQuotaResponse) {
 	if s.calls[callRefusals].Add(1); !s.full {
-		s.log.Warn("rate limit quota service: a bucket is refused: there are too many; use fewer entries in bucket_id_builder, or another identity", "most", maxQuotaBuckets, "of one client", maxOwnQuotaBuckets)
+		s.log.Warn("rate limit quota service: refused a bucket because there are too many: use fewer entries in bucket_id_builder, or another identity", "most", maxQuotaBuckets, "of one client", maxOwnQuotaBuckets)
 	}
 	s.full = true
 	abandon(id, answer)

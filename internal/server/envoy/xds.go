@@ -152,7 +152,7 @@ func (c *XDSClient) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.cfg.Logger.Warn("rate limit service: the management server does not answer: the limits in use stay; will connect again", "addr", c.cfg.Addr, "error", err, "in", pause)
+		c.cfg.Logger.Warn("rate limit service: the management server does not answer; its last limits apply; will reconnect", "addr", c.cfg.Addr, "error", err, "in", pause)
 		_ = concurrency.Sleep(ctx, pause) // the loop looks whether ctx has ended
 		pause = min(2*pause, longestPause)
 	}

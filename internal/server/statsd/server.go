@@ -252,7 +252,7 @@ func listen(cfg Config) (*sockets, error) {
 		switch {
 		case err == nil:
 			if err := of.packets.SetReadBuffer(cfg.ReadBuffer); err != nil {
-				cfg.Logger.Warn("the buffer of StatsD datagrams stays as it is", "error", err)
+				cfg.Logger.Warn("could not enlarge the buffer of StatsD datagrams", "error", err)
 			}
 			return of, nil
 		case port != "0" || !errors.Is(err, syscall.EADDRINUSE) || try == tries:

@@ -108,7 +108,7 @@ func (f *PolicyFile) logReload(live *admit.Live, log *slog.Logger, err error) {
 	}
 	f.logUse(live, log)
 	for _, d := range live.Dropped() {
-		log.Warn("a policy that is in use is gone from the file: nothing limits its keys by it any more; put it back if that was not meant",
+		log.Warn("a policy that keys have used is no longer in the file, so it no longer limits them. Put it back if you removed it by mistake",
 			"file", f.path, "policy", d.Name, "keys_in_use", d.KeysInUse)
 	}
 }
@@ -200,7 +200,7 @@ func OpenKept(ctx context.Context, store Document, live *admit.Live, first bool,
 	}
 	k.open = true
 	if n := len(k.book.Policies); n > 0 {
-		log.Info("policies that were put by API are in use", "policies", n-len(k.wrong), "version", k.book.Last)
+		log.Info("policies set by API are in use", "policies", n-len(k.wrong), "version", k.book.Last)
 	}
 	return k, nil
 }
@@ -225,7 +225,7 @@ func (k *KeptPolicies) note(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.trouble != err.Error() {
-		k.log.Error("the newest policies that were put by API are not known or not in use; those before them are", "error", err)
+		k.log.Error("could not fetch or use the newest policies set by API; the previous ones apply", "error", err)
 	}
 	k.trouble = err.Error()
 }
@@ -254,7 +254,7 @@ func (k *KeptPolicies) look(ctx context.Context) error {
 		set, err := k.parse(p.Name, p.Text, p.Version)
 		if err != nil { // another version of Weir, or another setting of its node, took it
 			wrong[p.Name] = err.Error()
-			k.log.Error("a policy that was put by API is not in use", "policy", p.Name, "version", p.Version, "error", err)
+			k.log.Error("a policy set by API is not in use", "policy", p.Name, "version", p.Version, "error", err)
 			continue
 		}
 		sets = append(sets, set)
@@ -289,7 +289,7 @@ func (k *KeptPolicies) liftBans(before *policy.Set, book admit.StoredPolicies) {
 			continue
 		}
 		if err := k.live.LiftBans(name); err != nil {
-			k.log.Warn("bans of a policy that was deleted were not lifted: lift them with weir limits unban", "policy", name, "error", err)
+			k.log.Warn("could not lift the bans of a deleted policy: lift them with weir limits unban", "policy", name, "error", err)
 		}
 	}
 }

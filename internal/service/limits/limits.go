@@ -195,7 +195,7 @@ func (s *Service) ForgetInline(ctx context.Context, c access.Caller, name string
 	if err != nil {
 		return api.ForgetAnswer{}, err
 	}
-	s.parts.Log.Info("forgot what was used of inline limits", "name", name, "states", n)
+	s.parts.Log.Info("deleted the usage of inline limits", "name", name, "states", n)
 	return api.ForgetAnswer{Forgotten: n}, nil
 }
 
