@@ -40,7 +40,7 @@ func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets
 
 func (m *clustered) openLimits(ctx context.Context, e *engine.Engine, sockets *sockets, parts *parts) error {
 	name := m.cfg.Journal.Join.Node
-	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: e, Node: name, Logger: m.log})
+	l, err := limits.Open(limits.Config{Journal: m.journal, Engine: e, Node: name, Logger: m.log, Tracer: m.cfg.HTTP.Tracer})
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (m *clustered) openRouter(e *engine.Engine, sockets *sockets, parts *parts)
 	j := m.journal
 	r, err := query.Open(query.Config{
 		Engine: e, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
-		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log,
+		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log, Tracer: m.cfg.HTTP.Tracer,
 		Freshness: j.Freshness,
 	})
 	if err != nil {

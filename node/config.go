@@ -92,6 +92,9 @@ type Config struct {
 	// Backups says where the node keeps backups that it makes by itself. Not of an ephemeral node.
 	Backups archive.Config
 
+	// Traces says where spans of requests go.
+	Traces Traces
+
 	// OnMemory, if set, gets what the process needs for this node, in bytes. The first number is what the Go runtime needs
 	// while neither limits nor receipts are in use. The second is what the process takes when all budgets are used. It is
 	// called at the start, and when the number of other regions changes. The program may use it for debug.SetMemoryLimit, as
@@ -201,6 +204,7 @@ func (cfg Config) validate() error {
 		in("RLS", cfg.RLS.Validate()),
 		in("StatsD", cfg.StatsD.Validate()),
 		in("HTTP", cfg.HTTP.Validate(cfg.Service.DurableTimeout)),
+		cfg.validateTraces(),
 		cfg.validateLocks(),
 		cfg.validateStatsD(),
 		cfg.validateMemory(machineMemory()),

@@ -80,6 +80,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks}
+	if err := n.openTraces(ctx); err != nil {
+		return nil, err
+	}
 	n.listeners = newListeners(&n.cfg)
 	if err := n.start(ctx, set); err != nil {
 		return nil, n.undo(ctx, err)
@@ -103,6 +106,9 @@ func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
 	}
 	n.locks.watch(&n.cfg, &n.parts)
 	sockets.Backend = service.Backend{Engine: n.engine, Tokens: n.locks.tokens, Alarms: n.locks.alarms}
+	if t := n.cfg.HTTP.Tracer; t != nil {
+		sockets.Figures = append(sockets.Figures, func() any { return t.Stats() })
+	}
 	n.mode = newMode(&n.cfg)
 	if err := n.mode.open(ctx, n.engine, sockets, &n.parts); err != nil {
 		return err

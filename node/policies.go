@@ -3,12 +3,17 @@ package node
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"log/slog"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/alerts"
+	"github.com/weir-counter/weir/internal/cluster/transport"
 	internaldurable "github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/internal/tracing"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -55,5 +60,46 @@ func (n *Node) openAlerts(sockets *sockets) (err error) {
 	sockets.Figures = append(sockets.Figures, func() any { return n.alerts.Figures() })
 	others := sockets.Alarms
 	sockets.Alarms = func() []api.Alarm { return append(n.alerts.Alarms(), others()...) }
+	return nil
+}
+
+// Traces say where spans of requests go (package tracing).
+type Traces struct {
+	To       string // a tracing.Target; "": there are none
+	Insecure bool   // it may be on another machine without TLS
+}
+
+func (cfg Config) validateTraces() error {
+	if cfg.Traces.To == "" {
+		return nil
+	}
+	t, err := tracing.ParseTarget(cfg.Traces.To)
+	if err != nil {
+		return settings.Invalid("Traces.To", err.Error())
+	}
+	if t.Plain && !cfg.Traces.Insecure && !transport.Loopback(t.Host) {
+		return settings.Invalid("Traces.To", fmt.Sprintf("spans to %s go beyond loopback in plain: write grpcs:// or https://, or say --insecure-peers", t.Host))
+	}
+	return nil
+}
+
+// openTraces begins to send spans, until parts are closed. It comes before all that makes them.
+func (n *Node) openTraces(ctx context.Context) error {
+	if n.cfg.Traces.To == "" {
+		return nil
+	}
+	to, err := tracing.ParseTarget(n.cfg.Traces.To)
+	if err != nil {
+		return err
+	}
+	t, err := tracing.Open(ctx, tracing.Config{Target: to, Node: n.cfg.Journal.Join.Node, Version: n.cfg.Service.Version, Logger: n.log})
+	if err != nil {
+		return fmt.Errorf("--traces: %w", err)
+	}
+	n.parts.opened(t.Close)
+	n.cfg.HTTP.Tracer, n.cfg.RLS.Tracer = t, t
+	for _, log := range []**slog.Logger{&n.cfg.HTTP.Logger, &n.cfg.RLS.Logger, &n.cfg.Service.Logger} {
+		*log = tracing.Logger(*log)
+	}
 	return nil
 }

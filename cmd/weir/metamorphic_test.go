@@ -57,7 +57,7 @@ var settingsDomain = map[string][]string{
 var settingsApart = []string{
 	"--ephemeral", "--accept-damage", "--shrink-retention",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
-	"--http", "--web", "--resp", "--rls", "--statsd", "--from", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
+	"--http", "--web", "--resp", "--rls", "--statsd", "--from", "--traces", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
 	"--backup-to", "--history-url", "--region", "--link", "--cluster", "--alerts", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 

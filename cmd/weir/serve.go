@@ -97,7 +97,7 @@ has begun, writes all hits to disk, and exits with code 0.`,
 func (f *serveFlags) combine(from cli.Sources) {
 	cfg := &f.node
 	cfg.Journal.Join.Insecure, cfg.Regions.Insecure, cfg.Alerts.Insecure = f.insecurePeers, f.insecurePeers, f.insecurePeers
-	cfg.Topics.Insecure, cfg.Backups.Insecure = f.insecurePeers, f.insecurePeers
+	cfg.Topics.Insecure, cfg.Backups.Insecure, cfg.Traces.Insecure = f.insecurePeers, f.insecurePeers, f.insecurePeers
 	if f.tlsMin == "1.2" {
 		cfg.TLS.Min = tls.VersionTLS12
 	}

@@ -366,7 +366,7 @@ func (l *Live) Full(name, key string) bool {
 		allowed, err = l.engine.PeekAll(check, verdicts)
 	case noPart:
 	default:
-		allowed, answered, err = l.cluster.Owners.Decide(check, verdicts, false)
+		allowed, answered, err = l.cluster.Owners.Decide(context.Background(), check, verdicts, false)
 	}
 	return err != nil || !answered || !allowed
 }

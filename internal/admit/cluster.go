@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/weir-counter/weir/internal/engine"
@@ -38,8 +39,8 @@ type Owners interface {
 	// Decide is engine.Engine.TakeAll, or PeekAll if take is false. It decides at the owner of the group that has all
 	// the checks' keys, or at this node within the quota lease that the owner has granted. It is not answered if the
 	// owner is unreachable: then something may have been taken, or not. It returns within a time that a request can
-	// wait.
-	Decide(checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error)
+	// wait, whatever becomes of ctx, which may be nil: it has the request's trace.
+	Decide(ctx context.Context, checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error)
 
 	// Change makes a change to the check's key, with its N, at the key's owner. Where it
 	// is not answered, it may have been made, or not.

@@ -31,7 +31,7 @@ func (o *other) Group(key string) int { return int(key[0]) }
 // Take decides nothing: this node has no part of any limit.
 func (o *other) Take([]engine.Check, []engine.Verdict) (allowed, decided bool) { return false, false }
 
-func (o *other) Decide(checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error) {
+func (o *other) Decide(_ context.Context, checks []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error) {
 	return o.decide(o.Group, checks, verdicts, take)
 }
 

@@ -114,7 +114,7 @@ func (a *ownersDecision) ask(places []int, take bool) (passes bool, err error) {
 	for i, place := range places {
 		checks[i] = a.d.checks[place]
 	}
-	passes, answered, err := a.cluster.Owners.Decide(checks, verdicts, take)
+	passes, answered, err := a.cluster.Owners.Decide(a.d.Context, checks, verdicts, take)
 	if err != nil {
 		return false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // ErrQueueFull is how a group ends whose flush was not written for want of space.
@@ -28,6 +29,10 @@ type Group struct {
 	Done chan struct{}
 	Err  error
 	Last uint64 // message of the journal that has it, or what is before it
+
+	Began, Ended time.Time // of the flush
+	Traced       sync.Once // by the first who waited with a trace, which is Trace then
+	Trace        any
 }
 
 // NewQueue returns one in which nobody waits.

@@ -27,10 +27,10 @@ func (j *Journal) runFlusher(ctx context.Context) {
 		case <-ticker.C:
 		case <-j.waiters.Kicked():
 		}
-		group := j.waiters.Take()
+		group, began := j.waiters.Take(), time.Now()
 		err := j.flush(ctx)
 		if group != nil {
-			group.Last = j.flusher.Last()
+			group.Last, group.Began, group.Ended = j.flusher.Last(), began, time.Now()
 		}
 		group.End(err)
 	}

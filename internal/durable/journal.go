@@ -38,6 +38,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
+	"github.com/weir-counter/weir/internal/tracing"
 )
 
 // Journal keeps an engine's hits on disk. It owns the data directory, the
@@ -102,9 +103,20 @@ func (j *Journal) Sync(ctx context.Context) error {
 	group := j.waiters.Join()
 	select {
 	case <-group.Done:
+		if span := tracing.From(ctx); span != nil {
+			traceFlush(span, group)
+		}
 		return group.Err
 	case <-ctx.Done():
 		return fmt.Errorf("the hits are counted, but not yet on disk: %w", context.Cause(ctx))
+	}
+}
+
+// traceFlush adds the flush of a group to the trace of the first request that waited for it, and links the others to it.
+func traceFlush(span *tracing.Span, group *concurrency.Group) {
+	group.Traced.Do(func() { group.Trace = span.Past("journal flush", group.Began, group.Ended, group.Err != nil) })
+	if flush, is := group.Trace.(*tracing.Span); is {
+		span.Link(flush)
 	}
 }
 

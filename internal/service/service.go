@@ -133,6 +133,15 @@ func (s *Service) Backend() Backend { return s.backend }
 // Attach adds a listener. It is for whoever puts a node together, before the listeners answer.
 func (s *Service) Attach(d access.Listener) { s.listeners.Attach(d) }
 
+// TimeRequests and Timer are of access.ListenerList.
+func (s *Service) TimeRequests(f func(listener, command string) access.Timer) {
+	s.listeners.TimeRequests(f)
+}
+
+func (s *Service) Timer(listener, command string) access.Timer {
+	return s.listeners.Timer(listener, command)
+}
+
 // Listeners are the figures of those that are attached.
 func (s *Service) Listeners() []access.ListenerFigures { return s.listeners.Figures() }
 

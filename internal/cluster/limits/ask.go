@@ -129,8 +129,14 @@ func (s *owners) askOwner(ctx context.Context, i int, q *question) (answer, erro
 		return answer{}, errNoOwner
 	}
 	s.stats.forwarded.Add(1)
-	msg, err := s.conn.RequestWithContext(ctx, subject(origin, i), q.append(nil))
+	call := q.span.Call("decision at owner")
+	if call != nil {
+		defer call.End()
+		call.Set("weir.node", origin)
+	}
+	msg, err := s.conn.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject(origin, i), Data: q.append(nil), Header: call.Header()})
 	if err != nil {
+		call.Fail("no answer")
 		return answer{}, err
 	}
 	if len(msg.Data) == 0 {
@@ -156,8 +162,13 @@ func (s *owners) answer(i int, msg *nats.Msg) {
 		s.cfg.Logger.Warn("limits: could not decode the question of another node; check that all nodes run the same version", "error", err)
 		return
 	}
-	if !s.serve(i, q, func(a answer) { s.respond(msg, a.append(nil, q)) }) {
+	span := s.cfg.Tracer.Begin("decision for a node", msg.Header)
+	if span != nil {
+		span.Set("weir.node", q.node)
+	}
+	if !s.serve(i, q, func(a answer) { s.respond(msg, a.append(nil, q)); span.End() }) {
 		s.respond(msg, nil)
+		span.End()
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/tracing"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -34,6 +35,8 @@ type Config struct {
 
 	// Logger takes which groups this node decides for. nil: none.
 	Logger *slog.Logger
+	// Tracer makes spans of questions of other nodes; nil: there are none.
+	Tracer *tracing.Tracer
 }
 
 // Limits decides leased and strict limits, for its node and as an owner. It is safe for many goroutines. It owns five of them, and
@@ -201,8 +204,8 @@ func (l *Limits) see(asked []engine.Check, verdicts []engine.Verdict, denies int
 
 // Decide is of admit.Owners: it takes at this node what it can, and the rest at the owner of the keys' group. Peeks are the owner's.
 // The error is a *engine.Error of the owner's engine.
-func (l *Limits) Decide(asked []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error) {
-	r := request{Limits: l, asked: asked, verdicts: verdicts}
+func (l *Limits) Decide(ctx context.Context, asked []engine.Check, verdicts []engine.Verdict, take bool) (allowed, answered bool, err error) {
+	r := request{Limits: l, asked: asked, verdicts: verdicts, span: tracing.From(ctx)}
 	if take && slices.ContainsFunc(asked, func(c engine.Check) bool { return c.N > 0 }) {
 		return r.decide()
 	}
@@ -367,7 +370,7 @@ func (l *Limits) reportEntries(group int, entries []*entry) {
 	for k, e := range entries {
 		reported[k].entry = e
 	}
-	_, _ = l.message(group, reported, true) // what is lost is reported again: all are totals
+	_, _ = l.message(group, reported, true, nil) // what is lost is reported again: all are totals
 	for _, e := range entries {
 		l.release(e)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/tracing"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -19,6 +20,7 @@ type question struct {
 	take   bool          // else it takes nothing, and grants nothing
 	change engine.Change // of the one item's limit and key, with its need; else NoChange
 	items  []item        // 1 to engine.MaxChecks, all of one group
+	span   *tracing.Span // of the request that asks
 }
 
 // item is one key of one limit.
@@ -58,9 +60,9 @@ type answer struct {
 }
 
 // message asks the owner of a group for some keys, and takes in its answer. The entries are busy with this message.
-func (l *Limits) message(group int, of []pending, take bool) (a answer, err error) {
+func (l *Limits) message(group int, of []pending, take bool, span *tracing.Span) (a answer, err error) {
 	sent, wall := l.cfg.Engine.LimitClock(), time.Now().UnixNano() // before anything of the question is made: grants last from here
-	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(of))}
+	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(of)), span: span}
 	for k := range of {
 		c, e, it := of[k].check, of[k].entry, &q.items[k]
 		if e == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/cluster/grant"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/tracing"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -17,6 +18,7 @@ type request struct {
 	verdicts []engine.Verdict
 	here     []bool    // by check: taken at this node
 	mine     []pending // the checks that this request asks the holder for
+	span     *tracing.Span
 }
 
 // pending is a check that the owner is asked for.
@@ -174,7 +176,7 @@ func (q *request) wait(c *engine.Check, until time.Time) bool {
 
 // ask asks the owner for the checks of mine, and decides by its answer.
 func (q *request) ask(take bool) (allowed, answered bool, err error) {
-	a, err := q.message(q.Group(q.mine[0].check.Key), q.mine, take)
+	a, err := q.message(q.Group(q.mine[0].check.Key), q.mine, take, q.span)
 	mine := slices.Clone(q.mine)
 	if err != nil || a.err != nil || !a.Allowed {
 		q.back()

@@ -15,9 +15,11 @@ import (
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/tracing"
 )
 
 func (r *Router) ask(ctx context.Context, q *question) (result, api.Freshness, error) {
+	q.span = tracing.From(ctx)
 	s := r.start(q)
 	if s.flight == nil {
 		return s.result, s.fresh, s.err
@@ -350,13 +352,14 @@ func newInbox(conn *nats.Conn) (*inbox, error) {
 }
 
 // request sends a request, and returns the text of its answer, all parts.
-func (in *inbox) request(ctx context.Context, to string, data []byte) ([]byte, error) {
+func (in *inbox) request(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 	id, rep := strconv.FormatUint(in.last.Add(1), 36), &reply{done: make(chan error, 1)}
 	in.mu.Lock()
 	in.waiting[id] = rep
 	in.mu.Unlock()
 	defer in.forget(id)
-	if err := in.conn.PublishRequest(to, in.prefix+id, data); err != nil {
+	msg.Reply = in.prefix + id
+	if err := in.conn.PublishMsg(msg); err != nil {
 		return nil, err
 	}
 	select {

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/tracing"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -218,7 +220,14 @@ func (r *Router) send(node string, c class, batch []*pending) ([]answer, api.Fre
 	within := r.attempt(c)
 	b := appendRequest(nil, c, r.partitions, within, len(batch))
 	questions := make([]*question, len(batch))
+	var call *tracing.Span
 	for i, a := range batch {
+		if call != nil {
+			call.Link(a.q.span)
+		} else if call = a.q.span.Call("query at node"); call != nil {
+			defer call.End()
+			call.Set("weir.node", node)
+		}
 		a.sent = true
 		b = wire.AppendText(b, string(a.encoded))
 		questions[i] = a.q
@@ -226,8 +235,9 @@ func (r *Router) send(node string, c class, batch []*pending) ([]answer, api.Fre
 	ctx, cancel := context.WithTimeout(r.ctx, within)
 	defer cancel()
 	r.stats.requests.Add(1)
-	text, err := r.inbox.request(ctx, subject(node), b)
+	text, err := r.inbox.request(ctx, &nats.Msg{Subject: subject(node), Data: b, Header: call.Header()})
 	if err != nil {
+		call.Fail("no answer")
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = errSilent
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/tracing"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -52,6 +53,7 @@ type question struct {
 	until  int64         // of a deletion, Unix ms: the caller does not wait longer, so it must not be done after that
 	upTo   uint64        // a message of the journal that the node must have applied; 0: any
 	in     replication.PartitionSet
+	span   *tracing.Span // of the request that asks first
 }
 
 func (q *question) class() class {
@@ -291,7 +293,7 @@ func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQ
 			continue
 		}
 		// The key is cloned because an equal question may wait for the answer longer than this caller.
-		s := r.start(&question{kind: count, key: strings.Clone(cq.Key), at: cq.At, window: cq.Window, upTo: upTo})
+		s := r.start(&question{kind: count, key: strings.Clone(cq.Key), at: cq.At, window: cq.Window, upTo: upTo, span: tracing.From(ctx)})
 		if s.err != nil {
 			r.begin(begun) // they may be shared already
 			return api.Freshness{}, s.err
@@ -382,7 +384,7 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 	if err := r.flush(ctx); err != nil {
 		return false, err
 	}
-	f, err := r.single.alone(question{kind: deletion, key: key})
+	f, err := r.single.alone(question{kind: deletion, key: key, span: tracing.From(ctx)})
 	if err != nil {
 		return false, err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/tracing"
 )
 
 // Config sets up a Router. Engine, Conn, Self, Holders and Freshness must be given;
@@ -66,6 +67,8 @@ type Config struct {
 
 	// Logger logs which nodes do not answer. nil: none.
 	Logger *slog.Logger
+	// Tracer makes spans of questions of other nodes; nil: there are none.
+	Tracer *tracing.Tracer
 }
 
 const (

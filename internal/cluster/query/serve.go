@@ -119,6 +119,11 @@ func (s *serving) answer(a arrived) {
 		s.send(a.msg, statusRefused, []byte(clip(err.Error(), maxWhy)))
 		return
 	}
+	span := r.cfg.Tracer.Begin("query for a node", a.msg.Header)
+	if span != nil {
+		defer span.End()
+		span.Set("weir.questions", len(req.questions))
+	}
 	fresh := r.own() // before the answers that it describes
 	text := appendFresh(nil, fresh)
 	text = binary.AppendUvarint(text, uint64(len(req.questions)))

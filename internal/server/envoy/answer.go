@@ -12,7 +12,10 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/tracing"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -162,19 +165,49 @@ func (s *Server) method(name string, by purpose, call int) grpc.MethodDesc {
 func (s *Server) unary(name string, call int, serve func(ctx context.Context, c access.Caller, decode func(any) error) (answer, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		s.calls[call].Add(1)
-		c, err := s.callerOf(ctx)
+		began := time.Now()
+		ctx, span := s.traced(ctx, name)
+		made, err := s.permitted(ctx, decode, serve)
+		s.took[call](time.Since(began), span.TraceID())
 		if err != nil {
-			return nil, s.fail(err)
+			span.Fail(status.Code(err).String())
 		}
-		if err := s.service.Permit(c, access.Decides); err != nil { // before anything of the request is read
-			return nil, s.fail(unauthorized(err, c))
-		}
-		made, err := serve(ctx, c, decode)
+		span.End()
 		if err != nil {
-			return nil, s.fail(err)
+			return nil, err
 		}
 		return made, nil
 	}}
+}
+
+// traced begins the span of a request, which is nil if it is not sampled.
+func (s *Server) traced(ctx context.Context, name string) (context.Context, *tracing.Span) {
+	if s.cfg.Tracer == nil {
+		return ctx, nil
+	}
+	span := s.cfg.Tracer.Begin(name, map[string][]string{
+		"traceparent": metadata.ValueFromIncomingContext(ctx, "traceparent"), "tracestate": metadata.ValueFromIncomingContext(ctx, "tracestate"),
+	})
+	if span != nil {
+		span.Set("weir.listener", "rls")
+	}
+	return span.Into(ctx), span
+}
+
+// permitted serves a request if its caller may decide.
+func (s *Server) permitted(ctx context.Context, decode func(any) error, serve func(context.Context, access.Caller, func(any) error) (answer, error)) (answer, error) {
+	c, err := s.callerOf(ctx)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	if err := s.service.Permit(c, access.Decides); err != nil { // before anything of the request is read
+		return nil, s.fail(unauthorized(err, c))
+	}
+	made, err := serve(ctx, c, decode)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	return made, nil
 }
 
 func (s *Server) fail(err error) error {

@@ -28,6 +28,7 @@ import (
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/internal/tracing"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -51,6 +52,7 @@ type Server struct {
 	listener.Address
 	draining atomic.Bool
 	calls    [calls]atomic.Uint64
+	took     [calls]access.Timer
 	failed   atomic.Uint64
 }
 
@@ -80,6 +82,9 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: cfg.TLS}
+	for i := range s.took {
+		s.took[i] = of.Timer("rls", callNames[i])
+	}
 	s.live.reload = concurrency.NewSignal()
 	s.ending, s.end = context.WithCancel(context.Background())
 	if err := s.readLimits(); err != nil {
@@ -172,6 +177,8 @@ type Config struct {
 	XDS XDSConfig
 	// Algorithm is how its limits are kept. Default Window.
 	Algorithm admit.Algorithm
+	// Tracer makes spans of requests; nil: there are none.
+	Tracer *tracing.Tracer
 	// Headers says which header fields answers ask Envoy to add to responses: HeadersDraft or HeadersNone.
 	// Default HeadersDraft.
 	Headers string

@@ -34,6 +34,11 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
 		c := ConnOf(r)
 		c.WaitsFrom(start, false)
+		span := s.cfg.Tracer.Begin(pattern, r.Header)
+		if span != nil {
+			span.Set("weir.listener", "http")
+			r = r.WithContext(span.Into(r.Context()))
+		}
 		defer func() {
 			if v := recover(); v != nil {
 				s.recovered(rec, r, v)
@@ -41,7 +46,14 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 			end := time.Now()
 			c.WaitsFrom(end, true)
 			took := end.Sub(start)
-			observe(rec.status, took)
+			observe(rec.status, took, span.TraceID())
+			if span != nil {
+				span.Set("http.response.status_code", rec.status)
+				if rec.status >= http.StatusInternalServerError {
+					span.Fail(http.StatusText(rec.status))
+				}
+				span.End()
+			}
 			if s.log.Enabled(r.Context(), slog.LevelDebug) { // or its arguments are made for nobody
 				s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "route", pattern,
 					"status", rec.status, "took", took, "remote", r.RemoteAddr)

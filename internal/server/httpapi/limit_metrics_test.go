@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func (nobody) Take([]engine.Check, []engine.Verdict) (allowed, decided bool) { r
 
 func (nobody) Group(string) int { return 0 }
 
-func (nobody) Decide([]engine.Check, []engine.Verdict, bool) (allowed, answered bool, err error) {
+func (nobody) Decide(context.Context, []engine.Check, []engine.Verdict, bool) (allowed, answered bool, err error) {
 	return false, false, nil
 }
 

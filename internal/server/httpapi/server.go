@@ -36,6 +36,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/pageviews"
 	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/internal/tracing"
 )
 
 // Server is the HTTP listener of a service. Create it with New.
@@ -342,6 +343,8 @@ type Config struct {
 
 	// Logger gets the structured log. Default slog.Default().
 	Logger *slog.Logger
+	// Tracer makes spans of requests; nil: there are none.
+	Tracer *tracing.Tracer
 }
 
 // maxHeaderBytes bounds a request's header. A question names up to MaxAnswers

@@ -42,7 +42,7 @@ func described(t *testing.T) map[string][]string {
 	}
 	_, s := newService(t, nil)
 	m := New(s, HTTP{})
-	all = append(all, m.duration, m.forbidden)
+	all = append(all, m.duration, m.listeners, m.forbidden)
 	metrics := map[string][]string{}
 	parts := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 	for _, c := range all {
@@ -58,7 +58,7 @@ func described(t *testing.T) map[string][]string {
 			}
 			labels := strings.Split(match[2], ",")
 			metrics[match[1]] = labels
-			if match[1] == "weir_http_request_duration_seconds" {
+			if strings.HasSuffix(match[1], "_request_duration_seconds") {
 				metrics[match[1]+"_bucket"], metrics[match[1]+"_count"] = append(slices.Clone(labels), "le"), labels
 			}
 		}

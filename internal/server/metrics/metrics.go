@@ -18,13 +18,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
 )
 
 // Metrics owns a registry of its own, so that two servers in one process do
 // not meet. Labels are bounded: routes by their patterns, statuses by class. Create it with New.
 type Metrics struct {
 	registry  *prometheus.Registry
-	duration  *prometheus.HistogramVec
+	duration  *prometheus.HistogramVec // of HTTP
+	listeners *prometheus.HistogramVec
 	forbidden prometheus.Counter
 }
 
@@ -36,21 +38,23 @@ type HTTP struct {
 }
 
 func New(s *service.Service, server HTTP) *Metrics {
+	durations := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		buckets := prometheus.ExponentialBuckets(0.0001, 4, 9) // 0.1 ms to 6.6 s
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "weir_http_request_duration_seconds",
-			Help:    "Time from a request's header to the end of its answer.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9), // 0.1 ms to 6.6 s
-		}, []string{"route", "status"}),
+		registry:  prometheus.NewRegistry(),
+		duration:  durations("weir_http_request_duration_seconds", "Time from a request's header to the end of its answer.", "route", "status"),
+		listeners: durations("weir_listener_request_duration_seconds", "Time to answer a request of RESP or gRPC. Of commands that arrive together only the last is observed, with the time of all.", "listener", "command"),
 		forbidden: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_http_forbidden_requests_total",
 			Help: "Requests answered 403, because a page of another site sent them or they were for a host that is not this server's.",
 		}),
 	}
+	s.TimeRequests(func(listener, command string) access.Timer { return timer(m.listeners, listener, command) })
 	b := s.Backend()
 	m.registry.MustRegister(
-		m.duration, m.forbidden,
+		m.duration, m.listeners, m.forbidden,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_in_flight_requests",
 			Help: "Requests being handled.",
@@ -91,22 +95,33 @@ func New(s *service.Service, server HTTP) *Metrics {
 
 // Handler answers scrapes, in the format that they ask for.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 // Forbidden counts a request that was refused for where it came from.
 func (m *Metrics) Forbidden() { m.forbidden.Inc() }
 
-// Route returns the observer of one route. Each of its five series is looked up
-// at its first request, once: most never have one, and a series has ten lines.
-func (m *Metrics) Route(pattern string) func(status int, took time.Duration) {
-	var classes [5]func() prometheus.Observer
+// Route returns the observer of one route. Each of its five series is made at its first request: most never have one.
+func (m *Metrics) Route(pattern string) func(status int, took time.Duration, trace string) {
+	var classes [5]access.Timer
 	for i, class := range []string{"1xx", "2xx", "3xx", "4xx", "5xx"} {
-		classes[i] = sync.OnceValue(func() prometheus.Observer { return m.duration.WithLabelValues(pattern, class) })
+		classes[i] = timer(m.duration, pattern, class)
 	}
-	return func(status int, took time.Duration) {
-		class := min(max(status/100-1, 0), len(classes)-1)
-		classes[class]().Observe(took.Seconds())
+	return func(status int, took time.Duration, trace string) {
+		classes[min(max(status/100-1, 0), len(classes)-1)](took, trace)
+	}
+}
+
+// timer returns the observer of a series, which is looked up at its first request, once: a series has ten lines. A trace becomes the
+// exemplar of its bucket.
+func timer(of *prometheus.HistogramVec, labels ...string) access.Timer {
+	series := sync.OnceValue(func() prometheus.Observer { return of.WithLabelValues(labels...) })
+	return func(took time.Duration, trace string) {
+		if trace == "" {
+			series().Observe(took.Seconds())
+		} else if one, can := series().(prometheus.ExemplarObserver); can {
+			one.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": trace})
+		}
 	}
 }
 

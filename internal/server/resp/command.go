@@ -16,6 +16,7 @@ type command struct {
 	capital string // its name in capitals
 
 	calls atomic.Uint64
+	took  access.Timer
 }
 
 // commandRow is a command in the table.

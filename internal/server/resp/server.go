@@ -56,6 +56,9 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	s := &Server{
 		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: of.Backend().Engine.Counters(), owner: of.Backend().Counters,
 	}
+	for _, c := range s.commands.list {
+		c.took = of.Timer("resp", c.name)
+	}
 	s.clock = func() time.Time { return time.Unix(0, of.Backend().Engine.LimitClock()) }
 	if s.owner != nil {
 		s.owner.Serve(s.runFar)

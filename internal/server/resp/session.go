@@ -33,9 +33,10 @@ type session struct {
 	name, library, libraryVersion string // as the client says
 
 	// For the requests that arrived together:
-	second time.Time // of hits without a time
-	hits   bool      // a place of Pools.Hits is taken
-	asks   bool      // a place of Pools.Questions is taken
+	second  time.Time // of hits without a time
+	arrived time.Time // when they did
+	hits    bool      // a place of Pools.Hits is taken
+	asks    bool      // a place of Pools.Questions is taken
 
 	tally     ingest.Tally
 	counters  counters.View
@@ -125,6 +126,7 @@ func (s *session) settle() {
 	}
 	if s.ran != nil {
 		s.ran.calls.Add(s.ranTimes)
+		s.ran.took(s.server.clock().Sub(s.arrived), "")
 		s.ran, s.ranTimes = nil, 0
 	}
 }
@@ -143,7 +145,8 @@ func (s *session) receive() error {
 	if err := s.in.Fill(); err != nil {
 		return err
 	}
-	s.second, s.millis = s.server.service.Now(), s.server.clock().UnixMilli()
+	s.second, s.arrived = s.server.service.Now(), s.server.clock()
+	s.millis = s.arrived.UnixMilli()
 	return nil
 }
 

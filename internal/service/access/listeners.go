@@ -54,7 +54,24 @@ type ListenerLimited interface {
 }
 
 // ListenerList is the listeners that are attached. It does not change once they answer.
-type ListenerList struct{ all []Listener }
+type ListenerList struct {
+	all  []Listener
+	time func(listener, command string) Timer // nil: nobody wants to know
+}
+
+// Timer takes the time that a request took, with the ID of its trace, or "".
+type Timer func(took time.Duration, trace string)
+
+// TimeRequests has Timer return what f does. It comes before the listeners are created.
+func (l *ListenerList) TimeRequests(f func(listener, command string) Timer) { l.time = f }
+
+// Timer returns what takes the times of a listener's command.
+func (l *ListenerList) Timer(listener, command string) Timer {
+	if l.time == nil {
+		return func(time.Duration, string) {}
+	}
+	return l.time(listener, command)
+}
 
 func (l *ListenerList) Attach(d Listener) { l.all = append(l.all, d) }
 

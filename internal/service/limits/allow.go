@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/internal/tracing"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -28,6 +30,45 @@ import (
 // decision into d; a denial is no error. A peek decides, but takes and counts nothing. Allow allocates nothing itself:
 // the caller may use d and requests again. d refers to the keys of requests.
 func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d *admit.Decision) error {
+	if span := tracing.From(d.Context).Child("decision"); span != nil {
+		return traced(span, d, func() error { return s.allow(c, requests, peek, d) })
+	}
+	return s.allow(c, requests, peek, d)
+}
+
+// traced calls decide as the part of a trace, and notes what became of the decision.
+func traced(span *tracing.Span, d *admit.Decision, decide func() error) error {
+	defer span.End()
+	under := d.Context
+	d.Context = span.Into(under)
+	err := decide()
+	d.Context = under
+	outcome := "allowed"
+	switch {
+	case err != nil:
+		outcome = string(request.As(err).Code)
+		span.Fail(outcome)
+	case d.Unmatched:
+		outcome = "unmatched"
+	case !d.Allowed:
+		outcome = "denied"
+		if d.Denied != nil {
+			span.Set("weir.denied_by", d.Denied.Name)
+		}
+	}
+	span.Set("weir.outcome", outcome)
+	var names, keys []string
+	for i := range d.Results {
+		names, keys = append(names, d.Results[i].Name), append(keys, strings.Clone(d.Results[i].Key))
+	}
+	span.Set("weir.limits", names)
+	if span.Keys() {
+		span.Set("weir.keys", keys)
+	}
+	return err
+}
+
+func (s *Service) allow(c access.Caller, requests []admit.Request, peek bool, d *admit.Decision) error {
 	may, err := s.enter(c, requests)
 	if err != nil {
 		return err
