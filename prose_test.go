@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -177,6 +178,40 @@ func markdownProse(page string) []string {
 		}
 	}
 	return all
+}
+
+// avoidedNames are the names that no declaration in Go has: a name says what a value is.
+var avoidedNames = strings.Fields("of how apart odd lack whose twice enough alone told lend")
+
+// avoidedInGo are the words that no Go file has, in a name, a comment or a message.
+var avoidedInGo = avoided(`told|lends?|lent|doors?|rooms?|mend(s|ed)?`)
+
+// Names and words of Go code are those of the field, in tests too.
+func TestGoWords(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || path == "prose_test.go" { // which quotes them
+			return err
+		}
+		for _, word := range avoidedInGo.FindAllString(path+"\n"+readText(t, path), -1) {
+			t.Errorf("%s: %q: say it in terms of docs/glossary.md", path, word)
+		}
+		positions := token.NewFileSet()
+		file, err := parser.ParseFile(positions, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if name, is := n.(*ast.Ident); is && slices.Contains(avoidedNames, name.Name) {
+				t.Errorf("%s: %s is no name: say what the value is, such as owner, key or limit", positions.Position(name.Pos()), name.Name)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // checkComments reports what is wrong in the comments of Go code. It logs long sentences below list.

@@ -175,7 +175,7 @@ func hotRateCounter(*testing.B) share {
 	}
 }
 
-// newEngine returns an engine that has room for all. A benchmark fails if the
+// newEngine returns an engine whose memory suffices for all hits. A benchmark fails if the
 // engine refused or evicted any of its hits.
 func newEngine(b *testing.B, cfg weir.Config) *weir.Engine {
 	cfg.Memory = 8 << 30

@@ -108,10 +108,10 @@ func keyedWeirBlocks(b *testing.B) share {
 	keys, picks := keys(), picks()
 	return func(second int64, first, n int) {
 		at := time.Unix(second, 0)
-		var room [64]string
+		var names [64]string
 		var expected [64]internalengine.Expected
-		for ; n > 0; first, n = first+len(room), n-len(room) {
-			block := room[:min(n, len(room))]
+		for ; n > 0; first, n = first+len(names), n-len(names) {
+			block := names[:min(n, len(names))]
 			for i := range block {
 				block[i] = keys[picks[(first+i)%keyedPicks]]
 			}

@@ -9,7 +9,7 @@ import (
 
 // A state with space beside it decides as one without, keeps the same bytes, and has memory of its own once
 // the space is too small.
-func TestRoomDecidesAlike(t *testing.T) {
+func TestSpaceDecidesAlike(t *testing.T) {
 	t.Parallel()
 	p := plan(t, Limit{N: 100, Per: time.Second})
 	longer := plan(t, Limit{N: 1000, Per: time.Minute})

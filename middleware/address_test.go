@@ -67,7 +67,7 @@ func TestByAddress(t *testing.T) {
 			r := &http.Request{RemoteAddr: test.peer, Header: http.Header{
 				forwardedFor: test.lines, "Forwarded": {"for=198.51.100.1"}, "X-Real-Ip": {"198.51.100.1"},
 			}}
-			if got, ok := k.of(r); got != test.want || ok != (test.want != "") {
+			if got, ok := k.read(r); got != test.want || ok != (test.want != "") {
 				t.Errorf("%q from %s: key %q, want %q", test.lines, test.peer, got, test.want)
 			}
 		})
@@ -79,7 +79,7 @@ func TestIPv6Bits(t *testing.T) {
 		0: "address:2001:db8:1:2::/64", 48: "address:2001:db8:1::/48", 56: "address:2001:db8:1::/56", 128: "address:2001:db8:1:2:3:4:5:6",
 	} {
 		r := &http.Request{RemoteAddr: "[2001:db8:1:2:3:4:5:6]:1"}
-		if got, _ := ByAddress(AddressOptions{IPv6Bits: bits}).of(r); got != want {
+		if got, _ := ByAddress(AddressOptions{IPv6Bits: bits}).read(r); got != want {
 			t.Errorf("%d bits: %s, want %s", bits, got, want)
 		}
 	}

@@ -109,8 +109,8 @@ func (r *Rule) validate(d Decider) error {
 // Key says what of a request is counted. Keys of different kinds never meet: each
 // begins with its kind, so that no header can name another client's address.
 type Key struct {
-	of  func(*http.Request) (string, bool)
-	err error
+	read func(*http.Request) (string, bool)
+	err  error
 }
 
 // longestValue is the longest value that a key has in plain. With its kind and a rule's prefix it fits weir.MaxKeyBytes.
@@ -143,7 +143,7 @@ func byHeader(name string, key func(kind, value string) string) Key {
 		return Key{err: fmt.Errorf("header %.80q: must be the name of a header, at most %d bytes", name, maxNameBytes)}
 	}
 	kind := "header:" + strings.ToLower(name) + ":"
-	return Key{of: func(r *http.Request) (string, bool) {
+	return Key{read: func(r *http.Request) (string, bool) {
 		value := r.Header.Get(name)
 		if strings.EqualFold(name, "Host") {
 			value = r.Host // net/http takes it out of the headers
@@ -162,7 +162,7 @@ func ByCookie(name string) Key {
 		return Key{err: fmt.Errorf("cookie %.80q: must be the name of a cookie, at most %d bytes", name, maxNameBytes)}
 	}
 	kind := "cookie:" + name + ":"
-	return Key{of: func(r *http.Request) (string, bool) {
+	return Key{read: func(r *http.Request) (string, bool) {
 		cookie, err := r.Cookie(name)
 		if err != nil || cookie.Value == "" {
 			return "", false
@@ -180,7 +180,7 @@ func ByFunc(f func(r *http.Request) (key string, ok bool)) Key {
 	if f == nil {
 		return Key{err: errors.New("ByFunc needs a function")}
 	}
-	return Key{of: func(r *http.Request) (string, bool) {
+	return Key{read: func(r *http.Request) (string, bool) {
 		key, ok := f(r)
 		return key, ok && key != ""
 	}}
@@ -197,9 +197,9 @@ func FirstOf(keys ...Key) Key {
 	if len(keys) == 0 {
 		return Key{err: errors.New("FirstOf needs keys")}
 	}
-	return Key{of: func(r *http.Request) (string, bool) {
+	return Key{read: func(r *http.Request) (string, bool) {
 		for _, k := range keys {
-			if key, ok := k.of(r); ok {
+			if key, ok := k.read(r); ok {
 				return key, true
 			}
 		}
@@ -220,7 +220,7 @@ func token(s string) bool {
 
 // check returns what is wrong with a key that a program made.
 func (k Key) check() error {
-	if k.err == nil && k.of == nil {
+	if k.err == nil && k.read == nil {
 		return errors.New("no key: use ByAddress, ByHeader, ByPlainHeader, ByCookie, ByFunc or FirstOf")
 	}
 	return k.err
@@ -265,7 +265,7 @@ func ByAddress(o AddressOptions) Key {
 	if err != nil {
 		return Key{err: err}
 	}
-	return Key{of: a.key}
+	return Key{read: a.key}
 }
 
 // addresses are checked AddressOptions.

@@ -51,7 +51,7 @@ func TestKeys(t *testing.T) {
 			if err := test.key.check(); err != nil {
 				t.Fatal(err)
 			}
-			if got, ok := test.key.of(test.r); ok != (test.want != "") || ok && got != test.want {
+			if got, ok := test.key.read(test.r); ok != (test.want != "") || ok && got != test.want {
 				t.Errorf("%q %v, want %q", got, ok, test.want)
 			}
 		})
@@ -83,7 +83,7 @@ func FuzzKeys(f *testing.F) {
 		for i, k := range keys {
 			r := request()
 			r.Header["X-A"], r.Header["X-A"+strings.Repeat("a", maxNameBytes-3)] = []string{value}, []string{value}
-			key, ok := k.of(r)
+			key, ok := k.read(r)
 			if !ok {
 				continue
 			}
@@ -94,7 +94,7 @@ func FuzzKeys(f *testing.F) {
 				t.Errorf("key %d has another kind: %q", i, key)
 			}
 			r.Header["X-A"], r.Header["X-A"+strings.Repeat("a", maxNameBytes-3)] = []string{other}, []string{other}
-			if second, ok := k.of(r); ok && value != other && bounded(prefix, second) == key && i != 3 {
+			if second, ok := k.read(r); ok && value != other && bounded(prefix, second) == key && i != 3 {
 				t.Errorf("key %d: %q and %q have one key %q", i, value, other, key)
 			}
 		}

@@ -120,7 +120,7 @@ func (m *Middleware) gather(k *work, r *http.Request) error {
 				continue
 			}
 		}
-		key, ok := rule.Key.of(r)
+		key, ok := rule.Key.read(r)
 		switch {
 		case ok:
 			k.checks = append(k.checks, Check{Limit: rule.Limit, Key: bounded(rule.Prefix, key), N: n})

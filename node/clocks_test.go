@@ -126,11 +126,11 @@ func (c *clocked) says(i int, code string) (ready, cluster, metric bool) {
 	if err := json.Unmarshal(get("/readyz"), &is); err != nil {
 		c.t.Fatal(err)
 	}
-	var of struct{ Alarms []api.Alarm }
-	if err := json.Unmarshal(get("/v1/cluster"), &of); err != nil {
+	var answer struct{ Alarms []api.Alarm }
+	if err := json.Unmarshal(get("/v1/cluster"), &answer); err != nil {
 		c.t.Fatal(err)
 	}
-	return named(is.Alarms) && is.Status == "degraded", named(of.Alarms), bytes.Contains(get("/metrics"), []byte(`weir_alarm{code="`+code+`"} 1`))
+	return named(is.Alarms) && is.Status == "degraded", named(answer.Alarms), bytes.Contains(get("/metrics"), []byte(`weir_alarm{code="`+code+`"} 1`))
 }
 
 // want waits until a node says that it has an alarm in all places, or in none.

@@ -251,8 +251,8 @@ func (cfg Config) validateJournal() error {
 
 // in adds the part to the field of an error.
 func in(part string, err error) error {
-	if of, ok := errors.AsType[*engine.Error](err); ok {
-		return &engine.Error{Code: of.Code, Field: part + "." + of.Field, Message: of.Message}
+	if wrong, ok := errors.AsType[*engine.Error](err); ok {
+		return &engine.Error{Code: wrong.Code, Field: part + "." + wrong.Field, Message: wrong.Message}
 	}
 	return err
 }

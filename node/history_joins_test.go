@@ -24,13 +24,13 @@ func TestEveryNodeHasTheWholeHistory(t *testing.T) {
 	t.Parallel()
 	members := transporttest.New(t, 4, nil)
 	old := time.Now().AddDate(0, 0, -days)
-	alone := historical(t, members.Configs[0].Dir, func(cfg *node.Config) { cfg.Journal.MaxBytes = 256 << 20 })
-	hitAt(t, alone, "a", old, 7)
-	hitAt(t, alone, "b", time.Now().Add(-time.Hour), 1)
-	if got := aligned(t, alone, fmt.Sprintf("key=a&align=month&from=%d", old.Unix())); got.Points[0].Estimate != 7 {
+	single := historical(t, members.Configs[0].Dir, func(cfg *node.Config) { cfg.Journal.MaxBytes = 256 << 20 })
+	hitAt(t, single, "a", old, 7)
+	hitAt(t, single, "b", time.Now().Add(-time.Hour), 1)
+	if got := aligned(t, single, fmt.Sprintf("key=a&align=month&from=%d", old.Unix())); got.Points[0].Estimate != 7 {
 		t.Fatal(got.Points[0])
 	}
-	nodetest.Close(t, alone)
+	nodetest.Close(t, single)
 	for i := range members.Configs[:3] {
 		members.Configs[i].Peers = members.Configs[0].Peers[:3]
 	}

@@ -163,7 +163,7 @@ func TestCountFromHistory(t *testing.T) {
 		}
 		return all[0].Exact && all[0].Lower == 20_000
 	})
-	of := 0
+	fromHistory := 0
 	for range 50 {
 		end := 1 + rnd.IntN(20*24)
 		hours := 1 + rnd.IntN(end)
@@ -183,7 +183,7 @@ func TestCountFromHistory(t *testing.T) {
 		if rates[0].Source != "history" { // the windows happen to know
 			continue
 		}
-		if of++; of > 1 {
+		if fromHistory++; fromHistory > 1 {
 			continue
 		}
 		q.At = q.At.Add(time.Second)
@@ -195,8 +195,8 @@ func TestCountFromHistory(t *testing.T) {
 			t.Errorf("%q, want %q", text, want)
 		}
 	}
-	if of < 25 {
-		t.Errorf("%d of 50 are of history", of)
+	if fromHistory < 25 {
+		t.Errorf("%d of 50 are of history", fromHistory)
 	}
 }
 

@@ -76,8 +76,8 @@ func (l *locks) checkStatsD(cfg *Config) error {
 
 // flagOf names the setting of the file at fault, or all of them.
 func (t TLS) flagOf(err error) string {
-	if of, ok := errors.AsType[*fs.PathError](err); ok {
-		switch of.Path {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		switch failed.Path {
 		case t.Cert:
 			return "--tls-cert"
 		case t.Key:

@@ -86,20 +86,20 @@ func (w *world) hit(i int, key string, n uint64) {
 }
 
 // agree waits until some regions count so many hits of a key, and never more.
-func (w *world) agree(key string, want uint64, of ...int) {
+func (w *world) agree(key string, want uint64, at ...int) {
 	w.t.Helper()
-	w.await(key, want, want, of)
+	w.await(key, want, want, at)
 }
 
 // settle is agree where there were more.
-func (w *world) settle(key string, want uint64, of ...int) {
+func (w *world) settle(key string, want uint64, at ...int) {
 	w.t.Helper()
-	w.await(key, want, math.MaxUint64, of)
+	w.await(key, want, math.MaxUint64, at)
 }
 
-func (w *world) await(key string, want, most uint64, of []int) {
+func (w *world) await(key string, want, most uint64, at []int) {
 	w.t.Helper()
-	for _, i := range of {
+	for _, i := range at {
 		var last string
 		w.t.Cleanup(func() {
 			if w.t.Failed() {

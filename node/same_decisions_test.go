@@ -47,10 +47,10 @@ const sameLimits = `limits:
 
 // sameStep is one request of a schedule.
 type sameStep struct {
-	at time.Duration // of the clock that the test sets
-	op string
-	n  uint64
-	of int // settle, heartbeat, release: the step that reserved, or acquired
+	at   time.Duration // of the clock that the test sets
+	op   string
+	n    uint64
+	step int // settle, heartbeat, release: the step that reserved, or acquired
 }
 
 // sameOutcome is what a listener says of a step; what it has no words for is -1.
@@ -170,9 +170,9 @@ func reserving() (steps []sameStep) {
 		first := len(steps)
 		steps = append(
 			steps, sameStep{at: at, op: "reserve", n: 12}, sameStep{at: at, op: "reserve", n: 12}, sameStep{at: at, op: "reserve", n: 12},
-			sameStep{at: at + time.Second, op: "settle", of: first, n: uint64(3 * round)}, sameStep{at: at + time.Second, op: "settle", of: first, n: uint64(3 * round)},
-			sameStep{at: at + time.Second, op: "settle", of: first, n: 1},
-			sameStep{at: at + 2*time.Second, op: "take", n: 9}, sameStep{at: at + 2*time.Second, op: "settle", of: first + 1, n: 13},
+			sameStep{at: at + time.Second, op: "settle", step: first, n: uint64(3 * round)}, sameStep{at: at + time.Second, op: "settle", step: first, n: uint64(3 * round)},
+			sameStep{at: at + time.Second, op: "settle", step: first, n: 1},
+			sameStep{at: at + 2*time.Second, op: "take", n: 9}, sameStep{at: at + 2*time.Second, op: "settle", step: first + 1, n: 13},
 			sameStep{at: at + 3*time.Second, op: "take", n: 1},
 		)
 	}
@@ -188,15 +188,15 @@ func permitting() []sameStep {
 		{at: 30 * s, op: "acquire"},
 		{at: 31 * s, op: "acquire"},
 		{at: 32 * s, op: "acquire"},
-		{at: 40 * s, op: "heartbeat", of: 2},
-		{at: 41 * s, op: "release", of: 3},
-		{at: 41 * s, op: "release", of: 3},
+		{at: 40 * s, op: "heartbeat", step: 2},
+		{at: 41 * s, op: "release", step: 3},
+		{at: 41 * s, op: "release", step: 3},
 		{at: 41 * s, op: "acquire"},
 		{at: 41 * s, op: "acquire"},
 		{at: 70*s - 1, op: "acquire"},
 		{at: 70 * s, op: "acquire"}, // that of step 2, whose heartbeat was at 40 s
-		{at: 70 * s, op: "heartbeat", of: 2},
-		{at: 71*s - 1, op: "heartbeat", of: 8},
+		{at: 70 * s, op: "heartbeat", step: 2},
+		{at: 71*s - 1, op: "heartbeat", step: 8},
 		{at: 100*s - 1, op: "acquire"},
 		{at: 100 * s, op: "acquire"},
 	}
@@ -288,8 +288,8 @@ func newSameListener(t *testing.T, name, kind string, clock func() time.Time) (s
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { e.Close() })
-		of := set.Policies()[slices.IndexFunc(set.Policies(), func(p policy.Policy) bool { return p.Name == kind })]
-		kl, err := e.Limit(kind, of.Limit)
+		written := set.Policies()[slices.IndexFunc(set.Policies(), func(p policy.Policy) bool { return p.Name == kind })]
+		kl, err := e.Limit(kind, written.Limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +347,7 @@ func (d *byLibrary) do(t *testing.T, at int, s sameStep) sameOutcome {
 		freed, err = d.limit.Refund(d.key, s.n, time.Time{})
 		v = engine.Verdict{Allowed: true, Remaining: freed}
 	case "settle":
-		made, err := d.limit.Settle(d.key, strconv.Itoa(s.of), s.n, false)
+		made, err := d.limit.Settle(d.key, strconv.Itoa(s.step), s.n, false)
 		if refused, is := errors.AsType[*engine.Error](err); is && refused.Code == api.CodeKeyReused {
 			return sameOutcome{}
 		}
@@ -401,7 +401,7 @@ func (d *byHTTP) do(t *testing.T, at int, s sameStep) sameOutcome {
 		d.reservations[at] = cmp.Or(answer.ID, "none")
 		return outcomeOf(answer.Allowed, answer.Limits[0].Remaining, answer.RetryAfter())
 	case "settle":
-		answer, err := d.c.Settle(ctx, d.reservations[s.of], s.n, false)
+		answer, err := d.c.Settle(ctx, d.reservations[s.step], s.n, false)
 		if refused, is := errors.AsType[*client.Error](err); is && refused.Code == api.CodeKeyReused || refusedWith(t, err, api.CodeUnknownReservation) {
 			return sameOutcome{}
 		}
@@ -415,11 +415,11 @@ func (d *byHTTP) do(t *testing.T, at int, s sameStep) sameOutcome {
 		}
 		d.permits[at] = p
 	case "heartbeat":
-		if err = d.permits[s.of].Heartbeat(ctx); errors.Is(err, client.ErrPermitLost) {
+		if err = d.permits[s.step].Heartbeat(ctx); errors.Is(err, client.ErrPermitLost) {
 			return sameOutcome{}
 		}
 	case "release":
-		err = d.permits[s.of].Release(ctx)
+		err = d.permits[s.step].Release(ctx)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -459,7 +459,7 @@ func (d *byRESP) do(t *testing.T, at int, s sameStep) sameOutcome {
 		d.ids[at] = cmp.Or(id, "none")
 		return ofReply(reply[1])
 	case "settle":
-		reply, ok := d.ask(t, "SETTLE", d.ids[s.of], fmt.Sprint(s.n)).([]any)
+		reply, ok := d.ask(t, "SETTLE", d.ids[s.step], fmt.Sprint(s.n)).([]any)
 		if !ok {
 			return sameOutcome{}
 		}
@@ -472,20 +472,20 @@ func (d *byRESP) do(t *testing.T, at int, s sameStep) sameOutcome {
 		}
 		d.ids[at] = id
 	case "heartbeat":
-		if _, ok := d.ask(t, "HEARTBEAT", d.ids[s.of]).(int64); !ok {
+		if _, ok := d.ask(t, "HEARTBEAT", d.ids[s.step]).(int64); !ok {
 			return sameOutcome{}
 		}
 	case "release":
-		d.ask(t, "RELEASE", d.ids[s.of])
+		d.ask(t, "RELEASE", d.ids[s.step])
 	}
 	return sameOutcome{ok: true}
 }
 
 // ofReply reads the reply of ALLOW: allowed, remaining, retry_after_ms and more.
 func ofReply(reply any) sameOutcome {
-	of := reply.([]any)
-	ok := of[0].(int64) == 1
-	return sameOutcome{ok: ok, left: of[1].(int64), wait: of[2].(int64), waited: ok && len(of) == 6 && of[5].(int64) > 0}
+	list := reply.([]any)
+	ok := list[0].(int64) == 1
+	return sameOutcome{ok: ok, left: list[1].(int64), wait: list[2].(int64), waited: ok && len(list) == 6 && list[5].(int64) > 0}
 }
 
 // ask sends a command; an error of the server is an error.

@@ -16,7 +16,7 @@ import (
 // Another value of a setting that all nodes of a cluster need alike has another hash, and changes no other.
 func TestSettingsOfACluster(t *testing.T) {
 	t.Parallel()
-	of := func(file string, change func(*Config)) membership.Settings {
+	settings := func(file string, change func(*Config)) membership.Settings {
 		set, err := policy.Parse("policies.yaml", []byte(file))
 		if err != nil {
 			t.Fatal(err)
@@ -37,17 +37,17 @@ func TestSettingsOfACluster(t *testing.T) {
 		return n.settings(live)
 	}
 	const file = "limits: [{name: a, keys: 'a:*', limit: 5, per: 1m}]"
-	all := of(file, nil)
-	if again := of(file, func(c *Config) { c.History.Keep = history.DefaultKeep() }); !maps.Equal(again, all) {
+	all := settings(file, nil)
+	if again := settings(file, func(c *Config) { c.History.Keep = history.DefaultKeep() }); !maps.Equal(again, all) {
 		t.Errorf("%v, want %v", again, all)
 	}
 	others := map[string]membership.Settings{
-		"--policy":         of("limits: [{name: a, keys: 'a:*', limit: 6, per: 1m}]", nil),
-		"--policies-api":   of(file, func(c *Config) { c.Policies.API = APIWins }),
-		"--max-inline-per": of(file, func(c *Config) { c.Service.MaxInlinePer++ }),
-		"--replicas":       of(file, func(c *Config) { c.Journal.Replicas = 2 }),
-		"--region":         of(file, func(c *Config) { c.Regions.Region = "eu" }),
-		"--history-keep":   of(file, func(c *Config) { c.History.Keep = []store.Keep{{Slots: 48 * time.Hour, Days: 96 * time.Hour}} }),
+		"--policy":         settings("limits: [{name: a, keys: 'a:*', limit: 6, per: 1m}]", nil),
+		"--policies-api":   settings(file, func(c *Config) { c.Policies.API = APIWins }),
+		"--max-inline-per": settings(file, func(c *Config) { c.Service.MaxInlinePer++ }),
+		"--replicas":       settings(file, func(c *Config) { c.Journal.Replicas = 2 }),
+		"--region":         settings(file, func(c *Config) { c.Regions.Region = "eu" }),
+		"--history-keep":   settings(file, func(c *Config) { c.History.Keep = []store.Keep{{Slots: 48 * time.Hour, Days: 96 * time.Hour}} }),
 	}
 	for name := range all {
 		other := others[name]

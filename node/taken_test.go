@@ -25,17 +25,17 @@ func TestANodeWhoseAddressIsTaken(t *testing.T) {
 	}
 	defer udp.Close()
 	dir := filepath.Join(t.TempDir(), "data")
-	of := func(change func(*node.Config)) node.Config {
+	with := func(change func(*node.Config)) node.Config {
 		cfg := config(t, dir)
 		change(&cfg)
 		return cfg
 	}
 	for flag, cfg := range map[string]node.Config{
-		"--http":   of(func(c *node.Config) { c.HTTP.Addr = taken.Addr().String() }),
-		"--resp":   of(func(c *node.Config) { c.RESP.Addr = taken.Addr().String() }),
-		"--rls":    of(func(c *node.Config) { c.RLS.Addr = taken.Addr().String() }),
-		"--statsd": of(func(c *node.Config) { c.StatsD.Addr = taken.Addr().String() }),
-		"--statsd (UDP)": of(func(c *node.Config) {
+		"--http":   with(func(c *node.Config) { c.HTTP.Addr = taken.Addr().String() }),
+		"--resp":   with(func(c *node.Config) { c.RESP.Addr = taken.Addr().String() }),
+		"--rls":    with(func(c *node.Config) { c.RLS.Addr = taken.Addr().String() }),
+		"--statsd": with(func(c *node.Config) { c.StatsD.Addr = taken.Addr().String() }),
+		"--statsd (UDP)": with(func(c *node.Config) {
 			c.StatsD.Addr, c.RLS.Addr, c.RESP.Addr = udp.LocalAddr().String(), "127.0.0.1:0", "127.0.0.1:0"
 		}),
 	} {
@@ -52,5 +52,5 @@ func TestANodeWhoseAddressIsTaken(t *testing.T) {
 			t.Fatalf("%s: the data directory was opened: %v", flag, err)
 		}
 	}
-	nodetest.Close(t, nodetest.Open(t, of(func(*node.Config) {}))) // nothing of a failed start is left open
+	nodetest.Close(t, nodetest.Open(t, with(func(*node.Config) {}))) // nothing of a failed start is left open
 }

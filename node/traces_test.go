@@ -42,10 +42,10 @@ type received struct {
 func (r *receiver) Export(_ context.Context, in *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, of := range in.ResourceSpans {
-		for _, scope := range of.ScopeSpans {
+	for _, resource := range in.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
 			for _, s := range scope.Spans {
-				r.spans = append(r.spans, received{s, attribute(&otlp.Span{Attributes: of.Resource.Attributes}, "service.instance.id")})
+				r.spans = append(r.spans, received{s, attribute(&otlp.Span{Attributes: resource.Resource.Attributes}, "service.instance.id")})
 			}
 		}
 	}

@@ -146,7 +146,7 @@ func Report(w io.Writer, kind, version string, made time.Time, report any) error
 }
 
 // sum names a script or style in a Content-Security-Policy.
-func sum(of []byte) string {
-	is := sha256.Sum256(of)
+func sum(content []byte) string {
+	is := sha256.Sum256(content)
 	return "sha256-" + base64.StdEncoding.EncodeToString(is[:])
 }

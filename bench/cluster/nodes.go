@@ -101,9 +101,9 @@ func written(ctx context.Context, nodes []*node) (bytes, flushes uint64, err err
 }
 
 // cpu is the time that all nodes have spent on processors.
-func cpu(nodes []*node, of func(pid int) (time.Duration, error)) (all time.Duration, err error) {
+func cpu(nodes []*node, read func(pid int) (time.Duration, error)) (all time.Duration, err error) {
 	for _, n := range nodes {
-		one, err := of(n.process.Process.Pid)
+		one, err := read(n.process.Process.Pid)
 		if err != nil {
 			return 0, err
 		}

@@ -81,14 +81,14 @@ func pythonWith(t *testing.T, module string) string {
 // moduleDir is where the source of a Go module is, without making it one that this module needs.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
-	var of struct{ Dir, Error string }
+	var found struct{ Dir, Error string }
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
 	out, err := cmd.Output()
 	if err == nil {
-		err = json.Unmarshal(out, &of)
+		err = json.Unmarshal(out, &found)
 	}
-	if err != nil || of.Error != "" {
-		t.Fatalf("go mod download %s: %v %s", module, err, of.Error)
+	if err != nil || found.Error != "" {
+		t.Fatalf("go mod download %s: %v %s", module, err, found.Error)
 	}
-	return of.Dir
+	return found.Dir
 }

@@ -87,11 +87,11 @@ func TestGoRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		if version == 3 {
-			if of := count.(map[any]any); of["estimate"] != int64(3) || of["exact"] != true {
-				t.Errorf("COUNT %v", of)
+			if answer := count.(map[any]any); answer["estimate"] != int64(3) || answer["exact"] != true {
+				t.Errorf("COUNT %v", answer)
 			}
-		} else if of := count.([]any); of[1] != int64(3) {
-			t.Errorf("COUNT %v", of)
+		} else if answer := count.([]any); answer[1] != int64(3) {
+			t.Errorf("COUNT %v", answer)
 		}
 		if err := c.Eval(ctx, "return 1", nil).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR Weir runs no Lua") {
 			t.Errorf("EVAL: %v", err)
@@ -121,8 +121,8 @@ func TestGoRedisPipelines(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if of, err := c.Do(t.Context(), "COUNT", "a", "5m").Result(); err != nil || of.(map[any]any)["estimate"] != int64(8000) {
-		t.Errorf("%v hits, %v", of, err)
+	if answer, err := c.Do(t.Context(), "COUNT", "a", "5m").Result(); err != nil || answer.(map[any]any)["estimate"] != int64(8000) {
+		t.Errorf("%v hits, %v", answer, err)
 	}
 	if n, err := c.Get(t.Context(), "a").Int(); n != 8000 || err != nil {
 		t.Errorf("the counter is %d, %v", n, err)

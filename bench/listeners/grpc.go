@@ -147,15 +147,15 @@ func measureGRPC(ctx context.Context, weir, scratch string, requests, rounds int
 
 // asker asks one server, over all connections.
 type asker struct {
-	of    *server
-	conns []*grpc.ClientConn
-	asks  []func(context.Context, int) error
+	server *server
+	conns  []*grpc.ClientConn
+	asks   []func(context.Context, int) error
 }
 
-func newAsker(of *server, c call) (*asker, error) {
-	a := &asker{of: of}
+func newAsker(server *server, c call) (*asker, error) {
+	a := &asker{server: server}
 	for range connections {
-		conn, err := grpc.NewClient(of.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(server.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			a.close()
 			return nil, err
@@ -173,7 +173,7 @@ func (a *asker) close() {
 
 // round is so many requests; cost is the microseconds of processor time of the server for one.
 func (a *asker) round(ctx context.Context, requests int) (cost float64, err error) {
-	return a.of.cost(requests, func() error {
+	return a.server.cost(requests, func() error {
 		ended := make(chan error, connections*callers)
 		each := requests / (connections * callers)
 		for i := range connections * callers {

@@ -63,8 +63,8 @@ func TestRedisRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const apart = 20 * time.Second // at which the two were asked, at most, and what they lost by it
-		if got.Allowed != want.Allowed || got.Remaining != want.Remaining || (got.RetryAfter-want.RetryAfter).Abs() > apart || (got.ResetAfter-want.ResetAfter).Abs() > apart ||
+		const slack = 20 * time.Second // at which the two were asked, at most, and what they lost by it
+		if got.Allowed != want.Allowed || got.Remaining != want.Remaining || (got.RetryAfter-want.RetryAfter).Abs() > slack || (got.ResetAfter-want.ResetAfter).Abs() > slack ||
 			(got.RetryAfter == -1) != (want.RetryAfter == -1) {
 			t.Fatalf("step %d, %s of %d for %s, %v: weir %+v, redis %+v", step, name, n, key, limits[i], got, want)
 		}
@@ -257,8 +257,8 @@ func TestThrottled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const apart = time.Minute // at which the two were asked, at most
-		if denied[0] != denied[1] || got[0].Remaining != got[1].Remaining || (got[0].RetryAfter-got[1].RetryAfter).Abs() > apart || (got[0].ResetAfter-got[1].ResetAfter).Abs() > apart {
+		const slack = time.Minute // at which the two were asked, at most
+		if denied[0] != denied[1] || got[0].Remaining != got[1].Remaining || (got[0].RetryAfter-got[1].RetryAfter).Abs() > slack || (got[0].ResetAfter-got[1].ResetAfter).Abs() > slack {
 			t.Fatalf("step %d, %d for %s: weir %v %+v, redis %v %+v", step, n, key, denied[0], got[0], denied[1], got[1])
 		}
 	}

@@ -53,25 +53,25 @@ func TestRueidis(t *testing.T) {
 		}
 		count := c.Do(ctx, c.B().Arbitrary("COUNT").Keys(key).Args("5m").Build())
 		if old {
-			if of, err := count.AsIntSlice(); err != nil || of[1] != 3 {
-				t.Errorf("COUNT %v, %v", of, err)
+			if answer, err := count.AsIntSlice(); err != nil || answer[1] != 3 {
+				t.Errorf("COUNT %v, %v", answer, err)
 			}
 		} else {
-			of, err := count.ToMap()
+			answer, err := count.ToMap()
 			if err != nil {
 				t.Fatal(err)
 			}
-			estimate := of["estimate"]
+			estimate := answer["estimate"]
 			if n, err := estimate.ToInt64(); n != 3 || err != nil {
 				t.Errorf("COUNT %v, %v", n, err)
 			}
 		}
-		if of, err := c.Do(ctx, c.B().Arbitrary("CL.THROTTLE").Keys(key).Args("15", "30", "60").Build()).AsIntSlice(); err != nil || of[0] != 0 || of[2] != 15 {
-			t.Errorf("CL.THROTTLE %v, %v", of, err)
+		if answer, err := c.Do(ctx, c.B().Arbitrary("CL.THROTTLE").Keys(key).Args("15", "30", "60").Build()).AsIntSlice(); err != nil || answer[0] != 0 || answer[2] != 15 {
+			t.Errorf("CL.THROTTLE %v, %v", answer, err)
 		}
 		known := rueidis.NewLuaScript(traefikScript(t)).Exec(ctx, c, []string{key}, []string{"0.0001", "2", "2", "1769860800000000", "5000"})
-		if of, err := known.AsStrSlice(); err != nil || of[0] != "true" || of[1] != "0" {
-			t.Errorf("a script: %v, %v", of, err)
+		if answer, err := known.AsStrSlice(); err != nil || answer[0] != "true" || answer[1] != "0" {
+			t.Errorf("a script: %v, %v", answer, err)
 		}
 	}
 }

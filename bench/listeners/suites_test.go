@@ -21,12 +21,12 @@ var suites = flag.Bool("suites", false, "run the tests of other projects, which 
 
 // suite is the tests of another project, as its module or its package has them.
 type suite struct {
-	name    string
-	module  string   // of Go
-	folder  string   // of the module
-	apart   bool     // each test has a server of its own: FLUSHDB of Weir leaves what keys have used of limits
-	install []string // packages of npm, of which the first has the tests
-	file    string   // of the first package
+	name     string
+	module   string   // of Go
+	folder   string   // of the module
+	isolated bool     // each test has a server of its own: FLUSHDB of Weir leaves what keys have used of limits
+	install  []string // packages of npm, of which the first has the tests
+	file     string   // of the first package
 
 	weir string // how many pass, of how many
 }
@@ -37,7 +37,7 @@ func TestSuites(t *testing.T) {
 		t.Skip("make suites runs it: it downloads other projects")
 	}
 	for _, s := range []suite{
-		{name: "go-redis/redis_rate v10.0.1", module: "github.com/go-redis/redis_rate/v10@v10.0.1", apart: true, weir: "6 of 6"},
+		{name: "go-redis/redis_rate v10.0.1", module: "github.com/go-redis/redis_rate/v10@v10.0.1", isolated: true, weir: "6 of 6"},
 		{name: "ulule/limiter v3.11.2, `drivers/store/redis`", module: "github.com/ulule/limiter/v3@v3.11.2", folder: "drivers/store/redis", weir: "3 of 3"},
 		{name: "throttled v2.15.0, `store/goredisstore.v9`", module: "github.com/throttled/throttled/v2@v2.15.0", folder: "store/goredisstore.v9", weir: "1 of 1"},
 		{name: "@fastify/rate-limit 11.2.0, `redis-rate-limit.test.js`", install: []string{"@fastify/rate-limit@11.2.0", "fastify@5", "ioredis@5"}, file: "test/redis-rate-limit.test.js", weir: "16 of 16"},
@@ -60,7 +60,7 @@ var anyRedis = regexp.MustCompile(`(localhost|127\.0\.0\.1)?:6379`)
 // goTests runs the tests of a copy of a module.
 func (s *suite) goTests(t *testing.T, start func(*testing.T) string) string {
 	names := []string{"."}
-	if s.apart {
+	if s.isolated {
 		list := s.command(t, s.copy(t, ""), "-list", ".")
 		names = regexp.MustCompile(`(?m)^(Test|Example)\S+$`).FindAllString(string(list), -1)
 	}
@@ -68,7 +68,7 @@ func (s *suite) goTests(t *testing.T, start func(*testing.T) string) string {
 	for _, name := range names {
 		for line := range bytes.Lines(s.command(t, s.copy(t, start(t)), "-count=1", "-json", "-run", "^"+name)) {
 			var event struct{ Action, Test string }
-			if json.Unmarshal(line, &event) != nil || event.Test == "" || strings.Contains(event.Test, "/") || s.apart && event.Test != name {
+			if json.Unmarshal(line, &event) != nil || event.Test == "" || strings.Contains(event.Test, "/") || s.isolated && event.Test != name {
 				continue
 			}
 			switch event.Action {

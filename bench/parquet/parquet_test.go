@@ -26,11 +26,11 @@ func TestOthersReadIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := func(i int) calendar.ExportRow {
+		rowOf := func(i int) calendar.ExportRow {
 			return calendar.ExportRow{Key: fmt.Sprintf("ключ:%d", i%1000), Start: int64(i) * 3600, N: uint64(i) << 20, Doubt: uint64(i % 3)}
 		}
 		for i := range n {
-			if err := w.Write(of(i)); err != nil {
+			if err := w.Write(rowOf(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -49,7 +49,7 @@ func TestOthersReadIt(t *testing.T) {
 		for {
 			some, err := r.Read(rows)
 			for _, got := range rows[:some] {
-				if want := of(at); got != (row{want.Key, want.Start * 1000, want.N, want.Doubt}) {
+				if want := rowOf(at); got != (row{want.Key, want.Start * 1000, want.N, want.Doubt}) {
 					t.Fatalf("row %d: %+v, want %+v", at, got, want)
 				}
 				at++

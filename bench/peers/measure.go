@@ -51,7 +51,7 @@ func (w workload) picks() []key {
 type figures struct {
 	peer
 	round   int
-	of      []workFigures // by workload
+	works   []workFigures // by workload
 	perKey  float64       // bytes
 	pipeCPU float64       // us per decision of "1 M keys", 16 requests at once; 0: the protocol cannot
 	pipe    float64       // decisions per second
@@ -66,8 +66,8 @@ type workFigures struct {
 func (f *figures) String() string {
 	s := fmt.Sprintf("round %d: %-21s", f.round+1, f.name)
 	for i, w := range workloads() {
-		s += fmt.Sprintf(" | %s: %.0f/s, %.1f us, p99 %v, at the common rate p50 %v p99 %v p99.9 %v", w.name, f.of[i].rate, f.of[i].cpu,
-			f.of[i].half.p99, f.of[i].same.p50, f.of[i].same.p99, f.of[i].same.p999)
+		s += fmt.Sprintf(" | %s: %.0f/s, %.1f us, p99 %v, at the common rate p50 %v p99 %v p99.9 %v", w.name, f.works[i].rate, f.works[i].cpu,
+			f.works[i].half.p99, f.works[i].same.p50, f.works[i].same.p99, f.works[i].same.p999)
 	}
 	return s
 }
@@ -123,7 +123,7 @@ func (b *bench) measure(ctx context.Context, p peer) (f *figures, err error) {
 				return nil, err
 			}
 		}
-		f.of = append(f.of, figures)
+		f.works = append(f.works, figures)
 	}
 	return f, nil
 }

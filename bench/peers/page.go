@@ -23,36 +23,36 @@ func median(all []*figures) (out []*figures) {
 				rounds = append(rounds, other)
 			}
 		}
-		m := &figures{peer: f.peer, of: make([]workFigures, len(f.of))}
+		m := &figures{peer: f.peer, works: make([]workFigures, len(f.works))}
 		m.perKey = middle(rounds, func(f *figures) float64 { return f.perKey })
 		m.pipe = middle(rounds, func(f *figures) float64 { return f.pipe })
 		m.pipeCPU = middle(rounds, func(f *figures) float64 { return f.pipeCPU })
-		for i := range f.of {
-			of := &m.of[i]
-			of.rate = middle(rounds, func(f *figures) float64 { return f.of[i].rate })
-			of.cpu = middle(rounds, func(f *figures) float64 { return f.of[i].cpu })
-			of.half = middleLatency(rounds, func(f *figures) latency { return f.of[i].half })
-			of.same = middleLatency(rounds, func(f *figures) latency { return f.of[i].same })
+		for i := range f.works {
+			to := &m.works[i]
+			to.rate = middle(rounds, func(f *figures) float64 { return f.works[i].rate })
+			to.cpu = middle(rounds, func(f *figures) float64 { return f.works[i].cpu })
+			to.half = middleLatency(rounds, func(f *figures) latency { return f.works[i].half })
+			to.same = middleLatency(rounds, func(f *figures) latency { return f.works[i].same })
 		}
 		out = append(out, m)
 	}
 	return out
 }
 
-func middle[V cmp.Ordered](rounds []*figures, of func(*figures) V) V {
+func middle[V cmp.Ordered](rounds []*figures, read func(*figures) V) V {
 	all := make([]V, len(rounds))
 	for i, f := range rounds {
-		all[i] = of(f)
+		all[i] = read(f)
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
 }
 
-func middleLatency(rounds []*figures, of func(*figures) latency) latency {
+func middleLatency(rounds []*figures, read func(*figures) latency) latency {
 	return latency{
-		middle(rounds, func(f *figures) time.Duration { return of(f).p50 }),
-		middle(rounds, func(f *figures) time.Duration { return of(f).p99 }),
-		middle(rounds, func(f *figures) time.Duration { return of(f).p999 }),
+		middle(rounds, func(f *figures) time.Duration { return read(f).p50 }),
+		middle(rounds, func(f *figures) time.Duration { return read(f).p99 }),
+		middle(rounds, func(f *figures) time.Duration { return read(f).p999 }),
 	}
 }
 
@@ -112,8 +112,8 @@ envoyproxy/ratelimit %s and gubernator %s. Nothing is kept on disk. Latencies ar
 	for i, title := range titles {
 		fmt.Fprintf(&p, "\n%s\n\n| server | most | CPU | at half | at %s/s |\n|---|---:|---:|---|---|\n", title, thousands(float64(b.rate)))
 		for _, f := range medians {
-			of := f.of[i]
-			fmt.Fprintf(&p, "| %s | %s/s | %.3g µs | %v | %v |\n", bold(f.name), thousands(of.rate), of.cpu, of.half, of.same)
+			work := f.works[i]
+			fmt.Fprintf(&p, "| %s | %s/s | %.3g µs | %v | %v |\n", bold(f.name), thousands(work.rate), work.cpu, work.half, work.same)
 		}
 	}
 	if len(shared) > 0 {
@@ -163,10 +163,10 @@ func draw(medians []*figures) []byte {
 	var bars []bar
 	most := 1.0
 	for _, f := range medians {
-		most = max(most, f.of[1].rate)
+		most = max(most, f.works[1].rate)
 	}
 	for _, f := range medians {
-		bars = append(bars, bar{f.name, thousands(f.of[1].rate), max(1, int(f.of[1].rate/most*barWidth)), 40 + len(bars)*rowHeight, strings.HasPrefix(f.name, "Weir")})
+		bars = append(bars, bar{f.name, thousands(f.works[1].rate), max(1, int(f.works[1].rate/most*barWidth)), 40 + len(bars)*rowHeight, strings.HasPrefix(f.name, "Weir")})
 	}
 	var out bytes.Buffer
 	if err := picture.Execute(&out, map[string]any{"Height": 44 + len(bars)*rowHeight, "Bars": bars}); err != nil {

@@ -67,12 +67,12 @@ func TestTreeCPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, err := CPU(child.Process.Pid)
+	its, err := CPU(child.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err := TreeCPU(os.Getpid()); err != nil || of == 0 || all < own+of {
-		t.Errorf("%v of all, %v of this process and %v of its child: %v", all, own, of, err)
+	if all, err := TreeCPU(os.Getpid()); err != nil || its == 0 || all < own+its {
+		t.Errorf("%v of all, %v of this process and %v of its child: %v", all, own, its, err)
 	}
 	if err := in.Close(); err != nil {
 		t.Fatal(err)

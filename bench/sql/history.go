@@ -133,7 +133,7 @@ func tops(ctx context.Context, s *store.Store, db *sql.DB, today int64) error {
 	year, month, _ := time.Unix(today*store.DaySeconds, 0).UTC().Date()
 	midnight := func(year int, month time.Month) int64 { return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Unix() }
 	now := today * store.DaySeconds
-	for _, of := range []struct {
+	for _, span := range []struct {
 		what     string
 		from, to int64
 	}{
@@ -148,7 +148,7 @@ func tops(ctx context.Context, s *store.Store, db *sql.DB, today int64) error {
 		for range 5 {
 			began := time.Now()
 			if err := s.View(ctx, func(v *store.View) error {
-				top, err := internalhistory.Top(ctx, v, internalhistory.Ranking{From: of.from, To: of.to, N: 100}, nil, time.Now())
+				top, err := internalhistory.Top(ctx, v, internalhistory.Ranking{From: span.from, To: span.to, N: 100}, nil, time.Now())
 				if err == nil && len(top) != 100 {
 					err = fmt.Errorf("%d keys", len(top))
 				}
@@ -158,7 +158,7 @@ func tops(ctx context.Context, s *store.Store, db *sql.DB, today int64) error {
 			}
 			took = append(took, time.Since(began))
 		}
-		fmt.Printf("the top 100 of %s: median %v, at most %v (goal: 1 s)\n", of.what, middle(took, 0.5), middle(took, 1))
+		fmt.Printf("the top 100 of %s: median %v, at most %v (goal: 1 s)\n", span.what, middle(took, 0.5), middle(took, 1))
 	}
 	began := time.Now()
 	var n int

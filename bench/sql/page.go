@@ -16,8 +16,8 @@ func (r row) String() string {
 func (r row) perSecond() float64 { return float64(r.hits) / r.took.Seconds() }
 
 // cost is the part of a hit in a time, in microseconds.
-func (r row) cost(of time.Duration) float64 {
-	return float64(of.Microseconds()) / float64(max(r.hits, 1))
+func (r row) cost(took time.Duration) float64 {
+	return float64(took.Microseconds()) / float64(max(r.hits, 1))
 }
 
 // writePage writes the tables, which took so long to measure. where is of machine.Line.

@@ -172,11 +172,11 @@ func (r *row) measured(d *database, weir int) (stop func() error, err error) {
 			if pid == 0 {
 				continue
 			}
-			of, err := proc.CPU(pid)
+			used, err := proc.CPU(pid)
 			if err != nil {
 				return 0, 0, err
 			}
-			all += of
+			all += used
 		}
 		return all, server, nil
 	}

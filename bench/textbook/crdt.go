@@ -42,8 +42,8 @@ type StateCRDT struct {
 func NewStateCRDT(window int64) *StateCRDT {
 	c := &StateCRDT{net: network{rand.New(rand.NewPCG(1, 1))}}
 	for at := range replicas {
-		for of := range replicas {
-			c.state[at][of] = make([]slot, window)
+		for origin := range replicas {
+			c.state[at][origin] = make([]slot, window)
 		}
 	}
 	return c
@@ -62,8 +62,8 @@ func (c *StateCRDT) Hit(at int64) {
 	}
 	for to := range replicas {
 		for range c.net.deliveries() {
-			for of := range replicas {
-				merge(c.state[to][of], c.state[own][of])
+			for origin := range replicas {
+				merge(c.state[to][origin], c.state[own][origin])
 			}
 		}
 	}
@@ -81,8 +81,8 @@ func merge(into, from []slot) {
 func (c *StateCRDT) Count(at, seconds int64) (sum int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for of := range replicas {
-		sum += sumAfter(c.state[0][of], at-seconds)
+	for origin := range replicas {
+		sum += sumAfter(c.state[0][origin], at-seconds)
 	}
 	return sum
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // A request to reserve takes nothing where there is no space to note what it reserves.
-func TestReserveWithoutRoomTakesNothing(t *testing.T) {
+func TestReserveWithoutSpaceTakesNothing(t *testing.T) {
 	t.Parallel()
 	e, err := engine.New(engine.Config{Partitions: 8})
 	if err != nil {

@@ -173,7 +173,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 }
 
 // Who finds no space in line is denied, for as long as all before need.
-func TestNoRoomToWait(t *testing.T) {
+func TestNoSpaceToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := waitingLive(t, "limits:\n- {name: a, keys: \"k\", limit: 2, per: 1s, wait: 1s}\n")
 		var d Decision

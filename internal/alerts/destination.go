@@ -47,8 +47,8 @@ type event struct {
 	At   time.Time       `json:"at"`
 	Body json.RawMessage `json:"body"`
 
-	of   *crossing // nil: it is a warning
-	life uint64    // of a crossing
+	crossing *crossing // nil: it is a warning
+	life     uint64    // of a crossing
 }
 
 // destination is where events go. One goroutine sends them, until its context ends.
@@ -107,7 +107,7 @@ func (d *destination) next(warningsAlone bool) (e event, ok bool) {
 	for len(d.queue) > 0 {
 		e = d.queue[0]
 		d.queue = slices.Delete(d.queue, 0, 1)
-		if e.of == nil || !warningsAlone && e.life == d.alerts.life.Load() {
+		if e.crossing == nil || !warningsAlone && e.life == d.alerts.life.Load() {
 			return e, true
 		}
 	}
@@ -151,9 +151,9 @@ func (d *destination) run(ctx context.Context) {
 			pause = min(2*pause, longestPause)
 			continue
 		}
-		if e.of != nil {
+		if e.crossing != nil {
 			select {
-			case d.alerts.taken <- e.of:
+			case d.alerts.taken <- e.crossing:
 			case <-ctx.Done():
 			}
 		}

@@ -155,7 +155,7 @@ func (a *Alerts) pass(ctx context.Context, s *service.Service) error {
 				return err
 			}
 		case c.Pending && c.offered != r.to:
-			if c.Event.of, c.Event.life = c, a.life.Load(); r.to.offer(c.Event, false) {
+			if c.Event.crossing, c.Event.life = c, a.life.Load(); r.to.offer(c.Event, false) {
 				c.offered = r.to
 			}
 		}

@@ -37,7 +37,7 @@ func TestKeeperClockSetBack(t *testing.T) {
 // There is an alarm while a first backup comes to no end, as where S3 takes a connection and never answers.
 func TestKeeperAlarms(t *testing.T) {
 	k, now := newKeeper(t), time.Now()
-	of := func(ago time.Duration) *Backup { return &Backup{Taken: api.Time{Time: now.Add(-ago)}} }
+	taken := func(ago time.Duration) *Backup { return &Backup{Taken: api.Time{Time: now.Add(-ago)}} }
 	for what, c := range map[string]struct {
 		is   status
 		want int
@@ -46,9 +46,9 @@ func TestKeeperAlarms(t *testing.T) {
 		"the first is made":   {status{since: now}, 0},
 		"the first hangs":     {status{since: now.Add(-3 * time.Hour)}, 1},
 		"the first failed":    {status{since: now, failure: errors.New("no")}, 1},
-		"the newest is new":   {status{since: now.Add(-3 * time.Hour), newest: of(time.Minute)}, 0},
-		"the newest is old":   {status{since: now, newest: of(3 * time.Hour)}, 1},
-		"the last one failed": {status{since: now, newest: of(time.Hour), failure: errors.New("no")}, 0},
+		"the newest is new":   {status{since: now.Add(-3 * time.Hour), newest: taken(time.Minute)}, 0},
+		"the newest is old":   {status{since: now, newest: taken(3 * time.Hour)}, 1},
+		"the last one failed": {status{since: now, newest: taken(time.Hour), failure: errors.New("no")}, 0},
 	} {
 		k.is.Store(&c.is)
 		if list := k.Alarms(); len(list) != c.want {

@@ -37,17 +37,17 @@ func CertificateOf(chains [][]*x509.Certificate) (c Certificate) {
 	return c
 }
 
-func namesOf(of *x509.Certificate) (names []string) {
-	for _, name := range of.DNSNames {
+func namesOf(certificate *x509.Certificate) (names []string) {
+	for _, name := range certificate.DNSNames {
 		names = append(names, "dns:"+name)
 	}
-	for _, uri := range of.URIs {
+	for _, uri := range certificate.URIs {
 		names = append(names, "uri:"+uri.String())
 	}
-	for _, address := range of.EmailAddresses {
+	for _, address := range certificate.EmailAddresses {
 		names = append(names, "email:"+address)
 	}
-	for _, address := range of.IPAddresses {
+	for _, address := range certificate.IPAddresses {
 		names = append(names, "ip:"+address.String())
 	}
 	return names

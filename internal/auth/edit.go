@@ -159,15 +159,15 @@ func identityIn(doc *yaml.Node, set *Set, n *New) (*yaml.Node, error) {
 }
 
 // member is the value of a mapping's field; one that is missing, or null, is made.
-func member(of *yaml.Node, name string, kind yaml.Kind) *yaml.Node {
-	if of.Kind == yaml.AliasNode {
-		of = of.Alias
+func member(mapping *yaml.Node, name string, kind yaml.Kind) *yaml.Node {
+	if mapping.Kind == yaml.AliasNode {
+		mapping = mapping.Alias
 	}
-	for i := 0; i+1 < len(of.Content); i += 2 {
-		if of.Content[i].Value != name {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value != name {
 			continue
 		}
-		value := of.Content[i+1]
+		value := mapping.Content[i+1]
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
@@ -177,7 +177,7 @@ func member(of *yaml.Node, name string, kind yaml.Kind) *yaml.Node {
 		return value
 	}
 	made := &yaml.Node{Kind: kind}
-	of.Content = append(of.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, made)
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, made)
 	return made
 }
 
@@ -242,8 +242,8 @@ func replace(path string, data []byte) (err error) {
 		}
 	}()
 	if info, err := os.Stat(path); err == nil {
-		if of, ok := info.Sys().(*syscall.Stat_t); ok {
-			_ = temp.Chown(int(of.Uid), int(of.Gid)) // only root may
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			_ = temp.Chown(int(stat.Uid), int(stat.Gid)) // only root may
 		}
 		if err := temp.Chmod(info.Mode().Perm() &^ 0o022); err != nil {
 			return errors.Join(err, temp.Close())

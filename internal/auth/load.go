@@ -162,7 +162,7 @@ func (c *Ceilings) set(from *fileCeilings) error {
 	return nil
 }
 
-func (s *Set) addTokens(of *Identity, tokens []fileToken) error {
+func (s *Set) addTokens(identity *Identity, tokens []fileToken) error {
 	if len(tokens) > MaxTokens {
 		return fmt.Errorf("tokens: %d: at most %d, one in use and one to take its place; remove the oldest (weir token revoke)", len(tokens), MaxTokens)
 	}
@@ -177,14 +177,14 @@ func (s *Set) addTokens(of *Identity, tokens []fileToken) error {
 		case err != nil || copy(made.sum[:], digest) != sha256.Size || len(digest) != sha256.Size:
 			return fmt.Errorf("tokens: sha256 of %s: write the SHA-256 of the whole token, 64 hexadecimal digits", from.ID)
 		}
-		login := &Login{Identity: of, set: s, token: made}
+		login := &Login{Identity: identity, set: s, token: made}
 		s.tokens[from.ID] = login
-		s.ofIdentity[of.Name] = append(s.ofIdentity[of.Name], login)
+		s.ofIdentity[identity.Name] = append(s.ofIdentity[identity.Name], login)
 	}
 	return nil
 }
 
-func (s *Set) addCertificates(of *Identity, sans []string) error {
+func (s *Set) addCertificates(identity *Identity, sans []string) error {
 	if len(sans) > MaxCertificates {
 		return fmt.Errorf("certificates: %d: at most %d", len(sans), MaxCertificates)
 	}
@@ -196,7 +196,7 @@ func (s *Set) addCertificates(of *Identity, sans []string) error {
 		case s.names[san] != nil:
 			return fmt.Errorf("certificates: %s stands twice", clip(san))
 		}
-		s.names[san] = of
+		s.names[san] = identity
 	}
 	return nil
 }
@@ -335,8 +335,8 @@ func notRead(path string, err error) error {
 
 // plain is a message of the YAML reader in the words that the file's author knows.
 func plain(message string) string {
-	if of := unknownField.FindStringSubmatch(message); of != nil {
-		name := clip(of[1])
+	if match := unknownField.FindStringSubmatch(message); match != nil {
+		name := clip(match[1])
 		return fmt.Sprintf("%s: unknown field here%s; there are %s", name, units.DidYouMean(name, fields), strings.Join(fields, ", "))
 	}
 	switch {

@@ -82,7 +82,7 @@ func (to Carry) Over(ctx context.Context, m checkpoint.Manifest) (_ checkpoint.M
 	if c.Clustered {
 		pending, err = c.intoCluster(ctx)
 	} else {
-		err = c.alone(ctx)
+		err = c.overSingle(ctx)
 	}
 	return c.m, pending, err
 }
@@ -141,8 +141,8 @@ func (c *Conversion) intoCluster(ctx context.Context) (pending bool, err error) 
 	return true, c.Begin(checkpoint.NewManifest(c.Engine.Config()))
 }
 
-// alone is Over of a node that is alone.
-func (c *Conversion) alone(ctx context.Context) error {
+// overSingle is Over for a single node.
+func (c *Conversion) overSingle(ctx context.Context) error {
 	if c.carried != nil && !c.old {
 		if c.node == "" && c.filled {
 			return c.clear()
@@ -375,8 +375,8 @@ func ClaimCarry(ctx context.Context, merges *Merges, dir string) (moves []replic
 }
 
 // Fill makes a data directory with all that an engine has, in snapshots. It remembers
-// the backup that all is of.
-type Fill func(ctx context.Context, engine *engine.Engine, dir string, of RestoreEntry) error
+// the backup that it was made from, entry.
+type Fill func(ctx context.Context, engine *engine.Engine, dir string, entry RestoreEntry) error
 
 // RestoreDirectory makes a data directory out of a backup. dir must be empty, not be there, or be
 // left by a Restore that was killed. All counts are loaded and audited first; where the backup is damaged or

@@ -47,8 +47,8 @@ func Pour(c replication.Content, to *engine.Engine, f func(record.Batch) error) 
 	}
 	for _, key := range c.Keys {
 		partition := first // of what sampling added to all keys
-		if of := strings.TrimPrefix(key.Key, engine.SampledPrefix); of != "" {
-			partition = to.PartitionOf(of)
+		if sampled := strings.TrimPrefix(key.Key, engine.SampledPrefix); sampled != "" {
+			partition = to.PartitionOf(sampled)
 		}
 		if err := add(partition, key); err != nil {
 			return err

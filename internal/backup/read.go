@@ -132,13 +132,13 @@ func advance(e *engine.Engine, moves []replication.Request) {
 // someOf is the sink of some partitions. Receipts go with partition 0, as in snapshots.
 type someOf struct {
 	*replica.Holding
-	of replication.PartitionSet
+	partitions replication.PartitionSet
 }
 
-func (s someOf) Wants(partition int) bool { return s.of.Has(partition) }
+func (s someOf) Wants(partition int) bool { return s.partitions.Has(partition) }
 
 func (s someOf) Receipts(list [][]byte, message uint64, deciding bool) error {
-	if !s.of.Has(0) {
+	if !s.partitions.Has(0) {
 		return nil
 	}
 	return s.Holding.Receipts(list, message, deciding)

@@ -42,9 +42,9 @@ func (t *RestoreTarget) replace(ctx context.Context, s *Spool) (done api.Restore
 	defer free()
 	id := rand.Uint64()>>1 + 1
 	done = api.Restored{Mode: api.Replace, Taken: s.Info.Taken.Unix(), Origin: record.JournalText(id)}
-	of := RestoreEntryOf(s, t.Node)
-	of.Whole = true // as if it had been merged
-	r := replacement{ID: id, Key: record.JournalText(s.ID(cfg, id)), Entry: of}
+	entry := RestoreEntryOf(s, t.Node)
+	entry.Whole = true // as if it had been merged
+	r := replacement{ID: id, Key: record.JournalText(s.ID(cfg, id)), Entry: entry}
 	if err := t.Sync(ctx); err != nil { // own hits from before are before it in the journal
 		return done, err
 	}

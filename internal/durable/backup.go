@@ -126,14 +126,14 @@ func Restore(ctx context.Context, r io.Reader, dir string) (backup.Info, error) 
 	return backup.RestoreDirectory(ctx, r, dir, fillDir)
 }
 
-func fillDir(ctx context.Context, e *engine.Engine, dir string, of backup.RestoreEntry) error {
+func fillDir(ctx context.Context, e *engine.Engine, dir string, entry backup.RestoreEntry) error {
 	j, err := Open(ctx, e, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * backup.Unbounded}, nil)
 	if err != nil {
 		return err
 	}
-	err = backup.RestorePolicies(ctx, j.policies, of.Policies, true)
+	err = backup.RestorePolicies(ctx, j.policies, entry.Policies, true)
 	if err == nil {
-		err = j.merges.Record(ctx, record.JournalText(record.NewJournalID()), of)
+		err = j.merges.Record(ctx, record.JournalText(record.NewJournalID()), entry)
 	}
 	if err := errors.Join(err, j.Close(ctx)); err != nil {
 		return err

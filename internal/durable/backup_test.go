@@ -35,13 +35,13 @@ func restored(t *testing.T, file []byte) *running {
 	return restoredWith(t, file, engineConfig())
 }
 
-func restoredWith(t *testing.T, file []byte, of engine.Config) *running {
+func restoredWith(t *testing.T, file []byte, config engine.Config) *running {
 	t.Helper()
 	cfg := testConfig(t, filepath.Join(t.TempDir(), "restored"))
 	if _, err := Restore(t.Context(), bytes.NewReader(file), cfg.Dir); err != nil {
 		t.Fatal(err)
 	}
-	r, err := tryStartWith(t, cfg, of)
+	r, err := tryStartWith(t, cfg, config)
 	if err != nil {
 		t.Fatal(err)
 	}

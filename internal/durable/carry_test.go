@@ -103,29 +103,29 @@ func TestOneToThreeToOne(t *testing.T) {
 		c.nodes[i].close()
 		c.nodes[i] = nil
 	}
-	alone := c.cfgs[0]
-	alone.Join = alone.Join.Alone()
-	if err := refused(t, alone); !strings.Contains(err.Error(), "only one of --peers") {
+	single := c.cfgs[0]
+	single.Join = single.Join.Alone()
+	if err := refused(t, single); !strings.Contains(err.Error(), "only one of --peers") {
 		t.Errorf("%v", err)
 	}
-	alone.LeaveCluster = true
-	list, aside := folderOf(t, alone.Dir, "KV_"+backup.MergesBucket), filepath.Join(t.TempDir(), "list")
+	single.LeaveCluster = true
+	list, aside := folderOf(t, single.Dir, "KV_"+backup.MergesBucket), filepath.Join(t.TempDir(), "list")
 	if err := os.Rename(list, aside); err != nil { // of five nodes, others may keep it
 		t.Fatal(err)
 	}
-	if err := refused(t, alone); !strings.Contains(err.Error(), backup.MergesBucket) || !strings.Contains(err.Error(), "weir backup") {
+	if err := refused(t, single); !strings.Contains(err.Error(), backup.MergesBucket) || !strings.Contains(err.Error(), "weir backup") {
 		t.Errorf("without the list of merged backups: %v", err)
 	}
 	if err := os.Rename(aside, list); err != nil {
 		t.Fatal(err)
 	}
-	r := startWith(t, c.engine, alone)
+	r := startWith(t, c.engine, single)
 	r.wantAll(want)
 	wantUsed(t, r)
 	r.hit("new", time.Now().Unix(), 1)
 	want["new"]++
 	r.close()
-	r = startWith(t, c.engine, alone)
+	r = startWith(t, c.engine, single)
 	r.wantAll(map[string]uint64{"new": want["new"]})
 	r.close()
 }
@@ -228,13 +228,13 @@ func TestADirectoryThatIsNotCurrentDoesNotLeave(t *testing.T) {
 	c.nodes[1].sync()
 	c.nodes[2].crash()
 	c.nodes[1].crash()
-	alone := c.cfgs[0]
-	alone.Join, alone.LeaveCluster = alone.Join.Alone(), true
-	if err := refused(t, alone); !strings.Contains(err.Error(), "did not say that it stops") || !strings.Contains(err.Error(), "--accept-damage") {
+	single := c.cfgs[0]
+	single.Join, single.LeaveCluster = single.Join.Alone(), true
+	if err := refused(t, single); !strings.Contains(err.Error(), "did not say that it stops") || !strings.Contains(err.Error(), "--accept-damage") {
 		t.Fatalf("%v", err)
 	}
-	alone.AcceptDamage = true
-	r := start(t, alone)
+	single.AcceptDamage = true
+	r := start(t, single)
 	r.want("a", 1)
 	r.close()
 }
@@ -389,8 +389,8 @@ func TestAShorterRetentionIsRefused(t *testing.T) {
 	c := wallCluster(t, 1)
 	cfg := c.cfgs[0]
 	filledAlone(t, cfg)
-	alone := cfg
-	alone.Join = alone.Join.Alone()
+	single := cfg
+	single.Join = single.Join.Alone()
 	refuse := func(what string, cfg Config) {
 		t.Helper()
 		e, err := engine.New(engine.Config{Partitions: 64, Gather: true, Retention: time.Hour})
@@ -406,7 +406,7 @@ func TestAShorterRetentionIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	refuse("alone", alone)
+	refuse("alone", single)
 	refuse("into a cluster", cfg)
 	eng := engine.Config{Partitions: 4, Gather: true}
 	e, err := engine.New(eng)
@@ -418,12 +418,12 @@ func TestAShorterRetentionIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := conversion(alone, e, m)
+	step := conversion(single, e, m)
 	if err := errors.Join(step.Write(t.Context(), false), step.SetAside()); err != nil {
 		t.Fatal(err)
 	}
-	refuse("cut off", alone)
-	r := startWith(t, eng, alone)
+	refuse("cut off", single)
+	r := startWith(t, eng, single)
 	defer r.close()
 	for key, n := range map[string]uint64{"dense": 600, "late": 7} {
 		if got, err := r.e.Count(key, 30*time.Minute); err != nil || got.Lower != n || got.Upper != n {

@@ -136,7 +136,7 @@ func TestAllClocksAreSetBeforeACrash(t *testing.T) {
 	t.Parallel()
 	var clock setClock
 	c := newCluster(t, 3)
-	c.of = func(int) engine.Config { return clock.config() }
+	c.engineOf = func(int) engine.Config { return clock.config() }
 	c.start()
 	limits := c.limits(limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 	for range 5 {

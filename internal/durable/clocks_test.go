@@ -19,7 +19,7 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	offs := []time.Duration{0, -2 * time.Hour, 365 * 24 * time.Hour}
-	c.of = func(i int) engine.Config { return clockConfig(offs[i]) }
+	c.engineOf = func(i int) engine.Config { return clockConfig(offs[i]) }
 	c.start()
 	limits := c.limits(limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 	for i, node := range c.nodes {
@@ -53,7 +53,7 @@ func TestOneClockIsWrong(t *testing.T) {
 	c := newCluster(t, 3)
 	var off atomic.Int64
 	off.Store(int64(365 * 24 * time.Hour))
-	c.of = func(i int) engine.Config {
+	c.engineOf = func(i int) engine.Config {
 		if i < 2 {
 			return clockConfig(0)
 		}

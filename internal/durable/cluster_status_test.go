@@ -12,10 +12,10 @@ func TestNobodyGoneTakesSnapshots(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
-	by := func(of *running) (node string) {
+	by := func(viewer *running) (node string) {
 		transporttest.Eventually(t, "the cluster's status", func() bool {
 			a := api.ClusterAnswer{}
-			of.j.AddNodes(t.Context(), &a)
+			viewer.j.AddNodes(t.Context(), &a)
 			node = a.SnapshotsBy
 			return len(a.Problems) == 0
 		})

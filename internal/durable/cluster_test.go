@@ -15,11 +15,11 @@ import (
 // cluster is nodes of one cluster in this process, each with an engine and a
 // journal of its own.
 type cluster struct {
-	t      *testing.T
-	engine engine.Config
-	cfgs   []Config
-	nodes  []*running                // nil: stopped
-	of     func(i int) engine.Config // nil: engine
+	t        *testing.T
+	engine   engine.Config
+	cfgs     []Config
+	nodes    []*running                // nil: stopped
+	engineOf func(i int) engine.Config // nil: engine
 }
 
 func newCluster(t *testing.T, nodes int) *cluster {
@@ -66,11 +66,11 @@ func (c *cluster) start() {
 }
 
 func (c *cluster) open(i int) (*running, error) {
-	of := c.engine
-	if c.of != nil {
-		of = c.of(i)
+	config := c.engine
+	if c.engineOf != nil {
+		config = c.engineOf(i)
 	}
-	e, err := engine.New(of)
+	e, err := engine.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -188,11 +188,11 @@ func TestFirstStartAgain(t *testing.T) {
 	if j, err := Open(ctx, e, c.cfgs[0], nil); err == nil {
 		t.Fatalf("%v began alone", j)
 	}
-	alone := c.cfgs[0]
-	alone.Join = alone.Join.Alone()
-	wantError(t, refused(t, alone), "never joined")
-	alone.LeaveCluster = true
-	wantError(t, refused(t, alone), "never joined")
+	single := c.cfgs[0]
+	single.Join = single.Join.Alone()
+	wantError(t, refused(t, single), "never joined")
+	single.LeaveCluster = true
+	wantError(t, refused(t, single), "never joined")
 	c.start()
 	c.nodes[0].hit("k", 1_000_000, 1)
 	c.agree(map[string]uint64{"k": 1})

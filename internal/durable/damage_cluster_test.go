@@ -269,26 +269,26 @@ func (c *cluster) tryStart() (errs [3]error) {
 func (c *cluster) leads(i int) {
 	c.t.Helper()
 	js, name := c.nodes[i].j.server.JetStream(), c.cfgs[i].Join.Node
-	for _, of := range []string{stream.FlushStream, stream.SnapshotStream} {
+	for _, kept := range []string{stream.FlushStream, stream.SnapshotStream} {
 		seen := ""
 		defer func() {
 			if c.t.Failed() {
 				c.t.Log(seen)
 			}
 		}()
-		transporttest.Eventually(c.t, name+" leads "+of, func() bool {
+		transporttest.Eventually(c.t, name+" leads "+kept, func() bool {
 			ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
 			defer cancel()
-			stream, err := js.Stream(ctx, of)
+			stream, err := js.Stream(ctx, kept)
 			if err != nil {
 				return false
 			}
 			is := stream.CachedInfo().Cluster
-			seen = fmt.Sprintf("%s: leader %s", of, is.Leader)
+			seen = fmt.Sprintf("%s: leader %s", kept, is.Leader)
 			for _, replica := range is.Replicas {
 				seen += fmt.Sprintf(", %+v", *replica)
 				if replica.Name == name && replica.Current && replica.Lag == 0 {
-					_, _ = js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+of, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, name))
+					_, _ = js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+kept, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, name))
 				}
 			}
 			return is.Leader == name

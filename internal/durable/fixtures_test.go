@@ -66,11 +66,11 @@ func TestFixtures(t *testing.T) {
 		writeAlone(t, *writeFixtures)
 		writeCluster(t, *writeFixtures)
 	}
-	alone, err := filepath.Glob(fixtureFolder + "/*-alone.tar.gz")
-	if err != nil || len(alone) == 0 {
+	files, err := filepath.Glob(fixtureFolder + "/*-alone.tar.gz")
+	if err != nil || len(files) == 0 {
 		t.Fatal("no fixtures", err)
 	}
-	for _, path := range alone {
+	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			cfg := testConfig(t, t.TempDir())
 			unpack(t, path, cfg.Dir)

@@ -327,17 +327,17 @@ func (j *Journal) takeFlush(ctx context.Context, t *replica.TailFlushes, message
 }
 
 // resent asks an origin for a part of a flush, which may be this node.
-func (j *Journal) resent(ctx context.Context, of record.Incarnation, flush, number uint64) (p record.Part, err error) {
+func (j *Journal) resent(ctx context.Context, origin record.Incarnation, flush, number uint64) (p record.Part, err error) {
 	data := []byte(nil)
-	if of == j.own {
+	if origin == j.own {
 		data = j.replica.Sent(flush, number)
 	}
 	if data == nil {
-		if data, err = j.store.Source(ctx).Resend(of, flush, number); err != nil {
+		if data, err = j.store.Source(ctx).Resend(origin, flush, number); err != nil {
 			return p, err
 		}
 	}
-	if p, err = record.DecodePart(data); err == nil && (p.Incarnation != of || p.Flush != flush || p.Number != number) {
+	if p, err = record.DecodePart(data); err == nil && (p.Incarnation != origin || p.Flush != flush || p.Number != number) {
 		err = fmt.Errorf("%w: it is another part", record.ErrDamaged)
 	}
 	return p, err

@@ -41,10 +41,10 @@ type follower struct {
 }
 
 // Send puts an ask to the replicas of the journal.
-func (f *follower) Send(of *replica.Ask) error { return f.asker.Send(f.j.store.Conn(), of) }
+func (f *follower) Send(ask *replica.Ask) error { return f.asker.Send(f.j.store.Conn(), ask) }
 
 // GiveUp forgets an ask.
-func (f *follower) GiveUp(of *replica.Ask) { f.asker.GiveUp(of) }
+func (f *follower) GiveUp(ask *replica.Ask) { f.asker.GiveUp(ask) }
 
 // failed logs an error; nil: there is none, or it is known.
 func (f *follower) failed(err error) {

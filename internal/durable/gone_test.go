@@ -100,30 +100,30 @@ func TestFilesOfANodeGone(t *testing.T) {
 	}
 	c.start()
 	want := map[string]uint64{}
-	for i, how := range []string{"removed", "no server"} { // one node has all that was ever written
+	for i, manner := range []string{"removed", "no server"} { // one node has all that was ever written
 		r := c.nodes[i]
 		for _, node := range c.nodes {
 			node.hit("a", 1_000_000, 1)
 			want["a"]++
 		}
 		c.agree(want)
-		if err := harms[how](r.j.cfg.Dir); err != nil {
+		if err := harms[manner](r.j.cfg.Dir); err != nil {
 			t.Fatal(err)
 		}
 		select {
 		case <-r.j.Failed():
 		case <-time.After(transporttest.Patience):
-			t.Fatalf("%s: the node goes on", how)
+			t.Fatalf("%s: the node goes on", manner)
 		}
 		if err := r.j.Err(); !errors.Is(err, checkpoint.ErrGone) {
-			t.Errorf("%s: it failed for %v", how, err)
+			t.Errorf("%s: it failed for %v", manner, err)
 		}
 		if alarms := r.j.Alarms(); len(alarms) == 0 || alarms[0].Code != "journal_failing" || !alarms[0].Refusing {
-			t.Errorf("%s: alarms %+v", how, alarms)
+			t.Errorf("%s: alarms %+v", manner, alarms)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), transporttest.Patience)
 		if err := r.j.Close(ctx); err != nil && !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {
-			t.Errorf("%s: closed: %v", how, err)
+			t.Errorf("%s: closed: %v", manner, err)
 		}
 		cancel()
 		c.nodes[i] = nil
@@ -134,7 +134,7 @@ func TestFilesOfANodeGone(t *testing.T) {
 		c.start()
 		c.agree(want)
 		for _, node := range c.nodes {
-			transporttest.Eventually(t, how+": all replicas are current", func() bool { return node.j.server.Settled(t.Context()) == nil })
+			transporttest.Eventually(t, manner+": all replicas are current", func() bool { return node.j.server.Settled(t.Context()) == nil })
 		}
 	}
 }

@@ -59,9 +59,9 @@ func tryStart(t testing.TB, cfg Config) (*running, error) {
 	return tryStartWith(t, cfg, engineConfig())
 }
 
-func tryStartWith(t testing.TB, cfg Config, of engine.Config) (*running, error) {
+func tryStartWith(t testing.TB, cfg Config, config engine.Config) (*running, error) {
 	t.Helper()
-	e, err := engine.New(of)
+	e, err := engine.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,11 +37,11 @@ func TestClusterLag(t *testing.T) {
 	transporttest.NewNetwork(t, *lagTrip).Between(t, configs)
 	c.start()
 	all := c.measureLag(*lagFor)
-	for i, of := range c.nodes {
+	for i, node := range c.nodes {
 		key := fmt.Sprint("of ", i)
 		for k, other := range c.nodes {
 			transporttest.Eventually(t, fmt.Sprintf("node %d counts the hits of node %d", k+1, i+1), func() bool {
-				want := totalOf(t, of.e, key)
+				want := totalOf(t, node.e, key)
 				return want > 0 && totalOf(t, other.e, key) == want
 			})
 		}

@@ -13,15 +13,15 @@ func TestReceiptsHaveSpaceOnDisk(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	cfg.MaxBytes = 64 << 20
-	of := smallEngineConfig()
-	of.OnceMemory = 64 << 20
-	_, err := tryStartWith(t, cfg, of)
+	config := smallEngineConfig()
+	config.OnceMemory = 64 << 20
+	_, err := tryStartWith(t, cfg, config)
 	fault, ok := errors.AsType[*engine.Error](err)
 	if !ok || fault.Field != "MaxBytes" || !strings.Contains(err.Error(), "at least 7680MiB") || !strings.Contains(err.Error(), "at most 546KiB") {
 		t.Fatal(err)
 	}
-	of.OnceMemory = 546 << 10
-	start, err := tryStartWith(t, cfg, of)
+	config.OnceMemory = 546 << 10
+	start, err := tryStartWith(t, cfg, config)
 	if err != nil {
 		t.Fatal("what was advised:", err)
 	}

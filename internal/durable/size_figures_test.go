@@ -141,10 +141,10 @@ func heardOf(t testing.TB, nodes, partitions int, now time.Time) *replica.Replic
 	r := replica.New(e, 1, "n1", true)
 	r.Begin(record.Incarnation{Origin: 1, Epoch: 1})
 	for i := range nodes {
-		of := record.NewEncoder(record.Incarnation{Origin: uint64(i + 1), Epoch: 1}, partitions)
-		of.Node = fmt.Sprint("n", i+1)
-		of.Begin(now)
-		if _, err := r.Follow(now, uint64(i+1), of.End(nil)[0], nil); err != nil {
+		encoder := record.NewEncoder(record.Incarnation{Origin: uint64(i + 1), Epoch: 1}, partitions)
+		encoder.Node = fmt.Sprint("n", i+1)
+		encoder.Begin(now)
+		if _, err := r.Follow(now, uint64(i+1), encoder.End(nil)[0], nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,7 +52,7 @@ func reportStream(t *testing.T, out io.Writer, servers, messages int) {
 	for _, size := range []int{500, 10_000, 64_000} {
 		var sequence uint64
 		data, n := make([]byte, size), max(streamWriters, messages*500/(500+size/10))
-		alone := timed(t, func() {
+		single := timed(t, func() {
 			for range n / 10 {
 				if sequence, err = writeRetrying(t.Context(), s, data); err != nil {
 					t.Fatal(err)
@@ -62,7 +62,7 @@ func reportStream(t *testing.T, out io.Writer, servers, messages int) {
 		together := timed(t, func() { writeTogether(t, s, data, n) })
 		reading := timed(t, func() { readAhead(t, reader, sequence+1, sequence+uint64(n)) })
 		rate := float64(n) / together.Seconds()
-		fmt.Fprintf(out, "| %d | %.0f | %s/s | %.2f | %.0f |\n", size, rate, sizeBytes(int(rate*float64(size))), alone.Seconds()*1e3/float64(n/10), float64(n)/reading.Seconds())
+		fmt.Fprintf(out, "| %d | %.0f | %s/s | %.2f | %.0f |\n", size, rate, sizeBytes(int(rate*float64(size))), single.Seconds()*1e3/float64(n/10), float64(n)/reading.Seconds())
 	}
 }
 
@@ -107,9 +107,9 @@ func readAhead(t *testing.T, s *stream.Store, next, last uint64) {
 	defer from.Close()
 	for next <= last {
 		now := time.Now()
-		for of := a.Silent(now); of != nil; of = a.Silent(now) {
-			from.GiveUp(of)
-			a.Fail(now, of)
+		for ask := a.Silent(now); ask != nil; ask = a.Silent(now) {
+			from.GiveUp(ask)
+			a.Fail(now, ask)
 		}
 		for want, ok := a.Want(now, next); ok; want, ok = a.Want(now, next) {
 			if err := from.Send(s.Conn(), a.Begin(now, want)); err != nil {

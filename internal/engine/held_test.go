@@ -224,7 +224,7 @@ func TestWhatPassesThroughEvictsNothing(t *testing.T) {
 }
 
 // A partition that does not fit takes space of all alike.
-func TestHoldMakesRoomEvenly(t *testing.T) {
+func TestHoldMakesSpaceEvenly(t *testing.T) {
 	e, err := New(Config{Partitions: 16, Gather: true, Clock: EventClock, Memory: 4 << 20})
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func TestLimitThatCantBeLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestPeekNeedsNoRoom(t *testing.T) {
+func TestPeekNeedsNoSpace(t *testing.T) {
 	e, _ := limitEngine(t, Config{Partitions: 1, LimitMemory: 1 << 16})
 	kl := mustLimit(t, e, "x", Limit{N: 1, Per: time.Hour})
 	for i := range 5000 {
@@ -116,7 +116,7 @@ func TestSnapshotHasThePastOfALongerLimit(t *testing.T) {
 }
 
 // Names that are released make space for others, unless keys have them in use.
-func TestReleasedNamesMakeRoom(t *testing.T) {
+func TestReleasedNamesMakeSpace(t *testing.T) {
 	e, now := limitEngine(t, Config{Partitions: 1})
 	kept := mustLimit(t, e, "kept", Limit{N: 1, Per: time.Hour})
 	used := mustLimit(t, e, "used", Limit{N: 1, Per: time.Hour})

@@ -109,10 +109,10 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	var spoil atomic.Value
 	spoil.Store("the link is cut")
 	b.spoil = func(answer []byte) ([]byte, error) {
-		switch how := spoil.Load().(string); {
-		case answer[0] != '>' || how == "":
-		case how == "the link is cut":
-			return nil, errors.New(how)
+		switch fault := spoil.Load().(string); {
+		case answer[0] != '>' || fault == "":
+		case fault == "the link is cut":
+			return nil, errors.New(fault)
 		default:
 			answer[len(answer)/2] ^= 1
 		}
@@ -126,11 +126,11 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	}
 	j.hit(t, "b", now.Unix(), 1)
 	j.flush(false)
-	for _, how := range []string{"the link is cut", "checksum", ""} {
-		spoil.Store(how)
-		transporttest.Eventually(t, "the second node says why it lacks hits: "+how, func() bool {
+	for _, fault := range []string{"the link is cut", "checksum", ""} {
+		spoil.Store(fault)
+		transporttest.Eventually(t, "the second node says why it lacks hits: "+fault, func() bool {
 			why := second.Incomplete()
-			return how == "" || why != nil && strings.Contains(why.Error(), how)
+			return fault == "" || why != nil && strings.Contains(why.Error(), fault)
 		})
 	}
 	transporttest.Eventually(t, "the second node has all", func() bool {

@@ -43,9 +43,9 @@ type donor struct {
 	h       *History
 	writing sync.WaitGroup
 
-	mu    sync.Mutex
-	ended bool
-	of    *donation // nil: there is none
+	mu       sync.Mutex
+	ended    bool
+	donation *donation // nil: there is none
 }
 
 // donation is one copy. Its goroutine removes the file after stop.
@@ -64,10 +64,10 @@ type donation struct {
 func (d *donor) needs() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.of == nil {
+	if d.donation == nil {
 		return 0
 	}
-	return d.of.first
+	return d.donation.first
 }
 
 // answer answers a question. It does not wait for the copy.
@@ -88,12 +88,12 @@ func (d *donor) ask(what byte, token uint64, more []byte) ([]byte, error) {
 	if token == 0 || d.ended {
 		return nil, errors.New("this node stops")
 	}
-	if what == askCopy && d.of == nil {
+	if what == askCopy && d.donation == nil {
 		if err := d.begin(token); err != nil {
 			return nil, err
 		}
 	}
-	c := d.of
+	c := d.donation
 	if c == nil || c.token != token {
 		if what == askCopy {
 			return nil, errors.New("another node copies the history of this one")
@@ -134,7 +134,7 @@ func (d *donor) begin(token uint64) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &donation{token: token, first: is.Settled + 1, stop: stop, done: make(chan struct{}), used: time.Now()}
-	d.of = c
+	d.donation = c
 	d.writing.Go(func() { d.run(ctx, c) })
 	return nil
 }
@@ -154,7 +154,7 @@ func (d *donor) run(ctx context.Context, c *donation) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.of = nil
+	d.donation = nil
 }
 
 func (d *donor) write(ctx context.Context, path string, c *donation) error {
@@ -191,15 +191,15 @@ func (c *donation) piece(offset int64) ([]byte, error) {
 func (d *donor) expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.of == nil {
+	if d.donation == nil {
 		return
 	}
 	full := d.h.store.CheckSpace(d.h.store.FileSize())
 	if full != nil {
 		d.h.writer.cfg.Logger.Warn("history: canceled a copy that another node was fetching", "error", full)
 	}
-	if full != nil || now.Sub(d.of.used) > copyIdle {
-		d.of.stop()
+	if full != nil || now.Sub(d.donation.used) > copyIdle {
+		d.donation.stop()
 	}
 }
 
@@ -207,8 +207,8 @@ func (d *donor) expire(now time.Time) {
 func (d *donor) end() {
 	d.mu.Lock()
 	d.ended = true
-	if d.of != nil {
-		d.of.stop()
+	if d.donation != nil {
+		d.donation.stop()
 	}
 	d.mu.Unlock()
 	d.writing.Wait()

@@ -122,11 +122,11 @@ func (f *filling) partition(ctx context.Context, c replication.Content) error {
 		return err
 	}
 	for i := range c.Keys {
-		of := &c.Keys[i]
-		if of.Key == "" || of.Key == engine.AllKeys {
+		key := &c.Keys[i]
+		if key.Key == "" || key.Key == engine.AllKeys {
 			continue
 		}
-		f.window(&of.Window, known[of.Key], func(unit int, at int64, c window.Count) { f.put(of.Key, unit, at, c) })
+		f.window(&key.Window, known[key.Key], func(unit int, at int64, c window.Count) { f.put(key.Key, unit, at, c) })
 		if len(f.rows[ofSlots])+len(f.rows[ofDays]) >= maxRows {
 			if err := f.write(ctx); err != nil {
 				return err

@@ -21,12 +21,12 @@ func TestWhoJoinsAGrownClusterSaysWhatItLacks(t *testing.T) {
 			t.Parallel()
 			s := openStore(t, filepath.Join(t.TempDir(), "history.db"))
 			if before { // the journal of the node alone
-				alone := newJournal(t)
-				alone.id = "alone"
-				alone.hit(t, "a", time.Now().Unix(), 1)
-				alone.flush(false)
-				w, stop := run(t, s, alone, "n1", time.Second)
-				await(t, w, alone)
+				single := newJournal(t)
+				single.id = "alone"
+				single.hit(t, "a", time.Now().Unix(), 1)
+				single.flush(false)
+				w, stop := run(t, s, single, "n1", time.Second)
+				await(t, w, single)
 				stop()
 			}
 			j := newJournal(t)

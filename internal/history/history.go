@@ -109,9 +109,9 @@ const closing, opening = 3 * time.Second, 30 * time.Second
 // away. retention is the engine's.
 func Open(cfg Config, dir string, j WriterJournal, holder string, retention time.Duration, log *slog.Logger) (*History, error) {
 	cfg = cfg.WithDefaults(dir)
-	for _, of := range slices.Clip(cfg.Keep) { // what sampling added is kept as long as the hits
-		of.Prefix = engine.SampledPrefix + of.Prefix
-		cfg.Keep = append(cfg.Keep, of)
+	for _, keep := range slices.Clip(cfg.Keep) { // what sampling added is kept as long as the hits
+		keep.Prefix = engine.SampledPrefix + keep.Prefix
+		cfg.Keep = append(cfg.Keep, keep)
 	}
 	s, err := store.Open(store.Config{URL: cfg.URL, MaxBytes: cfg.MaxBytes})
 	if err != nil {
@@ -308,10 +308,10 @@ func (h *History) Forget(ctx context.Context, keys ...string) (bool, error) {
 // Export calls f with the sums of keys in days, or slots, of a time that is rounded to whole days of UTC. An error of f ends it.
 func (h *History) Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error {
 	h.awaitTables(ctx)
-	of := store.Selection{Prefix: prefix, From: from.Unix() / store.DaySeconds, To: (to.Unix() + store.DaySeconds - 1) / store.DaySeconds, Days: days,
+	selection := store.Selection{Prefix: prefix, From: from.Unix() / store.DaySeconds, To: (to.Unix() + store.DaySeconds - 1) / store.DaySeconds, Days: days,
 		Sampled: engine.SampledPrefix, All: engine.AllKeys}
 	return h.store.View(ctx, func(v *store.View) error {
-		return v.Export(ctx, of, func(r store.Row) error { return f(r.Key, r.Slot, r.N, r.Doubt) })
+		return v.Export(ctx, selection, func(r store.Row) error { return f(r.Key, r.Slot, r.N, r.Doubt) })
 	})
 }
 

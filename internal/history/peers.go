@@ -148,9 +148,9 @@ func (p *peers) compare(own peerState, now time.Time) {
 		return
 	}
 	for _, s := range p.all(now) {
-		lack := seconds(union(slices.Concat(own.gaps, s.gaps))) - missingMore
+		missing := seconds(union(slices.Concat(own.gaps, s.gaps))) - missingMore
 		if s.origin != p.origin && s.asOf > 0 && now.Sub(s.seen) <= stateFor && min(s.journals, own.journals) > 0 && s.known >= p.changed &&
-			lack > seconds(own.gaps) && lack > seconds(s.gaps) && (p.other.origin == "" || s.origin < p.other.origin) {
+			missing > seconds(own.gaps) && missing > seconds(s.gaps) && (p.other.origin == "" || s.origin < p.other.origin) {
 			p.other = s
 		}
 	}

@@ -41,9 +41,9 @@ func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep
 		companion += key
 	}
 	added, err := totalsOf(ctx, v, companion, bounds, keep, now)
-	for i, of := range added {
-		if of.Lower > 0 || of.HasUpper() && of.Upper > 0 {
-			all[i].Lower -= min(all[i].Lower, of.Upper)
+	for i, more := range added {
+		if more.Lower > 0 || more.HasUpper() && more.Upper > 0 {
+			all[i].Lower -= min(all[i].Lower, more.Upper)
 			all[i].Upper = math.MaxUint64
 		}
 	}
@@ -177,19 +177,19 @@ type Ranking struct {
 // Sums of months and years are lists of keys by hits. Keys from the top of each list that touches the time are counted in the time
 // itself, from ever further down. A key outside these tops has at most the sum of the last entries of the tops. The search ends when
 // that is no more than the last key of the answer has (the threshold algorithm of Fagin, Lotem and Naor).
-func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now time.Time) ([]engine.KeyCount, error) {
-	from, to := of.From/store.DaySeconds, (of.To+store.DaySeconds-1)/store.DaySeconds
+func Top(ctx context.Context, v *store.View, ranking Ranking, keep []store.Keep, now time.Time) ([]engine.KeyCount, error) {
+	from, to := ranking.From/store.DaySeconds, (ranking.To+store.DaySeconds-1)/store.DaySeconds
 	lists, err := v.ListsOf(ctx, from, to, slotsSince(keep, now))
 	if err != nil {
 		return nil, err
 	}
-	pick := store.Pick{Prefix: of.Prefix, Without: engine.AllKeys, WithoutPrefix: engine.SeparatePrefix}
-	if strings.HasPrefix(of.Prefix, engine.SeparatePrefix) {
+	pick := store.Pick{Prefix: ranking.Prefix, Without: engine.AllKeys, WithoutPrefix: engine.SeparatePrefix}
+	if strings.HasPrefix(ranking.Prefix, engine.SeparatePrefix) {
 		pick.WithoutPrefix = ""
 	}
 	var top []engine.KeyCount
 	counted := map[string]bool{}
-	for deep := 2 * of.N; ; deep *= deeper {
+	for deep := 2 * ranking.N; ; deep *= deeper {
 		var found []string
 		most := uint64(0) // that a key has which is in none of the tops
 		for _, list := range lists {
@@ -205,7 +205,7 @@ func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now 
 			most = sum(most, rest)
 		}
 		for _, key := range found {
-			totals, err := Totals(ctx, v, key, []int64{of.From, of.To}, keep, now)
+			totals, err := Totals(ctx, v, key, []int64{ranking.From, ranking.To}, keep, now)
 			if err != nil {
 				return nil, err
 			}
@@ -216,8 +216,8 @@ func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now 
 		slices.SortFunc(top, func(a, b engine.KeyCount) int {
 			return cmp.Or(cmp.Compare(b.Lower, a.Lower), cmp.Compare(a.Key, b.Key))
 		})
-		top = top[:min(of.N, len(top))]
-		if most == 0 || len(top) == of.N && top[of.N-1].Lower >= most {
+		top = top[:min(ranking.N, len(top))]
+		if most == 0 || len(top) == ranking.N && top[ranking.N-1].Lower >= most {
 			return top, nil
 		}
 	}

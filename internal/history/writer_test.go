@@ -379,9 +379,9 @@ func TestExportOfSampledHits(t *testing.T) {
 				false: `"*" 0h 5 or more, "*" 1h 4, "*" 24h 8, "\xff" 0h 1 or more, "\xff" 1h 2, "\xff" 24h 4, "a" 0h 1 or more, "a" 1h 2, "a" 24h 4, "b" 0h 3`,
 			} {
 				var got []string
-				of := store.Selection{From: begin / 86400, To: begin/86400 + 2, Days: days, Sampled: engine.SampledPrefix, All: engine.AllKeys}
+				selection := store.Selection{From: begin / 86400, To: begin/86400 + 2, Days: days, Sampled: engine.SampledPrefix, All: engine.AllKeys}
 				if err := s.View(t.Context(), func(v *store.View) error {
-					return v.Export(t.Context(), of, func(r store.Row) error {
+					return v.Export(t.Context(), selection, func(r store.Row) error {
 						text := fmt.Sprintf("%q %dh %d", r.Key, (r.Slot-begin)/3600, r.N)
 						if r.Doubt == math.MaxUint64 {
 							text += " or more"

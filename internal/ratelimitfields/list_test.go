@@ -49,7 +49,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Who stands around may have told of its own limits.
+// A middleware around this one may have set fields for its own limits.
 func TestListsAreAdded(t *testing.T) {
 	h := http.Header{}
 	for _, name := range []string{"outer", "inner"} {

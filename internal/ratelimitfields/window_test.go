@@ -36,9 +36,9 @@ func TestObedientClientsReachTheRate(t *testing.T) {
 
 // pace asks a limit for ten minutes, as fast as the fields say, and returns how many were
 // admitted in a second. r may pass at once each time.
-func pace(t *testing.T, of limit.Limit) (rate float64) {
+func pace(t *testing.T, rule limit.Limit) (rate float64) {
 	t.Helper()
-	plan, err := limit.New(of)
+	plan, err := limit.New(rule)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +56,13 @@ func pace(t *testing.T, of limit.Limit) (rate float64) {
 		h := http.Header{}
 		list.Reset()
 		burst := plan.Limit().Burst
-		list.Add(Member{Name: "l", Quota: of.N, Window: of.Per, Burst: burst, Remaining: v.Remaining, Reset: v.Reset})
+		list.Add(Member{Name: "l", Quota: rule.N, Window: rule.Per, Burst: burst, Remaining: v.Remaining, Reset: v.Reset})
 		list.Write(h, v.RetryAfter)
 		pause := int64(v.RetryAfter)
 		if v.Allowed {
 			pause = number(t, h, Policy, 2) * int64(time.Second) / max(1, number(t, h, Policy, 1))
 			if r := uint64(number(t, h, Limit, 3)); !plan.Peek(&state, now, r).Allowed || plan.Peek(&state, now, r+1).Allowed {
-				t.Fatalf("%+v: r=%d is not what may pass at once", of, r)
+				t.Fatalf("%+v: r=%d is not what may pass at once", rule, r)
 			}
 		}
 		now += max(1, pause)

@@ -95,10 +95,10 @@ func (r *Region) renewBases(ctx context.Context) error {
 
 // writeBase writes a base of another region, from its view.
 func (r *Region) writeBase(ctx context.Context, name string) error {
-	of := r.ledger.Region(name)
-	b := &bases{r: r, before: mathrand.Uint64(), region: name, id: of.ID, at: of.At, audit: of.Audit}
+	known := r.ledger.Region(name)
+	b := &bases{r: r, before: mathrand.Uint64(), region: name, id: known.ID, at: known.At, audit: known.Audit}
 	var cut replication.Cut
-	for partition := range of.Note.Partitions {
+	for partition := range known.Note.Partitions {
 		state, err := r.views.State(name, partition, &cut)
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (r *Region) writeBase(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return b.end(ctx, *of.Note)
+	return b.end(ctx, *known.Note)
 }
 
 // renewOwnBase writes a base of this region at a digest that it writes before.
@@ -204,9 +204,9 @@ func startOf(stored []*baseSnapshot) (at replica.FlushPosition) {
 		}
 	}
 	at.After, at.Heads = oldest.From, map[uint64]record.Head{}
-	for _, of := range oldest.positions {
-		if of.Head.Epoch != 0 {
-			at.Heads[of.Origin] = of.Head
+	for _, origin := range oldest.positions {
+		if origin.Head.Epoch != 0 {
+			at.Heads[origin.Origin] = origin.Head
 		}
 	}
 	return at
@@ -219,8 +219,8 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 	for partition, snap := range stored {
 		if snap != nil {
 			has[partition] = map[uint64]record.Position{}
-			for _, of := range snap.positions {
-				has[partition][of.Origin] = of.Position
+			for _, origin := range snap.positions {
+				has[partition][origin.Origin] = origin.Position
 			}
 		}
 	}

@@ -17,8 +17,8 @@ func halfBase(t *testing.T) (w *simWorld, pieces [][]byte) {
 	}
 	w.regions[2].journal.complete()
 	w.act(2)
-	for _, of := range w.regions[2].log.messages {
-		data := of.data
+	for _, message := range w.regions[2].log.messages {
+		data := message.data
 		if m, err := Decode(data); err == nil && m.Piece != nil {
 			pieces = append(pieces, data)
 		}
@@ -125,8 +125,8 @@ func TestPiecesAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if of := n.ledger.Region("c"); of.Bases() != 1 || of.Audit.Totals[last.Piece.Partition] != last.Piece.Total {
-		t.Errorf("the base is not the one that was built last: %+v", of.Audit)
+	if known := n.ledger.Region("c"); known.Bases() != 1 || known.Audit.Totals[last.Piece.Partition] != last.Piece.Total {
+		t.Errorf("the base is not the one that was built last: %+v", known.Audit)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestContestedName(t *testing.T) {
 	reported := func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		_, reported := n.twice["a"]
+		_, reported := n.sharedNames["a"]
 		return reported
 	}
 	see(1 << 50) // of the life before

@@ -116,17 +116,17 @@ const framesAtOnce = 256 << 10
 func (f *feed) one(ctx context.Context) error {
 	sequence := f.at
 	f.at++
-	of, err := f.read(ctx, sequence)
-	data := of.data
+	stored, err := f.read(ctx, sequence)
+	data := stored.data
 	if data == nil {
 		return err
 	}
-	m, err := of.message()
+	m, err := stored.message()
 	if err != nil || sequence < f.start[m.Region] || m.Region == f.as && m.Epoch <= f.own.Epoch {
 		return nil
 	}
 	switch sent := f.sent[m.Region]; {
-	case of.via == f.as && sequence >= f.live:
+	case stored.via == f.as && sequence >= f.live:
 		// The other region sent this, so it has it, and all before. If it has lost it since, it finds a gap, and asks again.
 		if m.Last && sent.Before(m.ID) {
 			f.sent[m.Region] = m.ID

@@ -169,9 +169,9 @@ func (f *fleet) must(err error) {
 func (f *fleet) now() time.Time { return simNow.Add(time.Duration(f.tick) * 100 * time.Millisecond) }
 
 // feed is what one region sends another, from now on.
-func (f *fleet) feed(of, to *Region) *feed {
+func (f *fleet) feed(from, to *Region) *feed {
 	have := to.ledger.Have()
-	made := &feed{r: of, as: to.cfg.Name, sent: have, own: have[to.cfg.Name], begun: to.ledger.Begun()}
+	made := &feed{r: from, as: to.cfg.Name, sent: have, own: have[to.cfg.Name], begun: to.ledger.Begun()}
 	made.send = func(frames []byte) error {
 		f.under[made] = append(f.under[made], frames...)
 		return nil
@@ -384,8 +384,8 @@ func (j *fleetJournal) write(c *fleetCell) {
 		e.Begin(j.f.now())
 		lists := make([][]replication.Delta, fleetPartitions)
 		for range *fleetHits / 10 {
-			of := j.f.keys[rng.IntN(len(j.f.keys))]
-			lists[of.partition] = append(lists[of.partition], replication.Delta{Key: of.key, At: at, N: 1})
+			key := j.f.keys[rng.IntN(len(j.f.keys))]
+			lists[key.partition] = append(lists[key.partition], replication.Delta{Key: key.key, At: at, N: 1})
 			c.hits++
 		}
 		for partition, list := range lists {

@@ -72,17 +72,17 @@ func (r *Region) trimmed(first uint64) {
 }
 
 // take takes the log's next message; an empty one is lost.
-func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
-	m, err := Decode(of.data)
+func (r *Region) take(ctx context.Context, sequence uint64, stored entry) {
+	m, err := Decode(stored.data)
 	if err != nil {
 		m = Message{}
 		r.log.Error("regions: a message of the log can't be read", "message", sequence, "error", err)
 	} else {
-		of.decoded = &m
+		stored.decoded = &m
 	}
-	r.recent.add(sequence, of)
+	r.recent.add(sequence, stored)
 	r.mu.Lock()
-	e := r.ledger.Take(sequence, len(of.data), m)
+	e := r.ledger.Take(sequence, len(stored.data), m)
 	r.mu.Unlock()
 	if m.Region != "" && m.Region != r.cfg.Name {
 		if err := r.views.Take(e, func(do func(Message) error) error {
@@ -98,7 +98,7 @@ func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
 	if m.Region == "" {
 		r.damaged++
 	} else {
-		r.show(m, len(of.data), e)
+		r.show(m, len(stored.data), e)
 	}
 	news := r.changed
 	r.changed = make(chan struct{})
@@ -110,9 +110,9 @@ func (r *Region) take(ctx context.Context, sequence uint64, of entry) {
 func (r *Region) show(m Message, bytes int, e Event) {
 	s := r.shown[m.Region]
 	s.bytes += uint64(bytes)
-	switch of := e.Region; e.Kind {
+	switch known := e.Region; e.Kind {
 	case Digest, Base, LedgerGone:
-		s.ID, s.at, s.note, s.gone = of.ID, of.At, of.Note, of.Gone
+		s.ID, s.at, s.note, s.gone = known.ID, known.At, known.Note, known.Gone
 		s.heard, s.lag = time.Now(), time.Since(time.UnixMilli(m.At))
 	}
 	r.shown[m.Region] = s
@@ -140,24 +140,24 @@ func (r *Region) pieces(ctx context.Context, region string, id ID, do func(m Mes
 	r.mu.Unlock()
 	var number, before uint64
 	for at := first; at <= last; at++ {
-		of, err := r.message(ctx, at)
+		stored, err := r.message(ctx, at)
 		for err != nil && !errors.Is(err, errNoMessage) {
 			if err := concurrency.Sleep(ctx, holePoll); err != nil {
 				return err
 			}
-			of, err = r.message(ctx, at)
+			stored, err = r.message(ctx, at)
 		}
 		if err != nil {
 			return errLacks
 		}
-		m, err := of.message()
+		m, err := stored.message()
 		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number || at > first && m.Piece.Before != before {
 			continue
 		}
-		if err := do(m, of.data); err != nil || m.Last {
+		if err := do(m, stored.data); err != nil || m.Last {
 			return err
 		}
-		number, before = number+1, NextHash(m.Piece.Before, of.data)
+		number, before = number+1, NextHash(m.Piece.Before, stored.data)
 	}
 	return errLacks
 }
@@ -215,10 +215,10 @@ const twiceAfter = 10
 
 // nameTwice records that two regions have a name. The caller holds mu.
 func (r *Region) nameTwice(name string, now time.Time) {
-	if now.Sub(r.twice[name]) > twiceFor {
+	if now.Sub(r.sharedNames[name]) > twiceFor {
 		r.log.Error("regions: two regions have the same name and replace each other in all counts. Give one of them another --region and an empty data directory", "region", name)
 	}
-	r.twice[name] = now
+	r.sharedNames[name] = now
 }
 
 // contested records an epoch of this region's name that it has not begun. The first one may be from before a restart. The
@@ -237,11 +237,11 @@ func (r *Region) contested(now time.Time) {
 
 // twiceOfFeed finds digests under the name of a region that pulls which are from another region. The caller holds mu.
 func (f *feed) twiceOfFeed(began time.Time) {
-	of := f.r.ledger.Region(f.as)
-	if of == nil || of.Gone || of.Epoch >= f.own.Epoch {
+	known := f.r.ledger.Region(f.as)
+	if known == nil || known.Gone || known.Epoch >= f.own.Epoch {
 		return
 	}
-	if time.UnixMilli(of.At).Sub(began) > twiceAfter*f.r.cfg.Every {
+	if time.UnixMilli(known.At).Sub(began) > twiceAfter*f.r.cfg.Every {
 		f.r.nameTwice(f.as, time.Now())
 	}
 }
@@ -250,7 +250,7 @@ func (f *feed) twiceOfFeed(began time.Time) {
 func (r *Region) namesTwice() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, at := range r.twice {
+	for name, at := range r.sharedNames {
 		if time.Since(at) < twiceFor {
 			names = append(names, name)
 		}

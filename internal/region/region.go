@@ -65,14 +65,14 @@ type Region struct {
 	renewed  time.Time            // when an epoch was begun last, zero: not by this process
 	rival    time.Time            // when an epoch of this region's name was seen last that it did not begin
 
-	mu      sync.Mutex // guards what follows
-	ledger  *Ledger
-	changed chan struct{}        // closed with the next message of the log
-	shown   map[string]shown     // by region
-	twice   map[string]time.Time // names of two regions, and when that showed last
-	first   uint64               // message of the log that is there
-	damaged uint64               // messages of the log that could not be read
-	unread  uint64               // flushes of the journal that no digest has
+	mu          sync.Mutex // guards what follows
+	ledger      *Ledger
+	changed     chan struct{}        // closed with the next message of the log
+	shown       map[string]shown     // by region
+	sharedNames map[string]time.Time // names of two regions, and when that showed last
+	first       uint64               // message of the log that is there
+	damaged     uint64               // messages of the log that could not be read
+	unread      uint64               // flushes of the journal that no digest has
 
 	appended *membership.HighWater      // of the log
 	calls    chan func(context.Context) // for the goroutine that runs
@@ -129,7 +129,7 @@ func newRegion(cfg Config, j Journal, log store, e engine.Config) *Region {
 	e.Memory = cfg.Memory
 	r := &Region{
 		cfg: cfg, engine: e, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(e), cfg.Others), building: map[string]builder{},
-		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, calls: make(chan func(context.Context)), ended: make(chan struct{}),
+		changed: make(chan struct{}), shown: map[string]shown{}, sharedNames: map[string]time.Time{}, calls: make(chan func(context.Context)), ended: make(chan struct{}),
 		sum: NewSum(e.Partitions), pieceBytes: PieceBytes,
 	}
 	for i, l := range cfg.Links {

@@ -16,36 +16,36 @@ func (w *simWorld) check(seed uint64) bool {
 		w.t.Errorf("seed %d: %s", seed, fmt.Sprintf(format, args...))
 		good = false
 	}
-	for _, of := range w.regions {
-		want, _, _ := of.journal.engine(of.journal.last(), -1)
+	for _, source := range w.regions {
+		want, _, _ := source.journal.engine(source.journal.last(), -1)
 		for _, r := range w.regions {
 			for i, n := range r.nodes {
 				if err := n.follow(context.Background()); err != nil {
 					fail("%v", err)
 				}
-				known := n.ledger.Region(of.name)
+				known := n.ledger.Region(source.name)
 				if known == nil {
-					fail("node %d of %s knows nothing of %s", i, r.name, of.name)
+					fail("node %d of %s knows nothing of %s", i, r.name, source.name)
 					continue
 				}
 				if known.Audit.Wrong > 0 {
-					fail("node %d of %s: %d batches of %s do not go on", i, r.name, known.Audit.Wrong, of.name)
+					fail("node %d of %s: %d batches of %s do not go on", i, r.name, known.Audit.Wrong, source.name)
 				}
-				if of == r {
+				if source == r {
 					continue
 				}
 				var got *engine.Engine
 				if err := n.views.Read(func(name string, e *engine.Engine) error {
-					if name == of.name {
+					if name == source.name {
 						got = e
 					}
 					return nil
 				}); err != nil || got == nil {
-					fail("node %d of %s has no windows of %s, %v", i, r.name, of.name, err)
+					fail("node %d of %s has no windows of %s, %v", i, r.name, source.name, err)
 					continue
 				}
 				if a, b := contentOf(w, want), contentOf(w, got); a != b {
-					fail("node %d of %s counts for %s\n got %s\nwant %s", i, r.name, of.name, b, a)
+					fail("node %d of %s counts for %s\n got %s\nwant %s", i, r.name, source.name, b, a)
 				}
 			}
 		}

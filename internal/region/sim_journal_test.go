@@ -45,9 +45,9 @@ func (j *simJournal) last() uint64 { return uint64(len(j.messages)) }
 
 // write has some node append the next part of a flush.
 func (j *simJournal) write() {
-	rng, of := j.w.rng, j.w.rng.IntN(len(j.writers))
-	if len(j.pending[of]) == 0 {
-		e := j.writers[of]
+	rng, writer := j.w.rng, j.w.rng.IntN(len(j.writers))
+	if len(j.pending[writer]) == 0 {
+		e := j.writers[writer]
 		e.Begin(simNow)
 		for range rng.IntN(4) {
 			partition, list := rng.IntN(simPartitions), []replication.Delta(nil)
@@ -61,20 +61,20 @@ func (j *simJournal) write() {
 			}
 			e.Add(partition, list)
 		}
-		j.pending[of] = e.End(nil)
+		j.pending[writer] = e.End(nil)
 	}
-	part := j.pending[of][0]
+	part := j.pending[writer][0]
 	j.messages = append(j.messages, part)
 	if rng.IntN(10) > 0 { // else its answer was lost, and it comes again
-		j.pending[of] = j.pending[of][1:]
+		j.pending[writer] = j.pending[writer][1:]
 	}
 }
 
 // complete ends all flushes that have begun.
 func (j *simJournal) complete() {
-	for of := range j.pending {
-		j.messages = append(j.messages, j.pending[of]...)
-		j.pending[of] = nil
+	for writer := range j.pending {
+		j.messages = append(j.messages, j.pending[writer]...)
+		j.pending[writer] = nil
 	}
 }
 
@@ -98,9 +98,9 @@ func (j *simJournal) engine(upTo uint64, only int) (*engine.Engine, map[uint64]r
 				if err := to.Count(b, false, false); err != nil {
 					j.w.t.Fatal(err)
 				}
-				of := at[p.Origin]
-				of.Origin, of.Position = p.Origin, record.Position{Epoch: p.Epoch, Seq: b.Seq, Total: b.Total}
-				at[p.Origin] = of
+				position := at[p.Origin]
+				position.Origin, position.Position = p.Origin, record.Position{Epoch: p.Epoch, Seq: b.Seq, Total: b.Total}
+				at[p.Origin] = position
 			}
 		}
 	}
@@ -120,13 +120,13 @@ func (j *simJournal) snapshot() {
 		e.Cut(partition, &cut, true)
 		snap := record.Snapshot{Incarnation: record.Incarnation{Origin: 1, Epoch: 1}, Partition: partition, From: where.After, State: slices.Clone(cut.State)}
 		for origin, head := range where.Heads { // flushes after a place where one is not whole are in the state, and their heads are of From
-			of := at[origin]
-			of.Origin = origin
+			position := at[origin]
+			position.Origin = origin
 			if whole := j.heads(where.After)[origin]; whole != (record.Head{}) {
-				of.Head = whole
+				position.Head = whole
 			}
 			_ = head
-			snap.Positions = append(snap.Positions, of)
+			snap.Positions = append(snap.Positions, position)
 		}
 		slices.SortFunc(snap.Positions, func(a, b record.OriginPosition) int { return int(a.Origin>>1) - int(b.Origin>>1) })
 		one := simSnap{record.StoredSnapshot{Partition: partition, Epoch: 1, From: snap.From, Sequence: j.w.rng.Uint64()}, snap}

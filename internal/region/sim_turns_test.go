@@ -34,13 +34,13 @@ func breakInTurn(t *testing.T, seed uint64, turns, halves *atomic.Int64) bool {
 	w := &simWorld{t: t, rng: rand.New(rand.NewPCG(seed, 5)), tally: &simTally{}, clock: simNow, pieces: 60}
 	w.nameKeys()
 	w.build(5, simMesh)
-	const taker, from, of = 0, 1, 4 // 1 to 3 pull from 4, and 0 from them
-	for i := from; i < of; i++ {    // each has another digest of 4, and makes its base of it
+	const taker, from, source = 0, 1, 4 // 1 to 3 pull from 4, and 0 from them
+	for i := from; i < source; i++ {    // each has another digest of 4, and makes its base of it
 		for range 30 {
-			w.regions[of].journal.write()
+			w.regions[source].journal.write()
 		}
-		w.act(of)
-		l := linkTo(w, i, of)
+		w.act(source)
+		l := linkTo(w, i, source)
 		w.fill(i, l)
 		for len(l.underWay) > 0 && l.feed != nil {
 			data := l.underWay[0]
@@ -55,12 +55,12 @@ func breakInTurn(t *testing.T, seed uint64, turns, halves *atomic.Int64) bool {
 	}
 	node, log := w.regions[taker].nodes[0], w.regions[taker].log
 	most := 0
-	for i := from; i < of; i++ {
+	for i := from; i < source; i++ {
 		most += len(w.regions[i].log.messages)
 	}
 	shortest := 1 + w.rng.IntN(3)
 	done := func() bool {
-		for i := from; i < of; i++ {
+		for i := from; i < source; i++ {
 			theirs := w.regions[i].nodes[0].ledger.Have()
 			for name, id := range theirs {
 				if node.ledger.Have()[name].Before(id) {

@@ -53,10 +53,10 @@ func (r *Region) Regions() []api.Region {
 	now := time.Now()
 	var list []api.Region
 	for _, name := range r.ledger.Regions() {
-		of, is := r.ledger.Region(name), r.shown[name]
+		known, is := r.ledger.Region(name), r.shown[name]
 		s := api.Region{
 			Region: name, Self: name == r.cfg.Name, Epoch: is.Epoch, Digest: is.Seq, Gone: is.gone, Linked: linked[name], LagS: is.lag.Seconds(), Bytes: is.bytes,
-			Wrong: of.Audit.Wrong, Base: of.Building(), Known: is.note != nil || name == r.cfg.Name,
+			Wrong: known.Audit.Wrong, Base: known.Building(), Known: is.note != nil || name == r.cfg.Name,
 		}
 		asOf, heard, every := time.Unix(0, 0), time.Duration(0), time.Duration(0)
 		if is.Epoch > 0 {
@@ -120,17 +120,17 @@ func (r *Region) forget(ctx context.Context, name string) error {
 		if err := r.follow(ctx); err != nil {
 			return err
 		}
-		of := r.ledger.Region(name)
-		if of == nil || of.Epoch == 0 {
+		known := r.ledger.Region(name)
+		if known == nil || known.Epoch == 0 {
 			return &api.Error{Code: api.CodeUnknownRegion, Field: "region", Message: "there is no region " + name}
 		}
-		if of.Gone {
+		if known.Gone {
 			return nil
 		}
 		if is := r.statusOf(name); !is.Late {
 			r.log.Warn("regions: a region was forgotten, but its digests still arrive, so it will return with all its hits. Stop it or remove its links", "region", name, "as_of", is.AsOf.Time)
 		}
-		err := r.append(ctx, entry{data: Gone(name, of.Epoch+1, time.Now().UnixMilli())})
+		err := r.append(ctx, entry{data: Gone(name, known.Epoch+1, time.Now().UnixMilli())})
 		if !errors.Is(err, errBehind) {
 			return err
 		}
@@ -193,16 +193,16 @@ func (p *pulls) begin(region string) *pull {
 	if p.by == nil {
 		p.by = map[string]*pull{}
 	}
-	of := p.by[region]
-	if of == nil {
+	pulled := p.by[region]
+	if pulled == nil {
 		if len(p.by) >= maxLinks {
-			maps.DeleteFunc(p.by, func(_ string, of *pull) bool { return of.now.Load() == 0 })
+			maps.DeleteFunc(p.by, func(_ string, pulled *pull) bool { return pulled.now.Load() == 0 })
 		}
-		of = &pull{traffic: newTraffic()}
-		p.by[region] = of
+		pulled = &pull{traffic: newTraffic()}
+		p.by[region] = pulled
 	}
-	of.now.Add(1)
-	return of
+	pulled.now.Add(1)
+	return pulled
 }
 
 func (p *pulls) status() []api.RegionPull {
@@ -210,10 +210,10 @@ func (p *pulls) status() []api.RegionPull {
 	defer p.mu.Unlock()
 	list := []api.RegionPull{}
 	for _, name := range slices.Sorted(maps.Keys(p.by)) {
-		of := p.by[name]
-		one := api.RegionPull{Region: name, Now: of.now.Load() > 0, Bytes: of.total.Load(), PerS: of.rate()}
+		pulled := p.by[name]
+		one := api.RegionPull{Region: name, Now: pulled.now.Load() > 0, Bytes: pulled.total.Load(), PerS: pulled.rate()}
 		if one.Now {
-			one.Behind = of.behind.Load()
+			one.Behind = pulled.behind.Load()
 		}
 		list = append(list, one)
 	}

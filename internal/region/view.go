@@ -43,8 +43,8 @@ func NewViews(cfg engine.Config, others func(regions int)) *Views {
 func (v *Views) Read(f func(region string, e *engine.Engine) error) error {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for _, of := range v.list {
-		if err := f(of.region, of.Engine); err != nil {
+	for _, one := range v.list {
+		if err := f(one.region, one.Engine); err != nil {
 			return err
 		}
 	}
@@ -52,14 +52,14 @@ func (v *Views) Read(f func(region string, e *engine.Engine) error) error {
 }
 
 // of returns the view of a region; nil: there is none.
-func (v *Views) of(region string) *view {
+func (v *Views) find(region string) *view {
 	if i, found := slices.BinarySearchFunc(v.list, region, compareRegion); found {
 		return &v.list[i]
 	}
 	return nil
 }
 
-func compareRegion(of view, region string) int { return cmp.Compare(of.region, region) }
+func compareRegion(one view, region string) int { return cmp.Compare(one.region, region) }
 
 // Take brings the views up to date with an event of the log. pieces calls do with each piece of the event's base. An error is
 // about one region, which is then left as it was, or without a view until its next base.
@@ -70,7 +70,7 @@ func (v *Views) Take(e Event, pieces func(do func(m Message) error) error) error
 	case Base:
 		return v.load(e.Region, pieces)
 	case SameBase:
-		if v.of(e.Region.Name) == nil { // an earlier base could not be loaded
+		if v.find(e.Region.Name) == nil { // an earlier base could not be loaded
 			return v.load(e.Region, pieces)
 		}
 	case LedgerGone:
@@ -80,7 +80,7 @@ func (v *Views) Take(e Event, pieces func(do func(m Message) error) error) error
 }
 
 func (v *Views) digest(e Event) error {
-	to := v.of(e.Region.Name)
+	to := v.find(e.Region.Name)
 	if to == nil {
 		return nil // its base could not be loaded, which was logged
 	}
@@ -150,11 +150,11 @@ func (v *Views) replace(region string, by *engine.Engine) error {
 
 // State returns the state of a partition of a region's view, for a base. Only the goroutine that takes messages may call it.
 func (v *Views) State(region string, partition int, cut *replication.Cut) ([]byte, error) {
-	of := v.of(region)
-	if of == nil {
+	one := v.find(region)
+	if one == nil {
 		return nil, fmt.Errorf("there is no view of region %s", region)
 	}
-	of.Cut(partition, cut, true)
+	one.Cut(partition, cut, true)
 	return cut.State, nil
 }
 
@@ -162,8 +162,8 @@ func (v *Views) State(region string, partition int, cut *replication.Cut) ([]byt
 func (v *Views) Close() (err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, of := range v.list {
-		err = errors.Join(err, of.Close())
+	for _, one := range v.list {
+		err = errors.Join(err, one.Close())
 	}
 	v.list = nil
 	return err

@@ -338,8 +338,8 @@ func TestReserveAgainWhereNothingIsLeft(t *testing.T) {
 		content := e.Reserved("first")[0].Content
 		go func() { // what the other node reserved arrives after a flush
 			time.Sleep(100 * time.Millisecond)
-			of, _ := live.Limit("all")
-			if _, err := of.NoteReserved("k:a", 10, engine.Reservation{ID: "x", Until: time.Now().Add(time.Minute), Content: content, Parts: 1}, 0, true); err != nil {
+			keyed, _ := live.Limit("all")
+			if _, err := keyed.NoteReserved("k:a", 10, engine.Reservation{ID: "x", Until: time.Now().Add(time.Minute), Content: content, Parts: 1}, 0, true); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -139,7 +139,7 @@ func TestTopOfHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(unit calendar.Unit) queries.AlignedTopQuery {
+	query := func(unit calendar.Unit) queries.AlignedTopQuery {
 		return queries.AlignedTopQuery{N: 2, Prefix: "x", Spans: queries.Spans{Unit: unit, Zone: time.UTC}}
 	}
 	at := func(year int, month time.Month, day, hour int) int64 {
@@ -152,19 +152,19 @@ func TestTopOfHistory(t *testing.T) {
 		from, to int64
 		code     api.Code
 	}{
-		"this month": {query: of(calendar.Month), from: at(2026, 3, 1, 0), to: at(2026, 4, 1, 0)},
-		"two years": {query: of(calendar.Year), from: at(2025, 1, 1, 0), to: at(2027, 1, 1, 0),
+		"this month": {query: query(calendar.Month), from: at(2026, 3, 1, 0), to: at(2026, 4, 1, 0)},
+		"two years": {query: query(calendar.Year), from: at(2025, 1, 1, 0), to: at(2027, 1, 1, 0),
 			change: func(q *queries.AlignedTopQuery) { q.From = now.AddDate(-1, 0, 0) }},
-		"up to midnight": {query: of(calendar.Day), from: at(2026, 3, 1, 0), to: at(2026, 3, 5, 0),
+		"up to midnight": {query: query(calendar.Day), from: at(2026, 3, 1, 0), to: at(2026, 3, 5, 0),
 			change: func(q *queries.AlignedTopQuery) {
 				q.From, q.To = time.Unix(at(2026, 3, 1, 9), 0), time.Unix(at(2026, 3, 5, 0), 0)
 			}},
-		"a day of 23 hours": {query: of(calendar.Day), from: at(2026, 3, 28, 23), to: at(2026, 3, 29, 22), change: func(q *queries.AlignedTopQuery) { q.Zone = berlin }},
-		"from after now":    {query: of(calendar.Day), from: at(2026, 4, 1, 0), to: at(2026, 4, 2, 0), change: func(q *queries.AlignedTopQuery) { q.From = now.AddDate(0, 0, 3) }},
-		"from after to":     {query: of(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.From, q.To = now, now.Add(-time.Hour) }, code: api.CodeInvalidRange},
-		"too many":          {query: of(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.N = 1001 }, code: api.CodeInvalidParameter},
-		"all regions":       {query: of(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.Scope = "global" }, code: api.CodeInvalidParameter},
-		"away":              {query: of(calendar.Day), err: errors.New("away"), code: api.CodeNoHistory},
+		"a day of 23 hours": {query: query(calendar.Day), from: at(2026, 3, 28, 23), to: at(2026, 3, 29, 22), change: func(q *queries.AlignedTopQuery) { q.Zone = berlin }},
+		"from after now":    {query: query(calendar.Day), from: at(2026, 4, 1, 0), to: at(2026, 4, 2, 0), change: func(q *queries.AlignedTopQuery) { q.From = now.AddDate(0, 0, 3) }},
+		"from after to":     {query: query(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.From, q.To = now, now.Add(-time.Hour) }, code: api.CodeInvalidRange},
+		"too many":          {query: query(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.N = 1001 }, code: api.CodeInvalidParameter},
+		"all regions":       {query: query(calendar.Day), change: func(q *queries.AlignedTopQuery) { q.Scope = "global" }, code: api.CodeInvalidParameter},
+		"away":              {query: query(calendar.Day), err: errors.New("away"), code: api.CodeNoHistory},
 	} {
 		h := &remembered{asOf: now, err: test.err}
 		s, err := service.New(service.Backend{Engine: e, History: h}, service.Config{})
@@ -196,7 +196,7 @@ func TestTopOfHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AlignedTop(t.Context(), access.CallerAt("127.0.0.1:1"), of(calendar.Day)); request.As(err).Code != api.CodeNoHistory {
+	if _, err := s.AlignedTop(t.Context(), access.CallerAt("127.0.0.1:1"), query(calendar.Day)); request.As(err).Code != api.CodeNoHistory {
 		t.Error("without history:", err)
 	}
 }

@@ -173,7 +173,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, nil
 	}
 	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	answer.Body = &meter{of: answer.Body, asked: a, stream: media == "text/event-stream"}
+	answer.Body = &meter{body: answer.Body, asked: a, stream: media == "text/event-stream"}
 	return answer, nil
 }
 

@@ -161,20 +161,20 @@ func (w *world) ask(ctx context.Context, path, team, body string) (status int, t
 }
 
 // used is what a team has used of a limit of so many.
-func (w *world) used(team, limit string, of uint64) uint64 {
+func (w *world) used(team, limit string, most uint64) uint64 {
 	w.Helper()
 	d, err := w.weir.Peek(w.Context(), client.Check{Key: "team:" + team, Limit: limit, N: 1, Costs: map[string]uint64{"tokens": 1, "microusd": 1}})
 	if err != nil {
 		w.Fatal(err)
 	}
-	return of - d.Limits[0].Remaining
+	return most - d.Limits[0].Remaining
 }
 
 // until waits until a team has used exactly so many tokens: what is settled after an answer was read takes a moment.
-func (w *world) until(team string, of, want uint64) {
+func (w *world) until(team string, most, want uint64) {
 	w.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		got := w.used(team, "team-tokens", of)
+		got := w.used(team, "team-tokens", most)
 		if got == want {
 			return
 		}

@@ -113,7 +113,7 @@ func (a *asked) settle(input, output uint64) {
 
 // meter reads the usage of an answer as it passes, and settles when it ends or is closed.
 type meter struct {
-	of     io.ReadCloser
+	body   io.ReadCloser
 	asked  *asked
 	stream bool
 
@@ -150,7 +150,7 @@ type reported struct {
 }
 
 func (m *meter) Read(b []byte) (int, error) {
-	n, err := m.of.Read(b)
+	n, err := m.body.Read(b)
 	m.mu.Lock()
 	m.note(b[:n])
 	m.mu.Unlock()
@@ -162,7 +162,7 @@ func (m *meter) Read(b []byte) (int, error) {
 
 // Close implements io.Closer. An answer that was not read to its end was cut.
 func (m *meter) Close() error {
-	err := m.of.Close()
+	err := m.body.Close()
 	m.end(false)
 	return err
 }

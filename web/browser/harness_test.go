@@ -156,7 +156,7 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
-// heard is told what happens in the tab.
+// heard notes what happens in the tab.
 func (p *tab) heard(event any, host string) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
@@ -223,11 +223,11 @@ func evaluate[T any](p *tab, expression string) (T, error) {
 // value is that of an expression.
 func value[T any](p *tab, expression string) T {
 	p.Helper()
-	of, err := evaluate[T](p, expression)
+	made, err := evaluate[T](p, expression)
 	if err != nil {
 		p.Fatal(err)
 	}
-	return of
+	return made
 }
 
 // at goes to a place of the page, what follows the #.

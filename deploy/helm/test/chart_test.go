@@ -197,17 +197,17 @@ var matrix = []struct{ name, values string }{
 
 func TestChart(t *testing.T) {
 	t.Parallel()
-	for _, of := range matrix {
-		o, err := render(of.values, nil)
+	for _, test := range matrix {
+		o, err := render(test.values, nil)
 		if err != nil {
-			t.Errorf("%s: %v", of.values, err)
+			t.Errorf("%s: %v", test.values, err)
 			continue
 		}
 		for _, what := range o.check(settings(t)) {
-			t.Errorf("%s\n  %s", of.values, what)
+			t.Errorf("%s\n  %s", test.values, what)
 		}
-		if of.name != "" {
-			golden(t, of.name, o.text)
+		if test.name != "" {
+			golden(t, test.name, o.text)
 		}
 	}
 }
@@ -269,10 +269,10 @@ func (o *objects) check(settings map[string]bool) (wrong []string) {
 	want((*o.set.Spec.Replicas > 1) == (len(o.budgets) == 1), "a disruption budget for several pods")
 	want(pod.Spec.ServiceAccountName != "" && o.accounts[pod.Spec.ServiceAccountName] != nil, "the service account")
 
-	for _, of := range []map[string]string{pod.Labels} {
+	for _, labels := range []map[string]string{pod.Labels} {
 		for _, selector := range o.selectors() {
 			for k, v := range selector {
-				want(of[k] == v, "the selector %s=%s finds no pod", k, v)
+				want(labels[k] == v, "the selector %s=%s finds no pod", k, v)
 			}
 		}
 	}
@@ -339,7 +339,7 @@ func (o *objects) selectors() []map[string]string {
 	return all
 }
 
-// checkSpace wants a volume that has room for --max-disk and history.
+// checkSpace wants a volume that has space for --max-disk and history.
 func (o *objects) checkSpace(file map[string]any) (wrong []string) {
 	disk := resource.MustParse(strings.TrimSuffix(file["max-disk"].(string), "B"))
 	if size := o.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage(); size.Value() < disk.Value()/4*5 && o.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "10Gi" {
@@ -426,14 +426,14 @@ func TestCompose(t *testing.T) {
 
 func TestLint(t *testing.T) {
 	t.Parallel()
-	for _, of := range matrix {
-		values, err := chartutil.ReadValues([]byte(of.values))
+	for _, test := range matrix {
+		values, err := chartutil.ReadValues([]byte(test.values))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range lint.All(chartDir, values, "counting", false).Messages {
 			if m.Severity > support.InfoSev {
-				t.Errorf("%s: %v", of.values, m)
+				t.Errorf("%s: %v", test.values, m)
 			}
 		}
 	}
@@ -442,7 +442,7 @@ func TestLint(t *testing.T) {
 // What can't work is refused, with what to do.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	for _, of := range []struct{ values, want string }{
+	for _, test := range []struct{ values, want string }{
 		{``, "set tls.source and tokens.secretName"},
 		{`{tls: {source: secret, secretName: a}}`, "or insecure=true"},
 		{`{insecure: true, replicas: 2}`, "replicas"},
@@ -455,9 +455,9 @@ func TestRefused(t *testing.T) {
 		{`{insecure: true, rlsConfigMap: a}`, "listeners.rls"},
 		{`{insecure: true, policies: {a: b}, policiesConfigMap: a}`, "choose one"},
 	} {
-		_, err := render(of.values, nil)
-		if err == nil || !strings.Contains(err.Error(), of.want) {
-			t.Errorf("%s: %v, want %s", of.values, err, of.want)
+		_, err := render(test.values, nil)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", test.values, err, test.want)
 		}
 	}
 }
@@ -465,7 +465,7 @@ func TestRefused(t *testing.T) {
 // A change of replicas that the running cluster could not follow is refused.
 func TestReplicasRefused(t *testing.T) {
 	t.Parallel()
-	for _, of := range []struct {
+	for _, test := range []struct {
 		was, now int
 		volumes  []string
 		want     string
@@ -480,9 +480,9 @@ func TestReplicasRefused(t *testing.T) {
 		{was: 4, now: 1, want: "one node at a time"},
 		{was: 0, now: 3},
 	} {
-		_, err := render(fmt.Sprintf(`{insecure: true, replicas: %d}`, of.now), running(of.was, of.volumes...))
-		if of.want == "" && err != nil || of.want != "" && (err == nil || !strings.Contains(err.Error(), of.want)) {
-			t.Errorf("from %d to %d with %v: %v, want %s", of.was, of.now, of.volumes, err, cmp.Or(of.want, "no error"))
+		_, err := render(fmt.Sprintf(`{insecure: true, replicas: %d}`, test.now), running(test.was, test.volumes...))
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("from %d to %d with %v: %v, want %s", test.was, test.now, test.volumes, err, cmp.Or(test.want, "no error"))
 		}
 	}
 }

@@ -426,8 +426,8 @@ func (p *pod) env(c corev1.Container) (list []string) {
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.name" {
 			value = p.name
 		}
-		for name, of := range values {
-			value = strings.ReplaceAll(value, "$("+name+")", of)
+		for name, text := range values {
+			value = strings.ReplaceAll(value, "$("+name+")", text)
 		}
 		values[e.Name] = value
 		list = append(list, e.Name+"="+value)
@@ -438,15 +438,15 @@ func (p *pod) env(c corev1.Container) (list []string) {
 // probe is what a kubelet does with the probes of a container.
 func (p *pod) probe(c corev1.Container, process *os.Process, ended <-chan struct{}) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // as a kubelet
-	ask := func(of *corev1.Probe) bool {
-		port := of.HTTPGet.Port
+	ask := func(probe *corev1.Probe) bool {
+		port := probe.HTTPGet.Port
 		for _, named := range c.Ports {
 			if named.Name == port.StrVal {
 				port = intstr.FromInt32(named.ContainerPort)
 			}
 		}
-		client.Timeout = time.Duration(of.TimeoutSeconds) * time.Second
-		answer, err := client.Get(fmt.Sprintf("%s://%s:%d%s", strings.ToLower(string(of.HTTPGet.Scheme)), p.ip, port.IntVal, of.HTTPGet.Path))
+		client.Timeout = time.Duration(probe.TimeoutSeconds) * time.Second
+		answer, err := client.Get(fmt.Sprintf("%s://%s:%d%s", strings.ToLower(string(probe.HTTPGet.Scheme)), p.ip, port.IntVal, probe.HTTPGet.Path))
 		if err != nil {
 			return false
 		}
@@ -461,26 +461,26 @@ func (p *pod) probe(c corev1.Container, process *os.Process, ended <-chan struct
 			return
 		case <-time.After(every):
 		}
-		for _, of := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-			if (of == c.StartupProbe) == started || n%max(1, int(of.PeriodSeconds)*2) != 0 && of != c.ReadinessProbe { // five times as often as it says
+		for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			if (probe == c.StartupProbe) == started || n%max(1, int(probe.PeriodSeconds)*2) != 0 && probe != c.ReadinessProbe { // five times as often as it says
 				continue
 			}
-			ok := ask(of)
+			ok := ask(probe)
 			switch {
 			case ok:
-				failures[of] = 0
+				failures[probe] = 0
 			default:
-				failures[of]++
+				failures[probe]++
 			}
 			switch {
-			case of == c.StartupProbe && ok:
+			case probe == c.StartupProbe && ok:
 				started = true
-			case of == c.ReadinessProbe && ok && !p.ready.Load() && !p.deleting.Load():
+			case probe == c.ReadinessProbe && ok && !p.ready.Load() && !p.deleting.Load():
 				p.readySince.Store(time.Now().UnixNano())
 				p.ready.Store(true)
-			case of == c.ReadinessProbe && failures[of] >= of.FailureThreshold:
+			case probe == c.ReadinessProbe && failures[probe] >= probe.FailureThreshold:
 				p.ready.Store(false)
-			case of != c.ReadinessProbe && failures[of] >= of.FailureThreshold && !p.deleting.Load():
+			case probe != c.ReadinessProbe && failures[probe] >= probe.FailureThreshold && !p.deleting.Load():
 				p.killed.Add(1)
 				p.k.t.Errorf("a probe restarts %s:\n%s", p.name, tail(p.log.String()))
 				_ = process.Kill()

@@ -153,15 +153,15 @@ func (b *Book) lapse(now int64, t Terms) {
 // Settle processes what a node reports. It calls charge with what the node has used since its last report: n
 // admissions, made at the time at, or earlier.
 func (b *Book) Settle(by Basis, a *Ask, charge func(at int64, n uint64)) {
-	of := b.of(by, a)
-	of.demand, of.asked = a.Demand, by.Now
-	if a.ID != of.id || a.Returned > math.MaxUint64-a.Used {
+	grant := b.grantOf(by, a)
+	grant.demand, grant.asked = a.Demand, by.Now
+	if a.ID != grant.id || a.Returned > math.MaxUint64-a.Used {
 		return
 	}
-	of.resume(a)
-	fresh := a.Used - min(a.Used, of.used)
-	of.used = max(of.used, a.Used)
-	of.returned = min(max(of.returned, a.Returned), of.granted-of.used)
+	grant.resume(a)
+	fresh := a.Used - min(a.Used, grant.used)
+	grant.used = max(grant.used, a.Used)
+	grant.returned = min(max(grant.returned, a.Returned), grant.granted-grant.used)
 	for i := len(a.Uses) - 1; i >= 0 && fresh > 0; i-- { // the newest were not reported before
 		n := min(a.Uses[i].N, fresh)
 		age := max(0, a.Uses[i].Age)
@@ -192,25 +192,25 @@ func (g *nodeGrant) resume(a *Ask) {
 // would count as used each time.
 func (b *Book) GrantedOther(now int64, node string, number uint64) bool {
 	for i := range b.grants {
-		if of := &b.grants[i]; of.node == node {
-			return of.id.Number != number && of.out() > 0 && now < of.end
+		if grant := &b.grants[i]; grant.node == node {
+			return grant.id.Number != number && grant.out() > 0 && now < grant.end
 		}
 	}
 	return false
 }
 
-// of is the grant that a node asks with, or a new one.
-func (b *Book) of(by Basis, a *Ask) *nodeGrant {
+// grantOf is the grant that a node asks with, or a new one.
+func (b *Book) grantOf(by Basis, a *Ask) *nodeGrant {
 	for i := range b.grants {
-		of := &b.grants[i]
-		if of.node != by.Node {
+		grant := &b.grants[i]
+		if grant.node != by.Node {
 			continue
 		}
-		if a.ID.Number != of.id.Number { // the node has forgotten it, after it may have used some
-			b.Recover(of.out(), of.end+int64(by.Terms.Interval), true)
-			*of = nodeGrant{node: by.Node, id: ID{by.Token, a.ID.Number}, end: by.end()}
+		if a.ID.Number != grant.id.Number { // the node has forgotten it, after it may have used some
+			b.Recover(grant.out(), grant.end+int64(by.Terms.Interval), true)
+			*grant = nodeGrant{node: by.Node, id: ID{by.Token, a.ID.Number}, end: by.end()}
 		}
-		return of
+		return grant
 	}
 	b.grants = append(b.grants, nodeGrant{node: by.Node, id: ID{by.Token, a.ID.Number}, end: by.end()})
 	return &b.grants[len(b.grants)-1]
@@ -228,20 +228,20 @@ type Decided struct {
 // Terms.Life from now.
 func (b *Book) Grant(by Basis, a *Ask, d Decided) Answer {
 	own := b.Own(by.Now, by.Terms)
-	of := b.of(by, a)
-	out := of.out()
+	grant := b.grantOf(by, a)
+	out := grant.out()
 	want := min(a.Want, by.Terms.Most, out+by.Terms.MaxOut()-min(by.Terms.MaxOut(), own))
 	if !by.Terms.Grants() {
 		want = 0
 	}
 	give := uint64(0)
 	if want > out {
-		give = min(want-out, b.share(by, of, d.Free))
+		give = min(want-out, b.share(by, grant, d.Free))
 	}
-	of.granted += give
-	of.end = by.end()
+	grant.granted += give
+	grant.end = by.end()
 	answer := Answer{
-		ID: of.id, Granted: of.granted, Used: a.Used, Allowed: d.Allowed,
+		ID: grant.id, Granted: grant.granted, Used: a.Used, Allowed: d.Allowed,
 		Short: d.Free == give && (want > out+give || !d.Allowed), Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
 	}
 	for i := range b.grants {
@@ -259,10 +259,10 @@ func (b *Book) Grant(by Basis, a *Ask, d Decided) Answer {
 // renewal interval, the node gets all of it. Otherwise capacity is scarce. The node then gets its demand for a
 // fraction of a renewal interval, and no more than its share by demand, so that little lies unused. A share below
 // scarceLeast grants nothing: the owner decides request by request.
-func (b *Book) share(by Basis, of *nodeGrant, free uint64) uint64 {
-	all, nodes := of.demand, uint64(1)
+func (b *Book) share(by Basis, grant *nodeGrant, free uint64) uint64 {
+	all, nodes := grant.demand, uint64(1)
 	for i := range b.grants {
-		if g := &b.grants[i]; g != of && by.Now-g.asked <= claimPaces*int64(by.Terms.Pace) {
+		if g := &b.grants[i]; g != grant && by.Now-g.asked <= claimPaces*int64(by.Terms.Pace) {
 			all += g.demand
 			nodes++
 		}
@@ -270,7 +270,7 @@ func (b *Book) share(by Basis, of *nodeGrant, free uint64) uint64 {
 	if all == 0 || free/scarcePaces >= all {
 		return free
 	}
-	share := min(uint64(float64(of.demand)*float64(by.Terms.short())/float64(by.Terms.Pace)), uint64(float64(free)*float64(of.demand)/float64(all)))
+	share := min(uint64(float64(grant.demand)*float64(by.Terms.short())/float64(by.Terms.Pace)), uint64(float64(free)*float64(grant.demand)/float64(all)))
 	if share < scarceLeast {
 		return 0
 	}

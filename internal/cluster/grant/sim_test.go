@@ -224,17 +224,17 @@ func (n *simNode) take(token uint64) {
 			continue
 		}
 		if at := n.at(e.at); n.clock()-at < int64(w.plan.Interval()) {
-			w.plan.Charge(&n.of(e.key).state, at, e.n)
+			w.plan.Charge(&n.heldOf(e.key).state, at, e.n)
 		}
 	}
-	for of, e := range outs {
+	for holder, e := range outs {
 		if until := n.at(e.at) + int64(w.terms.Held()); n.clock() < until {
-			n.of(e.key).book.Recover(e.n, until, of[0] == n.name)
+			n.heldOf(e.key).book.Recover(e.n, until, holder[0] == n.name)
 		}
 	}
 }
 
-func (n *simNode) of(key string) *held {
+func (n *simNode) heldOf(key string) *held {
 	if n.books[key] == nil {
 		n.books[key] = &held{}
 	}
@@ -276,7 +276,7 @@ func (n *simNode) serve(from, key string, a Ask, answer func(Answer)) {
 	w := n.w
 	w.messages++
 	now, token := n.clock(), n.token
-	h := n.of(key)
+	h := n.heldOf(key)
 	l := Basis{Now: now, Node: from, Token: token, Terms: w.terms}
 	charge := func(at int64, count uint64) {
 		w.plan.Charge(&h.state, at, count)
@@ -482,21 +482,21 @@ func (w *world) load() {
 
 // most is the most admissions of a key that were surely within an interval.
 func (w *world) most(key string, interval int64) (most uint64) {
-	var of []admission
+	var admissions []admission
 	for _, a := range w.admitted {
 		if a.key == key {
-			of = append(of, a)
+			admissions = append(admissions, a)
 		}
 	}
-	slices.SortFunc(of, func(a, b admission) int { return int(a.after - b.after) })
+	slices.SortFunc(admissions, func(a, b admission) int { return int(a.after - b.after) })
 	first := 0
-	for i := range of {
-		for of[first].after <= of[i].after-interval { // all before it are out too
+	for i := range admissions {
+		for admissions[first].after <= admissions[i].after-interval { // all before it are out too
 			first++
 		}
 		n := uint64(0)
-		for _, a := range of[first : i+1] {
-			if a.before > of[i].after-interval {
+		for _, a := range admissions[first : i+1] {
+			if a.before > admissions[i].after-interval {
 				n += a.n
 			}
 		}

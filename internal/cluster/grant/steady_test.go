@@ -45,7 +45,7 @@ func steady(t *testing.T, l limit.Limit, parts []float64, load, least, messages 
 	w := newWorld(1, len(parts), 1, l, false)
 	w.run(simTTL)
 	rate := load * float64(l.N) / float64(l.Per) // requests per ns
-	var alone limit.State
+	var single limit.State
 	var aloneN uint64
 	measuring := false
 	for i, part := range parts {
@@ -54,7 +54,7 @@ func steady(t *testing.T, l limit.Limit, parts []float64, load, least, messages 
 		at := float64(w.now) + every*w.random.Float64()
 		next = func() {
 			w.nodes[i].request("k0", 1)
-			if v := w.plan.Take(&alone, w.now, 1); v.Allowed && measuring {
+			if v := w.plan.Take(&single, w.now, 1); v.Allowed && measuring {
 				aloneN++
 			}
 			at += every * 2 * w.random.Float64()

@@ -23,12 +23,12 @@ func (s *behindStore) KeyValue(ctx context.Context, bucket string) (jetstream.Ke
 
 type behindBucket struct {
 	jetstream.KeyValue
-	of *behindStore
+	store *behindStore
 }
 
 func (b *behindBucket) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
-	if b.of.old != nil {
-		return b.of.old, nil
+	if b.store.old != nil {
+		return b.store.old, nil
 	}
 	return b.KeyValue.Get(ctx, key)
 }
@@ -37,7 +37,7 @@ func (b *behindBucket) Get(ctx context.Context, key string) (jetstream.KeyValueE
 // replica that is behind, has lost nothing: it has to ask again.
 func TestAcquireFromAReplicaBehind(t *testing.T) {
 	t.Parallel()
-	node := alone(t)
+	node := singleNode(t)
 	open(t, node, "n1", time.Minute)
 	store := &behindStore{JetStream: node.JetStream()}
 	b, err := clusterkv.OpenBucket(t.Context(), store, "leases", clusterkv.Self{Node: "n1", Origin: "1"}, time.Minute, 1)

@@ -12,7 +12,7 @@ import (
 // A holder renews: after more than the time to live it has the same lease. What it gives back another has at once.
 func TestAHolderRenews(t *testing.T) {
 	t.Parallel()
-	node := alone(t)
+	node := singleNode(t)
 	const ttl = 3 * time.Second
 	log := transporttest.Logger(t, slog.LevelWarn)
 	h := kv.HoldLease(open(t, node, "n1", ttl), "a", log)

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
-// alone is one node with JetStream.
-func alone(t testing.TB) *transport.Node {
+// singleNode is one node with JetStream.
+func singleNode(t testing.TB) *transport.Node {
 	t.Helper()
 	node, err := transport.Open(t.Context(), transport.Config{Dir: t.TempDir(), MaxBytes: 1 << 30})
 	if err != nil {
@@ -45,7 +45,7 @@ func openAs(t testing.TB, node *transport.Node, self kv.Self, ttl time.Duration)
 // Many take and give back one lease: never two at a time, and each token is
 // greater than the one before.
 func TestALeaseIsHeldByOne(t *testing.T) {
-	node := alone(t)
+	node := singleNode(t)
 	const nodes, rounds = 6, 15
 	var mu sync.Mutex // guards last; free while a lease is held, or two have it
 	var last uint64
@@ -89,7 +89,7 @@ func TestALeaseIsHeldByOne(t *testing.T) {
 // over, and no other has it before.
 func TestALeaseRunsOut(t *testing.T) {
 	t.Parallel()
-	node := alone(t)
+	node := singleNode(t)
 	a, b := open(t, node, "a", time.Second), open(t, node, "b", time.Hour)
 	if b.TTL() != time.Second {
 		t.Fatalf("the second goes by a ttl of %v, the first by 1s", b.TTL())
@@ -132,7 +132,7 @@ func TestALeaseRunsOut(t *testing.T) {
 
 // An answer that is lost is not a lost lease: whoever wrote it recognises it.
 func TestLostAnswers(t *testing.T) {
-	node := alone(t)
+	node := singleNode(t)
 	b := open(t, node, "a", time.Minute)
 	first, err := b.Acquire(t.Context(), "x")
 	if err != nil {
@@ -155,14 +155,14 @@ func TestLostAnswers(t *testing.T) {
 }
 
 func TestABucketWithoutEndIsRefused(t *testing.T) {
-	node := alone(t)
+	node := singleNode(t)
 	if _, err := kv.OpenBucket(t.Context(), node.JetStream(), "leases", kv.Self{Node: "a"}, 0, 1); err == nil {
 		t.Error("it was opened")
 	}
 }
 
 func TestRequestsThatFailAreNoVerdict(t *testing.T) {
-	node := alone(t)
+	node := singleNode(t)
 	b := open(t, node, "a", time.Minute)
 	l, err := b.Acquire(t.Context(), "x")
 	if err != nil {
@@ -184,7 +184,7 @@ func TestRequestsThatFailAreNoVerdict(t *testing.T) {
 // A node that crashed and is back with its data directory has its leases at once, with a greater token, and the life before
 // has none: neither on another disk, nor for another node.
 func TestTheNextLifeOnADisk(t *testing.T) {
-	node := alone(t)
+	node := singleNode(t)
 	self := kv.Self{Node: "n1", Origin: "0123456789abcdef"}
 	before, after := openAs(t, node, self, time.Minute), openAs(t, node, self, time.Minute)
 	disk, other := open(t, node, "n1", time.Minute), openAs(t, node, kv.Self{Node: "n2", Origin: self.Origin}, time.Minute)

@@ -29,7 +29,7 @@ func TestNodesAdmitWhatOneDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	alone, err := admit.NewLive(e, c.Policies)
+	single, err := admit.NewLive(e, c.Policies)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestNodesAdmitWhatOneDoes(t *testing.T) {
 				for _, to := range []struct {
 					live     *admit.Live
 					admitted *atomic.Uint64
-				}{{c.At(random.IntN(limits.ClusterSize)).Live, &many}, {alone, &one}} {
+				}{{c.At(random.IntN(limits.ClusterSize)).Live, &many}, {single, &one}} {
 					if err := to.live.Take(request, &d); err != nil {
 						t.Error(err)
 						return

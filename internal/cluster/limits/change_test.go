@@ -57,7 +57,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 		transporttest.Eventually(t, "the change is answered", func() bool {
 			var err error
 			made, err = make(c.At(other).Live)
-			if of, ok := errors.AsType[*engine.Error](err); ok && of.Code == api.CodeNotHeld {
+			if refused, ok := errors.AsType[*engine.Error](err); ok && refused.Code == api.CodeNotHeld {
 				return false
 			} else if err != nil {
 				t.Fatal(err)

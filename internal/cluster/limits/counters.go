@@ -21,8 +21,8 @@ const countersSubject = "weir.counters." // the origin of the node follows
 
 // Counters is the side of the RESP listener.
 type Counters struct {
-	of    *owners
-	serve atomic.Pointer[func(request []byte) (reply []byte, wrote bool)] // nil: nobody serves yet
+	owners *owners
+	serve  atomic.Pointer[func(request []byte) (reply []byte, wrote bool)] // nil: nobody serves yet
 }
 
 // Counters has the owner run what the listener sends, and this node what others send.
@@ -34,7 +34,7 @@ func (c *Counters) Serve(f func(request []byte) (reply []byte, wrote bool)) { c.
 // Run has the owner run a request. A change is in the journal before Run returns. After an error of
 // api.CodeOwnerUnreachable the request was not run; after another one, that is not known.
 func (c *Counters) Run(request []byte) (reply []byte, err error) {
-	s, sent, crowded := c.of, false, false
+	s, sent, crowded := c.owners, false, false
 	err = errResting
 	if s.groups[countersGroup].breaker.enter(time.Now()) {
 		err = s.within(s.life, changeTime, countersGroup, func(ctx context.Context) (err error) {
@@ -60,7 +60,7 @@ func (c *Counters) Run(request []byte) (reply []byte, err error) {
 }
 
 func (c *Counters) ask(ctx context.Context, request []byte) ([]byte, error) {
-	s := c.of
+	s := c.owners
 	if _, ok := s.holds(countersGroup); ok {
 		replies := make(chan []byte, 1)
 		if err := c.run(request, func(reply []byte) { replies <- reply }); err != nil {
@@ -101,7 +101,7 @@ var errCrowded = errors.New("too many changes of counters wait for the journal")
 // run runs a request, and answers with the reply at once, or after the journal has the change, or never. After an error nothing
 // was run: errNoOwner, if this node does not keep the counters, or errCrowded.
 func (c *Counters) run(request []byte, answer func(reply []byte)) error {
-	s, f := c.of, c.serve.Load()
+	s, f := c.owners, c.serve.Load()
 	token, ok := s.holds(countersGroup)
 	if !ok || f == nil {
 		return errNoOwner
@@ -122,10 +122,10 @@ func (c *Counters) run(request []byte, answer func(reply []byte)) error {
 
 // answer answers another node: with nothing if this one does not keep the counters, else with a byte and the reply.
 func (c *Counters) answer(msg *nats.Msg) {
-	switch err := c.run(msg.Data, func(reply []byte) { c.of.respond(msg, append([]byte{isReply}, reply...)) }); {
+	switch err := c.run(msg.Data, func(reply []byte) { c.owners.respond(msg, append([]byte{isReply}, reply...)) }); {
 	case errors.Is(err, errNoOwner):
-		c.of.respond(msg, nil)
+		c.owners.respond(msg, nil)
 	case errors.Is(err, errCrowded):
-		c.of.respond(msg, []byte{isCrowded})
+		c.owners.respond(msg, []byte{isCrowded})
 	}
 }

@@ -60,7 +60,7 @@ func TestCounters(t *testing.T) {
 					refused, _ := errors.AsType[*api.Error](err)
 					switch {
 					case err == nil:
-						if _, twice := replies[k].LoadOrStore(string(reply), true); twice {
+						if _, repeated := replies[k].LoadOrStore(string(reply), true); repeated {
 							t.Errorf("two clients got the answer that k%d is %s", k, reply)
 						}
 						acknowledged[k].Add(1)

@@ -131,11 +131,11 @@ func (l *Limits) decide(g *group, i int, q *question) (a answer, commits bool, e
 		if l.cfg.Engine.PartitionOf(it.key)%groupCount != i {
 			return a, false, &engine.Error{Code: api.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
-		of, err := l.cfg.Engine.LimitOfRecord(it.record)
+		keyed, err := l.cfg.Engine.LimitOfRecord(it.record)
 		if err != nil {
 			return a, false, err
 		}
-		asked[k] = engine.Check{Limit: of, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
+		asked[k] = engine.Check{Limit: keyed, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
 	}
 	if q.isChange() {
 		return l.change(g, q, asked[0])
@@ -143,14 +143,14 @@ func (l *Limits) decide(g *group, i int, q *question) (a answer, commits bool, e
 	return l.grant(g, q, asked, now)
 }
 
-func (l *Limits) change(g *group, q *question, of engine.Check) (a answer, commits bool, err error) {
+func (l *Limits) change(g *group, q *question, check engine.Check) (a answer, commits bool, err error) {
 	q.change.By = q.node
-	if b := g.books[bookKey{of.Limit.Name(), of.Key}]; b != nil {
-		q.change.Beside = b.Out(l.cfg.Engine.LimitClock(), grant.TermsOf(of.Limit.Limit()))
+	if b := g.books[bookKey{check.Limit.Name(), check.Key}]; b != nil {
+		q.change.Beside = b.Out(l.cfg.Engine.LimitClock(), grant.TermsOf(check.Limit.Limit()))
 	}
-	made, err := q.change.MakeOnce(l.cfg.Engine, of.Limit, of.Key, of.N)
-	if g.books[bookKey{of.Limit.Name(), of.Key}] != nil {
-		l.owners.changed(of.Limit.Name(), of.Key)
+	made, err := q.change.MakeOnce(l.cfg.Engine, check.Limit, check.Key, check.N)
+	if g.books[bookKey{check.Limit.Name(), check.Key}] != nil {
+		l.owners.changed(check.Limit.Name(), check.Key)
 	}
 	a.Allowed, a.Verdicts = made.Was, []engine.Verdict{made.After}
 	// That a permit is lost only an owner that is still one may say.
@@ -165,8 +165,8 @@ func (l *Limits) grant(g *group, q *question, asked []engine.Check, now int64) (
 	out := make([]uint64, len(asked))
 	grants := make([]*book, len(asked)) // nil: nothing is granted to the item's credit
 	for k := range q.items {
-		it, of := &q.items[k], asked[k].Limit
-		key, terms := bookKey{of.Name(), it.key}, grant.TermsOf(of.Limit())
+		it, keyed := &q.items[k], asked[k].Limit
+		key, terms := bookKey{keyed.Name(), it.key}, grant.TermsOf(keyed.Limit())
 		b := g.books[key]
 		if it.leases() && (b == nil || !b.GrantedOther(now, q.node, it.ask.ID.Number)) {
 			var full bool
@@ -174,7 +174,7 @@ func (l *Limits) grant(g *group, q *question, asked []engine.Check, now int64) (
 				it.ask.Want = 0
 			}
 			b.Settle(l.basis(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
-				l.cfg.Engine.Use(of, it.key, at, n)
+				l.cfg.Engine.Use(keyed, it.key, at, n)
 			})
 			grants[k] = b
 		}
@@ -280,8 +280,8 @@ func (l *Limits) entry(sh *shard, c *engine.Check, now int64) *entry {
 	if len(sh.keys) >= maxEntries {
 		return nil
 	}
-	of := c.Limit.Limit()
-	e := &entry{Credit: grant.NewCredit(l.number.Add(1)), terms: grant.TermsOf(of), limit: of, key: key}
+	rule := c.Limit.Limit()
+	e := &entry{Credit: grant.NewCredit(l.number.Add(1)), terms: grant.TermsOf(rule), limit: rule, key: key}
 	sh.keys[key] = e
 	return e
 }

@@ -23,14 +23,14 @@ func TestKeysOfAGranterAreBounded(t *testing.T) {
 	l := newLimits(Config{Node: "a", Engine: e})
 	l.most = 20
 	l.learn(0, 1)
-	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
+	keyed, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g, asked := &l.groups[0], 0
 	ask := func(key string, want uint64) grant.Answer {
 		t.Helper()
-		a, _, _ := l.serve(0, 1, &question{node: "b", take: true, items: []item{{record: of.Record(), key: key,
+		a, _, _ := l.serve(0, 1, &question{node: "b", take: true, items: []item{{record: keyed.Record(), key: key,
 			ask: grant.Ask{ID: grant.ID{Number: 1}, Need: 1, Want: want, Demand: want}}}})
 		if a.err != nil || !a.Allowed {
 			t.Fatalf("%s: %+v, %v", key, a, a.err)
@@ -77,14 +77,14 @@ func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
 	}
 	defer e.Close()
 	l := newLimits(Config{Node: "a", Engine: e})
-	of, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
+	keyed, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	group := e.PartitionOf("k") % groupCount
 	l.learn(group, 1)
 	for number := uint64(1); number <= 2; number++ {
-		q := &question{node: "b", take: true, items: []item{{record: of.Record(), key: "k", ask: grant.Ask{ID: grant.ID{Number: number}, Need: 1, Want: 10, Demand: 10}}}}
+		q := &question{node: "b", take: true, items: []item{{record: keyed.Record(), key: "k", ask: grant.Ask{ID: grant.ID{Number: number}, Need: 1, Want: 10, Demand: 10}}}}
 		read, err := readQuestion(q.append(nil))
 		if err != nil {
 			t.Fatal(err)

@@ -137,7 +137,7 @@ func (l *Limits) OwnerStats() OwnerStats {
 }
 
 // giveBack gives back what is granted of keys of some groups, and reports what was used of it.
-func (l *Limits) giveBack(of func(group int) bool) {
+func (l *Limits) giveBack(selects func(group int) bool) {
 	left := map[int][]*entry{}
 	now := l.cfg.Engine.LimitClock()
 	for i := range l.shards {
@@ -145,7 +145,7 @@ func (l *Limits) giveBack(of func(group int) bool) {
 		sh.mu.Lock()
 		for e := range sh.active {
 			group := l.Group(e.key.key)
-			if !of(group) || !e.Active() {
+			if !selects(group) || !e.Active() {
 				continue
 			}
 			e.Stop(now)
@@ -217,13 +217,13 @@ func (l *Limits) Decide(ctx context.Context, asked []engine.Check, verdicts []en
 
 // Change is of admit.Owners: the owner makes it, once. Before that this node reports what it has used of the key, since the change may
 // give that back. What is granted stays granted.
-func (l *Limits) Change(c engine.Change, of engine.Check) (made engine.Changed, answered bool, err error) {
-	if of.Limit.Where() != limit.WhereStrict {
-		l.reportKey(&of)
+func (l *Limits) Change(c engine.Change, check engine.Check) (made engine.Changed, answered bool, err error) {
+	if check.Limit.Where() != limit.WhereStrict {
+		l.reportKey(&check)
 	}
-	q := changeOf(l.cfg.Node, c, of)
+	q := changeOf(l.cfg.Node, c, check)
 	l.stats.asked.Add(1)
-	a, err := l.owners.change(l.Group(of.Key), q)
+	a, err := l.owners.change(l.Group(check.Key), q)
 	if err != nil {
 		return made, false, nil
 	}

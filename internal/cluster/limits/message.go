@@ -41,11 +41,11 @@ func itemOf(c *engine.Check, need uint64) item {
 
 // changeOf makes the question of a change to a key of a limit. It is one change, whichever owner makes it, and however often
 // it is asked for.
-func changeOf(node string, c engine.Change, of engine.Check) *question {
+func changeOf(node string, c engine.Change, check engine.Check) *question {
 	if c.ID == "" {
 		c.ID = rand.Text()
 	}
-	return &question{node: node, change: c, items: []item{itemOf(&of, of.N)}}
+	return &question{node: node, change: c, items: []item{itemOf(&check, check.N)}}
 }
 
 func (q *question) isChange() bool { return q.change.Kind != engine.NoChange }
@@ -60,11 +60,11 @@ type answer struct {
 }
 
 // message asks the owner of a group for some keys, and takes in its answer. The entries are busy with this message.
-func (l *Limits) message(group int, of []pending, take bool, span *tracing.Span) (a answer, err error) {
+func (l *Limits) message(group int, waiting []pending, take bool, span *tracing.Span) (a answer, err error) {
 	sent, wall := l.cfg.Engine.LimitClock(), time.Now().UnixNano() // before anything of the question is made: grants last from here
-	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(of)), span: span}
-	for k := range of {
-		c, e, it := of[k].check, of[k].entry, &q.items[k]
+	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(waiting)), span: span}
+	for k := range waiting {
+		c, e, it := waiting[k].check, waiting[k].entry, &q.items[k]
 		if e == nil {
 			*it = itemOf(c, c.N)
 			continue
@@ -86,8 +86,8 @@ func (l *Limits) message(group int, of []pending, take bool, span *tracing.Span)
 		return a, err
 	}
 	now := l.cfg.Engine.LimitClock()
-	for k := range of {
-		if e := of[k].entry; e != nil {
+	for k := range waiting {
+		if e := waiting[k].entry; e != nil {
 			sh := l.shard(e.key.key)
 			sh.mu.Lock()
 			e.wall = wall + int64(e.terms.Life)
@@ -212,10 +212,10 @@ func readChange(r *wire.Reader, kind engine.ChangeKind) engine.Change {
 func (a *answer) append(b []byte, q *question) []byte {
 	b = append(b, wireVersion)
 	if a.err != nil {
-		of := &engine.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
-		errors.As(a.err, &of)
-		b = wire.AppendText(append(b, 1), string(of.Code))
-		return wire.AppendText(wire.AppendText(b, of.Field), of.Message)
+		failure := &engine.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
+		errors.As(a.err, &failure)
+		b = wire.AppendText(append(b, 1), string(failure.Code))
+		return wire.AppendText(wire.AppendText(b, failure.Field), failure.Message)
 	}
 	b = wire.AppendBool(append(b, 0), a.Allowed)
 	if made := a.changed; q.isChange() {

@@ -72,7 +72,7 @@ func newOwners(l *Limits) *owners {
 		cfg: cfg, limits: l, conn: cfg.Journal.Joined().Conn(), origin: cfg.Journal.Origin(), offers: make(chan offer, groupCount),
 		peers: peers{nodes: map[string]announced{}, began: time.Now()}, groups: make([]ownedGroup, min(groupCount, cfg.Engine.Config().Partitions)),
 	}
-	s.counters.of = s
+	s.counters.owners = s
 	for i := range s.groups {
 		s.groups[i].name = fmt.Sprintf("partitions-%02d", i)
 	}

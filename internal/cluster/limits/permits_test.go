@@ -49,19 +49,19 @@ func (a *atNodes) Renew(id string) (held, answered bool) {
 	if live == nil {
 		return false, false
 	}
-	holder, of := a.of(id)
-	p, err := live.RenewPermit(holder, of)
+	holder, list := a.permit(id)
+	p, err := live.RenewPermit(holder, list)
 	return p.OK, err == nil
 }
 
 func (a *atNodes) Release(id string) {
 	if live := a.live(); live != nil {
-		holder, of := a.of(id)
-		_, _ = live.ReleasePermit(holder, of)
+		holder, list := a.permit(id)
+		_, _ = live.ReleasePermit(holder, list)
 	}
 }
 
-func (a *atNodes) of(id string) (holder uint64, of []policy.AtOnce) {
+func (a *atNodes) permit(id string) (holder uint64, list []policy.AtOnce) {
 	var key string
 	if _, err := fmt.Sscan(id, &key, &holder); err != nil {
 		a.t.Error(err)

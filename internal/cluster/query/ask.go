@@ -297,8 +297,8 @@ func (r *Router) unanswered(f *flight) *engine.Error {
 	asked, code, field := make([]string, len(f.trail)), api.CodeNotHeld, "key"
 	for i, s := range f.trail {
 		asked[i] = s.node + " (" + s.why.Error() + ")"
-		if of, ok := errors.AsType[*engine.Error](s.why); ok && of.Code == api.CodeNotFresh { // it answers, and is behind
-			code, field = of.Code, "fresh"
+		if refused, ok := errors.AsType[*engine.Error](s.why); ok && refused.Code == api.CodeNotFresh { // it answers, and is behind
+			code, field = refused.Code, "fresh"
 		}
 	}
 	what := fmt.Sprintf("partition %d is held by other nodes, and none of them answered", partition)

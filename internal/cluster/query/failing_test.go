@@ -123,16 +123,16 @@ func TestNobodyAnswers(t *testing.T) {
 			return err
 		},
 		"delete": func() (err error) {
-			for of := (*engine.Error)(nil); of == nil || of.Code == api.CodeOverloaded; errors.As(err, &of) { // it came too late
+			for refused := (*engine.Error)(nil); refused == nil || refused.Code == api.CodeOverloaded; errors.As(err, &refused) { // it came too late
 				_, err = n.Delete(t.Context(), key)
 			}
 			return err
 		},
 	} {
 		err := ask()
-		var of *engine.Error
-		if !errors.As(err, &of) || of.Code != api.CodeNotHeld || !strings.Contains(of.Message, "partition 1 ") ||
-			!strings.Contains(of.Message, "n1 (no ") || !strings.Contains(of.Message, "n2 (it does not hold") {
+		var refused *engine.Error
+		if !errors.As(err, &refused) || refused.Code != api.CodeNotHeld || !strings.Contains(refused.Message, "partition 1 ") ||
+			!strings.Contains(refused.Message, "n1 (no ") || !strings.Contains(refused.Message, "n2 (it does not hold") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

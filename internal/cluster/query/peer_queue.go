@@ -36,7 +36,7 @@ type pendingGroup struct {
 
 // pending is one question of a pendingGroup. After done it has an answer or an error.
 type pending struct {
-	of      *pendingGroup
+	group   *pendingGroup
 	q       *question
 	encoded []byte
 	sent    bool // or it waited in vain
@@ -46,8 +46,8 @@ type pending struct {
 }
 
 func (a *pending) end() {
-	if a.of.left.Add(-1) == 0 {
-		close(a.of.done)
+	if a.group.left.Add(-1) == 0 {
+		close(a.group.done)
 	}
 }
 
@@ -120,16 +120,16 @@ func (ps *peers) breakerOpen(node string, c class) bool {
 // known.
 func (r *Router) askNode(ctx context.Context, node string, questions []*question) []*pending {
 	c := questions[0].class()
-	of := &pendingGroup{done: make(chan struct{}), each: make([]*pending, len(questions))}
-	of.left.Store(int32(len(questions)))
+	group := &pendingGroup{done: make(chan struct{}), each: make([]*pending, len(questions))}
+	group.left.Store(int32(len(questions)))
 	for i, q := range questions {
-		of.each[i] = &pending{of: of, q: q, encoded: q.append(nil)}
+		group.each[i] = &pending{group: group, q: q, encoded: q.append(nil)}
 	}
 	r.stats.asked.Add(uint64(len(questions)))
 	p := r.peers.get(node)
 	l := &p.queues[c]
 	l.mu.Lock()
-	l.waiting = append(l.waiting, of.each...)
+	l.waiting = append(l.waiting, group.each...)
 	start := l.underWay < maxUnderWay
 	if start {
 		l.underWay++
@@ -142,10 +142,10 @@ func (r *Router) askNode(ctx context.Context, node string, questions []*question
 		return nil
 	}
 	select {
-	case <-of.done:
-		return of.each
+	case <-group.done:
+		return group.each
 	case <-ctx.Done():
-		of.gone.Store(true)
+		group.gone.Store(true)
 		return nil
 	}
 }
@@ -177,7 +177,7 @@ func (r *Router) run(p *peer, c class) {
 func (l *peerQueue) take(c class) []*pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = slices.DeleteFunc(l.waiting, func(a *pending) bool { return a.of.gone.Load() })
+	l.waiting = slices.DeleteFunc(l.waiting, func(a *pending) bool { return a.group.gone.Load() })
 	n, bytes := 0, 0
 	for n < len(l.waiting) && n < c.most() {
 		bytes += len(l.waiting[n].encoded) + 2

@@ -88,10 +88,10 @@ func (r *Router) candidates(partitions replication.PartitionSet, failed map[stri
 }
 
 // most returns the node that has most of some partitions, of equal ones the first by name; "": none has any.
-func most(of replication.PartitionSet, nodes map[string]replication.PartitionSet) (best string) {
+func most(partitions replication.PartitionSet, nodes map[string]replication.PartitionSet) (best string) {
 	most := 0
 	for node, has := range nodes {
-		n := both(of, has).Len()
+		n := both(partitions, has).Len()
 		if n > most || n == most && n > 0 && node < best {
 			best, most = node, n
 		}

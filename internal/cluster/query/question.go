@@ -181,9 +181,9 @@ func answerOf(e *engine.Engine, q *question) answer {
 }
 
 func asError(err error) *engine.Error {
-	var of *engine.Error
-	if errors.As(err, &of) {
-		return of
+	var known *engine.Error
+	if errors.As(err, &known) {
+		return known
 	}
 	// Engines have no other errors but of records of limits that they do not know, as a newer one may: another holder may.
 	return &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: err.Error()}
@@ -288,8 +288,8 @@ func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQ
 	var flights, begun []*flight
 	var places []int // of flights in counts
 	for i, cq := range questions {
-		if here, of, ok := r.countHere(cq); ok {
-			counts[i], fresh = here, joined(fresh, of)
+		if here, ownFresh, ok := r.countHere(cq); ok {
+			counts[i], fresh = here, joined(fresh, ownFresh)
 			continue
 		}
 		// The key is cloned because an equal question may wait for the answer longer than this caller.
@@ -384,7 +384,7 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 	if err := r.flush(ctx); err != nil {
 		return false, err
 	}
-	f, err := r.single.alone(question{kind: deletion, key: key, span: tracing.From(ctx)})
+	f, err := r.single.unshared(question{kind: deletion, key: key, span: tracing.From(ctx)})
 	if err != nil {
 		return false, err
 	}

@@ -435,8 +435,8 @@ func TestDeletionComesAfterOwnHits(t *testing.T) {
 	f.hit(near, epoch+1, 1)
 	f.hit(far, epoch+1, 1)
 	failure = errors.New("no quorum")
-	var of *engine.Error
-	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &of) || of.Code != api.CodeOverloaded || !strings.Contains(of.Message, "no quorum") {
+	var refused *engine.Error
+	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &refused) || refused.Code != api.CodeOverloaded || !strings.Contains(refused.Message, "no quorum") {
 		t.Errorf("%v, %v", was, err)
 	}
 	if c := n.count(t, far); c.Lower != 1 {
@@ -476,8 +476,8 @@ func TestClosed(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
 	f.nodes[0].Close()
 	_, _, err := f.nodes[0].Counts(t.Context(), 0, []api.CountQuestion{{Key: f.keyOf(1, 0), At: now, Window: time.Minute}}, nil)
-	var of *engine.Error
-	if !errors.As(err, &of) || of.Code != api.CodeClosed {
+	var refused *engine.Error
+	if !errors.As(err, &refused) || refused.Code != api.CodeClosed {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

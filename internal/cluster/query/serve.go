@@ -75,11 +75,11 @@ func (r *Router) listen() (*serving, error) {
 
 // arrive queues a request. It never blocks: if the queue is full, the request is dropped, and its sender asks another node.
 func (s *serving) arrive(msg *nats.Msg) {
-	of := quick // also for a request that will be refused
+	speed := quick // also for a request that will be refused
 	if len(msg.Data) > 1 && class(msg.Data[1]) < classes {
-		of = class(msg.Data[1])
+		speed = class(msg.Data[1])
 	}
-	q, size := &s.queues[of], int64(len(msg.Data))
+	q, size := &s.queues[speed], int64(len(msg.Data))
 	if q.bytes.Add(size) <= maxServingBytes {
 		select {
 		case q.waiting <- arrived{msg, time.Now()}:

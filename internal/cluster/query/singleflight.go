@@ -147,7 +147,7 @@ func (s *singleflight) begin(q *question) (f *flight, isNew bool, err error) {
 	if f := s.findLocked(id); f != nil {
 		return f, false, nil
 	}
-	if f, err = s.alone(*q); err != nil {
+	if f, err = s.unshared(*q); err != nil {
 		return nil, false, err
 	}
 	f.id = string(id)
@@ -155,8 +155,8 @@ func (s *singleflight) begin(q *question) (f *flight, isNew bool, err error) {
 	return f, true, nil
 }
 
-// alone returns a flight that no other question shares.
-func (s *singleflight) alone(q question) (*flight, error) {
+// unshared returns a flight that no other question shares.
+func (s *singleflight) unshared(q question) (*flight, error) {
 	if s.asking.Add(1) > int64(s.most) {
 		s.asking.Add(-1)
 		s.refused.Add(1)

@@ -139,8 +139,8 @@ func TestTooManyQuestions(t *testing.T) {
 	}
 	transporttest.Eventually(t, "three ask", func() bool { return n.Stats().Asking == 3 })
 	_, _, err := n.Counts(t.Context(), 0, []api.CountQuestion{{Key: f.keyOf(1, 3), At: now, Window: time.Hour}}, nil)
-	var of *engine.Error
-	if !errors.As(err, &of) || of.Code != api.CodeOverloaded || n.Stats().Refused != 1 {
+	var refused *engine.Error
+	if !errors.As(err, &refused) || refused.Code != api.CodeOverloaded || n.Stats().Refused != 1 {
 		t.Errorf("%v, %+v", err, n.Stats())
 	}
 	g.open(t, f.nodes[1])

@@ -73,8 +73,8 @@ func TestConfigsThatAreRefused(t *testing.T) {
 // The server would delete or mix up what is in a directory of another.
 func TestADirectoryBelongsToOneNode(t *testing.T) {
 	t.Parallel()
-	alone := transport.Config{Dir: t.TempDir(), MaxBytes: 1 << 20}
-	node, err := transport.Open(t.Context(), alone)
+	single := transport.Config{Dir: t.TempDir(), MaxBytes: 1 << 20}
+	node, err := transport.Open(t.Context(), single)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,17 +91,17 @@ func TestADirectoryBelongsToOneNode(t *testing.T) {
 		}
 	}
 	cfg := c.Configs[0]
-	cfg.Dir = alone.Dir
+	cfg.Dir = single.Dir
 	refuses(cfg, "filled by a node alone")
 
 	c.Up(t, 0, 1)
 	c.Down(0, 1)
-	alone.Dir = c.Configs[0].Dir
-	refuses(alone, "--cluster test --node n1")
+	single.Dir = c.Configs[0].Dir
+	refuses(single, "--cluster test --node n1")
 	cfg = c.Configs[0]
 	cfg.Node = "n3"
 	refuses(cfg, "--cluster test --node n1")
-	if err := os.WriteFile(filepath.Join(alone.Dir, "node.json"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(single.Dir, "node.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	refuses(c.Configs[0], "node.json")

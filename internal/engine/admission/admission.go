@@ -44,7 +44,7 @@ type Table struct {
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64  // of inline limits, in bytes too
 	refused     atomic.Uint64 // requests that had no memory for their state
-	next        atomic.Uint32 // the share where makeRoom looks next
+	next        atomic.Uint32 // the share where makeSpace looks next
 
 	ids  sync.Mutex // guards byID
 	byID map[string][]partRef
@@ -271,7 +271,7 @@ func (ls *Table) adopt(have *entry, plan *Plan, now int64) {
 	ls.grow(have.Value.plan, -bytesOf(have))
 	if have.Value.plan.Limit() != plan.Limit() {
 		plan.Adopt(&have.Value.state, have.Value.plan.Plan, now)
-		plan.Begin(&have.Value.state, have.Room())
+		plan.Begin(&have.Value.state, have.Space())
 	}
 	have.Value.plan = plan
 	ls.grow(plan, bytesOf(have))
@@ -288,7 +288,7 @@ type entry = keyspace.Entry[keyState]
 
 // stateBytes is the memory of a state's entry, and its part of a bucket that has 3 to 6 of them.
 func stateBytes(st *entry) int64 {
-	return keyspace.EntryBytesWithRoom[keyState](len(st.Key()), len(st.Room())) + 14
+	return keyspace.EntryBytesWithSpace[keyState](len(st.Key()), len(st.Space())) + 14
 }
 
 // find returns the state of an ID, or nil. The caller holds s.mu.
@@ -307,9 +307,9 @@ func (ls *Table) insertState(s *share, hash uint64, plan *Plan, key string) *ent
 	if t.Full() {
 		t = ls.resize(s)
 	}
-	e := keyspace.NewWithRoom[keyState](key, plan.Near())
+	e := keyspace.NewWithSpace[keyState](key, plan.Near())
 	e.Value.plan = plan
-	plan.Begin(&e.Value.state, e.Room())
+	plan.Begin(&e.Value.state, e.Space())
 	t.Insert(hash, e)
 	return e
 }

@@ -115,7 +115,7 @@ func (ls *Table) lock(locked []int, asked []Request, now int64) []int {
 	inline := slices.ContainsFunc(asked, func(a Request) bool { return a.Plan.Inline })
 	for _, i := range locked {
 		if ls.fullFor(inline) {
-			ls.makeRoom(&ls.shares[i], inline, now)
+			ls.makeSpace(&ls.shares[i], inline, now)
 		}
 	}
 	return locked
@@ -188,7 +188,7 @@ func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share 
 	st = t.Find(hash, key)
 	share.mu.Lock()
 	if ls.fullFor(plan.Inline) {
-		ls.makeRoom(share, plan.Inline, now)
+		ls.makeSpace(share, plan.Inline, now)
 	}
 	if st == nil || st.Value.plan == nil || st.Value.plan.Name != plan.Name { // new, it has left, or it is of another limit
 		st = share.find(hash, plan.Name, key)

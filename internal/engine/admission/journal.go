@@ -316,7 +316,7 @@ func (ls *Table) restoreOne(s *share, from *restored) {
 	}
 	ls.grow(st.Value.plan, -bytesOf(st))
 	st.Value = from.keyState
-	st.Value.plan.Begin(&st.Value.state, st.Room())
+	st.Value.plan.Begin(&st.Value.state, st.Space())
 	ls.grow(st.Value.plan, bytesOf(st))
 }
 

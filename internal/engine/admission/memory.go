@@ -3,8 +3,8 @@ package admission
 // searchBuckets is how many buckets of a share one search for idle states looks at: some 64 states.
 const searchBuckets = 14
 
-// roomTries is how many other shares one request may search when memory is full.
-const roomTries = 4
+// spaceTries is how many other shares one request may search when memory is full.
+const spaceTries = 4
 
 // insert makes a state, if there is memory. The caller holds the share's lock.
 func (ls *Table) insert(s *share, hash uint64, plan *Plan, key string) (*entry, error) {
@@ -32,16 +32,16 @@ func bytesOf(st *entry) int64 {
 }
 
 // cellBytes is the memory of a state outside its entry.
-func cellBytes(st *entry) int { return st.Value.state.SizeWithout(st.Room()) }
+func cellBytes(st *entry) int { return st.Value.state.SizeWithout(st.Space()) }
 
 func (ls *Table) full() bool { return ls.bytes.Load() > ls.budget }
 
-// makeRoom drops idle states while memory is full: some of this share, whose lock
+// makeSpace drops idle states while memory is full: some of this share, whose lock
 // the caller holds, then of others that are not locked just now.
-func (ls *Table) makeRoom(s *share, inline bool, now int64) {
+func (ls *Table) makeSpace(s *share, inline bool, now int64) {
 	ls.dropIdle(s, now, searchBuckets)
-	first := int(ls.next.Add(roomTries))
-	for i := range min(roomTries, len(ls.shares)) {
+	first := int(ls.next.Add(spaceTries))
+	for i := range min(spaceTries, len(ls.shares)) {
 		if !ls.fullFor(inline) {
 			return
 		}

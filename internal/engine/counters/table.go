@@ -211,7 +211,7 @@ func (t *Table) forget(s *shard, c *entry) {
 // reserve takes bytes of the table's memory.
 func (t *Table) reserve(s *shard, now, bytes int64) error {
 	t.sweep(s, now, sweptEach)
-	if t.used.Add(bytes) > t.cfg.Bound && !t.madeRoom(s, now) {
+	if t.used.Add(bytes) > t.cfg.Bound && !t.madeSpace(s, now) {
 		t.used.Add(-bytes)
 		t.refused.Add(1)
 		return ErrFull
@@ -219,9 +219,9 @@ func (t *Table) reserve(s *shard, now, bytes int64) error {
 	return nil
 }
 
-// madeRoom sweeps all shards, at most once per fullSweepEvery, and reports whether the memory is within its bound
+// madeSpace sweeps all shards, at most once per fullSweepEvery, and reports whether the memory is within its bound
 // again.
-func (t *Table) madeRoom(mine *shard, now int64) bool {
+func (t *Table) madeSpace(mine *shard, now int64) bool {
 	last := t.swept.Load()
 	if now-last < fullSweepEvery && now >= last || !t.swept.CompareAndSwap(last, now) {
 		return false

@@ -24,7 +24,7 @@ func (k *Keyspace) Cut(number int, c *replication.Cut, withState bool, limits fu
 	} else {
 		limits(nil)
 	}
-	k.makeRoom(p)
+	k.makeSpace(p)
 }
 
 // cutDeltas moves the new hits into c. The caller holds mu.
@@ -143,7 +143,7 @@ func (k *Keyspace) Apply(number int, deltas []replication.Delta, own func(key st
 		}
 	}
 	if !p.away.Load() { // else Hold frees memory once the partition is held
-		k.makeRoom(p)
+		k.makeSpace(p)
 	}
 }
 
@@ -280,7 +280,7 @@ func (k *Keyspace) mergeWindows(p *partition, list []replication.KeyWindow, limi
 		errs = append(errs, k.mergeWindow(p, list[i].Key, &list[i].Window, limit))
 	}
 	if !p.away.Load() { // else Hold frees memory once the partition is held
-		k.makeRoom(p)
+		k.makeSpace(p)
 	}
 	return errors.Join(errs...)
 }

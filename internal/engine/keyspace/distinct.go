@@ -36,9 +36,9 @@ type idFigures struct{ keys, bytes atomic.Int64 }
 // overIDs reports whether the sets take more than their share of the budget.
 func (s *shared) overIDs() bool { return s.idFigures.bytes.Load() > s.memory/idShare }
 
-// makeRoomForIDs is makeRoom after ids were added.
-func (k *Keyspace) makeRoomForIDs(p *partition) {
-	k.makeRoom(p)
+// makeSpaceForIDs is makeSpace after ids were added.
+func (k *Keyspace) makeSpaceForIDs(p *partition) {
+	k.makeSpace(p)
 	if k.overIDs() && !p.away.Load() {
 		k.evictAround(p, (*shared).overIDs, (*partition).evictIDs)
 	}
@@ -96,7 +96,7 @@ func (k *Keyspace) AddID(key string, second int64, hash uint64) {
 	changed := true
 	if !p.away.Load() {
 		p.change(p.setOf(key), func(set *distinct.Set) { changed = set.Add(second, hash) })
-		k.makeRoomForIDs(p)
+		k.makeSpaceForIDs(p)
 	}
 	if changed {
 		p.gatherIDs(key, idWaitingBytes, func(set *distinct.Set) { set.Add(second, hash) })
@@ -110,7 +110,7 @@ func (k *Keyspace) AddIDs(key string, set *distinct.Set) {
 	defer p.mu.Unlock()
 	if !p.away.Load() {
 		p.mergeIDs(key, set, p.look())
-		k.makeRoomForIDs(p)
+		k.makeSpaceForIDs(p)
 	}
 	p.gatherIDs(key, set.Size(), func(fresh *distinct.Set) { fresh.Merge(set) })
 }
@@ -229,7 +229,7 @@ func (k *Keyspace) mergeDistinct(p *partition, list []replication.KeyDistinct, l
 		}
 	}
 	if !p.away.Load() { // else Hold frees memory once the partition is held
-		k.makeRoomForIDs(p)
+		k.makeSpaceForIDs(p)
 	}
 }
 

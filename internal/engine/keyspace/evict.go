@@ -61,9 +61,9 @@ func (p *partition) evictFirst(found []candidate, most int) int {
 // budget.
 const passingShare = 8
 
-// makeRoomToPass forgets the keys of a partition that is not held, which have new hits
+// makeSpaceToPass forgets the keys of a partition that is not held, which have new hits
 // alone, while all such keys take too much. The caller holds p.mu.
-func (p *partition) makeRoomToPass() {
+func (p *partition) makeSpaceToPass() {
 	if p.shared.passing.Load() > p.shared.memory/passingShare {
 		p.letGo()
 	}

@@ -74,7 +74,7 @@ func (k *Keyspace) Hold(number int, s replication.State, then []replication.Foll
 	p.passing = 0
 	p.away.Store(false)
 	p.mu.Unlock()
-	k.makeRoomEvenly()
+	k.makeSpaceEvenly()
 	return nil
 }
 

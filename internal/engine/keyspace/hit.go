@@ -56,7 +56,7 @@ func (k *Keyspace) hitNew(second int64, key Expected, n uint64) (window.Outcome,
 		return window.Refused, false
 	}
 	outcome := p.add(p.insert(key.hash, key.key), second, n)
-	k.makeRoom(p)
+	k.makeSpace(p)
 	return outcome, true
 }
 
@@ -80,7 +80,7 @@ func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *Cell, second
 	default:
 		return window.Refused, false
 	}
-	k.makeRoom(p)
+	k.makeSpace(p)
 	return outcome, true
 }
 

@@ -236,33 +236,33 @@ func (e *Entry[T]) Key() string {
 	return unsafe.String(&e.short[0], int(e.sizes&(1<<lengthBits-1)))
 }
 
-// `Room` returns the space that NewWithRoom reserved for the value's owner behind the key: numbers, no pointers. It
+// `Space` returns the space that NewWithSpace reserved for the value's owner behind the key: numbers, no pointers. It
 // keeps the whole entry in memory.
-func (e *Entry[T]) Room() []int64 {
+func (e *Entry[T]) Space() []int64 {
 	words := int(e.sizes >> lengthBits)
 	if words == 0 {
 		return nil
 	}
-	return unsafe.Slice((*int64)(unsafe.Add(unsafe.Pointer(e), roomAt[T](len(e.Key())))), words)
+	return unsafe.Slice((*int64)(unsafe.Add(unsafe.Pointer(e), spaceAt[T](len(e.Key())))), words)
 }
 
-// roomAt returns where the reserved space of an entry begins, behind a key of that length.
-func roomAt[T any](length int) int {
+// spaceAt returns where the reserved space of an entry begins, behind a key of that length.
+func spaceAt[T any](length int) int {
 	var e Entry[T]
 	return (int(unsafe.Offsetof(e.short)) + length + 7) &^ 7
 }
 
 // longer is an entry with more memory for the bytes of its key.
-type longer[T, Room any] struct {
+type longer[T, Space any] struct {
 	Entry[T]
-	_ Room
+	_ Space
 }
 
 // NewEntry returns an entry of a key of at most 512 bytes, with the zero value.
-func NewEntry[T any](key string) *Entry[T] { return NewWithRoom[T](key, 0) }
+func NewEntry[T any](key string) *Entry[T] { return NewWithSpace[T](key, 0) }
 
-// NewWithRoom is NewEntry with space for a number of words, at most 63.
-func NewWithRoom[T any](key string, words int) *Entry[T] {
+// NewWithSpace is NewEntry with space for a number of words, at most 63.
+func NewWithSpace[T any](key string, words int) *Entry[T] {
 	var e *Entry[T]
 	switch size := behind[T](len(key), words); size {
 	case 0:
@@ -298,10 +298,10 @@ func NewWithRoom[T any](key string, words int) *Entry[T] {
 }
 
 // EntryBytes is the memory of an entry with a key of that length.
-func EntryBytes[T any](length int) int64 { return EntryBytesWithRoom[T](length, 0) }
+func EntryBytes[T any](length int) int64 { return EntryBytesWithSpace[T](length, 0) }
 
-// EntryBytesWithRoom is EntryBytes of an entry with space for a number of words.
-func EntryBytesWithRoom[T any](length, words int) int64 {
+// EntryBytesWithSpace is EntryBytes of an entry with space for a number of words.
+func EntryBytesWithSpace[T any](length, words int) int64 {
 	return int64(unsafe.Sizeof(Entry[T]{})) + int64(behind[T](length, words))
 }
 
@@ -313,7 +313,7 @@ var steps = [...]int{0, 16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512}
 func behind[T any](length, words int) int {
 	need := length - shortKey
 	if words > 0 {
-		need = roomAt[T](length) + 8*words - int(unsafe.Sizeof(Entry[T]{}))
+		need = spaceAt[T](length) + 8*words - int(unsafe.Sizeof(Entry[T]{}))
 	}
 	for _, step := range steps {
 		if need <= step {

@@ -28,7 +28,7 @@ type Keyspace struct {
 	shared
 	partitions []partition
 	tables     []atomic.Pointer[KeyTable[counted]] // of the partitions, in one slice: to find a key does not wait for the cache line of a lock
-	evictNext  atomic.Uint32                       // where makeRoom looks next
+	evictNext  atomic.Uint32                       // where makeSpace looks next
 
 	parted   atomic.Bool   // some partition was released or cleared: allKeys is the sum of those held
 	releases atomic.Uint64 // of partitions, and changes of several at once, so far

@@ -192,7 +192,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 		k.clock.Advance(newest)
 	}
 	if !p.away.Load() { // else Hold frees memory
-		k.makeRoomForIDs(p)
+		k.makeSpaceForIDs(p)
 	}
 	return nil
 }
@@ -208,12 +208,12 @@ func (k *Keyspace) HasKeys(number int) bool {
 // evictTries is how many other partitions one hit may evict from.
 const evictTries = 32
 
-// makeRoom evicts keys while the memory budget is exceeded. It evicts cold keys of this partition, whose lock the
+// makeSpace evicts keys while the memory budget is exceeded. It evicts cold keys of this partition, whose lock the
 // caller holds. Once only one key is left in it, it evicts keys of other partitions that are not locked just now.
 // Hashing spreads keys evenly, so the coldest keys of a partition stand for the coldest of all.
-func (k *Keyspace) makeRoom(p *partition) {
+func (k *Keyspace) makeSpace(p *partition) {
 	if p.away.Load() {
-		p.makeRoomToPass()
+		p.makeSpaceToPass()
 		return
 	}
 	if k.overBudget() {
@@ -236,8 +236,8 @@ func (k *Keyspace) evictAround(p *partition, over func(*shared) bool, evict func
 	}
 }
 
-// makeRoomEvenly evicts from all partitions alike, after one was taken.
-func (k *Keyspace) makeRoomEvenly() {
+// makeSpaceEvenly evicts from all partitions alike, after one was taken.
+func (k *Keyspace) makeSpaceEvenly() {
 	for again := true; again; {
 		again = false
 		for i := range k.partitions {

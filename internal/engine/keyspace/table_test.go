@@ -131,16 +131,16 @@ func TestChurnLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// Room lies behind the key, aligned, within the memory that the entry is said to take, and changes neither
+// Space lies behind the key, aligned, within the memory that the entry is said to take, and changes neither
 // key nor value.
-func TestRoom(t *testing.T) {
+func TestSpace(t *testing.T) {
 	t.Parallel()
 	for length := 1; length <= 512; length++ {
 		for _, words := range []int{0, 1, 7, 17, 63} {
 			key := strings.Repeat("k", length-1) + "x"
-			e := NewWithRoom[value](key, words)
+			e := NewWithSpace[value](key, words)
 			e.Value = value{1, 2, 3, 4, 5, 6}
-			space := e.Room()
+			space := e.Space()
 			if len(space) != words {
 				t.Fatalf("a key of %d bytes has %d words of space, want %d", length, len(space), words)
 			}
@@ -157,18 +157,18 @@ func TestRoom(t *testing.T) {
 				continue
 			}
 			begin := uintptr(unsafe.Pointer(&space[0])) - uintptr(unsafe.Pointer(e))
-			if end := int64(begin) + 8*int64(words); begin%8 != 0 || end > EntryBytesWithRoom[value](length, words) {
-				t.Fatalf("a key of %d bytes: space from %d to %d of %d bytes", length, begin, end, EntryBytesWithRoom[value](length, words))
+			if end := int64(begin) + 8*int64(words); begin%8 != 0 || end > EntryBytesWithSpace[value](length, words) {
+				t.Fatalf("a key of %d bytes: space from %d to %d of %d bytes", length, begin, end, EntryBytesWithSpace[value](length, words))
 			}
 		}
 	}
 }
 
 // A key of up to 22 bytes with the space that limits ask for is two cache lines at most.
-func TestRoomOfTwoCacheLines(t *testing.T) {
+func TestSpaceOfTwoCacheLines(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int{1, 14, 22} {
-		if size := EntryBytesWithRoom[value](length, 7); size > 128 {
+		if size := EntryBytesWithSpace[value](length, 7); size > 128 {
 			t.Errorf("an entry of a key of %d bytes with space for 7 words is %d bytes, want 128 at most", length, size)
 		}
 	}

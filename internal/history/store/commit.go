@@ -55,10 +55,10 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto 
 	late := map[Row]Row{}
 	for i := range rows {
 		if r := rows[i].bounded(); r.Day() < rolled {
-			of := Row{Key: r.Key, Slot: r.Day() * DaySeconds}
-			day := late[of]
-			day.Key, day.Slot, day.N, day.Doubt = of.Key, of.Slot, day.N+r.N, day.Doubt+r.Doubt
-			late[of] = day
+			summed := Row{Key: r.Key, Slot: r.Day() * DaySeconds}
+			day := late[summed]
+			day.Key, day.Slot, day.N, day.Doubt = summed.Key, summed.Slot, day.N+r.N, day.Doubt+r.Doubt
+			late[summed] = day
 		}
 	}
 	sortRows(rows)
@@ -176,8 +176,8 @@ func (s *Store) exec(ctx context.Context, tx *sql.Tx, statement string, args ...
 
 // isFull reports whether SQLite is out of space, by its own bound or on the disk.
 func isFull(err error) bool {
-	of, ok := errors.AsType[*driver.Error](err)
-	return ok && of.Code()&0xff == codes.SQLITE_FULL
+	failure, ok := errors.AsType[*driver.Error](err)
+	return ok && failure.Code()&0xff == codes.SQLITE_FULL
 }
 
 func in(list []int64) string {

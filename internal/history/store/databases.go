@@ -19,7 +19,7 @@ const sqlitePage = 4096
 // openSQLite opens a file, which is made if it is not there. A transaction is on disk when it has
 // ended, a reader waits for no writer, and what is deleted is overwritten.
 func openSQLite(path string, maxBytes int64) *pools {
-	of := func(begin string, more ...string) *sql.DB {
+	open := func(begin string, more ...string) *sql.DB {
 		q := url.Values{"_txlock": {begin}, "_pragma": {
 			"busy_timeout(10000)", fmt.Sprintf("page_size(%d)", sqlitePage), "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "temp_store(FILE)",
 		}}
@@ -34,9 +34,9 @@ func openSQLite(path string, maxBytes int64) *pools {
 	if maxBytes > 0 {
 		write = append(write, fmt.Sprintf("max_page_count(%d)", max(maxBytes/sqlitePage, 256)))
 	}
-	writes := of("immediate", write...)
+	writes := open("immediate", write...)
 	writes.SetMaxOpenConns(1)
-	reads := of("deferred", "cache_size(-8192)")
+	reads := open("deferred", "cache_size(-8192)")
 	reads.SetMaxOpenConns(4)
 	return &pools{writes, reads}
 }

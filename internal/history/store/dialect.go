@@ -97,7 +97,7 @@ const roll = `INSERT INTO weir_days ({key}, day, origin, n, doubt, upto)
 type table struct {
 	name   string
 	number string // the column that has of
-	of     func(*Row) int64
+	value  func(*Row) int64
 	slots  bool // it has a column for the slot
 }
 
@@ -143,7 +143,7 @@ func (d *dialect) upsert(ctx context.Context, tx *sql.Tx, t *table, rows []Row, 
 		for i := range rows {
 			r := &rows[i]
 			key, n, doubt := r.columns()
-			if values = append(values, t.of(r)); t.slots {
+			if values = append(values, t.value(r)); t.slots {
 				values = append(values, r.Slot)
 			}
 			values = append(values, key, origin, n, doubt, int64(upto))
@@ -184,7 +184,7 @@ func (d *dialect) upsertArrays(ctx context.Context, tx *sql.Tx, t *table, head, 
 		numbers, keys, hits, doubts, slots := make([]int32, n), make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		for i := range rows[:n] {
 			r := &rows[i]
-			numbers[i], slots[i] = int32(t.of(r)), r.Slot
+			numbers[i], slots[i] = int32(t.value(r)), r.Slot
 			keys[i], hits[i], doubts[i] = r.columns()
 		}
 		args := []any{origin, int64(upto), numbers, keys, hits, doubts}

@@ -22,11 +22,11 @@ type Selection struct {
 
 // Export calls f with the sums of keys and slots, or days. Sums from weir_days come first, by key; the others by day and key. An
 // error of f ends it. What sampling added is in doubt, without an upper bound: a Doubt of math.MaxUint64.
-func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) error {
-	from := of.From
-	if of.Days {
-		from = min(max(v.Rolled, of.From), of.To)
-		if err := v.export(ctx, of, "weir_days", "day >= ? AND day < ?", []any{of.From, from}, f); err != nil {
+func (v *View) Export(ctx context.Context, selection Selection, f func(Row) error) error {
+	from := selection.From
+	if selection.Days {
+		from = min(max(v.Rolled, selection.From), selection.To)
+		if err := v.export(ctx, selection, "weir_days", "day >= ? AND day < ?", []any{selection.From, from}, f); err != nil {
 			return err
 		}
 	}
@@ -35,10 +35,10 @@ func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) erro
 		return err
 	}
 	for _, day := range days {
-		if day < from || day >= of.To {
+		if day < from || day >= selection.To {
 			continue
 		}
-		if err := v.export(ctx, of, "weir_hours", "day = ?", []any{day}, f); err != nil {
+		if err := v.export(ctx, selection, "weir_hours", "day = ?", []any{day}, f); err != nil {
 			return err
 		}
 	}
@@ -51,27 +51,27 @@ const addedTo = `(SELECT COALESCE(SUM(c.n) + SUM(c.doubt), 0) FROM {table} c WHE
 	ELSE CONCAT('{sampled}', r.{key}) END)`
 
 // export is Export of the days of one table that fit a condition.
-func (v *View) export(ctx context.Context, of Selection, table, when string, fit []any, f func(Row) error) error {
+func (v *View) export(ctx context.Context, selection Selection, table, when string, fit []any, f func(Row) error) error {
 	sampled, err := numbers(ctx, v.tx, v.s.d.sql("SELECT 1 FROM "+table+" WHERE "+when+" AND {key} >= ? AND {key} < ? LIMIT 1"),
-		append(slices.Clone(fit), of.Sampled, prefixEnd(of.Sampled))...)
+		append(slices.Clone(fit), selection.Sampled, prefixEnd(selection.Sampled))...)
 	if err != nil {
 		return err
 	}
 	at, slot, added, args := "day * 86400", "", "0", fit
-	if !of.Days {
+	if !selection.Days {
 		at, slot = "slot", ", slot"
 	}
 	if len(sampled) > 0 {
 		same := ""
-		if !of.Days {
+		if !selection.Days {
 			same = " AND c.slot = r.slot"
 		}
-		added = strings.NewReplacer("{table}", table, "{same slot}", same, "{all}", of.All, "{sampled}", of.Sampled, "{escaped sampled}", hex.EncodeToString([]byte(of.Sampled))).Replace(addedTo)
+		added = strings.NewReplacer("{table}", table, "{same slot}", same, "{all}", selection.All, "{sampled}", selection.Sampled, "{escaped sampled}", hex.EncodeToString([]byte(selection.Sampled))).Replace(addedTo)
 		args = append([]any{escaped}, fit...)
 	}
 	query := "SELECT {key}, " + at + ", SUM(n), SUM(doubt), " + added + " FROM " + table + " r WHERE " + when + onlyComplete
-	if of.Prefix != "" {
-		query, args = query+" AND {key} >= ? AND {key} < ?", append(slices.Clone(args), of.Prefix, prefixEnd(of.Prefix))
+	if selection.Prefix != "" {
+		query, args = query+" AND {key} >= ? AND {key} < ?", append(slices.Clone(args), selection.Prefix, prefixEnd(selection.Prefix))
 	}
 	query += " GROUP BY {key}, day" + slot + " ORDER BY {key}, day" + slot
 	return scan(ctx, v.tx, v.s.d.sql(query), args, func(row *sql.Rows) error {

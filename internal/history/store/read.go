@@ -201,13 +201,13 @@ func spansWith(from, to int64) (spans []int64) {
 type Pick struct{ Prefix, Without, WithoutPrefix string }
 
 // Top calls f with the first n keys of a list, most hits first. rest is the most hits that any other key has; 0: there is none.
-func (v *View) Top(ctx context.Context, l List, of Pick, n int, f func(key string)) (rest uint64, err error) {
-	where, args := " AND {key} <> ?", []any{of.Without}
-	if of.Prefix != "" { // not by the order of keys: the order of hits matters
-		where, args = where+" AND SUBSTR({key}, 1, LENGTH(?)) = ?", append(args, of.Prefix, of.Prefix)
+func (v *View) Top(ctx context.Context, l List, pick Pick, n int, f func(key string)) (rest uint64, err error) {
+	where, args := " AND {key} <> ?", []any{pick.Without}
+	if pick.Prefix != "" { // not by the order of keys: the order of hits matters
+		where, args = where+" AND SUBSTR({key}, 1, LENGTH(?)) = ?", append(args, pick.Prefix, pick.Prefix)
 	}
-	if of.WithoutPrefix != "" {
-		where, args = where+" AND NOT ({key} >= ? AND {key} < ?)", append(args, of.WithoutPrefix, prefixEnd(of.WithoutPrefix))
+	if pick.WithoutPrefix != "" {
+		where, args = where+" AND NOT ({key} >= ? AND {key} < ?)", append(args, pick.WithoutPrefix, prefixEnd(pick.WithoutPrefix))
 	}
 	if l.span == 0 {
 		return v.top(ctx, n, f, "SELECT {key}, SUM(n) AS hits FROM weir_hours WHERE day = ?"+where+onlyComplete+" GROUP BY {key} ORDER BY hits DESC LIMIT ?", append(append([]any{l.day}, args...), n)...)

@@ -131,18 +131,18 @@ func testBruteForce(t *testing.T, s *store.Store) {
 		if rnd.IntN(3) == 0 {
 			key := fmt.Sprint("k", rnd.IntN(8))
 			b.Remove = append(b.Remove, key)
-			for of := range want {
-				if of.key == key {
-					delete(want, of)
+			for place := range want {
+				if place.key == key {
+					delete(want, place)
 				}
 			}
 		}
 		for range rnd.IntN(1500) {
 			rows[at{fmt.Sprint("k", rnd.IntN(8)), (round+rnd.Int64N(5))*day + rnd.Int64N(24)*3600}] += rnd.Uint64N(100) + 1
 		}
-		for of, n := range rows {
-			b.Rows = append(b.Rows, store.Row{Key: of.key, Slot: of.slot, N: n})
-			want[of] += n
+		for place, n := range rows {
+			b.Rows = append(b.Rows, store.Row{Key: place.key, Slot: place.slot, N: n})
+			want[place] += n
 		}
 		commit(t, s, &l, b)
 		if rnd.IntN(3) == 0 {
@@ -155,16 +155,16 @@ func testBruteForce(t *testing.T, s *store.Store) {
 		key := fmt.Sprint("k", k)
 		got, perDay := slots(t, s, key, 0, 30*day), days(t, s, key, 0, 30)
 		wantDays := map[int64]uint64{}
-		for of, n := range want {
-			if of.key != key {
+		for place, n := range want {
+			if place.key != key {
 				continue
 			}
-			if got[of.slot] != n {
-				t.Fatalf("%s at %d: %d, want %d", key, of.slot, got[of.slot], n)
+			if got[place.slot] != n {
+				t.Fatalf("%s at %d: %d, want %d", key, place.slot, got[place.slot], n)
 			}
-			delete(got, of.slot)
-			if of.slot/day < l.Rolled {
-				wantDays[of.slot/day] += n
+			delete(got, place.slot)
+			if place.slot/day < l.Rolled {
+				wantDays[place.slot/day] += n
 			}
 		}
 		if len(got) > 0 || fmt.Sprint(perDay) != fmt.Sprint(wantDays) {

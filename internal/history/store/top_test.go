@@ -35,11 +35,11 @@ func testTop(t *testing.T, s *store.Store) {
 	}
 	truth := map[at]uint64{}
 	hits := func(from, to int64, n int) (rows []store.Row) {
-		of := map[at]uint64{}
+		counts := map[at]uint64{}
 		for range n {
-			of[at{name(), (first+from+rnd.Int64N(to-from))/some*some*day + rnd.Int64N(24)*3600}] += rnd.Uint64N(50) + 1
+			counts[at{name(), (first+from+rnd.Int64N(to-from))/some*some*day + rnd.Int64N(24)*3600}] += rnd.Uint64N(50) + 1
 		}
-		for at, n := range of {
+		for at, n := range counts {
 			rows = append(rows, store.Row{Key: at.key, Slot: at.slot, N: n})
 			truth[at] += n
 			rows = append(rows, store.Row{Key: "*", Slot: at.slot, N: n})
@@ -59,9 +59,9 @@ func testTop(t *testing.T, s *store.Store) {
 		b := store.Batch{Rows: hits(month*30, month*30+32, 80)}
 		if month%5 == 4 {
 			b.Remove = []string{name()}
-			for of := range truth {
-				if of.key == b.Remove[0] {
-					delete(truth, of)
+			for place := range truth {
+				if place.key == b.Remove[0] {
+					delete(truth, place)
 				}
 			}
 			b.Rows = slices.DeleteFunc(b.Rows, func(r store.Row) bool { return r.Key == b.Remove[0] })
@@ -72,8 +72,8 @@ func testTop(t *testing.T, s *store.Store) {
 			commit(t, s, &other, store.Batch{Rows: hits(max(0, month*30-60), month*30+1, 30)})
 		}
 		if month%2 == 0 {
-			for _, of := range []*store.Lease{&l, &other} {
-				if err := s.Roll(t.Context(), of, first+month*30); err != nil {
+			for _, lease := range []*store.Lease{&l, &other} {
+				if err := s.Roll(t.Context(), lease, first+month*30); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -105,13 +105,13 @@ func testTop(t *testing.T, s *store.Store) {
 		case 1:
 			to = from + 1 + rnd.Int64N(4)
 		}
-		of := history.Ranking{Prefix: []string{"", "url:", "limit:", "user:1"}[rnd.IntN(4)], From: from * day, To: to * day, N: 1 + rnd.IntN(8)}
+		ranking := history.Ranking{Prefix: []string{"", "url:", "limit:", "user:1"}[rnd.IntN(4)], From: from * day, To: to * day, N: 1 + rnd.IntN(8)}
 		if rnd.IntN(3) == 0 { // as days of other time zones
-			of.From, of.To = of.From-3*3600, of.To-3*3600
+			ranking.From, ranking.To = ranking.From-3*3600, ranking.To-3*3600
 		}
-		checkTop(t, s, of, func(want map[string]uint64) {
+		checkTop(t, s, ranking, func(want map[string]uint64) {
 			for of2, n := range truth {
-				if of2.slot >= of.From && of2.slot < of.To {
+				if of2.slot >= ranking.From && of2.slot < ranking.To {
 					want[of2.key] += n
 				}
 			}
@@ -120,11 +120,11 @@ func testTop(t *testing.T, s *store.Store) {
 }
 
 // checkTop compares with brute force; truth adds up the hits of each key in that time.
-func checkTop(t *testing.T, s *store.Store, of history.Ranking, truth func(map[string]uint64)) {
+func checkTop(t *testing.T, s *store.Store, ranking history.Ranking, truth func(map[string]uint64)) {
 	t.Helper()
 	var got []engine.KeyCount
 	if err := s.View(t.Context(), func(v *store.View) (err error) {
-		got, err = history.Top(t.Context(), v, of, nil, time.Now())
+		got, err = history.Top(t.Context(), v, ranking, nil, time.Now())
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -133,19 +133,19 @@ func checkTop(t *testing.T, s *store.Store, of history.Ranking, truth func(map[s
 	truth(all)
 	var want []uint64
 	for key, n := range all {
-		if key != "*" && len(key) >= len(of.Prefix) && key[:len(of.Prefix)] == of.Prefix && (key[:4] != "limi" || of.Prefix == "limit:") {
+		if key != "*" && len(key) >= len(ranking.Prefix) && key[:len(ranking.Prefix)] == ranking.Prefix && (key[:4] != "limi" || ranking.Prefix == "limit:") {
 			want = append(want, n)
 		}
 	}
 	slices.SortFunc(want, func(a, b uint64) int { return cmp.Compare(b, a) })
-	want = want[:min(of.N, len(want))]
+	want = want[:min(ranking.N, len(want))]
 	for i, n := range want {
 		if i >= len(got) || got[i].Lower != n || all[got[i].Key] != n || !got[i].Exact() {
-			t.Fatalf("%+v: %v, want hits %v", of, got, want)
+			t.Fatalf("%+v: %v, want hits %v", ranking, got, want)
 		}
 	}
 	if len(got) != len(want) {
-		t.Fatalf("%+v: %d keys, want %d", of, len(got), len(want))
+		t.Fatalf("%+v: %d keys, want %d", ranking, len(got), len(want))
 	}
 }
 

@@ -270,10 +270,10 @@ var ErrTooSlow = errors.New("the backup was too slow: the journal must be trimme
 // empties the journal up to there. Without it, each start would find the loss again, and a journal that was cut would use
 // sequences a second time that snapshots include. If it is interrupted, the next start
 // finds snapshots beyond the journal's end, and damage is to be accepted again.
-func (s Start) Rebase(ctx context.Context, of record.Incarnation, l *Loaded) error {
+func (s Start) Rebase(ctx context.Context, origin record.Incarnation, l *Loaded) error {
 	target := l.Reached + 1
 	for partition := range l.Have {
-		snap := s.Replica.Rebased(of, partition, target)
+		snap := s.Replica.Rebased(origin, partition, target)
 		slot, _ := replica.SlotFor(l.Have[partition], target)
 		revision, err := s.Store.PutSnapshot(ctx, snap, slot, l.Have[partition][slot].Revision)
 		if err != nil {
@@ -323,8 +323,8 @@ func (c *Checkpointer) oldest() (list []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	needed := replica.OldestNeeded(c.rounds.Have)
-	for partition, of := range c.rounds.Have {
-		if slices.ContainsFunc(of[:], func(k replica.Slot) bool { return k.UpTo == needed }) && len(list) < 8 {
+	for partition, slots := range c.rounds.Have {
+		if slices.ContainsFunc(slots[:], func(k replica.Slot) bool { return k.UpTo == needed }) && len(list) < 8 {
 			list = append(list, partition)
 		}
 	}

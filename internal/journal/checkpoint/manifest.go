@@ -88,12 +88,12 @@ func NewManifest(cfg engine.Config) Manifest {
 // Fits refuses an engine that the directory was not made for, with a *engine.Error
 // that names the field. A node alone changes its directory instead (package offline).
 func (m Manifest) Fits(cfg engine.Config) error {
-	const how = "they change at a restart of a single node, not in a cluster: see \"Other settings\" in docs/cluster-operations.md"
+	const advice = "they change at a restart of a single node, not in a cluster: see \"Other settings\" in docs/cluster-operations.md"
 	if m.Partitions != cfg.Partitions {
-		return misfit("Partitions", "the data directory has %d partitions, not %d: %s", m.Partitions, cfg.Partitions, how)
+		return misfit("Partitions", "the data directory has %d partitions, not %d: %s", m.Partitions, cfg.Partitions, advice)
 	}
 	if was := time.Duration(m.RetentionS) * time.Second; was != cfg.Retention {
-		return misfit("Retention", "the data directory was made with a retention of %v, not %v: %s", was, cfg.Retention, how)
+		return misfit("Retention", "the data directory was made with a retention of %v, not %v: %s", was, cfg.Retention, advice)
 	}
 	return nil
 }

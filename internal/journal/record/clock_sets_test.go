@@ -15,9 +15,9 @@ func TestManyClockSets(t *testing.T) {
 		if len(list) > maxClockSets {
 			t.Fatalf("%d sets", len(list))
 		}
-		for of := range i {
-			if list.Since(of) < all.Since(of) {
-				t.Fatalf("after %d sets: %v since %d, and really %v", i+1, list.Since(of), of, all.Since(of))
+		for other := range i {
+			if list.Since(other) < all.Since(other) {
+				t.Fatalf("after %d sets: %v since %d, and really %v", i+1, list.Since(other), other, all.Since(other))
 			}
 		}
 	}

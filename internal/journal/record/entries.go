@@ -392,9 +392,9 @@ func (l *Less) take(d *replication.Delta) (n uint64) {
 	}
 	removed := l.removed[sum]
 	for _, removals := range []uint64{removed, max(removed, 1) - 1} {
-		of := replication.RequestHit{Key: replication.After(sum, removals), At: d.At}
-		some := min(l.hits[of], d.N-n)
-		l.hits[of] -= some
+		hit := replication.RequestHit{Key: replication.After(sum, removals), At: d.At}
+		some := min(l.hits[hit], d.N-n)
+		l.hits[hit] -= some
 		n += some
 	}
 	return n

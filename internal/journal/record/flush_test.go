@@ -100,14 +100,14 @@ func TestDecodeRefusesDamage(t *testing.T) {
 
 // someChanges has one of each kind.
 func someChanges() []replication.Change {
-	of := replication.ChangeOf{Name: "a/limit", Key: "user:1", At: 1_700_000_000_123}
+	change := replication.ChangeOf{Name: "a/limit", Key: "user:1", At: 1_700_000_000_123}
 	return []replication.Change{
-		&replication.Admission{Limit: "bytes", Key: "k", At: 5, N: 7}, &replication.Refund{ChangeOf: of, N: 1}, &replication.Reset{ChangeOf: of},
-		&replication.ForgetKeys{ChangeOf: of}, &replication.ForgetInline{ChangeOf: of}, &replication.Grant{ChangeOf: of, N: 3, Until: 9},
-		&replication.Spend{ChangeOf: of, N: 1}, &replication.Ban{ChangeOf: of, Until: 17}, &replication.Permit{ChangeOf: of, Holder: math.MaxUint64, For: 8},
-		&replication.Reservation{ChangeOf: of, ID: "r", N: 5, Until: 9, Back: true, Content: 3, Parts: 2},
-		&replication.Reservation{ChangeOf: of, ID: "s", N: 5, Until: 9, Parts: 1, Settled: true, Lapsed: true, Used: 3, Over: 1},
-		&replication.Settlement{ChangeOf: of, ID: "r", Used: 1, Back: 4, Over: 2, Forget: true}, &replication.Outstanding{ChangeOf: of, Holder: "n1", N: 5, For: 9},
+		&replication.Admission{Limit: "bytes", Key: "k", At: 5, N: 7}, &replication.Refund{ChangeOf: change, N: 1}, &replication.Reset{ChangeOf: change},
+		&replication.ForgetKeys{ChangeOf: change}, &replication.ForgetInline{ChangeOf: change}, &replication.Grant{ChangeOf: change, N: 3, Until: 9},
+		&replication.Spend{ChangeOf: change, N: 1}, &replication.Ban{ChangeOf: change, Until: 17}, &replication.Permit{ChangeOf: change, Holder: math.MaxUint64, For: 8},
+		&replication.Reservation{ChangeOf: change, ID: "r", N: 5, Until: 9, Back: true, Content: 3, Parts: 2},
+		&replication.Reservation{ChangeOf: change, ID: "s", N: 5, Until: 9, Parts: 1, Settled: true, Lapsed: true, Used: 3, Over: 1},
+		&replication.Settlement{ChangeOf: change, ID: "r", Used: 1, Back: 4, Over: 2, Forget: true}, &replication.Outstanding{ChangeOf: change, Holder: "n1", N: 5, For: 9},
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 
 // partOf is a part with one batch, as a build of a version writes it.
 func partOf(version byte, flags byte, partition, kind uint64, entries []byte) []byte {
-	of := Incarnation{Origin: 7, Epoch: 1}
+	incarnation := Incarnation{Origin: 7, Epoch: 1}
 	batch := binary.AppendUvarint(nil, partition<<kindBits|kind)
 	batch = append(batch, 1, 1) // seq, total
 	batch = wire.AppendBlock(batch, entries)
-	batch = binary.LittleEndian.AppendUint32(batch, of.sum(batch))
-	b := binary.LittleEndian.AppendUint64([]byte{flushMagic, version}, of.Origin)
+	batch = binary.LittleEndian.AppendUint32(batch, incarnation.sum(batch))
+	b := binary.LittleEndian.AppendUint64([]byte{flushMagic, version}, incarnation.Origin)
 	b = append(b, 1, 1, 0, flags, 0, 9, 1) // epoch, flush, part, flags, no node, at, one batch
 	b = append(append(b, batch...), 0)     // receipts
 	return wire.Seal(append(b, 0), 0)      // requests

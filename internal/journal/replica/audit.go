@@ -105,8 +105,8 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 		a.find(fmt.Sprintf("epoch %d", l.Epoch), fmt.Sprintf("a batch of partition %d of %d", b.Partition, a.Partitions), "the hits of that batch")
 		return false
 	}
-	of := a.progressOf(l.Origin)
-	at := &of.positions[b.Partition]
+	progress := a.progressOf(l.Origin)
+	at := &progress.positions[b.Partition]
 	stated := record.Position{Epoch: l.Epoch, Seq: b.Seq, Total: b.Total, Lost: at.Lost}
 	before := stated // where the partition must stand
 	fresh := len(b.Entries) > 0
@@ -120,15 +120,15 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 		}
 		return false // a snapshot has it
 	case before.Seq > at.Seq:
-		of.missing.add(b.Partition, before.Seq-at.Seq, lacking(before, *at))
+		progress.missing.add(b.Partition, before.Seq-at.Seq, lacking(before, *at))
 	case before.Seq < at.Seq:
-		a.find(of.named(fmt.Sprintf("partition %d", b.Partition)), fmt.Sprintf("its origin goes on after batch %d in epoch %d, and batch %d is here", before.Seq, l.Epoch, at.Seq),
+		a.find(progress.named(fmt.Sprintf("partition %d", b.Partition)), fmt.Sprintf("its origin goes on after batch %d in epoch %d, and batch %d is here", before.Seq, l.Epoch, at.Seq),
 			"the count of that partition, at its origin")
 	case before.Total != at.Total:
-		a.find(of.named(fmt.Sprintf("partition %d", b.Partition)), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.Seq, l.Epoch, b.Total, b.Total-before.Total+at.Total),
+		a.find(progress.named(fmt.Sprintf("partition %d", b.Partition)), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.Seq, l.Epoch, b.Total, b.Total-before.Total+at.Total),
 			"the count of that partition")
 	}
-	begunBehind := of.torn && at.Seq > 0 && l.Epoch > at.Epoch && !a.Alone // perhaps, and lost as many batches as it lacked
+	begunBehind := progress.torn && at.Seq > 0 && l.Epoch > at.Epoch && !a.Alone // perhaps, and lost as many batches as it lacked
 	if before.Seq != at.Seq || before.Total != at.Total || begunBehind {
 		stated.Lost += lacking(before, *at)
 	}

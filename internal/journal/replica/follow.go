@@ -17,7 +17,7 @@ type Source interface {
 	Message(sequence uint64) ([]byte, error)
 
 	// Resend asks the process of an origin for a part of a flush.
-	Resend(of record.Incarnation, flush, part uint64) ([]byte, error)
+	Resend(origin record.Incarnation, flush, part uint64) ([]byte, error)
 }
 
 var (
@@ -255,8 +255,8 @@ func NewFollower(r *Replica, now func() time.Time) *Follower {
 
 // Asker puts asks to replicas of the journal. What comes of one is handed to Follower.Ahead: Take, and then End or Fail.
 type Asker interface {
-	Send(of *Ask) error
-	GiveUp(of *Ask) // nothing that still comes of it is to be handed over
+	Send(ask *Ask) error
+	GiveUp(ask *Ask) // nothing that still comes of it is to be handed over
 }
 
 // ErrSilent is why an ask was given up.
@@ -265,22 +265,22 @@ var ErrSilent = errors.New("no replica of the journal answers")
 // Ask asks for as much as there is space for. failed is a new reason why asks fail, to be logged.
 func (f *Follower) Ask(by Asker) (failed error) {
 	now := f.now()
-	fail := func(of *Ask, err error) {
-		if f.Ahead.Fail(now, of) {
+	fail := func(ask *Ask, err error) {
+		if f.Ahead.Fail(now, ask) {
 			failed = err
 		}
 	}
-	for of := f.Ahead.Silent(now); of != nil; of = f.Ahead.Silent(now) {
-		by.GiveUp(of)
-		if f.Ahead.GiveUp(now, of) {
+	for ask := f.Ahead.Silent(now); ask != nil; ask = f.Ahead.Silent(now) {
+		by.GiveUp(ask)
+		if f.Ahead.GiveUp(now, ask) {
 			failed = ErrSilent
 		}
 	}
 	next := f.replica.Next()
 	for want, ok := f.Ahead.Want(now, next); ok; want, ok = f.Ahead.Want(now, next) {
-		of := f.Ahead.Begin(now, want)
-		if err := by.Send(of); err != nil {
-			fail(of, err)
+		ask := f.Ahead.Begin(now, want)
+		if err := by.Send(ask); err != nil {
+			fail(ask, err)
 		}
 	}
 	return failed

@@ -164,14 +164,14 @@ func (r *Replica) newHandOff(partitions []int) (*handOff, error) {
 // copySink counts in the copy of a hand-off. What keys have used of limits, and receipts, all nodes have anyway.
 type copySink struct {
 	*Holding
-	of *handOff
+	handOff *handOff
 }
 
-func (s copySink) Wants(partition int) bool { return s.of.wants.Has(partition) }
+func (s copySink) Wants(partition int) bool { return s.handOff.wants.Has(partition) }
 
 func (s copySink) Count(b record.Batch, _, _ bool) error {
 	if !b.OfLimits() && b.Kind != record.KindPast {
-		s.of.fail(b.Partition, s.Holding.Count(b, false, false))
+		s.handOff.fail(b.Partition, s.Holding.Count(b, false, false))
 	}
 	return nil
 }

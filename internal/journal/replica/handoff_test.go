@@ -98,8 +98,8 @@ func (t takingFrom) Hurry([]int)            {}
 
 func (t takingFrom) Message(sequence uint64) ([]byte, error) { return t.log.Message(sequence) }
 
-func (t takingFrom) Resend(of record.Incarnation, flush, part uint64) ([]byte, error) {
-	return t.log.Resend(of, flush, part)
+func (t takingFrom) Resend(origin record.Incarnation, flush, part uint64) ([]byte, error) {
+	return t.log.Resend(origin, flush, part)
 }
 
 func (t takingFrom) Snapshots(_ []int, each func(record.Snapshot)) error {

@@ -139,17 +139,17 @@ func (r *Replica) Hear(now time.Time, b Heartbeat) {
 
 // Expect notes that a member of the cluster began a life, according to the registry of the cluster. If neither its
 // hello nor a beat of that life arrives, the member is silent after LateAfter. O(nodes).
-func (r *Replica) Expect(now time.Time, of record.Incarnation, node string) {
+func (r *Replica) Expect(now time.Time, incarnation record.Incarnation, node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.peers, func(origin uint64, p *peer) bool { // of its directory before
-		return p.node == node && origin != of.Origin && r.audit.byOrigin[origin] == nil && now.Sub(p.heard) > LateAfter
+		return p.node == node && origin != incarnation.Origin && r.audit.byOrigin[origin] == nil && now.Sub(p.heard) > LateAfter
 	})
-	if l := r.audit.byOrigin[of.Origin]; l != nil && (l.epoch >= of.Epoch || !l.left) {
+	if l := r.audit.byOrigin[incarnation.Origin]; l != nil && (l.epoch >= incarnation.Epoch || !l.left) {
 		return // its flushes tell
 	}
-	if p := r.peerOf(now, of.Origin); p != nil && p.epoch < of.Epoch {
-		p.node, p.epoch, p.heard, p.fresh = node, of.Epoch, now, Later(p.fresh, r.freshBefore(of.Origin))
+	if p := r.peerOf(now, incarnation.Origin); p != nil && p.epoch < incarnation.Epoch {
+		p.node, p.epoch, p.heard, p.fresh = node, incarnation.Epoch, now, Later(p.fresh, r.freshBefore(incarnation.Origin))
 	}
 }
 

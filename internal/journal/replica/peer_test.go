@@ -56,7 +56,7 @@ func TestLateness(t *testing.T) {
 				if why != test.why {
 					t.Fatalf("flushes each %v, %s: after %v it is %s", flushEvery, test.name, at, why)
 				}
-				if lack := begin.Add(time.Hour); since.After(lack) || since.Before(lack.Add(-promise-HeartbeatEvery)) {
+				if missed := begin.Add(time.Hour); since.After(missed) || since.Before(missed.Add(-promise-HeartbeatEvery)) {
 					t.Fatalf("flushes each %v, %s: hits may be missing since %v, want about 1h", flushEvery, test.name, since.Sub(begin))
 				}
 			}

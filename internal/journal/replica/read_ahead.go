@@ -134,19 +134,19 @@ func (a *ReadAhead) Begin(now time.Time, want span) *Ask {
 }
 
 // Take keeps a message that came of an ask, and tells whether more may come of that.
-func (a *ReadAhead) Take(now time.Time, of *Ask, next, sequence uint64, data []byte) {
-	if sequence <= of.last {
+func (a *ReadAhead) Take(now time.Time, ask *Ask, next, sequence uint64, data []byte) {
+	if sequence <= ask.last {
 		return
 	}
-	if sequence > of.last+1 {
-		a.holes = append(a.holes, span{of.last + 1, sequence - 1})
-		if sequence > of.To { // it went on after the whole range
+	if sequence > ask.last+1 {
+		a.holes = append(a.holes, span{ask.last + 1, sequence - 1})
+		if sequence > ask.To { // it went on after the whole range
 			a.Front = max(a.Front, sequence)
-			of.To = sequence
+			ask.To = sequence
 		}
 	}
-	a.answered(now, of)
-	of.last = sequence
+	a.answered(now, ask)
+	ask.last = sequence
 	a.Known = max(a.Known, sequence)
 	a.wait, a.until, a.hard = 0, time.Time{}, false
 	a.usual = cmp.Or(a.usual, len(data)) + (len(data)-cmp.Or(a.usual, len(data)))/8
@@ -182,19 +182,19 @@ func (a *ReadAhead) Keep(sequence uint64, data []byte) {
 
 // End ends an ask. The replica has so many pending messages after the last one it sent. If it has none, the rest of
 // the range is on its way to it, or was never written.
-func (a *ReadAhead) End(now time.Time, of *Ask, pending uint64) {
-	if !a.drop(of) {
+func (a *ReadAhead) End(now time.Time, ask *Ask, pending uint64) {
+	if !a.drop(ask) {
 		return
 	}
-	a.answered(now, of)
+	a.answered(now, ask)
 	a.hard = false // somebody answers
-	if pending > 0 && of.last >= of.From {
-		a.Known = max(a.Known, of.last+pending)
+	if pending > 0 && ask.last >= ask.From {
+		a.Known = max(a.Known, ask.last+pending)
 		return
 	}
 	switch {
-	case of.last >= of.To:
-	case of.last < a.Known: // announced, and not there yet: on its way to this replica, or lost
+	case ask.last >= ask.To:
+	case ask.last < a.Known: // announced, and not there yet: on its way to this replica, or lost
 		a.pause(now, min(max(2*a.wait, followSoon), followOn), false)
 	default:
 		a.pause(now, FollowEvery, false)
@@ -202,30 +202,30 @@ func (a *ReadAhead) End(now time.Time, of *Ask, pending uint64) {
 }
 
 // answered takes note that something came of an ask: the next answer may take some times as long.
-func (a *ReadAhead) answered(now time.Time, of *Ask) {
-	a.patience = min(max(silentTrips*now.Sub(of.heard), silentLeast), silentMost)
-	of.heard = now
+func (a *ReadAhead) answered(now time.Time, ask *Ask) {
+	a.patience = min(max(silentTrips*now.Sub(ask.heard), silentLeast), silentMost)
+	ask.heard = now
 }
 
 // GiveUp ends an ask that is silent. The range is asked for again at once, with twice the patience, and in the end as after Fail.
-func (a *ReadAhead) GiveUp(now time.Time, of *Ask) (first bool) {
+func (a *ReadAhead) GiveUp(now time.Time, ask *Ask) (first bool) {
 	if now.Equal(a.gaveUp) { // together with another
-		a.drop(of)
+		a.drop(ask)
 		return false
 	}
 	a.gaveUp = now
 	if a.patience == silentMost {
-		return a.Fail(now, of)
+		return a.Fail(now, ask)
 	}
 	a.patience = min(2*max(a.patience, silentLeast), silentMost)
-	a.drop(of)
+	a.drop(ask)
 	return false
 }
 
 // Fail ends an ask that nobody answers, or in an error, and asks less often. It tells
 // whether this is the first time, which is worth a line in the log.
-func (a *ReadAhead) Fail(now time.Time, of *Ask) (first bool) {
-	if !a.drop(of) {
+func (a *ReadAhead) Fail(now time.Time, ask *Ask) (first bool) {
+	if !a.drop(ask) {
 		return false
 	}
 	return a.failed(now)
@@ -252,18 +252,18 @@ func (a *ReadAhead) pause(now time.Time, wait time.Duration, hard bool) {
 }
 
 // drop takes an ask off the list; the rest of its range is to be asked for again.
-func (a *ReadAhead) drop(of *Ask) bool {
-	at := slices.Index(a.asks, of)
+func (a *ReadAhead) drop(ask *Ask) bool {
+	at := slices.Index(a.asks, ask)
 	if at < 0 {
 		return false
 	}
 	a.asks = slices.Delete(a.asks, at, at+1)
 	switch {
-	case of.last >= of.To:
-	case of.To == a.Front:
-		a.Front = of.last
+	case ask.last >= ask.To:
+	case ask.To == a.Front:
+		a.Front = ask.last
 	default:
-		a.missing = append(a.missing, span{of.last + 1, of.To})
+		a.missing = append(a.missing, span{ask.last + 1, ask.To})
 		slices.SortFunc(a.missing, func(x, y span) int { return cmp.Compare(x.From, y.From) })
 	}
 	return true
@@ -271,9 +271,9 @@ func (a *ReadAhead) drop(of *Ask) bool {
 
 // Silent is an ask of which nothing came for a while.
 func (a *ReadAhead) Silent(now time.Time) *Ask {
-	for _, of := range a.asks {
-		if now.Sub(of.heard) >= max(a.patience, silentLeast) {
-			return of
+	for _, ask := range a.asks {
+		if now.Sub(ask.heard) >= max(a.patience, silentLeast) {
+			return ask
 		}
 	}
 	return nil
@@ -328,8 +328,8 @@ func (a *ReadAhead) Due(now time.Time) (due time.Time) {
 	if a.until.After(now) {
 		due = a.until
 	}
-	for _, of := range a.asks {
-		if at := of.heard.Add(max(a.patience, silentLeast)); due.IsZero() || at.Before(due) {
+	for _, ask := range a.asks {
+		if at := ask.heard.Add(max(a.patience, silentLeast)); due.IsZero() || at.Before(due) {
 			due = at
 		}
 	}

@@ -53,25 +53,25 @@ func (w *aheadWorld) after(d time.Duration, do func()) {
 }
 
 // serve is one replica's answer, after one trip. broken: it never ends.
-func (w *aheadWorld) serve(of *Ask, broken bool) {
+func (w *aheadWorld) serve(ask *Ask, broken bool) {
 	replica := w.random.IntN(3)
 	w.after(w.trip, func() {
-		bytes, came, at := 0, uint64(0), of.From
+		bytes, came, at := 0, uint64(0), ask.From
 		have := w.last - min(w.last, w.lag[replica])
-		for ; at <= have && came < of.To-of.From+1 && bytes < AskBytes; at++ {
+		for ; at <= have && came < ask.To-ask.From+1 && bytes < AskBytes; at++ {
 			if w.lost[replica][at] {
 				continue
 			}
 			data := make([]byte, 8+w.random.IntN(w.size))
 			binary.LittleEndian.PutUint64(data, at)
-			w.a.Take(w.now, of, w.next, at, data)
+			w.a.Take(w.now, ask, w.next, at, data)
 			bytes, came = bytes+len(data), came+1
 			if broken && w.random.IntN(4) == 0 {
 				return
 			}
 		}
 		if !broken {
-			w.a.End(w.now, of, have-min(have, at-1))
+			w.a.End(w.now, ask, have-min(have, at-1))
 		}
 	})
 }
@@ -79,23 +79,23 @@ func (w *aheadWorld) serve(of *Ask, broken bool) {
 // run lets the follower follow for a while. trouble is how many asks in a hundred fail.
 func (w *aheadWorld) run(during time.Duration, trouble int) {
 	for end := w.now.Add(during); ; {
-		for of := w.a.Silent(w.now); of != nil; of = w.a.Silent(w.now) {
-			w.a.GiveUp(w.now, of)
+		for ask := w.a.Silent(w.now); ask != nil; ask = w.a.Silent(w.now) {
+			w.a.GiveUp(w.now, ask)
 		}
 		for {
 			want, ok := w.a.Want(w.now, w.next)
 			if !ok {
 				break
 			}
-			of := w.a.Begin(w.now, want)
+			ask := w.a.Begin(w.now, want)
 			w.asks++
 			switch chance := w.random.IntN(100); {
 			case chance < trouble/2:
-				w.a.Fail(w.now, of)
+				w.a.Fail(w.now, ask)
 			case chance < trouble:
-				w.serve(of, true)
+				w.serve(ask, true)
 			default:
-				w.serve(of, false)
+				w.serve(ask, false)
 			}
 		}
 		if sequence, data, ok := w.a.Turn(w.next); ok {
@@ -213,14 +213,14 @@ func TestAheadAsksAgainSoon(t *testing.T) {
 	w := newAheadWorld(t, 1, 20*time.Millisecond)
 	w.last = 3
 	w.run(time.Second, 0)
-	of := w.a.Begin(w.now, span{4, 4}) // of which nothing comes
+	ask := w.a.Begin(w.now, span{4, 4}) // of which nothing comes
 	for range 10 {
 		w.last++
 		w.a.Hint(w.last)
 		w.run(30*time.Millisecond, 0)
 	}
 	if w.next != w.last+1 {
-		t.Errorf("%d of %d messages 300 ms after the request for message %d was lost", w.next-1, w.last, of.From)
+		t.Errorf("%d of %d messages 300 ms after the request for message %d was lost", w.next-1, w.last, ask.From)
 	}
 	w = newAheadWorld(t, 1, 2*time.Second)
 	w.last = 3

@@ -25,15 +25,15 @@ import (
 // which they were cut. They are from batches after seq. The caller holds cutting, so that nothing is on its way from
 // the engine to the resend buffer, and mu.
 func (r *Replica) ownSince(partition int, seq uint64) func(key string) []replication.Delta {
-	var of map[string][]replication.Delta
+	var byKey map[string][]replication.Delta
 	return func(key string) []replication.Delta {
-		if of == nil {
-			of = map[string][]replication.Delta{}
-			if !r.eachOwn(partition, seq, func(d replication.Delta) { of[d.Key] = append(of[d.Key], d) }) {
+		if byKey == nil {
+			byKey = map[string][]replication.Delta{}
+			if !r.eachOwn(partition, seq, func(d replication.Delta) { byKey[d.Key] = append(byKey[d.Key], d) }) {
 				r.holding.unsure[partition].Store(true)
 			}
 		}
-		return of[key]
+		return byKey[key]
 	}
 }
 
@@ -183,7 +183,7 @@ type requests struct {
 // run is moves of a topic that one life of a node made, and no other node in between. A node makes a move only once it has followed
 // its last one. So a move of that life counts if its flush is one from first to last.
 type run struct {
-	of          record.Incarnation
+	incarnation record.Incarnation
 	first, last uint64 // flushes
 	to          replication.Position
 	upTo        uint64 // the message up to which a reader may come upon them again; 0: not known yet
@@ -195,14 +195,14 @@ const manyRuns = 1000
 // move notes a move of a topic, and tells whether it counts. It does not if an earlier flush went beyond its beginning: then it is
 // of a node that read the topic before, and whose flush came late.
 func (s *requests) move(r replication.Request, p *record.Part) bool {
-	next, runs := run{of: p.Incarnation, first: p.Flush, last: p.Flush, to: r.Move.To}, s.moved[r.ID]
+	next, runs := run{incarnation: p.Incarnation, first: p.Flush, last: p.Flush, to: r.Move.To}, s.moved[r.ID]
 	for i, is := range runs {
 		switch last := i == len(runs)-1; {
-		case is.of == p.Incarnation && is.first <= p.Flush && p.Flush <= is.last:
+		case is.incarnation == p.Incarnation && is.first <= p.Flush && p.Flush <= is.last:
 			return true // it is read again, or another piece
 		case last && r.Move.From.Compare(is.to) < 0:
 			return false
-		case last && is.of == p.Incarnation:
+		case last && is.incarnation == p.Incarnation:
 			next.first = is.first
 		}
 	}
@@ -212,7 +212,7 @@ func (s *requests) move(r replication.Request, p *record.Part) bool {
 
 func (s *requests) noteRun(topic replication.RequestID, r run) {
 	runs := s.moved[topic]
-	at := slices.IndexFunc(runs, func(is run) bool { return is.of == r.of && is.first == r.first })
+	at := slices.IndexFunc(runs, func(is run) bool { return is.incarnation == r.incarnation && is.first == r.first })
 	switch {
 	case at >= 0 && r.last > runs[at].last:
 		runs[at] = r
@@ -263,8 +263,8 @@ func (r *Replica) BegunByOther(moves []replication.Request) (node string, is boo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range moves {
-		if runs := r.audit.requests.moved[one.ID]; len(runs) > 0 && runs[0].of.Origin != r.audit.Origin {
-			return r.audit.progressOf(runs[0].of.Origin).node, true
+		if runs := r.audit.requests.moved[one.ID]; len(runs) > 0 && runs[0].incarnation.Origin != r.audit.Origin {
+			return r.audit.progressOf(runs[0].incarnation.Origin).node, true
 		}
 	}
 	return "", false
@@ -304,7 +304,7 @@ func (r *Replica) Position(topic replication.RequestID) (p replication.Position,
 
 // seen is the flush that counts a request.
 type seen struct {
-	of record.Incarnation
+	incarnation record.Incarnation
 	record.Head
 	at     int64     // of the flush, Unix ms
 	listed time.Time // when a snapshot listed it first, by a clock that is not set: no node's wrong time of day ends it
@@ -337,7 +337,7 @@ func (s *requests) settle(parts []record.Part) (less *record.Less) {
 				if s.move(r, p) {
 					continue
 				}
-			} else if s.note(r.ID, seen{of: p.Incarnation, Head: record.Head{Epoch: p.Epoch, Flush: p.Flush}, at: p.At}) {
+			} else if s.note(r.ID, seen{incarnation: p.Incarnation, Head: record.Head{Epoch: p.Epoch, Flush: p.Flush}, at: p.At}) {
 				continue
 			}
 			if less == nil {
@@ -355,7 +355,7 @@ func (s *requests) settle(parts []record.Part) (less *record.Less) {
 func (s *requests) note(id replication.RequestID, in seen) bool {
 	was := s.by[id]
 	for _, w := range was { // first of all, so that a flush that is read again gets the same answer
-		if w.of == in.of && w.Head == in.Head {
+		if w.incarnation == in.incarnation && w.Head == in.Head {
 			return true
 		}
 	}
@@ -390,7 +390,7 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 			}
 			if now.Sub(in.listed) <= requestsFor {
 				left = append(left, in)
-				list = append(list, record.SeenRequest{ID: id, Incarnation: in.of, Flush: in.Flush, At: in.at})
+				list = append(list, record.SeenRequest{ID: id, Incarnation: in.incarnation, Flush: in.Flush, At: in.at})
 			}
 		}
 		if len(left) == 0 {
@@ -402,8 +402,8 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 	}
 	s.order = kept
 	for id, runs := range s.moved {
-		for _, of := range runs {
-			list = append(list, record.SeenRequest{ID: id, Incarnation: of.of, Flush: of.last, First: of.first, To: of.to})
+		for _, one := range runs {
+			list = append(list, record.SeenRequest{ID: id, Incarnation: one.incarnation, Flush: one.last, First: one.first, To: one.to})
 		}
 	}
 	return list
@@ -412,10 +412,10 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 func (s *requests) resume(list []record.SeenRequest) {
 	for _, r := range list {
 		if r.First > 0 {
-			s.noteRun(r.ID, run{of: r.Incarnation, first: r.First, last: r.Flush, to: r.To})
+			s.noteRun(r.ID, run{incarnation: r.Incarnation, first: r.First, last: r.Flush, to: r.To})
 			continue
 		}
-		s.note(r.ID, seen{of: r.Incarnation, Head: record.Head{Epoch: r.Epoch, Flush: r.Flush}, at: r.At})
+		s.note(r.ID, seen{incarnation: r.Incarnation, Head: record.Head{Epoch: r.Epoch, Flush: r.Flush}, at: r.At})
 	}
 }
 

@@ -23,7 +23,7 @@ func TestRequestsReadAgain(t *testing.T) {
 			to = &resumed
 		}
 		for i, after := range []time.Duration{4 * time.Second, 12 * time.Minute, time.Second, 11 * time.Minute} {
-			in := seen{of: record.Incarnation{Origin: uint64(i), Epoch: 1}, Head: record.Head{Epoch: 1, Flush: 3}, at: after.Milliseconds()}
+			in := seen{incarnation: record.Incarnation{Origin: uint64(i), Epoch: 1}, Head: record.Head{Epoch: 1, Flush: 3}, at: after.Milliseconds()}
 			if got := to.note(id, in); got != want[i] {
 				t.Errorf("round %d: flush %d counts the request: %v, want %v", round, i, got, want[i])
 			}
@@ -66,7 +66,7 @@ func TestMovesReadAgain(t *testing.T) {
 			t.Errorf("a late move counts: %v", late)
 		}
 	}
-	if !move(2, 1, 8, lives+1) || s.moved[topic][0].of.Epoch != 1 {
+	if !move(2, 1, 8, lives+1) || s.moved[topic][0].incarnation.Epoch != 1 {
 		t.Error("the move of another node from the position on does not count, or it is not known who began")
 	}
 }

@@ -112,8 +112,8 @@ func TestRequestsThatNothingKnowsAnyMore(t *testing.T) {
 		"one node":                              {1, 4, time.Hour, false},
 	} {
 		l := &log{}
-		write := func(of int, at time.Duration) {
-			e := record.NewEncoder(record.Incarnation{Origin: uint64(1 + of%c.nodes), Epoch: uint64(1 + len(l.messages))}, partitions)
+		write := func(number int, at time.Duration) {
+			e := record.NewEncoder(record.Incarnation{Origin: uint64(1 + number%c.nodes), Epoch: uint64(1 + len(l.messages))}, partitions)
 			e.Begin(time.Unix(1_000_000, 0).Add(at))
 			l.messages = append(l.messages, e.End(nil)...)
 		}
@@ -139,13 +139,13 @@ func TestRequestsThatNothingKnowsAnyMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := map[string]error{"tail": resumed.Read(t.Context(), math.MaxUint64, none, never), "flushes": replica.NewTailFlushes(flushes.Position()).Learn(t.Context(), l, l.first)}
+		errs := map[string]error{"tail": resumed.Read(t.Context(), math.MaxUint64, none, never), "flushes": replica.NewTailFlushes(flushes.Position()).Learn(t.Context(), l, l.first)}
 		if again, err := replica.ResumeTail(l, partitions, tail.Position(), tail); err != nil {
 			t.Fatal(err)
 		} else if err := again.Read(t.Context(), math.MaxUint64, none, never); err != nil {
 			t.Errorf("%s: a tail that has seen the requests: %v", name, err)
 		}
-		for what, err := range of {
+		for what, err := range errs {
 			if trimmed := (*replica.TrimmedError)(nil); errors.As(err, &trimmed) != c.refuses || !c.refuses && err != nil {
 				t.Errorf("%s: %s: %v, want it refused: %v", name, what, err, c.refuses)
 			}

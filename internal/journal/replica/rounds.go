@@ -53,8 +53,8 @@ func (r *Rounds) Pause(until time.Time) { r.pause = until }
 // nothing new in it.
 func (r *Rounds) frees() bool {
 	newest := ^uint64(0)
-	for _, of := range r.Have {
-		newest = min(newest, max(of[0].UpTo, of[1].UpTo))
+	for _, slots := range r.Have {
+		newest = min(newest, max(slots[0].UpTo, slots[1].UpTo))
 	}
 	return newest > OldestNeeded(r.Have)
 }
@@ -147,8 +147,8 @@ func SlotFor(have [record.Slots]Slot, from uint64) (slot int, ok bool) {
 // can be had from either snapshot of every partition. 0: a snapshot is missing.
 func OldestNeeded(have [][record.Slots]Slot) uint64 {
 	least := ^uint64(0)
-	for _, of := range have {
-		for _, slot := range of {
+	for _, slots := range have {
+		for _, slot := range slots {
 			least = min(least, slot.UpTo)
 		}
 	}

@@ -173,7 +173,7 @@ func (n *simNode) inherit(s simSlot) {
 	base, clock, now := n.base.Milliseconds(), n.clock.Milliseconds(), n.c.rightly()
 	moved, kept := s.clock.taken-clock+n.sinceSet(s.from), s.clock.base-base
 	by := simAge{moved, moved}
-	if apart := moved - kept; apart > -time.Second.Milliseconds()-simRounding && apart < simRounding {
+	if gap := moved - kept; gap > -time.Second.Milliseconds()-simRounding && gap < simRounding {
 		by = by.or(simAge{kept, kept})
 	}
 	for u, age := range s.ages {

@@ -87,8 +87,8 @@ func newSimModel() *simModel {
 }
 
 // cut notes what is in a flush.
-func (m *simModel) cut(of record.Incarnation, number uint64, parts [][]byte, ops []simOp, once []string) *simFlush {
-	f := &simFlush{simFlushID: simFlushID{of, number}, ops: ops}
+func (m *simModel) cut(origin record.Incarnation, number uint64, parts [][]byte, ops []simOp, once []string) *simFlush {
+	f := &simFlush{simFlushID: simFlushID{origin, number}, ops: ops}
 	m.flushes[f.simFlushID] = f
 	if len(parts) > 0 {
 		p, err := record.DecodePart(parts[0])
@@ -192,8 +192,8 @@ func (m *simModel) truth(partitionOf func(key string) int) simTruth {
 			}
 		}
 	}
-	for _, of := range t.all {
-		for at, n := range of {
+	for _, seconds := range t.all {
+		for at, n := range seconds {
 			add(t.hits, engine.AllKeys, simOp{at: at, n: n})
 		}
 	}

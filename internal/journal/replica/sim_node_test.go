@@ -346,20 +346,20 @@ type simAsker struct {
 	run int
 }
 
-func (a simAsker) Send(of *Ask) error {
+func (a simAsker) Send(ask *Ask) error {
 	n, ahead := a.n, &a.n.follower.Ahead
-	n.c.log.Read(n.name, of.From, int(of.To-of.From+1), func(list []Message, pending int, err error) {
+	n.c.log.Read(n.name, ask.From, int(ask.To-ask.From+1), func(list []Message, pending int, err error) {
 		if n.run != a.run {
 			return
 		}
 		if err != nil {
-			ahead.Fail(n.c.now(), of)
+			ahead.Fail(n.c.now(), ask)
 			return
 		}
 		for _, m := range list {
-			ahead.Take(n.c.now(), of, n.r.Next(), m.Sequence, m.Data)
+			ahead.Take(n.c.now(), ask, n.r.Next(), m.Sequence, m.Data)
 		}
-		ahead.End(n.c.now(), of, uint64(pending))
+		ahead.End(n.c.now(), ask, uint64(pending))
 	})
 	return nil
 }
@@ -381,8 +381,8 @@ func (n *simNode) beat(run int) bool {
 		if other == n {
 			continue
 		}
-		if of := n.c.members[other.name]; registered && of.Epoch > 0 {
-			n.r.Expect(n.c.now(), of, other.name)
+		if peer := n.c.members[other.name]; registered && peer.Epoch > 0 {
+			n.r.Expect(n.c.now(), peer, other.name)
 		}
 		n.c.net.Send(n.name, other.name, func() {
 			if other.ready {
@@ -418,9 +418,9 @@ func (n *simNode) Message(sequence uint64) ([]byte, error) {
 	return nil, ErrLost
 }
 
-func (n *simNode) Resend(of record.Incarnation, flush, part uint64) ([]byte, error) {
+func (n *simNode) Resend(origin record.Incarnation, flush, part uint64) ([]byte, error) {
 	for _, other := range n.c.nodes {
-		if !other.up() || other.r.encoder == nil || other.r.encoder.Incarnation != of {
+		if !other.up() || other.r.encoder == nil || other.r.encoder.Incarnation != origin {
 			continue
 		}
 		if data := other.r.resends.get(flush, part); data != nil && (n.c.holes == simCovered || n.c.net.Reach(n.name, other.name)) {

@@ -69,16 +69,16 @@ func (n *simNode) backup(ops []simOp, replaces bool) *simBackup {
 	b := &simBackup{ops: ops, replaces: replaces}
 	e := record.NewEncoder(record.Incarnation{Origin: id, Epoch: 1}, simPartitions)
 	e.Restored, e.Node = true, record.BackupName(id)
-	var of []simOp
+	var list []simOp
 	flush := func() {
-		f := n.c.model.cut(e.Incarnation, e.Flush, nil, of, nil)
+		f := n.c.model.cut(e.Incarnation, e.Flush, nil, list, nil)
 		parts := e.End(nil)
 		if len(parts) != 1 {
 			n.c.failf("a flush of a backup has %d parts", len(parts))
 		}
 		n.c.model.parts[&parts[0][0]] = simPart{f.simFlushID, 0, true}
 		b.flushes = append(b.flushes, simHanded{f, parts[0]})
-		of = nil
+		list = nil
 		e.Begin(n.now())
 	}
 	e.Begin(n.now())
@@ -86,12 +86,12 @@ func (n *simNode) backup(ops []simOp, replaces bool) *simBackup {
 		e.Node = record.ReplacingBackup
 		for p := range simPartitions {
 			e.AddRestored(p, record.KindClear, []byte{1}, 1)
-			of = append(of, simOp{kind: simClear, at: int64(p), wall: math.MaxInt64, right: math.MaxInt64})
+			list = append(list, simOp{kind: simClear, at: int64(p), wall: math.MaxInt64, right: math.MaxInt64})
 		}
 		flush()
 	}
 	for p := range simPartitions {
-		of = append(of, n.addRestored(e, p, ops)...)
+		list = append(list, n.addRestored(e, p, ops)...)
 		if n.c.w.Chance(.5) {
 			flush()
 		}
@@ -103,14 +103,14 @@ func (n *simNode) backup(ops []simOp, replaces bool) *simBackup {
 
 // addRestored adds what a backup has of a partition: windows of keys and of all, and hits
 // of keys that were evicted long ago. It returns the hits that count.
-func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (of []simOp) {
+func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (list []simOp) {
 	var keys []string
 	windows := map[string]*window.Window{"": {}}
 	for _, op := range ops {
 		if n.e.PartitionOf(op.key) != partition {
 			continue
 		}
-		of = append(of, op)
+		list = append(list, op)
 		if windows[op.key] == nil {
 			windows[op.key] = &window.Window{}
 			keys = append(keys, op.key)
@@ -118,7 +118,7 @@ func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (of
 		windows[op.key].Settle(op.at, op.n)
 		windows[""].Settle(op.at, op.n)
 	}
-	if len(of) == 0 {
+	if len(list) == 0 {
 		return nil
 	}
 	var entries []byte
@@ -130,7 +130,7 @@ func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (of
 		old := replication.Evicted{Place: n.c.w.IntN(replication.EvictedOfAll), Hits: 1 + n.c.w.Uint64N(9), Newest: simBegin.Unix() - 1000}
 		e.AddRestored(partition, record.KindEvicted, record.AppendEvictedEntry(nil, old), 1)
 	}
-	return of
+	return list
 }
 
 // handOver is Journal.handOver and takeOver of the next flush, and of those after it: between

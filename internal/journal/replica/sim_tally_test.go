@@ -37,14 +37,14 @@ func (y *simTally) does(what, ground string) bool {
 }
 
 // add adds those of a simulation.
-func (y *simTally) add(of *simTally) {
+func (y *simTally) add(more *simTally) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.runs++
-	for what, n := range of.checked {
+	for what, n := range more.checked {
 		y.checked[what] += n
 	}
-	for what, grounds := range of.skipped {
+	for what, grounds := range more.skipped {
 		for ground, n := range grounds {
 			if y.skipped[what] == nil {
 				y.skipped[what] = map[string]int{}

@@ -89,9 +89,9 @@ func (t *Tail) Next() uint64 { return t.audit.Stream + 1 }
 var errEnough = errors.New("enough")
 
 // Read reads up to and including a message, and calls count with each new batch, in order. It ends earlier, without an
-// error, after the first message for which enough is true. After an error, of count or of reading, no position
+// error, after the first message for which stop is true. After an error, of count or of reading, no position
 // contains what was counted since the last Position. The owner must make another Tail from that position.
-func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) error, enough func() bool) (err error) {
+func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) error, stop func() bool) (err error) {
 	defer func() {
 		if errors.Is(err, errEnough) {
 			err = nil
@@ -119,7 +119,7 @@ func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) e
 	t.aware = true
 	to := &sink{count: count}
 	apply := func(sequence uint64, data []byte) error {
-		if err := t.audit.Apply(to, sequence, data); err != nil || !enough() {
+		if err := t.audit.Apply(to, sequence, data); err != nil || !stop() {
 			return err
 		}
 		return errEnough
@@ -178,20 +178,20 @@ func (t *Tail) Position() []byte {
 	b = binary.AppendUvarint(b, uint64(len(snaps)))
 	b = binary.AppendUvarint(b, snaps[0].From)
 	b = binary.AppendUvarint(b, uint64(len(snaps[0].Positions)))
-	for _, of := range snaps[0].Positions {
-		b = binary.LittleEndian.AppendUint64(b, of.Origin)
-		b = binary.AppendUvarint(b, of.Head.Epoch)
-		b = binary.AppendUvarint(b, of.Head.Flush)
-		b = binary.AppendUvarint(b, uint64(of.At))
-		b = wire.AppendBool(b, of.Left)
-		b = wire.AppendText(b, of.Node)
+	for _, origin := range snaps[0].Positions {
+		b = binary.LittleEndian.AppendUint64(b, origin.Origin)
+		b = binary.AppendUvarint(b, origin.Head.Epoch)
+		b = binary.AppendUvarint(b, origin.Head.Flush)
+		b = binary.AppendUvarint(b, uint64(origin.At))
+		b = wire.AppendBool(b, origin.Left)
+		b = wire.AppendText(b, origin.Node)
 	}
 	for _, snap := range snaps {
-		for _, of := range snap.Positions {
-			b = binary.AppendUvarint(b, of.Epoch)
-			b = binary.AppendUvarint(b, of.Seq)
-			b = binary.AppendUvarint(b, of.Total)
-			b = binary.AppendUvarint(b, of.Lost)
+		for _, origin := range snap.Positions {
+			b = binary.AppendUvarint(b, origin.Epoch)
+			b = binary.AppendUvarint(b, origin.Seq)
+			b = binary.AppendUvarint(b, origin.Total)
+			b = binary.AppendUvarint(b, origin.Lost)
 		}
 	}
 	return wire.Seal(b, 0)
@@ -222,8 +222,8 @@ func Reached(position []byte) (message uint64, at time.Time, err error) {
 	if err != nil {
 		return 0, at, err
 	}
-	for _, of := range snaps[0].Positions {
-		if until := time.UnixMilli(of.At); !of.Left && (at.IsZero() || until.Before(at)) {
+	for _, origin := range snaps[0].Positions {
+		if until := time.UnixMilli(origin.At); !origin.Left && (at.IsZero() || until.Before(at)) {
 			at = until
 		}
 	}
@@ -241,9 +241,9 @@ func readPosition(position []byte) ([]*record.Snapshot, error) {
 	partitions, from := r.Uvarint(), r.Uvarint()
 	origins := make([]record.OriginPosition, 0, 8)
 	for range r.Count() {
-		of := record.OriginPosition{Origin: r.Uint64(), Head: record.Head{Epoch: r.Uvarint(), Flush: r.Uvarint()}}
-		of.At, of.Left, of.Node = int64(r.Uvarint()), r.Bool(), string(r.Block())
-		origins = append(origins, of)
+		origin := record.OriginPosition{Origin: r.Uint64(), Head: record.Head{Epoch: r.Uvarint(), Flush: r.Uvarint()}}
+		origin.At, origin.Left, origin.Node = int64(r.Uvarint()), r.Bool(), string(r.Block())
+		origins = append(origins, origin)
 	}
 	if r.Failed() || partitions == 0 || partitions > record.MaxPartitions || from == ^uint64(0) {
 		return nil, ErrDamaged

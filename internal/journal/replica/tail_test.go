@@ -54,10 +54,10 @@ func (l *log) Get(_ context.Context, sequence uint64) ([]byte, error) {
 // writers make a journal of several origins, whose flushes have parts, repeats and new lives.
 type writers struct {
 	log
-	rand *rand.Rand
-	of   []*record.Encoder
-	now  time.Time
-	want map[string]uint64
+	rand     *rand.Rand
+	encoders []*record.Encoder
+	now      time.Time
+	want     map[string]uint64
 }
 
 func newWriters(seed uint64, origins int) *writers {
@@ -65,14 +65,14 @@ func newWriters(seed uint64, origins int) *writers {
 	for i := range origins {
 		e := record.NewEncoder(record.Incarnation{Origin: uint64(i + 1), Epoch: 1}, partitions)
 		e.Node, e.PartBytes, e.BatchBytes = fmt.Sprintf("n%d", i), 60, 40
-		w.of = append(w.of, e)
+		w.encoders = append(w.encoders, e)
 	}
 	return w
 }
 
 // flush writes a flush of one origin.
 func (w *writers) flush() {
-	e := w.of[w.rand.IntN(len(w.of))]
+	e := w.encoders[w.rand.IntN(len(w.encoders))]
 	w.now = w.now.Add(time.Second)
 	e.Begin(w.now)
 	for partition := range partitions {
@@ -97,8 +97,8 @@ func (w *writers) flush() {
 
 // crash writes the first parts of a flush whose origin dies, and begins its next life.
 func (w *writers) crash() {
-	i := w.rand.IntN(len(w.of))
-	e := w.of[i]
+	i := w.rand.IntN(len(w.encoders))
+	e := w.encoders[i]
 	seqs, totals := append([]uint64(nil), e.Seqs...), append([]uint64(nil), e.Totals...)
 	e.Begin(w.now)
 	for partition := range partitions {
@@ -108,7 +108,7 @@ func (w *writers) crash() {
 	w.messages = append(w.messages, parts[:len(parts)-1]...)
 	next := record.NewEncoder(record.Incarnation{Origin: e.Origin, Epoch: e.Epoch + 1}, partitions)
 	next.Node, next.PartBytes, next.BatchBytes, next.Seqs, next.Totals = e.Node, 60, 40, seqs, totals
-	w.of[i] = next
+	w.encoders[i] = next
 }
 
 func (w *writers) fill(flushes int) {

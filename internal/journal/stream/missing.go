@@ -150,18 +150,18 @@ func (s source) Message(sequence uint64) (data []byte, err error) {
 }
 
 // Resend asks an origin for a part of a flush that the journal lost.
-func (s source) Resend(of record.Incarnation, flush, part uint64) ([]byte, error) {
+func (s source) Resend(origin record.Incarnation, flush, part uint64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, resendTimeout)
 	defer cancel()
-	ask := binary.AppendUvarint(nil, of.Epoch)
+	ask := binary.AppendUvarint(nil, origin.Epoch)
 	ask = binary.AppendUvarint(ask, flush)
 	ask = binary.AppendUvarint(ask, part)
-	msg, err := s.store.Conn().RequestWithContext(ctx, resendSubject(of.Origin), ask)
+	msg, err := s.store.Conn().RequestWithContext(ctx, resendSubject(origin.Origin), ask)
 	if err == nil && len(msg.Data) == 0 {
 		err = fmt.Errorf("it is older than the %s that the origin keeps", units.FormatSize(replica.ResendBytes))
 	}
 	if err != nil {
-		s.store.log.Warn("journal: could not get a missing flush from its origin", "origin", fmt.Sprintf("%016x", of.Origin), "flush", flush, "error", err)
+		s.store.log.Warn("journal: could not get a missing flush from its origin", "origin", fmt.Sprintf("%016x", origin.Origin), "flush", flush, "error", err)
 		return nil, err
 	}
 	return msg.Data, nil

@@ -202,7 +202,7 @@ type Asker struct {
 
 // asked is a range that was asked for.
 type asked struct {
-	of   *replica.Ask
+	ask  *replica.Ask
 	last uint64 // sequence of the newest message that came of it; 0: none did
 }
 
@@ -211,11 +211,11 @@ type asked struct {
 const answersAtOnce = 2 * replica.AsksAtOnce * (replica.AskMessages + 1)
 
 // Send asks for a range.
-func (r *Asker) Send(conn *nats.Conn, of *replica.Ask) error {
+func (r *Asker) Send(conn *nats.Conn, ask *replica.Ask) error {
 	if err := r.listen(conn); err != nil {
 		return err
 	}
-	request, err := rangeRequest(flushSubject, of.From, of.To-of.From+1)
+	request, err := rangeRequest(flushSubject, ask.From, ask.To-ask.From+1)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (r *Asker) Send(conn *nats.Conn, of *replica.Ask) error {
 	if err := conn.PublishRequest(directGet+FlushStream, r.inbox+token, request); err != nil {
 		return err
 	}
-	r.asks[token] = &asked{of: of}
+	r.asks[token] = &asked{ask: ask}
 	return nil
 }
 
@@ -255,9 +255,9 @@ func (r *Asker) Close() {
 }
 
 // GiveUp forgets an ask.
-func (r *Asker) GiveUp(of *replica.Ask) {
+func (r *Asker) GiveUp(ask *replica.Ask) {
 	for token, one := range r.asks {
-		if one.of == of {
+		if one.ask == ask {
 			delete(r.asks, token)
 		}
 	}
@@ -319,23 +319,23 @@ func (r *Asker) read(msg *nats.Msg) (*replica.Ask, part) {
 	if p.ends {
 		delete(r.asks, token)
 	}
-	return a.of, p
+	return a.ask, p
 }
 
 // Deliver hands what a replica sent to who asked. first: the error is a new one.
 func (r *Asker) Deliver(to *replica.ReadAhead, now time.Time, next uint64, msg *nats.Msg) (first bool, err error) {
-	of, p := r.read(msg)
-	if of == nil {
+	ask, p := r.read(msg)
+	if ask == nil {
 		return false, nil
 	}
 	if p.err != nil {
-		return to.Fail(now, of), p.err
+		return to.Fail(now, ask), p.err
 	}
 	if p.sequence > 0 {
-		to.Take(now, of, next, p.sequence, p.data)
+		to.Take(now, ask, next, p.sequence, p.data)
 	}
 	if p.ends {
-		to.End(now, of, p.pending)
+		to.End(now, ask, p.pending)
 	}
 	return false, nil
 }

@@ -223,8 +223,8 @@ func TestReadOfAReplicaWithHoles(t *testing.T) {
 		}
 	}
 	const nobody = 800 // has it
-	for _, of := range []string{FlushStream, "DAMAGED"} {
-		stream, err := js.Stream(t.Context(), of)
+	for _, name := range []string{FlushStream, "DAMAGED"} {
+		stream, err := js.Stream(t.Context(), name)
 		if err == nil {
 			err = stream.DeleteMsg(t.Context(), nobody)
 		}

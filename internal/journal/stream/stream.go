@@ -56,8 +56,8 @@ const (
 //
 // of names the journal, if that is known. copies returns how many nodes can keep
 // each message, of as many as are wanted. log takes what is lost or damaged.
-func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(want int) int, create bool, log *slog.Logger) (s *Store, missing []record.Finding, err error) {
-	s = &Store{js: js, journal: of.Journal, log: log}
+func Open(ctx context.Context, js jetstream.JetStream, identity Identity, copies func(want int) int, create bool, log *slog.Logger) (s *Store, missing []record.Finding, err error) {
+	s = &Store{js: js, journal: identity.Journal, log: log}
 	for _, one := range []struct {
 		stream        *jetstream.Stream
 		name, subject string
@@ -83,7 +83,7 @@ func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(
 			if !create {
 				return nil, missing, nil
 			}
-			made := of
+			made := identity
 			if made.Journal = s.journal; made.Journal == 0 {
 				made.Journal = record.NewJournalID()
 			}
@@ -96,7 +96,7 @@ func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(
 			})
 		}
 		if err == nil {
-			err = of.fits((*one.stream).CachedInfo().Config.Metadata)
+			err = identity.fits((*one.stream).CachedInfo().Config.Metadata)
 		}
 		if err == nil {
 			s.journal, err = identify(*one.stream, s.journal, one.called)
@@ -108,13 +108,13 @@ func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(
 	return s, missing, nil
 }
 
-func streamConfig(name, subject string, of Identity, replicas int) jetstream.StreamConfig {
+func streamConfig(name, subject string, identity Identity, replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:     name,
 		Subjects: []string{subject},
 		Storage:  jetstream.FileStorage,
 		Replicas: replicas,
-		Metadata: of.metadata(),
+		Metadata: identity.metadata(),
 		// Repeated flushes are dropped by epoch and number; a long window
 		// would only make the server read that much log when it starts.
 		Duplicates:  100 * time.Millisecond,
@@ -219,17 +219,17 @@ type Identity struct {
 	RetentionS int64
 }
 
-func (of Identity) metadata() map[string]string {
-	meta := map[string]string{metaPartitions: strconv.Itoa(of.Partitions), metaRetention: strconv.FormatInt(of.RetentionS, 10)}
-	if of.Journal != 0 {
-		meta[MetaJournal] = record.JournalText(of.Journal)
+func (identity Identity) metadata() map[string]string {
+	meta := map[string]string{metaPartitions: strconv.Itoa(identity.Partitions), metaRetention: strconv.FormatInt(identity.RetentionS, 10)}
+	if identity.Journal != 0 {
+		meta[MetaJournal] = record.JournalText(identity.Journal)
 	}
 	return meta
 }
 
 // fits refuses streams that were made for another engine.
-func (of Identity) fits(have map[string]string) error {
-	for name, want := range of.metadata() {
+func (identity Identity) fits(have map[string]string) error {
+	for name, want := range identity.metadata() {
 		if was := have[name]; name != MetaJournal && was != "" && was != want {
 			return fmt.Errorf("it was made with %s %s, not %s: all nodes of a cluster use the same", strings.TrimPrefix(name, "weir-"), was, want)
 		}

@@ -120,8 +120,8 @@ func waitOf(r *admit.Result) time.Duration {
 func shownLimit(r *admit.Result) *shown {
 	best, multiplier := ConfigUnit(0), uint32(0)
 	for unit := UnitSecond; unit <= Week; unit++ {
-		if of := unit.Duration(); r.Limit.Per%of == 0 && of >= best.Duration() {
-			best, multiplier = unit, uint32(r.Limit.Per/of)
+		if length := unit.Duration(); r.Limit.Per%length == 0 && length >= best.Duration() {
+			best, multiplier = unit, uint32(r.Limit.Per/length)
 		}
 	}
 	return newShown(r.Name, uint32(min(r.Limit.N, math.MaxUint32)), pb.RateLimitResponse_RateLimit_Unit(best), multiplier)
@@ -278,9 +278,9 @@ func appendUint(b []byte, field protowire.Number, n uint64) []byte {
 }
 
 // appendBytes appends a text, or a message.
-func appendBytes[T string | []byte](b []byte, field protowire.Number, of T) []byte {
-	b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(len(of)))
-	return append(b, of...)
+func appendBytes[T string | []byte](b []byte, field protowire.Number, text T) []byte {
+	b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(len(text)))
+	return append(b, text...)
 }
 
 // appendHeader appends a header field that Envoy is asked to add.

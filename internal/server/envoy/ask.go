@@ -130,14 +130,14 @@ func (a *ask) find(p *part, domain string, d *ratelimit.RateLimitDescriptor, l *
 		p.policies = true
 		return nil
 	}
-	of := l.config.Find(domain, a.entries)
-	if of == nil {
+	found := l.config.Find(domain, a.entries)
+	if found == nil {
 		return nil
 	}
-	p.limit = l.ready[of.ID]
-	p.shown, p.shadow, p.quota = p.limit.shown, of.Shadow, of.Quota
+	p.limit = l.ready[found.ID]
+	p.shown, p.shadow, p.quota = p.limit.shown, found.Shadow, found.Quota
 	if p.limit.counts {
-		p.values = of.Values(a.entries)
+		p.values = found.Values(a.entries)
 	}
 	if p.limit.shares {
 		p.key = LimitKey(domain, a.entries)

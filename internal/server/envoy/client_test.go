@@ -97,11 +97,11 @@ func TestResources(t *testing.T) {
 	if sub == nil || !sub.Shadow || sub.Requests != 0 || sub.Unit != envoy.Hour || sub.Label != "n" || len(sub.Replaces) != 1 {
 		t.Errorf("%+v", sub)
 	}
-	if of := c.Find("d", []envoy.ConfigEntry{{Key: "free", Value: "x"}}); of == nil || !of.Unlimited || !of.Detailed {
-		t.Errorf("%+v", of)
+	if found := c.Find("d", []envoy.ConfigEntry{{Key: "free", Value: "x"}}); found == nil || !found.Unlimited || !found.Detailed {
+		t.Errorf("%+v", found)
 	}
-	if of := c.Find("d", []envoy.ConfigEntry{{Key: "quota", Value: "x"}}); of == nil || !of.Quota || of.Unit != envoy.Week {
-		t.Errorf("%+v", of)
+	if found := c.Find("d", []envoy.ConfigEntry{{Key: "quota", Value: "x"}}); found == nil || !found.Quota || found.Unit != envoy.Week {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -89,23 +89,23 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []Co
 
 // place adds a descriptor to its level.
 func (p *parser) place(d *node, into *level, line int, domain string, above []ConfigStep) {
-	of := into.keys[d.step.Key]
-	if of == nil {
-		of = &choices{exact: map[string]*node{}}
-		into.keys[d.step.Key] = of
+	byValue := into.keys[d.step.Key]
+	if byValue == nil {
+		byValue = &choices{exact: map[string]*node{}}
+		into.keys[d.step.Key] = byValue
 	}
 	again := false
 	switch value := d.step.Value; {
 	case value == "":
-		again = of.any != nil
-		of.any = d
+		again = byValue.any != nil
+		byValue.any = d
 	case strings.Contains(value, "*"):
-		again = slices.ContainsFunc(of.wild, func(other *node) bool { return other.step.Value == value })
+		again = slices.ContainsFunc(byValue.wild, func(other *node) bool { return other.step.Value == value })
 		d.parts = strings.Split(value, "*")
-		of.wild = append(of.wild, d)
+		byValue.wild = append(byValue.wild, d)
 	default:
-		again = of.exact[value] != nil
-		of.exact[value] = d
+		again = byValue.exact[value] != nil
+		byValue.exact[value] = d
 	}
 	if again {
 		p.Fault(line, "key", "a second descriptor %s: keep one", placeText(domain, append(slices.Clone(above), d.step)))
@@ -295,19 +295,19 @@ func (c *LimitConfig) Find(domain string, entries []ConfigEntry) *ConfigLimit {
 }
 
 func (l *level) find(e ConfigEntry) *node {
-	of := l.keys[e.Key]
-	if of == nil {
+	byValue := l.keys[e.Key]
+	if byValue == nil {
 		return nil
 	}
-	if n := of.exact[e.Value]; n != nil {
+	if n := byValue.exact[e.Value]; n != nil {
 		return n
 	}
-	for _, n := range of.wild {
+	for _, n := range byValue.wild {
 		if fits(n.parts, e.Value) {
 			return n
 		}
 	}
-	return of.any
+	return byValue.any
 }
 
 // fits reports whether a value consists of parts with any text between them, which may be empty. There are at least two

@@ -64,9 +64,9 @@ type simStream struct {
 }
 
 type arrival struct {
-	at    time.Duration
-	quota quota
-	of    *simStream
+	at     time.Duration
+	quota  quota
+	stream *simStream
 }
 
 type simReport struct {
@@ -118,7 +118,7 @@ func (f *fleet) serve(e *simEnvoy) {
 	}
 	s.asked = f.now
 	s.seq++
-	held, err := f.live.Hold(admit.Request{Key: "k"}, s.id, "", s.seq, func(name string, of engine.Limit) admit.Hold { return s.order(f.now, name, of) })
+	held, err := f.live.Hold(admit.Request{Key: "k"}, s.id, "", s.seq, func(name string, limit engine.Limit) admit.Hold { return s.order(f.now, name, limit) })
 	if err != nil {
 		f.Fatal(err)
 	}

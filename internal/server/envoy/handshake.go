@@ -44,7 +44,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // credentials have the methods that only clients of gRPC use.
 type handshake struct {
 	credentials.TransportCredentials
-	of *Server
+	server *Server
 }
 
 // ServerHandshake implements credentials.TransportCredentials. gRPC bounds its time, and closes the connection
@@ -57,8 +57,8 @@ func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	is := &connection{conn: counted, caller: counted.Client()}
 	is.SecurityLevel = credentials.NoSecurity
 	stream := raw
-	if h.of.tls != nil {
-		secure := tls.Server(raw, h.of.tls)
+	if h.server.tls != nil {
+		secure := tls.Server(raw, h.server.tls)
 		if err := secure.HandshakeContext(context.Background()); err != nil {
 			return nil, nil, err
 		}
@@ -67,7 +67,7 @@ func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 		}
 		stream, is.secure, is.SecurityLevel = secure, true, credentials.PrivacyAndIntegrity
 		// A certificate of nobody's is no failure: a token may follow.
-		if known, err := h.of.service.WithCertificate(is.caller, secure.ConnectionState().VerifiedChains); err == nil {
+		if known, err := h.server.service.WithCertificate(is.caller, secure.ConnectionState().VerifiedChains); err == nil {
 			is.caller = known
 		}
 	}
@@ -93,11 +93,11 @@ func (c *connection) AuthType() string {
 // callerOf is who sends a request, by its token, else by the certificate of its connection.
 func (s *Server) callerOf(ctx context.Context) (access.Caller, error) {
 	var c access.Caller
-	var of *connection
+	var link *connection
 	if p, ok := peer.FromContext(ctx); ok {
-		if of, ok = p.AuthInfo.(*connection); ok {
-			c = of.caller
-			of.conn.Waits(true) // from now on again: it is not idle
+		if link, ok = p.AuthInfo.(*connection); ok {
+			c = link.caller
+			link.conn.Waits(true) // from now on again: it is not idle
 		}
 	}
 	if !s.service.Locked() {
@@ -113,7 +113,7 @@ func (s *Server) callerOf(ctx context.Context) (access.Caller, error) {
 	if c.Known() {
 		if err := s.service.Identify(c); err != nil {
 			// A client of gRPC connects again by itself, and shows a renewed certificate.
-			return c, errors.Join(err, of.conn.Close())
+			return c, errors.Join(err, link.conn.Close())
 		}
 	}
 	return c, nil
@@ -173,7 +173,7 @@ func unauthorized(err error, c access.Caller) error {
 // healthServer answers grpc.health.v1.Health, which needs no identity: a probe has none. Clients ask with Check: there is no Watch.
 type healthServer struct {
 	grpc_health_v1.UnimplementedHealthServer
-	of *Server
+	server *Server
 }
 
 const envoyName = "envoy.service.ratelimit.v3.RateLimitService"
@@ -185,7 +185,7 @@ func (h healthServer) Check(_ context.Context, req *grpc_health_v1.HealthCheckRe
 		return nil, status.Error(codes.NotFound, "unknown service")
 	}
 	is := grpc_health_v1.HealthCheckResponse_SERVING
-	if _, refusing := h.of.service.Ready(); refusing != nil || h.of.draining.Load() || h.of.xds != nil && h.of.live.now.Load() == nil {
+	if _, refusing := h.server.service.Ready(); refusing != nil || h.server.draining.Load() || h.server.xds != nil && h.server.live.now.Load() == nil {
 		is = grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	}
 	return &grpc_health_v1.HealthCheckResponse{Status: is}, nil

@@ -73,7 +73,7 @@ func newTestServer(t testing.TB, o options) *testServer {
 			t.Fatal(err)
 		}
 	}
-	of, err := service.New(o.backend, service.Config{Logger: log})
+	svc, err := service.New(o.backend, service.Config{Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +82,10 @@ func newTestServer(t testing.TB, o options) *testServer {
 		s.write("limits.yaml", o.limits)
 		o.cfg.Limits = s.dir
 	}
-	if s.Server, err = New(of, o.cfg); err != nil {
+	if s.Server, err = New(svc, o.cfg); err != nil {
 		t.Fatal(err)
 	}
-	of.Attach(s.Server)
+	svc.Attach(s.Server)
 	if o.opening != nil {
 		s.TakeOver(o.opening)
 	}

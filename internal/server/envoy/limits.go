@@ -34,14 +34,14 @@ type ready struct {
 // prepare makes a configuration ready. An error holds nothing.
 func (s *Server) prepare(c *LimitConfig) (_ *limits, err error) {
 	l := &limits{config: c, ready: make([]*ready, len(c.Limits()))}
-	for i, of := range c.Limits() {
-		r := &ready{ConfigLimit: of, shown: newShown(of.Label, of.Requests, pb.RateLimitResponse_RateLimit_Unit(of.Unit), of.Multiplier)}
-		r.shares = slices.ContainsFunc(of.Path, func(s ConfigStep) bool { return s.Share })
-		r.counts = of.CountsValues()
-		if !of.Unlimited && of.Requests > 0 {
-			if r.prepared, err = s.service.Prepare(of.Name, limitOf(of, s.cfg.Algorithm), modeOf(of)); err != nil {
+	for i, written := range c.Limits() {
+		r := &ready{ConfigLimit: written, shown: newShown(written.Label, written.Requests, pb.RateLimitResponse_RateLimit_Unit(written.Unit), written.Multiplier)}
+		r.shares = slices.ContainsFunc(written.Path, func(s ConfigStep) bool { return s.Share })
+		r.counts = written.CountsValues()
+		if !written.Unlimited && written.Requests > 0 {
+			if r.prepared, err = s.service.Prepare(written.Name, limitOf(written, s.cfg.Algorithm), modeOf(written)); err != nil {
 				l.release()
-				return nil, fmt.Errorf("%s:%d: limit %s: %w", of.File, of.Line, of.Name, err)
+				return nil, fmt.Errorf("%s:%d: limit %s: %w", written.File, written.Line, written.Name, err)
 			}
 		}
 		l.ready[i] = r
@@ -49,12 +49,12 @@ func (s *Server) prepare(c *LimitConfig) (_ *limits, err error) {
 	return l, nil
 }
 
-func limitOf(of *ConfigLimit, by admit.Algorithm) admit.Limit {
-	return admit.Limit{N: uint64(of.Requests), Per: of.Period(), Algorithm: by}
+func limitOf(written *ConfigLimit, by admit.Algorithm) admit.Limit {
+	return admit.Limit{N: uint64(written.Requests), Per: written.Period(), Algorithm: by}
 }
 
-func modeOf(of *ConfigLimit) policy.Mode {
-	if of.Shadow {
+func modeOf(written *ConfigLimit) policy.Mode {
+	if written.Shadow {
 		return policy.Shadow
 	}
 	return policy.Enforce
@@ -70,14 +70,14 @@ func (s *Server) Limits() []policy.Policy {
 
 // Policies lists the limits of a configuration, for people to read. What is unlimited is no limit.
 func Policies(c *LimitConfig, by admit.Algorithm) (list []policy.Policy) {
-	for _, of := range c.Limits() {
-		if of.Unlimited {
+	for _, written := range c.Limits() {
+		if written.Unlimited {
 			continue
 		}
-		keys, counted := of.Pattern()
-		limit := limitOf(of, by)
+		keys, counted := written.Pattern()
+		limit := limitOf(written, by)
 		limit.Burst = limit.N
-		list = append(list, policy.Policy{Name: of.Name, Keys: keys, By: counted, Limit: limit, Mode: modeOf(of), Line: of.Line})
+		list = append(list, policy.Policy{Name: written.Name, Keys: keys, By: counted, Limit: limit, Mode: modeOf(written), Line: written.Line})
 	}
 	return list
 }

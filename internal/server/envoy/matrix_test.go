@@ -85,9 +85,9 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	known := 0
-	for name, of := range s.grpc.GetServiceInfo() {
+	for name, info := range s.grpc.GetServiceInfo() {
 		if name == envoyName || name == kuadrantName {
-			known += len(of.Methods)
+			known += len(info.Methods)
 		} else if name != quotaName && name != "grpc.health.v1.Health" {
 			t.Errorf("the matrix has no %s", name)
 		}
@@ -157,9 +157,9 @@ func TestHealth(t *testing.T) {
 	t.Parallel()
 	s := locked(t, options{limits: matrixFiles()}, map[string]string{"reader": "permissions: [{role: read}]"})
 	probe := grpc_health_v1.NewHealthClient(s.conn)
-	for _, of := range []string{"", envoyName, kuadrantName} {
-		if answer, err := probe.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: of}); err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-			t.Errorf("%s: %v, %v", of, answer, err)
+	for _, name := range []string{"", envoyName, kuadrantName} {
+		if answer, err := probe.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("%s: %v, %v", name, answer, err)
 		}
 	}
 	if _, err := probe.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "other"}); status.Code(err) != codes.NotFound {

@@ -104,15 +104,15 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: a limit of another domain", descriptor)
 		}
 	}
-	of := c.Find("d", []ConfigEntry{{"k", "v"}, {"sub", "one"}})
-	if !of.Shadow || of.Quota || of.Label != "n" || strings.Join(of.Replaces, " ") != "a b" || of.File != "limits.yaml" || of.Line != 9 {
-		t.Errorf("%+v", of)
+	found := c.Find("d", []ConfigEntry{{"k", "v"}, {"sub", "one"}})
+	if !found.Shadow || found.Quota || found.Label != "n" || strings.Join(found.Replaces, " ") != "a b" || found.File != "limits.yaml" || found.Line != 9 {
+		t.Errorf("%+v", found)
 	}
-	if of := c.Find("d", []ConfigEntry{{"k2", "v2"}}); of.Shadow || !of.Quota {
-		t.Errorf("%+v", of)
+	if found := c.Find("d", []ConfigEntry{{"k2", "v2"}}); found.Shadow || !found.Quota {
+		t.Errorf("%+v", found)
 	}
-	if of := c.Find("d", []ConfigEntry{{"k6", "x"}}); !of.Unlimited {
-		t.Errorf("%+v", of)
+	if found := c.Find("d", []ConfigEntry{{"k6", "x"}}); !found.Unlimited {
+		t.Errorf("%+v", found)
 	}
 }
 
@@ -270,8 +270,8 @@ func TestRead(t *testing.T) {
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, "domain: d\ndescriptors:\n- {key: a, rate_limit: &l {unit: day, requests_per_unit: 1}}\n- {key: b, rate_limit: *l}")
-	if of := c.Find("d", []ConfigEntry{{"b", "x"}}); of == nil || of.Period() != 24*time.Hour {
-		t.Error(of)
+	if found := c.Find("d", []ConfigEntry{{"b", "x"}}); found == nil || found.Period() != 24*time.Hour {
+		t.Error(found)
 	}
 	var bomb strings.Builder
 	bomb.WriteString("domain: d\ndescriptors:\n- {key: a0, descriptors: &x0 [{key: a, descriptors: [{key: b}]}]}\n")

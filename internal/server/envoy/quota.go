@@ -44,7 +44,7 @@ const (
 // quotaServer is envoy.service.rate_limit_quota.v3.RateLimitQuotaService.
 type quotaServer struct {
 	rlqs.UnimplementedRateLimitQuotaServiceServer
-	of *Server
+	server *Server
 }
 
 // quotaStream is one stream of an Envoy.
@@ -81,8 +81,8 @@ type openBucket struct {
 // StreamRateLimitQuotas serves a stream until its client leaves, its identity ends, or the server stops. What the Envoy has stays
 // held until it has expired.
 func (q quotaServer) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRateLimitQuotasServer) error {
-	q.of.calls[callQuotas].Add(1)
-	s := &quotaStream{Server: q.of, began: time.Now(), buckets: map[string]*openBucket{}}
+	q.server.calls[callQuotas].Add(1)
+	s := &quotaStream{Server: q.server, began: time.Now(), buckets: map[string]*openBucket{}}
 	if err := s.identify(stream.Context()); err != nil {
 		return s.fail(err)
 	}
@@ -343,7 +343,7 @@ func (s *quotaStream) ask(b *openBucket) (*typev3.RateLimitStrategy, []admit.Cha
 	r := p.request(s.cfg.Algorithm)
 	r.N = 0
 	b.renewals++
-	held, err := s.service.Hold(s.caller, r, b.hold, b.renewals, func(name string, of engine.Limit) admit.Hold { return b.order(s.now(), name, of) })
+	held, err := s.service.Hold(s.caller, r, b.hold, b.renewals, func(name string, limit engine.Limit) admit.Hold { return b.order(s.now(), name, limit) })
 	if err == nil && len(held) == 0 { // no policy that enforces
 		return blanket(typev3.RateLimitStrategy_ALLOW_ALL), nil, nil
 	}

@@ -90,34 +90,34 @@ func (b *quotaBucket) silent(now time.Duration) bool {
 	return now-b.heard > 2*max(b.every, quotaRenew)
 }
 
-func byUse(of engine.Limit) bool {
-	return of.Interval() >= quotaLong || of.Algorithm == admit.GCRA || of.Calendar.Unit != 0
+func byUse(limit engine.Limit) bool {
+	return limit.Interval() >= quotaLong || limit.Algorithm == admit.GCRA || limit.Calendar.Unit != 0
 }
 
-func (b *quotaBucket) horizon(of engine.Limit) time.Duration {
-	if byUse(of) {
+func (b *quotaBucket) horizon(limit engine.Limit) time.Duration {
+	if byUse(limit) {
 		return quotaLife + 2*quotaDelay + 2*max(b.every, quotaRenew)
 	}
-	return of.Interval()
+	return limit.Interval()
 }
 
 // earlierOf returns the bursts and the highest rate of earlier quotas whose use may still count.
-func (b *quotaBucket) earlierOf(now time.Duration, of engine.Limit, list []quota) (bursts, rate uint64) {
+func (b *quotaBucket) earlierOf(now time.Duration, limit engine.Limit, list []quota) (bursts, rate uint64) {
 	for i := range list {
 		q := &list[i]
-		if byUse(of) && b.heard < q.until+quotaDelay || !byUse(of) && now < q.until+of.Interval() {
-			bursts, rate = bursts+q.burst, max(rate, q.rate(b.horizon(of)))
+		if byUse(limit) && b.heard < q.until+quotaDelay || !byUse(limit) && now < q.until+limit.Interval() {
+			bursts, rate = bursts+q.burst, max(rate, q.rate(b.horizon(limit)))
 		}
 	}
 	return bursts, rate
 }
 
 // order is what to hold of a limit.
-func (b *quotaBucket) order(now time.Duration, name string, of engine.Limit) (h admit.Hold) {
+func (b *quotaBucket) order(now time.Duration, name string, limit engine.Limit) (h admit.Hold) {
 	if b.silent(now) {
 		b.plan(0)
 	}
-	if byUse(of) {
+	if byUse(limit) {
 		h.Used = b.allowed - b.counted[name]
 		h.Counted = func() {
 			if b.counted == nil {
@@ -126,11 +126,11 @@ func (b *quotaBucket) order(now time.Duration, name string, of engine.Limit) (h 
 			b.counted[name] = b.allowed
 		}
 	}
-	bursts, rate := b.earlierOf(now, of, b.earlier)
-	h.Need = 1 + bursts + b.quota.burst + max(rate, b.quota.rate(b.horizon(of)))
-	horizon := b.horizon(of).Seconds()
-	first := uint64(float64(of.Burst) * min(1./128, 2*horizon/of.Interval().Seconds())) // before anything is reported
-	h.Want = min(of.Burst, max(4, first)+uint64(2*b.demand*horizon))
+	bursts, rate := b.earlierOf(now, limit, b.earlier)
+	h.Need = 1 + bursts + b.quota.burst + max(rate, b.quota.rate(b.horizon(limit)))
+	horizon := b.horizon(limit).Seconds()
+	first := uint64(float64(limit.Burst) * min(1./128, 2*horizon/limit.Interval().Seconds())) // before anything is reported
+	h.Want = min(limit.Burst, max(4, first)+uint64(2*b.demand*horizon))
 	h.Life = quotaLife + 2*quotaDelay
 	return h
 }
@@ -150,8 +150,8 @@ func (b *quotaBucket) assign(now time.Duration, held []admit.Changed) (ok bool) 
 	}
 	interval := time.Minute
 	for i := range held {
-		if of := held[i].Limit; !byUse(of) {
-			interval = min(interval, max(time.Second, of.Interval().Truncate(time.Second)))
+		if limit := held[i].Limit; !byUse(limit) {
+			interval = min(interval, max(time.Second, limit.Interval().Truncate(time.Second)))
 		} else if b.silent(now) {
 			return false
 		}

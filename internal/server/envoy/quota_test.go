@@ -274,7 +274,7 @@ func TestQuotaOfABannedKey(t *testing.T) {
 		f.now += after
 		s.report(f.now, time.Second, 10, 10)
 		s.seq++
-		made, err := f.live.Hold(admit.Request{Key: "k"}, s.id, "", s.seq, func(name string, of engine.Limit) admit.Hold { return s.order(f.now, name, of) })
+		made, err := f.live.Hold(admit.Request{Key: "k"}, s.id, "", s.seq, func(name string, limit engine.Limit) admit.Hold { return s.order(f.now, name, limit) })
 		if err != nil || !s.assign(f.now, made) {
 			t.Fatal(made, err)
 		}
@@ -317,8 +317,8 @@ func TestReportedUseCountsOnce(t *testing.T) {
 			b.report(f.now, time.Second, 100, 0)
 		}
 		used := map[string]uint64{}
-		if _, err := f.live.Hold(admit.Request{Key: "k"}, "a", "", uint64(i), func(name string, of engine.Limit) admit.Hold {
-			h := b.order(f.now, name, of)
+		if _, err := f.live.Hold(admit.Request{Key: "k"}, "a", "", uint64(i), func(name string, limit engine.Limit) admit.Hold {
+			h := b.order(f.now, name, limit)
 			used[name] = h.Used
 			return h
 		}); err == nil {

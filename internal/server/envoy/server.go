@@ -74,16 +74,16 @@ const (
 	pingAfter = 5 * time.Second
 )
 
-// New returns a Server for of that does not listen yet, with its limits read. It fails with a *engine.Error of
+// New returns a Server for svc that does not listen yet, with its limits read. It fails with a *engine.Error of
 // CodeInvalidConfig that names the field at fault, or with all that is wrong with the limits.
-func New(of *service.Service, cfg Config) (*Server, error) {
+func New(svc *service.Service, cfg Config) (*Server, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: cfg.TLS}
+	s := &Server{service: svc, cfg: cfg, log: cfg.Logger, tls: cfg.TLS}
 	for i := range s.took {
-		s.took[i] = of.Timer("rls", callNames[i])
+		s.took[i] = svc.Timer("rls", callNames[i])
 	}
 	s.live.reload = concurrency.NewSignal()
 	s.ending, s.end = context.WithCancel(context.Background())
@@ -104,8 +104,8 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	s.grpc.RegisterService(s.envoyService(), s)
 	s.grpc.RegisterService(s.kuadrantService(), s)
 	s.streams, s.buckets = newPlaces(maxQuotaStreams, maxOwnQuotaStreams), newPlaces(maxQuotaBuckets, maxOwnQuotaBuckets)
-	rlqs.RegisterRateLimitQuotaServiceServer(s.grpc, quotaServer{of: s})
-	grpc_health_v1.RegisterHealthServer(s.grpc, healthServer{of: s})
+	rlqs.RegisterRateLimitQuotaServiceServer(s.grpc, quotaServer{server: s})
+	grpc_health_v1.RegisterHealthServer(s.grpc, healthServer{server: s})
 	return s, nil
 }
 

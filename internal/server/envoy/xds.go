@@ -242,15 +242,15 @@ func filesOf(resources []*anypb.Any) (files []byte, err error) {
 		if countMessages(r.Value, (*ratelimit.RateLimitConfig)(nil).ProtoReflect().Descriptor(), &left); left < 0 {
 			return nil, fmt.Errorf("resource %d: more than %d descriptors, limits and other messages in one answer", i, maxMessages)
 		}
-		var of ratelimit.RateLimitConfig
-		if err := r.UnmarshalTo(&of); err != nil {
+		var config ratelimit.RateLimitConfig
+		if err := r.UnmarshalTo(&config); err != nil {
 			return nil, fmt.Errorf("resource %d: %w", i, err)
 		}
-		text, err := json.Marshal(map[string]any{"domain": of.Domain, "descriptors": descriptors(of.Descriptors)})
+		text, err := json.Marshal(map[string]any{"domain": config.Domain, "descriptors": descriptors(config.Descriptors)})
 		if err != nil {
-			return nil, fmt.Errorf("resource %s: %w", of.Name, err)
+			return nil, fmt.Errorf("resource %s: %w", config.Name, err)
 		}
-		if files = AppendFile(files, of.Name, text); len(files) > MaxBytes {
+		if files = AppendFile(files, config.Name, text); len(files) > MaxBytes {
 			return nil, fmt.Errorf("the resources are larger than %s as text", units.FormatSize(MaxBytes))
 		}
 	}
@@ -272,7 +272,7 @@ func (c boundedCodec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // countMessages subtracts the number of messages within an encoded message, at any depth, from left. It stops when left
 // is below 0. It leaves to the decoder what can't be read.
-func countMessages(encoded []byte, of protoreflect.MessageDescriptor, left *int) {
+func countMessages(encoded []byte, message protoreflect.MessageDescriptor, left *int) {
 	for len(encoded) > 0 && *left >= 0 {
 		number, kind, n := protowire.ConsumeTag(encoded)
 		if n < 0 {
@@ -284,7 +284,7 @@ func countMessages(encoded []byte, of protoreflect.MessageDescriptor, left *int)
 			return
 		}
 		encoded = value[size:]
-		field := of.Fields().ByNumber(number)
+		field := message.Fields().ByNumber(number)
 		if kind != protowire.BytesType || field == nil || field.Message() == nil {
 			continue
 		}

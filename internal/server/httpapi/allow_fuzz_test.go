@@ -79,21 +79,21 @@ func naiveAllow(body []byte) (requests []admit.Request, peek bool, err error) {
 	return requests, peek, nil
 }
 
-func naiveCheck(of map[string]json.RawMessage) (r admit.Request, err error) {
+func naiveCheck(members map[string]json.RawMessage) (r admit.Request, err error) {
 	r.N = 1
-	if of["key"] == nil || of["key"][0] != '"' {
+	if members["key"] == nil || members["key"][0] != '"' {
 		return r, errNaive
 	}
-	err = errors.Join(json.Unmarshal(of["key"], &r.Key), naiveNumber(of["n"], &r.N, 0))
+	err = errors.Join(json.Unmarshal(members["key"], &r.Key), naiveNumber(members["n"], &r.N, 0))
 	if err != nil || r.Key == "" || len(r.Key) > engine.MaxKeyBytes {
 		return r, errNaive
 	}
-	if raw := of["costs"]; raw != nil {
+	if raw := members["costs"]; raw != nil {
 		if r.Costs, err = naiveCosts(raw); err != nil {
 			return r, err
 		}
 	}
-	switch l := of["limit"]; {
+	switch l := members["limit"]; {
 	case l == nil, string(l) == "null":
 	case l[0] == '"':
 		if err = json.Unmarshal(l, &r.Limit); r.Limit == "" {
@@ -129,23 +129,23 @@ func naiveCosts(raw json.RawMessage) ([]admit.Cost, error) {
 func naiveInline(raw json.RawMessage) (*engine.Limit, string, error) {
 	var l engine.Limit
 	var name string
-	of, err := naiveObject(raw, inlineMembers)
-	if err != nil || of["n"] == nil || string(of["n"]) == "null" || of["per"] == nil || string(of["burst"]) == "null" {
+	members, err := naiveObject(raw, inlineMembers)
+	if err != nil || members["n"] == nil || string(members["n"]) == "null" || members["per"] == nil || string(members["burst"]) == "null" {
 		return nil, "", errNaive
 	}
-	if raw := of["name"]; raw != nil {
+	if raw := members["name"]; raw != nil {
 		if raw[0] != '"' || json.Unmarshal(raw, &name) != nil || name == "" {
 			return nil, "", errNaive
 		}
 	}
-	per := string(of["per"])
+	per := string(members["per"])
 	if per[0] == '"' {
-		err = json.Unmarshal(of["per"], &per)
+		err = json.Unmarshal(members["per"], &per)
 	}
 	var bad error
 	l.Per, bad = units.ParseDuration(per)
-	err = errors.Join(err, bad, naiveNumber(of["n"], &l.N, 1), naiveNumber(of["burst"], &l.Burst, 1))
-	if raw := of["algorithm"]; raw != nil {
+	err = errors.Join(err, bad, naiveNumber(members["n"], &l.N, 1), naiveNumber(members["burst"], &l.Burst, 1))
+	if raw := members["algorithm"]; raw != nil {
 		var word string
 		if raw[0] != '"' || json.Unmarshal(raw, &word) != nil {
 			return nil, "", errNaive
@@ -175,7 +175,7 @@ func naiveObject(raw []byte, known []string) (map[string]json.RawMessage, error)
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return nil, errNaive
 	}
-	of := map[string]json.RawMessage{}
+	members := map[string]json.RawMessage{}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
@@ -185,12 +185,12 @@ func naiveObject(raw []byte, known []string) (map[string]json.RawMessage, error)
 		if err := d.Decode(&value); err != nil {
 			return nil, err
 		}
-		if of[name.(string)] != nil || indexOf(known, []byte(name.(string))) < 0 {
+		if members[name.(string)] != nil || indexOf(known, []byte(name.(string))) < 0 {
 			return nil, errNaive
 		}
-		of[name.(string)] = value
+		members[name.(string)] = value
 	}
-	return of, nil
+	return members, nil
 }
 
 // What a request leaves in the reader is not seen by the next one.

@@ -28,17 +28,17 @@ type BodyHits struct {
 	readers  sync.Pool // of *reader
 }
 
-// NewBodyHits returns one that counts with of and takes lines, or elements of an array, of up to maxLine bytes.
-func NewBodyHits(of *service.Service, maxLine int) *BodyHits {
-	h := &BodyHits{service: of, maxBatch: of.Config().MaxBatch, maxLine: maxLine}
+// NewBodyHits returns one that counts with svc and takes lines, or elements of an array, of up to maxLine bytes.
+func NewBodyHits(svc *service.Service, maxLine int) *BodyHits {
+	h := &BodyHits{service: svc, maxBatch: svc.Config().MaxBatch, maxLine: maxLine}
 	h.tooLong = reject(api.CodeLineTooLong, fmt.Sprintf("a line has at most %d bytes", maxLine))
-	h.readers.New = func() any { return &reader{of: h} }
+	h.readers.New = func() any { return &reader{owner: h} }
 	return h
 }
 
 // reader is the state of one body while it is counted. It is pooled: it is all that a body would otherwise allocate.
 type reader struct {
-	of      *BodyHits
+	owner   *BodyHits
 	feed    feed
 	json    jsonParser
 	tally   *ingest.Tally
@@ -85,13 +85,13 @@ func (in *reader) read(f BodyFormat, contentType string) error {
 	var end error
 	switch sniff(f, start) {
 	case textLines:
-		end = in.each(bodyLines{&in.feed, in.of.maxLine}, parseTextHit)
+		end = in.each(bodyLines{&in.feed, in.owner.maxLine}, parseTextHit)
 	case jsonLines:
-		end = in.each(bodyLines{&in.feed, in.of.maxLine}, in.json.parse)
+		end = in.each(bodyLines{&in.feed, in.owner.maxLine}, in.json.parse)
 	default:
-		end = in.each(&elements{feed: &in.feed, maxBytes: in.of.maxLine}, in.json.parse)
+		end = in.each(&elements{feed: &in.feed, maxBytes: in.owner.maxLine}, in.json.parse)
 	}
-	return in.of.service.Verdict(in.tally, end)
+	return in.owner.service.Verdict(in.tally, end)
 }
 
 // each counts the records of a body and returns why it did not end well. It reads a block of
@@ -112,7 +112,7 @@ func (in *reader) each(records splitter, parse func([]byte) (h hit, blank bool, 
 			in.tally.Reject(rejectBroken)
 			return nil
 		default:
-			return BrokenBody(end, in.of.service.Config().MaxBodyBytes)
+			return BrokenBody(end, in.owner.service.Config().MaxBodyBytes)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (in *reader) readBlock(records splitter, parse func([]byte) (h hit, blank b
 		}
 		r := &in.records[n]
 		if tooLong {
-			*r = record{wrong: in.of.tooLong}
+			*r = record{wrong: in.owner.tooLong}
 			continue
 		}
 		r.hit, r.blank, r.wrong = parse(text)
@@ -139,7 +139,7 @@ func (in *reader) countBlock(records []record) error {
 	for i := range records {
 		in.keys[i] = records[i].key
 	}
-	in.hits = in.of.service.Expect(in.hits[:0], in.keys[:len(records)])
+	in.hits = in.owner.service.Expect(in.hits[:0], in.keys[:len(records)])
 	in.now = time.Time{}
 	for i := range records {
 		r := &records[i]
@@ -151,15 +151,15 @@ func (in *reader) countBlock(records []record) error {
 		default:
 			if !r.hasAt {
 				if in.now.IsZero() {
-					in.now = in.of.service.Now()
+					in.now = in.owner.service.Now()
 				}
 				r.at = in.now
 			}
 			err := error(nil)
 			if r.hasID {
-				err = in.of.service.HitDistinct(in.tally, r.at, in.hits[i], r.n, r.id)
+				err = in.owner.service.HitDistinct(in.tally, r.at, in.hits[i], r.n, r.id)
 			} else {
-				err = in.of.service.HitExpected(in.tally, r.at, in.hits[i], r.n)
+				err = in.owner.service.HitExpected(in.tally, r.at, in.hits[i], r.n)
 			}
 			if err != nil {
 				return err

@@ -190,7 +190,7 @@ var jsonType = []string{"application/json"}
 func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 	a := s.decisions.Get().(*allowing)
 	defer s.keepDecision(a)
-	of, err := reservation(r)
+	terms, err := reservation(r)
 	if err == nil {
 		err = s.readAllow(a, w, r)
 	}
@@ -201,7 +201,7 @@ func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 		refuseDecision(w, err)
 		return
 	}
-	id, known, err := s.service.Reserve(clientOf(r), a.parser.Requests, of, &a.decision)
+	id, known, err := s.service.Reserve(clientOf(r), a.parser.Requests, terms, &a.decision)
 	if err != nil {
 		refuseDecision(w, err)
 		return
@@ -213,24 +213,24 @@ func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 }
 
 // reservation reads the parameters of POST /v1/reserve.
-func reservation(r *http.Request) (of limits.Reservation, err error) {
+func reservation(r *http.Request) (terms limits.Reservation, err error) {
 	q, err := queryOf(r, ": there are id, ttl and unsettled", "id", "ttl", "unsettled")
 	if err != nil {
-		return of, err
+		return terms, err
 	}
-	of.ID = q.Get("id")
+	terms.ID = q.Get("id")
 	if q.Has("ttl") {
-		if of.TTL, err = request.ParseWindow("ttl", q.Get("ttl")); err != nil {
-			return of, err
+		if terms.TTL, err = request.ParseWindow("ttl", q.Get("ttl")); err != nil {
+			return terms, err
 		}
 	}
 	switch unsettled := q.Get("unsettled"); {
 	case unsettled == "returned":
-		of.GiveBack = true
+		terms.GiveBack = true
 	case q.Has("unsettled") && unsettled != "used":
-		return of, fail(api.CodeInvalidParameter, "unsettled", "unsettled of "+request.Clip(unsettled)+": must be used or returned")
+		return terms, fail(api.CodeInvalidParameter, "unsettled", "unsettled of "+request.Clip(unsettled)+": must be used or returned")
 	}
-	return of, nil
+	return terms, nil
 }
 
 // refund is POST /v1/refund.

@@ -83,9 +83,9 @@ func (s *Server) decideForwarded(a *allowing, r *http.Request) (denied int, err 
 			return 0, fail(api.CodeInvalidParameter, "denied", "denied must be a status from 400 to 499: nginx takes 403")
 		}
 	}
-	of := ForwardedRequest{Header: r.Header, Hops: 1}
+	asked := ForwardedRequest{Header: r.Header, Hops: 1}
 	if q.Has("hops") {
-		if of.Hops, err = strconv.Atoi(q.Get("hops")); err != nil || of.Hops < 1 || of.Hops > MaxForwardedHops {
+		if asked.Hops, err = strconv.Atoi(q.Get("hops")); err != nil || asked.Hops < 1 || asked.Hops > MaxForwardedHops {
 			return 0, fail(api.CodeInvalidParameter, "hops", "hops must be a number from 1 to "+strconv.Itoa(MaxForwardedHops)+": how many proxies of yours a request comes through")
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Server) decideForwarded(a *allowing, r *http.Request) (denied int, err 
 		if err != nil {
 			return 0, err
 		}
-		if requests[i].Key, err = template.Key(&of); err != nil {
+		if requests[i].Key, err = template.Key(&asked); err != nil {
 			return 0, err
 		}
 	}

@@ -181,14 +181,14 @@ func wrong(text, why string, args ...any) error {
 }
 
 // Key makes the key of a request. It fails with an *api.Error if the proxy does not send what the template needs.
-func (t ForwardedTemplate) Key(of *ForwardedRequest) (string, error) {
+func (t ForwardedTemplate) Key(asked *ForwardedRequest) (string, error) {
 	var key strings.Builder
 	key.Grow(t.literal + 48)
 	for _, p := range t.parts {
 		value := p.literal
 		if p.read != nil {
 			var err error
-			if value, err = p.read(of); err != nil {
+			if value, err = p.read(asked); err != nil {
 				return "", err
 			}
 		}
@@ -209,7 +209,7 @@ var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS
 
 // variable is how the value of a variable is read, or what is wrong with its name.
 func variable(text string) (read func(*ForwardedRequest) (string, error), bad string) {
-	name, of, has := strings.Cut(text, ":")
+	name, argument, has := strings.Cut(text, ":")
 	plain := func(read func(*ForwardedRequest) string) func(*ForwardedRequest) (string, error) {
 		return func(r *ForwardedRequest) (string, error) { return read(r), nil }
 	}
@@ -223,18 +223,18 @@ func variable(text string) (read func(*ForwardedRequest) (string, error), bad st
 	case text == "path":
 		return plain(func(r *ForwardedRequest) string { return r.path(0) }), ""
 	case name == "path" && has:
-		parts, err := strconv.Atoi(of)
+		parts, err := strconv.Atoi(argument)
 		if err != nil || parts < 1 || parts > 9 {
 			return nil, "(" + text + ") must have a number from 1 to 9"
 		}
 		return plain(func(r *ForwardedRequest) string { return r.path(parts) }), ""
-	case (name == "header" || name == "hash") && of != "":
-		field := textproto.CanonicalMIMEHeaderKey(of)
+	case (name == "header" || name == "hash") && argument != "":
+		field := textproto.CanonicalMIMEHeaderKey(argument)
 		if name == "hash" {
 			return plain(func(r *ForwardedRequest) string { return r.hash(field) }), ""
 		}
 		if slices.Contains(secrets, field) {
-			return nil, "the value of " + field + " is a secret, and keys are not: write (hash:" + of + ")"
+			return nil, "the value of " + field + " is a secret, and keys are not: write (hash:" + argument + ")"
 		}
 		return plain(func(r *ForwardedRequest) string { return written(r.last(field), false) }), ""
 	}

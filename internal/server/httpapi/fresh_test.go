@@ -73,10 +73,10 @@ func TestFreshAnswers(t *testing.T) {
 			t.Errorf("GET %s: at %d, the other node's hits come at %d", path, got.At, began.Unix()+2)
 		}
 	}
-	alone := newTestAPI(t, engine.Config{}, options{})
-	alone.post("a 3")
+	single := newTestAPI(t, engine.Config{}, options{})
+	single.post("a 3")
 	for _, path := range freshQuestions {
-		if r := alone.get(path + "fresh=1ms"); r.status != http.StatusOK {
+		if r := single.get(path + "fresh=1ms"); r.status != http.StatusOK {
 			t.Errorf("alone: GET %s: %d %s", path, r.status, r.body)
 		}
 	}

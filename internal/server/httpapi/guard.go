@@ -21,12 +21,12 @@ import (
 // the log line, and an answer when it panics.
 func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFunc {
 	observe := s.metrics.Route(pattern)
-	of, known := s.needs[pattern]
+	needed, known := s.needs[pattern]
 	if !known {
 		panic("nothing says who may ask " + pattern)
 	}
-	if of.pool != nil {
-		handler = s.within(of.pool, handler)
+	if needed.pool != nil {
+		handler = s.within(needed.pool, handler)
 	}
 	handler = s.identified(pattern, handler)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -128,8 +128,8 @@ type callerKey struct{}
 // identified wraps a handler: the request is answered for the identity that sends it, or refused when it has none,
 // before any of its body is read. The hot paths of a server that is not locked pay nothing.
 func (s *Server) identified(pattern string, handler http.HandlerFunc) http.HandlerFunc {
-	of := s.needs[pattern]
-	if of.open || of.hot && !s.service.Locked() {
+	needed := s.needs[pattern]
+	if needed.open || needed.hot && !s.service.Locked() {
 		return handler
 	}
 	identify, hint, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", ProblemOf
@@ -145,7 +145,7 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 			err = s.known(c, hint)
 		}
 		if err == nil {
-			err = s.service.Permit(c, of.Need, of.keysNamed(r)...)
+			err = s.service.Permit(c, needed.Need, needed.keysNamed(r)...)
 		}
 		if err != nil {
 			if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && request.As(err).Code == api.CodeUnauthorized {

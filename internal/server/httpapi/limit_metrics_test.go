@@ -68,14 +68,14 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"where":"strict","away":"open"`) || !strings.Contains(r.body, `"where":"node",`) {
 		t.Errorf("%s", r.body)
 	}
-	of, err := live.Prepare("rls/x", admit.Limit{N: 1, Per: time.Second}, policy.Enforce) // as a listener has it
+	prepared, err := live.Prepare("rls/x", admit.Limit{N: 1, Per: time.Second}, policy.Enforce) // as a listener has it
 	if err != nil {
 		t.Fatal(err)
 	}
-	of.Use()
-	defer of.Release()
+	prepared.Use()
+	defer prepared.Release()
 	var d admit.Decision
-	if err := live.TakeNow([]admit.Request{{Key: "k", N: 1, Prepared: of}}, &d); err != nil {
+	if err := live.TakeNow([]admit.Request{{Key: "k", N: 1, Prepared: prepared}}, &d); err != nil {
 		t.Fatal(err)
 	}
 	r = a.get("/metrics")

@@ -205,8 +205,8 @@ func names(t *testing.T, r reply) string {
 	}
 	var list []string
 	for _, key := range answer.Keys {
-		if of, ok := key.(map[string]any); ok {
-			key = of["key"]
+		if member, ok := key.(map[string]any); ok {
+			key = member["key"]
 		}
 		list = append(list, key.(string))
 	}

@@ -106,8 +106,8 @@ func schemaOf[T any](to *router) *huma.Schema {
 
 func fileContent(types ...string) map[string]*huma.MediaType {
 	content := map[string]*huma.MediaType{}
-	for _, of := range types {
-		content[of] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+	for _, kind := range types {
+		content[kind] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	}
 	return content
 }
@@ -203,8 +203,8 @@ var schemas = map[reflect.Type]reflect.Type{
 // NewRegistry returns the schemas of the OpenAPI document, which know the types of package api.
 func NewRegistry() huma.Registry {
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
-	for of, is := range schemas {
-		registry.RegisterTypeAlias(of, is)
+	for from, is := range schemas {
+		registry.RegisterTypeAlias(from, is)
 	}
 	return registry
 }

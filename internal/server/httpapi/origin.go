@@ -153,8 +153,8 @@ func (o *OriginGuard) shares(w http.ResponseWriter, r *http.Request, origin stri
 // isOriginOf tells whether an origin is the page's own server. Its scheme is not
 // compared: a proxy may have taken the TLS off.
 func isOriginOf(origin, host string) bool {
-	_, of, ok := strings.Cut(origin, "://")
-	return ok && strings.EqualFold(of, host)
+	_, named, ok := strings.Cut(origin, "://")
+	return ok && strings.EqualFold(named, host)
 }
 
 // ownSite tells whether the browser says that a page of this server, or its user, sent the

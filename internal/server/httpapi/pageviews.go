@@ -153,8 +153,8 @@ func clientAddress(r *http.Request, proxies int) netip.Addr {
 	if proxies <= 0 {
 		return from
 	}
-	of := ForwardedRequest{Header: r.Header, Hops: proxies}
-	if client, err := of.address(); err == nil {
+	asked := ForwardedRequest{Header: r.Header, Hops: proxies}
+	if client, err := asked.address(); err == nil {
 		return client
 	}
 	return from

@@ -37,8 +37,8 @@ func (a *testAPI) wantCounts(want map[string]uint64) {
 		a.Fatal(err)
 	}
 	got := map[string]uint64{}
-	for _, of := range top {
-		got[of.Key] = of.Estimate
+	for _, found := range top {
+		got[found.Key] = found.Estimate
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		a.Errorf("counts:\n%v\nnot\n%v", got, want)

@@ -208,9 +208,9 @@ var StatusOf = statusByCode(map[int][]api.Code{
 
 func statusByCode(table map[int][]api.Code) map[api.Code]int {
 	status := map[api.Code]int{}
-	for of, codes := range table {
+	for number, codes := range table {
 		for _, code := range codes {
-			status[code] = of
+			status[code] = number
 		}
 	}
 	return status

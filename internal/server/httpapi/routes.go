@@ -78,9 +78,9 @@ func (s *Server) routes() (http.Handler, error) {
 }
 
 // handle registers a handler for callers with a need, whose requests have a place in a pool, if it is not nil.
-func (to *router) handle(pattern string, of need, pool *access.Pool, handler http.HandlerFunc) {
-	of.pool = pool
-	to.server.needs[pattern] = of
+func (to *router) handle(pattern string, needed need, pool *access.Pool, handler http.HandlerFunc) {
+	needed.pool = pool
+	to.server.needs[pattern] = needed
 	to.HandleFunc(pattern, handler)
 }
 

@@ -66,26 +66,26 @@ type Server struct {
 	serving *Opening // nil before Serve
 }
 
-// New returns a Server for of that does not listen yet. It fails with a
+// New returns a Server for svc that does not listen yet. It fails with a
 // *engine.Error of CodeInvalidConfig that names the field at fault.
 //
 // New hooks huma.NewErrorWithContext once per process, for its own operations
 // only: an API of the caller's that uses huma keeps its errors.
-func New(of *service.Service, cfg Config) (*Server, error) {
+func New(svc *service.Service, cfg Config) (*Server, error) {
 	cfg = cfg.WithDefaults()
-	if err := cfg.Validate(of.Config().DurableTimeout); err != nil {
+	if err := cfg.Validate(svc.Config().DurableTimeout); err != nil {
 		return nil, err
 	}
-	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger, needs: map[string]need{}, hits: NewBodyHits(of, cfg.MaxLineBytes)}
+	s := &Server{service: svc, ceilings: svc.Config(), cfg: cfg, log: cfg.Logger, needs: map[string]need{}, hits: NewBodyHits(svc, cfg.MaxLineBytes)}
 	sites, err := pageviews.ParseSites(cfg.Web)
 	if err != nil {
 		return nil, settings.Invalid("Web", err.Error())
 	}
-	s.pages = pageviews.New(sites, of.Ingestion, of.Backend().Engine)
+	s.pages = pageviews.New(sites, svc.Ingestion, svc.Backend().Engine)
 	s.hitRequests.New = func() any { return new(requestMemory) }
 	s.decisions.New = newAllowing
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
-	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns, Keys: cfg.MetricsKeys})
+	s.metrics = metrics.New(svc, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns, Keys: cfg.MetricsKeys})
 	handler, err := s.routes()
 	if err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// of is a request with fields, name and value in turn.
-func of(hops int, fields ...string) *ForwardedRequest {
+// forwarded is a request with fields, name and value in turn.
+func forwarded(hops int, fields ...string) *ForwardedRequest {
 	h := http.Header{}
 	for i := 0; i < len(fields); i += 2 {
 		h.Add(fields[i], fields[i+1])
@@ -25,53 +25,53 @@ func TestForwardedKeys(t *testing.T) {
 	long := strings.Repeat("é", 400)
 	for _, test := range []struct {
 		template string
-		of       *ForwardedRequest
+		request  *ForwardedRequest
 		want     string
 	}{
-		{"all", of(1), "all"},
-		{"ip:(client)", of(1, xff, "192.0.2.7"), "ip:192.0.2.7"},
-		{"ip:{client}", of(1, xff, "192.0.2.7"), "ip:192.0.2.7"},
-		{"ip:(client)", of(1, xff, "6.6.6.6, 192.0.2.7"), "ip:192.0.2.7"},             // the client's own words stand before
-		{"ip:(client)", of(1, xff, "6.6.6.6", xff, "192.0.2.7:4711"), "ip:192.0.2.7"}, // HAProxy adds a line
-		{"ip:(client)", of(2, xff, "6.6.6.6, 192.0.2.7,10.0.0.1"), "ip:192.0.2.7"},
-		{"ip:(client)", of(2, xff, "6.6.6.6", xff, "192.0.2.7", xff, "10.0.0.1"), "ip:192.0.2.7"},
-		{"ip:(client)", of(3, xff, "192.0.2.7,10.0.0.1"), "ip:192.0.2.7"}, // it came past one of the proxies
-		{"ip:(client)", of(2, xff, "nonsense, 192.0.2.7"), "ip:192.0.2.7"},
-		{"ip:(client)", of(1, xff, "2001:db8:1:2:3:4:5:6"), "ip:2001:db8:1:2::/64"},
-		{"ip:(client)", of(1, xff, "[2001:db8:1:2:3:4:5:6]:4711"), "ip:2001:db8:1:2::/64"},
-		{"ip:(client)", of(1, xff, "[2001:db8:1:2::9]"), "ip:2001:db8:1:2::/64"},
-		{"ip:(client)", of(1, xff, "::ffff:192.0.2.7"), "ip:192.0.2.7"},
-		{"(host)", of(1, "X-Forwarded-Host", "API.example.com.:8443"), "api.example.com"},
-		{"(host)", of(1, "X-Forwarded-Host", "[2001:db8::1]:80"), "[2001%3Adb8%3A%3A1]"},
-		{"(host)", of(1, "X-Forwarded-Host", "evil, api.example.com"), "api.example.com"},
-		{"(host) (method)", of(1), "- -"},
-		{"(method)", of(1, "X-Forwarded-Method", "POST"), "POST"},
-		{"(method)", of(1, "X-Forwarded-Method", "INVENTED1"), "OTHER"},
-		{"p:(path)", of(1, uri, "/a/b?c=/d#e"), "p:/a/b"},
-		{"(path)", of(1, uri, "//a/./x/../%62/"), "/a/b"},
-		{"(path)", of(1, uri, "/../../a%2fb%zz"), "/a/b%25zz"},
-		{"(path)", of(1, uri, "http://example.com/a?b"), "/a"},
-		{"(path)", of(1, uri, "/go?to=http://example.com/"), "/go"},
-		{"(path)", of(1, uri, "*"), "/*"},
-		{"(path)", of(1, uri, "/a:b c\xff\x00"), "/a%3Ab%20c�%00"},
-		{"(path:1)", of(1, uri, "/"), "/"},
-		{"(path:1)", of(1, uri, "/api/v1/users"), "/api"},
-		{"(path:2)", of(1, uri, "/api/v1/users"), "/api/v1"},
-		{"(path:3)", of(1, uri, "/api/v1/users"), "/api/v1/users"},
-		{"(path:9)", of(1, uri, "/api"), "/api"},
-		{"u:(header:x-user):x", of(1, "X-User", "a:b/c"), "u:a%3Ab%2Fc:x"},
-		{"u:(header:X-User)", of(1), "u:-"},
-		{"(header:X-User)", of(1, "X-User", long), long[:maxValue]},
-		{"(hash:Authorization)", of(1, "Authorization", "Bearer x"), "b937a6fd6074f3650930dd9a8c3ea51f"},
-		{"(hash:Authorization)", of(1), "-"},
+		{"all", forwarded(1), "all"},
+		{"ip:(client)", forwarded(1, xff, "192.0.2.7"), "ip:192.0.2.7"},
+		{"ip:{client}", forwarded(1, xff, "192.0.2.7"), "ip:192.0.2.7"},
+		{"ip:(client)", forwarded(1, xff, "6.6.6.6, 192.0.2.7"), "ip:192.0.2.7"},             // the client's own words stand before
+		{"ip:(client)", forwarded(1, xff, "6.6.6.6", xff, "192.0.2.7:4711"), "ip:192.0.2.7"}, // HAProxy adds a line
+		{"ip:(client)", forwarded(2, xff, "6.6.6.6, 192.0.2.7,10.0.0.1"), "ip:192.0.2.7"},
+		{"ip:(client)", forwarded(2, xff, "6.6.6.6", xff, "192.0.2.7", xff, "10.0.0.1"), "ip:192.0.2.7"},
+		{"ip:(client)", forwarded(3, xff, "192.0.2.7,10.0.0.1"), "ip:192.0.2.7"}, // it came past one of the proxies
+		{"ip:(client)", forwarded(2, xff, "nonsense, 192.0.2.7"), "ip:192.0.2.7"},
+		{"ip:(client)", forwarded(1, xff, "2001:db8:1:2:3:4:5:6"), "ip:2001:db8:1:2::/64"},
+		{"ip:(client)", forwarded(1, xff, "[2001:db8:1:2:3:4:5:6]:4711"), "ip:2001:db8:1:2::/64"},
+		{"ip:(client)", forwarded(1, xff, "[2001:db8:1:2::9]"), "ip:2001:db8:1:2::/64"},
+		{"ip:(client)", forwarded(1, xff, "::ffff:192.0.2.7"), "ip:192.0.2.7"},
+		{"(host)", forwarded(1, "X-Forwarded-Host", "API.example.com.:8443"), "api.example.com"},
+		{"(host)", forwarded(1, "X-Forwarded-Host", "[2001:db8::1]:80"), "[2001%3Adb8%3A%3A1]"},
+		{"(host)", forwarded(1, "X-Forwarded-Host", "evil, api.example.com"), "api.example.com"},
+		{"(host) (method)", forwarded(1), "- -"},
+		{"(method)", forwarded(1, "X-Forwarded-Method", "POST"), "POST"},
+		{"(method)", forwarded(1, "X-Forwarded-Method", "INVENTED1"), "OTHER"},
+		{"p:(path)", forwarded(1, uri, "/a/b?c=/d#e"), "p:/a/b"},
+		{"(path)", forwarded(1, uri, "//a/./x/../%62/"), "/a/b"},
+		{"(path)", forwarded(1, uri, "/../../a%2fb%zz"), "/a/b%25zz"},
+		{"(path)", forwarded(1, uri, "http://example.com/a?b"), "/a"},
+		{"(path)", forwarded(1, uri, "/go?to=http://example.com/"), "/go"},
+		{"(path)", forwarded(1, uri, "*"), "/*"},
+		{"(path)", forwarded(1, uri, "/a:b c\xff\x00"), "/a%3Ab%20c�%00"},
+		{"(path:1)", forwarded(1, uri, "/"), "/"},
+		{"(path:1)", forwarded(1, uri, "/api/v1/users"), "/api"},
+		{"(path:2)", forwarded(1, uri, "/api/v1/users"), "/api/v1"},
+		{"(path:3)", forwarded(1, uri, "/api/v1/users"), "/api/v1/users"},
+		{"(path:9)", forwarded(1, uri, "/api"), "/api"},
+		{"u:(header:x-user):x", forwarded(1, "X-User", "a:b/c"), "u:a%3Ab%2Fc:x"},
+		{"u:(header:X-User)", forwarded(1), "u:-"},
+		{"(header:X-User)", forwarded(1, "X-User", long), long[:maxValue]},
+		{"(hash:Authorization)", forwarded(1, "Authorization", "Bearer x"), "b937a6fd6074f3650930dd9a8c3ea51f"},
+		{"(hash:Authorization)", forwarded(1), "-"},
 	} {
 		made, err := ParseForwarded(test.template)
 		if err != nil {
 			t.Errorf("%s: %v", test.template, err)
 			continue
 		}
-		if got, err := made.Key(test.of); got != test.want || err != nil {
-			t.Errorf("%s of %v: %q, %v; want %q", test.template, test.of.Header, got, err, test.want)
+		if got, err := made.Key(test.request); got != test.want || err != nil {
+			t.Errorf("%s of %v: %q, %v; want %q", test.template, test.request.Header, got, err, test.want)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestWrongTemplates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if key, err := made.Key(of(1, fields...)); err == nil {
+		if key, err := made.Key(forwarded(1, fields...)); err == nil {
 			t.Errorf("%q: %q", fields, key)
 		}
 	}
@@ -117,7 +117,7 @@ func FuzzKey(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, uri, host, user, method string) {
-		key, err := template.Key(of(1, ForwardedMark, uri, "X-Forwarded-Host", host, "X-User", user, "X-Forwarded-Method", method))
+		key, err := template.Key(forwarded(1, ForwardedMark, uri, "X-Forwarded-Host", host, "X-User", user, "X-Forwarded-Method", method))
 		if err != nil || request.ParseKey(key) != nil || len(key) > engine.MaxKeyBytes || strings.Contains(key, ":") || !utf8.ValidString(key) {
 			t.Errorf("%q: %v", key, err)
 		}

@@ -43,7 +43,7 @@ func TestViews(t *testing.T) {
 		t.Errorf("%+v", once)
 	}
 	a.post("a 2\nc 1")
-	until(a, "/v1/views/overview", "", func(of api.OverviewAnswer) bool { return of.Keys[0].Estimate == 5 && len(of.Keys) == 3 })
+	until(a, "/v1/views/overview", "", func(view api.OverviewAnswer) bool { return view.Keys[0].Estimate == 5 && len(view.Keys) == 3 })
 	var key api.KeyAnswer
 	a.getInto("/v1/views/key?key=a&window=1h", &key)
 	if len(key.Counts) != 5 || key.Counts[0].Estimate != 5 || len(key.Line.Estimate) != len(key.Before) {
@@ -85,19 +85,19 @@ func TestLiveLog(t *testing.T) {
 	for range 2 {
 		a.do(http.MethodPost, "/v1/allow", "application/json", `{"key":"login:<b>"}`)
 	}
-	of := until(a, "/v1/views/log?prefix=lo", "", func(of api.LogView) bool { return len(of.Events) >= 2 })
-	if len(of.Events) != 2 || of.Hits.OneIn != 1 {
-		t.Fatalf("%+v", of)
+	view := until(a, "/v1/views/log?prefix=lo", "", func(v api.LogView) bool { return len(v.Events) >= 2 })
+	if len(view.Events) != 2 || view.Hits.OneIn != 1 {
+		t.Fatalf("%+v", view)
 	}
-	denied, hit := of.Events[0], of.Events[1]
+	denied, hit := view.Events[0], view.Events[1]
 	if hit.Kind != "hit" || hit.Key != "log:a" || hit.N != 3 || hit.Limit != "" || hit.Of != nil {
 		t.Errorf("%+v", hit)
 	}
 	if denied.Kind != "denial" || denied.Key != "login:<b>" || denied.Limit != "login" || denied.Denial == "" {
 		t.Errorf("%+v", denied)
 	}
-	if a.getInto("/v1/views/log", &of); len(of.Events) != 0 {
-		t.Errorf("another log has what came before: %+v", of.Events)
+	if a.getInto("/v1/views/log", &view); len(view.Events) != 0 {
+		t.Errorf("another log has what came before: %+v", view.Events)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestLiveLogOfSomeKeys(t *testing.T) {
 	if r := a.as("root", http.MethodPost, "/v1/hits", `[{"key":"out:a"},{"key":"in:a"}]`); r.status != http.StatusOK {
 		t.Fatal(r.body)
 	}
-	for _, event := range until(a, "/v1/views/log", token, func(of api.LogView) bool { return len(of.Events) > 0 }).Events {
+	for _, event := range until(a, "/v1/views/log", token, func(v api.LogView) bool { return len(v.Events) > 0 }).Events {
 		if event.Key != "in:a" {
 			t.Errorf("%+v", event)
 		}

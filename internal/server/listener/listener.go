@@ -49,10 +49,10 @@ type Listener struct {
 // Conn is an open connection.
 type Conn struct {
 	net.Conn
-	of     *Listener
-	client access.Caller
-	since  atomic.Int64 // ns from begin: it waits for its client since then; negated: it does not
-	closed bool         // guarded by conns.mu
+	listener *Listener
+	client   access.Caller
+	since    atomic.Int64 // ns from begin: it waits for its client since then; negated: it does not
+	closed   bool         // guarded by conns.mu
 }
 
 // begin is before every connection, so that times after it are more than 0.
@@ -72,7 +72,7 @@ func (cs *Listener) Accept() (net.Conn, error) {
 }
 
 func (cs *Listener) add(raw net.Conn) net.Conn {
-	c := &Conn{Conn: raw, of: cs}
+	c := &Conn{Conn: raw, listener: cs}
 	c.client = access.CallerAt(c.RemoteAddr().String())
 	c.Waits(true)
 	cs.mu.Lock()
@@ -158,13 +158,13 @@ func (c *Conn) Client() access.Caller { return c.client }
 
 // Close may come more than once.
 func (c *Conn) Close() error {
-	c.of.mu.Lock()
+	c.listener.mu.Lock()
 	if !c.closed {
 		c.closed = true
-		delete(c.of.open, c)
-		c.of.by.Add(c.client, -1)
+		delete(c.listener.open, c)
+		c.listener.by.Add(c.client, -1)
 	}
-	c.of.mu.Unlock()
+	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }
 

@@ -12,7 +12,7 @@ import (
 const scrapeTime = time.Second
 
 // newClusterCollector says of each node how much of it is counted here. There are as many series as nodes.
-func newClusterCollector(of queries.Cluster) *collector {
+func newClusterCollector(cluster queries.Cluster) *collector {
 	return newCollector([]metric{
 		{"weir_cluster_nodes", "Nodes that count together, by state: here, late (newer hits may be missing) or left (stopped, all its hits are counted).", "state"},
 		{"weir_cluster_node_late", "1 for a late node: its newer hits may be missing.", "node"},
@@ -24,7 +24,7 @@ func newClusterCollector(of queries.Cluster) *collector {
 	}, func(emit emit) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 		defer cancel()
-		nodes := of.Nodes(ctx)
+		nodes := cluster.Nodes(ctx)
 		now, states, named := time.Now(), map[string]float64{"here": 0, "late": 0, "left": 0}, map[string]bool{}
 		for _, n := range nodes {
 			switch {
@@ -50,7 +50,7 @@ func newClusterCollector(of queries.Cluster) *collector {
 				emit("weir_cluster_clock_skew_seconds", *n.SkewS, n.Node)
 			}
 		}
-		emit("weir_cluster_partitions_unheld", float64(of.Unheld()))
+		emit("weir_cluster_partitions_unheld", float64(cluster.Unheld()))
 		for state, n := range states {
 			emit("weir_cluster_nodes", n, state)
 		}
@@ -73,7 +73,7 @@ func newAlarmCollector(alarms func() []api.Alarm) *collector {
 }
 
 // newRegionCollector says of each region how much of it is counted here. There are as many series as regions and links.
-func newRegionCollector(of queries.Regions) *collector {
+func newRegionCollector(regions queries.Regions) *collector {
 	return newCollector([]metric{
 		{"weir_region_late", "1 for a region of which newer hits may be missing.", "region"},
 		{"weir_region_age_seconds", "Seconds since when hits of a region may be missing here, by its clock.", "region"},
@@ -92,7 +92,7 @@ func newRegionCollector(of queries.Regions) *collector {
 		{"weir_region_journal_unread_total", "Parts of flushes that the journal lost, and no digest has.", ""},
 		{"weir_region_log_uncounted_total", "Messages that the windows of other regions could not take.", ""},
 	}, func(emit emit) {
-		all := of.Status()
+		all := regions.Status()
 		for _, r := range all.Regions {
 			if r.Gone {
 				continue

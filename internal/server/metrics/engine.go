@@ -50,9 +50,9 @@ func newEngineCollector(stats func() engine.Stats) *collector {
 		metrics[i] = metric{m.name, m.help, ""}
 	}
 	return newCollector(metrics, func(emit emit) {
-		of := reflect.ValueOf(stats())
+		values := reflect.ValueOf(stats())
 		for _, m := range engineMetrics {
-			emit(m.name, number(of.FieldByName(m.field)))
+			emit(m.name, number(values.FieldByName(m.field)))
 		}
 	})
 }

@@ -15,17 +15,17 @@ func newLimitCollector(live *admit.Live) *collector {
 		{away, "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied) or open (admitted). inline/* is all limits that requests bring along.", "limit away"},
 		{lost, "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile.", ""},
 	}, func(emit emit) {
-		of := func(name string) {
+		emitAway := func(name string) {
 			n := live.Away(name)
 			emit(away, float64(n.Closed), name, "closed")
 			emit(away, float64(n.Open), name, "open")
 		}
 		for _, p := range live.Set().Policies() {
 			if p.Where.ByOne() {
-				of(p.Name)
+				emitAway(p.Name)
 			}
 		}
-		live.PreparedByOne(of)
+		live.PreparedByOne(emitAway)
 		emit(away, float64(live.Away(admit.InlineAway).Closed), admit.InlineAway, policy.AwayClosed.String())
 		emit(lost, float64(live.StrictLost()))
 	})

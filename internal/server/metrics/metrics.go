@@ -114,8 +114,8 @@ func (m *Metrics) Route(pattern string) func(status int, took time.Duration, tra
 
 // timer returns the observer of a series, which is looked up at its first request, once: a series has ten lines. A trace becomes the
 // exemplar of its bucket.
-func timer(of *prometheus.HistogramVec, labels ...string) access.Timer {
-	series := sync.OnceValue(func() prometheus.Observer { return of.WithLabelValues(labels...) })
+func timer(vec *prometheus.HistogramVec, labels ...string) access.Timer {
+	series := sync.OnceValue(func() prometheus.Observer { return vec.WithLabelValues(labels...) })
 	return func(took time.Duration, trace string) {
 		if trace == "" {
 			series().Observe(took.Seconds())
@@ -141,29 +141,29 @@ func figures(read func() any) prometheus.Collector {
 		name, labels string
 	}
 	var values []value
-	of, named, names := reflect.TypeOf(read()), -1, ""
-	list := of.Kind() == reflect.Slice
+	kind, named, names := reflect.TypeOf(read()), -1, ""
+	list := kind.Kind() == reflect.Slice
 	if list {
-		of = of.Elem()
+		kind = kind.Elem()
 	}
-	for i := range of.NumField() {
-		if label, is := of.Field(i).Tag.Lookup("label"); is {
+	for i := range kind.NumField() {
+		if label, is := kind.Field(i).Tag.Lookup("label"); is {
 			named, names = i, label
 		}
-		tag, is := of.Field(i).Tag.Lookup("metric")
+		tag, is := kind.Field(i).Tag.Lookup("metric")
 		if !is {
 			continue
 		}
 		name, labeled, _ := strings.Cut(tag, ",")
 		label, text, _ := strings.Cut(labeled, "=")
-		if help := of.Field(i).Tag.Get("doc"); help != "" {
+		if help := kind.Field(i).Tag.Get("doc"); help != "" {
 			metrics = append(metrics, metric{name, help, names + " " + label})
 		}
 		values = append(values, value{i, name, text})
 	}
-	one := func(emit emit, of reflect.Value) {
+	one := func(emit emit, row reflect.Value) {
 		for _, v := range values {
-			field := of.Field(v.field)
+			field := row.Field(v.field)
 			if field.Kind() == reflect.Pointer {
 				if field.IsNil() {
 					continue
@@ -172,7 +172,7 @@ func figures(read func() any) prometheus.Collector {
 			}
 			var labels []string
 			if named >= 0 {
-				labels = append(labels, of.Field(named).String())
+				labels = append(labels, row.Field(named).String())
 			}
 			if v.labels != "" {
 				labels = append(labels, v.labels)
@@ -181,25 +181,25 @@ func figures(read func() any) prometheus.Collector {
 		}
 	}
 	return newCollector(metrics, func(emit emit) {
-		of := reflect.ValueOf(read())
+		rows := reflect.ValueOf(read())
 		if !list {
-			one(emit, of)
+			one(emit, rows)
 			return
 		}
-		for i := range of.Len() {
-			one(emit, of.Index(i))
+		for i := range rows.Len() {
+			one(emit, rows.Index(i))
 		}
 	})
 }
 
 func number(v reflect.Value) float64 {
-	switch of := v.Interface().(type) {
+	switch is := v.Interface().(type) {
 	case time.Duration:
-		return of.Seconds()
+		return is.Seconds()
 	case time.Time:
-		return float64(of.Unix())
+		return float64(is.Unix())
 	case string:
-		return oneIf(of != "")
+		return oneIf(is != "")
 	}
 	switch {
 	case v.CanInt():

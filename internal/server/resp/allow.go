@@ -166,18 +166,18 @@ func wholeUnits(d, unit time.Duration) int64 { return int64((d + unit - 1) / uni
 // reserveAdmissions is RESERVE. It replies with the ID, which is null for a denial or if no limit applies to the keys.
 // The second element is the reply of ALLOW, or null if the ID was known.
 func (s *session) reserveAdmissions(args [][]byte) error {
-	var of limits.Reservation
+	var terms limits.Reservation
 	var err error
 	args = args[1:]
 	for n := len(args); n > 2; n = len(args) {
 		value := string(args[n-1])
 		switch option := args[n-2]; {
 		case ArgumentIs(option, "TTL"):
-			of.TTL, err = request.ParseWindow("ttl", value)
+			terms.TTL, err = request.ParseWindow("ttl", value)
 		case ArgumentIs(option, "ID"):
-			of.ID = value
+			terms.ID = value
 		case ArgumentIs(option, "UNSETTLED") && (value == "used" || value == "returned"):
-			of.GiveBack = value == "returned"
+			terms.GiveBack = value == "returned"
 		case ArgumentIs(option, "UNSETTLED"):
 			err = ErrSyntax
 		default:
@@ -195,7 +195,7 @@ func (s *session) reserveAdmissions(args [][]byte) error {
 	if err := a.read(args); err != nil {
 		return err
 	}
-	id, known, err := s.server.service.Reserve(s.caller, a.requests, of, &a.decision)
+	id, known, err := s.server.service.Reserve(s.caller, a.requests, terms, &a.decision)
 	if err != nil {
 		return err
 	}

@@ -88,16 +88,16 @@ func (s *session) count(args [][]byte) error {
 	if q.At.IsZero() && q.Fresh == 0 {
 		q.At = s.second // as hits that came together with it
 	}
-	of := &s.counting
-	if err := s.server.service.CountInto(s.ctx, s.caller, q, of); err != nil {
+	counting := &s.counting
+	if err := s.server.service.CountInto(s.ctx, s.caller, q, counting); err != nil {
 		return err
 	}
-	s.each(len(of.Answers))
-	for i := range of.Answers {
-		s.writeCount(&of.Answers[i])
+	s.each(len(counting.Answers))
+	for i := range counting.Answers {
+		s.writeCount(&counting.Answers[i])
 	}
-	if of.Cap() > keptWindows {
-		*of = queries.Counting{}
+	if counting.Cap() > keptWindows {
+		*counting = queries.Counting{}
 	}
 	return nil
 }
@@ -190,12 +190,12 @@ func (s *session) endCount(a *api.CountAnswer) {
 	s.field("regions")
 	s.out.Array(len(a.Regions))
 	for i := range a.Regions {
-		of := &a.Regions[i]
-		s.fields(6, &of.Freshness)
+		part := &a.Regions[i]
+		s.fields(6, &part.Freshness)
 		s.field("region")
-		s.out.Bulk(of.Region)
-		s.boundFields(&of.Bounds)
-		s.writeFreshness(&of.Freshness)
+		s.out.Bulk(part.Region)
+		s.boundFields(&part.Bounds)
+		s.writeFreshness(&part.Freshness)
 	}
 }
 
@@ -217,8 +217,8 @@ func (s *session) writeRate(a *api.RateAnswer) {
 }
 
 // fields begins an answer of n fields, and counts in late if there are any.
-func (s *session) fields(n int, of *api.Freshness) {
-	s.record(n + bit(len(of.Late) > 0))
+func (s *session) fields(n int, fresh *api.Freshness) {
+	s.record(n + bit(len(fresh.Late) > 0))
 }
 
 // record begins an answer of n fields.

@@ -256,14 +256,14 @@ func (s *session) writeCommand(c *command) {
 }
 
 func (s *session) commandDocs(names [][]byte) {
-	var of []*command
+	var chosen []*command
 	for _, c := range s.server.commands.list {
 		if len(names) == 0 || slices.ContainsFunc(names, func(name []byte) bool { return ArgumentIs(name, c.name) }) {
-			of = append(of, c)
+			chosen = append(chosen, c)
 		}
 	}
-	s.out.Map(len(of))
-	for _, c := range of {
+	s.out.Map(len(chosen))
+	for _, c := range chosen {
 		s.out.Bulk(c.name)
 		s.out.Map(4)
 		s.out.Values("summary", c.summary, "since", "1.0.0", "group", c.group, "arguments")

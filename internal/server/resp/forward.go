@@ -94,11 +94,11 @@ func (s *session) execFar(all []queued, deletions map[int]*deletion) error {
 	for i := range all {
 		q := &all[i]
 		args, err := q.args, s.enterCounters(q.command, q.args)
-		switch of := deletions[i]; {
-		case of != nil && of.err == nil:
-			args = of.far(args)
-		case of != nil:
-			args = s.farReply(func() error { return of.err })
+		switch deleted := deletions[i]; {
+		case deleted != nil && deleted.err == nil:
+			args = deleted.far(args)
+		case deleted != nil:
+			args = s.farReply(func() error { return deleted.err })
 		case err != nil || !q.command.flags.has(counter|onAll):
 			args = s.farReply(func() error { return q.command.do(s, q.args) }) // which checks once more
 		}
@@ -116,10 +116,10 @@ func (s *session) execFar(all []queued, deletions map[int]*deletion) error {
 }
 
 // far is a DEL as the owner gets it, which deletes the counters alone.
-func (of *deletion) far(args [][]byte) (far [][]byte) {
+func (d *deletion) far(args [][]byte) (far [][]byte) {
 	far = append(far, args[0])
 	for i, key := range args[1:] {
-		far = append(far, key, strconv.AppendInt(nil, int64(bit(of.existed[i])), 10))
+		far = append(far, key, strconv.AppendInt(nil, int64(bit(d.existed[i])), 10))
 	}
 	return far
 }
@@ -174,11 +174,11 @@ func (s *Server) runFar(request []byte) (reply []byte, wrote bool) {
 	deletions := map[int]*deletion{}
 	for i := range all {
 		if q := &all[i]; q.command.flags.has(deletes) {
-			of, args := new(deletion), q.args[:1]
+			deleted, args := new(deletion), q.args[:1]
 			for pairs := q.args[1:]; len(pairs) > 1; pairs = pairs[2:] {
-				args, of.existed = append(args, pairs[0]), append(of.existed, string(pairs[1]) == "1")
+				args, deleted.existed = append(args, pairs[0]), append(deleted.existed, string(pairs[1]) == "1")
 			}
-			q.args, deletions[i] = args, of
+			q.args, deletions[i] = args, deleted
 		}
 	}
 	if request[0]&farTransaction != 0 {

@@ -50,11 +50,11 @@ func newServerAmong(t testing.TB, cfg Config, policies string, tokens *access.To
 	return newServerOf(t, engine.Config{}, cfg, policies, tokens, among)
 }
 
-func newServerOf(t testing.TB, of engine.Config, cfg Config, policies string, tokens *access.Tokens, among admit.Cluster) *testServer {
+func newServerOf(t testing.TB, config engine.Config, cfg Config, policies string, tokens *access.Tokens, among admit.Cluster) *testServer {
 	t.Helper()
 	passed := new(atomic.Int64)
-	of.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
-	e, err := engine.New(of)
+	config.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
+	e, err := engine.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,22 +55,22 @@ func (s *session) info(args [][]byte) error {
 		return err
 	}
 	defer pool.Leave(s.caller, 1)
-	of, err := s.server.service.Stats(s.caller)
+	stats, err := s.server.service.Stats(s.caller)
 	if err != nil {
 		return err
 	}
 	listener, kept := s.server.Figures(), s.server.counters.Stats()
 	var b strings.Builder
 	for _, section := range []struct{ name, text string }{
-		{"Server", fmt.Sprintf("redis_version:%s\r\nweir_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n", spokenVersion, of.Version, of.UptimeS)},
+		{"Server", fmt.Sprintf("redis_version:%s\r\nweir_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n", spokenVersion, stats.Version, stats.UptimeS)},
 		{"Clients", fmt.Sprintf("connected_clients:%d\r\nmaxclients:%d\r\n", listener.Open, listener.Bound)},
 		{"Memory", fmt.Sprintf("used_memory:%d\r\nmaxmemory:%d\r\nmaxmemory_policy:noeviction\r\nhits_memory:%d\r\nhits_maxmemory:%d\r\n",
-			kept.Bytes, kept.Bound, of.MemoryBytes, of.MemoryBudget)},
-		{"Persistence", fmt.Sprintf("loading:0\r\nhits_durable:%d\r\ncounters_durable:%d\r\n", bit(of.Durable), bit(of.Durable))},
+			kept.Bytes, kept.Bound, stats.MemoryBytes, stats.MemoryBudget)},
+		{"Persistence", fmt.Sprintf("loading:0\r\nhits_durable:%d\r\ncounters_durable:%d\r\n", bit(stats.Durable), bit(stats.Durable))},
 		{"Stats", fmt.Sprintf("total_connections_received:%d\r\ntotal_commands_processed:%d\r\ntotal_error_replies:%d\r\nhits:%d\r\n",
-			s.server.accepted.Load(), s.server.sent(), listener.Failed, of.Hits)},
+			s.server.accepted.Load(), s.server.sent(), listener.Failed, stats.Hits)},
 		{"Replication", "role:master\r\nconnected_slaves:0\r\n"},
-		{"Keyspace", fmt.Sprintf("db0:keys=%d,expires=%d,avg_ttl=0\r\nhit_keys:%d\r\n", kept.Keys, kept.Expiring, of.Keys)},
+		{"Keyspace", fmt.Sprintf("db0:keys=%d,expires=%d,avg_ttl=0\r\nhit_keys:%d\r\n", kept.Keys, kept.Expiring, stats.Keys)},
 	} {
 		if !named(args[1:], section.name) {
 			continue

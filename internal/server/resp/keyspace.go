@@ -19,17 +19,17 @@ type deletion struct {
 }
 
 // deleteHits deletes the hits of keys on all nodes, and resets the limits that requests defined for them.
-func (s *session) deleteHits(keys [][]byte) (of deletion) {
+func (s *session) deleteHits(keys [][]byte) (made deletion) {
 	pool := s.server.service.Pools.Admin
 	if err := pool.Enter(s.caller, 1); err != nil {
 		return deletion{err: err}
 	}
 	defer pool.Leave(s.caller, 1)
-	of.existed = make([]bool, len(keys))
+	made.existed = make([]bool, len(keys))
 	for i, key := range keys {
 		if request.ParseKey(ArgumentView(key)) != nil { // such a key has no hits and no limits, but may have a counter
-			if of.err = s.permitCounters(keys[i : i+1]); of.err != nil {
-				return of
+			if made.err = s.permitCounters(keys[i : i+1]); made.err != nil {
+				return made
 			}
 			continue
 		}
@@ -41,28 +41,28 @@ func (s *session) deleteHits(keys [][]byte) (of deletion) {
 		if resetErr != nil {
 			return deletion{err: resetErr}
 		}
-		of.existed[i] = err == nil || used > 0
+		made.existed[i] = err == nil || used > 0
 	}
-	return of
+	return made
 }
 
 // del is DEL. It replies with how many of the keys had hits, a counter, or use of a limit that requests defined. In a
 // transaction, deleteHits has run before.
 func (s *session) del(args [][]byte) error {
-	of := s.deleted
-	if of == nil {
+	deleted := s.deleted
+	if deleted == nil {
 		now := s.deleteHits(args[1:])
-		of = &now
+		deleted = &now
 	}
 	switch {
-	case of.err != nil:
-		return of.err
+	case deleted.err != nil:
+		return deleted.err
 	case s.forwards():
-		return s.forward(of.far(args)...)
+		return s.forward(deleted.far(args)...)
 	}
 	n := 0
 	for i, key := range args[1:] {
-		if s.counters.Remove(s.millis, key) || of.existed[i] {
+		if s.counters.Remove(s.millis, key) || deleted.existed[i] {
 			n++
 		}
 	}

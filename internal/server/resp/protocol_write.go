@@ -204,7 +204,7 @@ func (w *Writer) Map(n int) {
 // Fill waits for the source once, and receives more. The error comes from the source or from reserve, or is a
 // *ProtocolError for a request that is too large. io.EOF within a request becomes io.ErrUnexpectedEOF.
 func (r *Reader) Fill() error {
-	if err := r.makeRoom(); err != nil {
+	if err := r.makeSpace(); err != nil {
 		return err
 	}
 	n, err := r.source.Read(r.buf[r.end:])
@@ -220,8 +220,8 @@ func (r *Reader) Fill() error {
 	return err
 }
 
-// makeRoom leaves at least a quarter of the buffer free.
-func (r *Reader) makeRoom() error {
+// makeSpace leaves at least a quarter of the buffer free.
+func (r *Reader) makeSpace() error {
 	held := r.end - r.start
 	switch {
 	case held == 0 && len(r.buf) > r.limits.Buffer:

@@ -46,7 +46,7 @@ func all() []*Script {
 
 // Run does what a script does, and writes its reply. args are the number of keys, the keys, and the arguments. After an
 // error nothing is written.
-func (of *Script) Run(s *session, args [][]byte) error {
+func (known *Script) Run(s *session, args [][]byte) error {
 	sent := args
 	n, ok := ParseInt(args[0])
 	args = args[1:]
@@ -59,35 +59,35 @@ func (of *Script) Run(s *session, args [][]byte) error {
 		return NewReplyError("ERR", "Number of keys can't be greater than number of args")
 	}
 	keys, args := args[:n], args[n:]
-	if len(keys) < of.keys || len(args) < of.args {
-		return NewReplyError("ERR", "the script of "+of.library+" was sent with too few keys or arguments")
+	if len(keys) < known.keys || len(args) < known.args {
+		return NewReplyError("ERR", "the script of "+known.library+" was sent with too few keys or arguments")
 	}
-	most := of.keys
-	if of.extraKey && len(keys) > most && len(keys[most]) > 0 {
+	most := known.keys
+	if known.extraKey && len(keys) > most && len(keys[most]) > 0 {
 		most++
 	}
 	keys = keys[:most]
-	if !of.holds && !of.pattern {
+	if !known.holds && !known.pattern {
 		s.deliver()
-		return of.run(s, keys, args)
+		return known.run(s, keys, args)
 	}
 	used := keys
-	if of.suffix != "" {
-		used = append(slices.Clip(keys), append(bytes.Clone(keys[0]), of.suffix...))
+	if known.suffix != "" {
+		used = append(slices.Clip(keys), append(bytes.Clone(keys[0]), known.suffix...))
 	}
-	if of.pattern {
+	if known.pattern {
 		used = [][]byte{keyPattern(keys[0]).prefix()}
 	}
 	if err := s.permitCounters(used); err != nil {
 		return err
 	}
 	if s.forwards() {
-		return s.forward(append([][]byte{[]byte("EVALSHA"), []byte(of.SHA)}, sent...)...)
+		return s.forward(append([][]byte{[]byte("EVALSHA"), []byte(known.SHA)}, sent...)...)
 	}
 	if err := s.server.counters.Refuses(); err != nil {
 		return err
 	}
-	if of.holds {
+	if known.holds {
 		var shards counters.Shards
 		for _, key := range used {
 			shards |= s.counters.ShardOf(key)
@@ -95,7 +95,7 @@ func (of *Script) Run(s *session, args [][]byte) error {
 		s.counters.Hold(shards)
 		defer s.counters.Release()
 	}
-	return of.run(s, keys, args)
+	return known.run(s, keys, args)
 }
 
 // removeAll removes the counters whose keys match a pattern, also with the suffix after the match. It returns their

@@ -22,7 +22,7 @@ func logScripts() []*Script {
 	} {
 		list = append(list, &Script{library: pythonLimits, SHA: sha, keys: 1, args: 4, holds: true, run: (*session).movingAcquire})
 	}
-	for sha, of := range map[string]movingWindow{
+	for sha, version := range map[string]movingWindow{
 		"3136f0028c572d2959b5cdc5ec15b287fab6a9ff": {newest: true, more: 1, whole: true},
 		"bf95c654b6be0a54713252ef2362a25546faf877": {more: 1, whole: true},
 		"f2ef2962263bbe72f66f5bbd0da234e74d880068": {more: 1},
@@ -30,7 +30,7 @@ func logScripts() []*Script {
 	} {
 		list = append(list, &Script{
 			library: pythonLimits, SHA: sha, keys: 1, args: 2, holds: true,
-			run: func(s *session, keys, args [][]byte) error { return s.movingWindow(of, keys[0], args) },
+			run: func(s *session, keys, args [][]byte) error { return s.movingWindow(version, keys[0], args) },
 		})
 	}
 	return list
@@ -131,7 +131,7 @@ type movingWindow struct {
 
 // movingWindow takes the beginning of a window and the most requests in it. It replies with the time of the first
 // request and the number of requests.
-func (s *session) movingWindow(of movingWindow, key []byte, args [][]byte) error {
+func (s *session) movingWindow(version movingWindow, key []byte, args [][]byte) error {
 	numbers, err := readLogNumbers(args[:2])
 	if err != nil {
 		return err
@@ -141,9 +141,9 @@ func (s *session) movingWindow(of movingWindow, key []byte, args [][]byte) error
 		return err
 	}
 	times := c.Log.From(numbers[0])
-	times = times[max(0, len(times)-int(numbers[1])-int(of.more)):]
+	times = times[max(0, len(times)-int(numbers[1])-int(version.more)):]
 	switch {
-	case len(times) == 0 && of.whole:
+	case len(times) == 0 && version.whole:
 		s.out.Array(0)
 		return nil
 	case len(times) == 0:
@@ -152,10 +152,10 @@ func (s *session) movingWindow(of movingWindow, key []byte, args [][]byte) error
 	}
 	s.out.Array(2)
 	at := times[0]
-	if of.newest {
+	if version.newest {
 		at = times[len(times)-1]
 	}
-	if of.whole {
+	if version.whole {
 		s.out.Int(int64(at))
 	} else {
 		s.writeNumber(at)

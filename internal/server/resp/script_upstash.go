@@ -13,7 +13,7 @@ const upstashRatelimit = "@upstash/ratelimit 1.2 to 2.2, for one region"
 // upstashScript is one script of @upstash/ratelimit, in one version.
 type upstashScript struct {
 	sha    string
-	method func(s *session, of *upstashScript, keys [][]byte, n [5]int64) error
+	method func(s *session, version *upstashScript, keys [][]byte, n [5]int64) error
 	keys   int // the keys that it needs; a bucket has one more, for the time of its refill
 	args   int // the arguments that it needs, all of them whole numbers
 
@@ -78,9 +78,9 @@ func upstashScripts() (list []*Script) {
 }
 
 // upstashFixed takes the limit, the window in milliseconds, and what to add.
-func (s *session) upstashFixed(of *upstashScript, keys [][]byte, n [5]int64) error {
+func (s *session) upstashFixed(version *upstashScript, keys [][]byte, n [5]int64) error {
 	tokens := s.upstashTokens(keys[1:], n[0])
-	if of.peeks {
+	if version.peeks {
 		c, _ := s.counters.Get(s.millis, keys[0])
 		s.out.Ints(tokens-c.Value, tokens)
 		return nil
@@ -107,23 +107,23 @@ func (s *session) slidingWindow(keys [][]byte, now, window int64) (used, weighed
 
 // upstashSliding takes the limit, the time and the window in milliseconds, and what to add. The keys are the counters
 // of this window and the one before.
-func (s *session) upstashSliding(of *upstashScript, keys [][]byte, n [5]int64) error {
+func (s *session) upstashSliding(version *upstashScript, keys [][]byte, n [5]int64) error {
 	used, weighed, err := s.slidingWindow(keys, n[1], n[2])
 	if err != nil {
 		return err
 	}
 	tokens, left := s.upstashTokens(keys[2:], n[0]), int64(-1)
 	switch {
-	case of.peeks:
+	case version.peeks:
 		left = tokens - (weighed + used)
-	case n[3] <= 0 && !of.anyCost || weighed+used < tokens:
+	case n[3] <= 0 && !version.anyCost || weighed+used < tokens:
 		used, err := s.addWithin(keys[0], n[3], n[2]*2+1000) // until it is no longer the window before
 		if err != nil {
 			return err
 		}
 		left = tokens - (used + weighed)
 	}
-	if of.onlyValue {
+	if version.onlyValue {
 		s.out.Int(left)
 	} else {
 		s.out.Ints(left, tokens)
@@ -177,14 +177,14 @@ const largestToken = 1 << 53
 // upstashBucket takes the most tokens, the milliseconds between refills, the tokens of a refill, the time in
 // milliseconds, and what to take. A bucket that does not exist is full; a peek then replies with -1 as the time of its
 // refill.
-func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) error {
+func (s *session) upstashBucket(version *upstashScript, keys [][]byte, n [5]int64) error {
 	for _, one := range n {
-		if !of.peeks && (one < -largestToken || one > largestToken) {
+		if !version.peeks && (one < -largestToken || one > largestToken) {
 			return ErrNotInteger
 		}
 	}
 	interval, refill, now, take := n[1], n[2], n[3], n[4]
-	if !of.peeks && (interval < 1 || refill < 1 || now < 0) {
+	if !version.peeks && (interval < 1 || refill < 1 || now < 0) {
 		return NewReplyError("ERR", "a token bucket needs an interval from 1 ms, a refill of 1 token or more, and a time from 0")
 	}
 	most, refillKey := s.upstashTokens(keys[1:], n[0]), append(bytes.Clone(keys[0]), refilledSuffix...)
@@ -193,13 +193,13 @@ func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) er
 	tokens, refilled := counter.Value, at.Value
 	switch {
 	case is && was:
-	case of.peeks:
+	case version.peeks:
 		tokens, refilled = most, -1
 	default:
 		tokens, refilled = most, now
 	}
-	if of.peeks {
-		s.writeBucket(of, tokens, refilled, most)
+	if version.peeks {
+		s.writeBucket(version, tokens, refilled, most)
 		return nil
 	}
 	if refills := (now - refilled) / interval; now-refilled >= interval {
@@ -207,8 +207,8 @@ func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) er
 		refilled += refills * interval
 	}
 	left := tokens - take
-	if denies := tokens == 0 || !of.anyLeft && left < 0; denies && (take > 0 || of.anyCost) {
-		s.writeBucket(of, -1, refilled+interval, most)
+	if denies := tokens == 0 || !version.anyLeft && left < 0; denies && (take > 0 || version.anyCost) {
+		s.writeBucket(version, -1, refilled+interval, most)
 		return nil
 	}
 	if left > largestToken || left < -largestToken {
@@ -219,7 +219,7 @@ func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) er
 		return ErrExpireTime
 	}
 	// A bucket expires when it is full. One that is full already keeps its expiry time, or is removed (shortLife).
-	to := counters.Setting{Keep: life <= 0 && !of.shortLife}
+	to := counters.Setting{Keep: life <= 0 && !version.shortLife}
 	if !to.Keep {
 		to.Expires = max(s.millis+int64(life), 1)
 	}
@@ -229,15 +229,15 @@ func (s *session) upstashBucket(of *upstashScript, keys [][]byte, n [5]int64) er
 			return err
 		}
 	}
-	s.writeBucket(of, left, refilled+interval, most)
+	s.writeBucket(version, left, refilled+interval, most)
 	return nil
 }
 
-func (s *session) writeBucket(of *upstashScript, left, at, most int64) {
+func (s *session) writeBucket(version *upstashScript, left, at, most int64) {
 	switch {
-	case of.onlyLeft:
+	case version.onlyLeft:
 		s.out.Int(left)
-	case of.onlyValue:
+	case version.onlyValue:
 		s.out.Ints(left, at)
 	default:
 		s.out.Ints(left, at, most)

@@ -46,20 +46,20 @@ type Server struct {
 	serving  listener.Serving
 }
 
-// New returns a Server for of that does not listen yet. It fails with a *engine.Error of
+// New returns a Server for svc that does not listen yet. It fails with a *engine.Error of
 // CodeInvalidConfig that names the field at fault.
-func New(of *service.Service, cfg Config) (*Server, error) {
+func New(svc *service.Service, cfg Config) (*Server, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Server{
-		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: of.Backend().Engine.Counters(), owner: of.Backend().Counters,
+		service: svc, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: svc.Backend().Engine.Counters(), owner: svc.Backend().Counters,
 	}
 	for _, c := range s.commands.list {
-		c.took = of.Timer("resp", c.name)
+		c.took = svc.Timer("resp", c.name)
 	}
-	s.clock = func() time.Time { return time.Unix(0, of.Backend().Engine.LimitClock()) }
+	s.clock = func() time.Time { return time.Unix(0, svc.Backend().Engine.LimitClock()) }
 	if s.owner != nil {
 		s.owner.Serve(s.runFar)
 	}

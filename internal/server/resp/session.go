@@ -61,16 +61,16 @@ type session struct {
 	answered        bool      // a whole request was read after readBy was set
 }
 
-func newSession(ctx context.Context, of *Server, c *listener.Conn, id uint64) *session {
+func newSession(ctx context.Context, server *Server, c *listener.Conn, id uint64) *session {
 	peer := c.Client()
-	s := &session{ctx: ctx, server: of, conn: c, peer: peer, caller: peer, id: id, since: time.Now()}
+	s := &session{ctx: ctx, server: server, conn: c, peer: peer, caller: peer, id: id, since: time.Now()}
 	s.stream = c.Conn
-	if of.cfg.TLS != nil {
-		s.stream = tls.Server(c.Conn, of.cfg.TLS)
+	if server.cfg.TLS != nil {
+		s.stream = tls.Server(c.Conn, server.cfg.TLS)
 	}
 	s.in = NewReader(receiver{s}, protocolLimits, s.reserve)
 	s.out = NewWriter(sender{s})
-	s.counters = of.counters.View()
+	s.counters = server.counters.View()
 	return s
 }
 
@@ -175,14 +175,14 @@ func (s *session) permit(c *command, args [][]byte) error {
 	if s.elsewhere && c.flags.has(onData) {
 		return errNoDatabase
 	}
-	of := s.server.service
-	if !of.Locked() || c.flags.has(public) && (len(args) == 1 || len(c.need.Roles) == 0) {
+	svc := s.server.service
+	if !svc.Locked() || c.flags.has(public) && (len(args) == 1 || len(c.need.Roles) == 0) {
 		return nil
 	}
 	if keys := c.keys(args); len(keys) > 0 {
-		return of.Permit(s.caller, c.need, ArgumentView(keys[0]))
+		return svc.Permit(s.caller, c.need, ArgumentView(keys[0]))
 	}
-	return of.Permit(s.caller, c.need)
+	return svc.Permit(s.caller, c.need)
 }
 
 // enterCounters checks a command on counters. For other commands the service checks.
@@ -202,14 +202,14 @@ func (s *session) enterCounters(c *command, args [][]byte) error {
 
 // keys are the arguments from a command's first key to its last, as far as they were sent.
 func (c *command) keys(args [][]byte) [][]byte {
-	of := c.places
-	if of.last < 0 {
-		of.last += len(args)
+	places := c.places
+	if places.last < 0 {
+		places.last += len(args)
 	}
-	if of.first == 0 || of.first >= len(args) || of.last < of.first {
+	if places.first == 0 || places.first >= len(args) || places.last < places.first {
 		return nil
 	}
-	return args[of.first:min(of.last+1, len(args))]
+	return args[places.first:min(places.last+1, len(args))]
 }
 
 // auth is AUTH: the password is a token, the user is "default" or the identity's name.

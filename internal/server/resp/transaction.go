@@ -130,8 +130,8 @@ func (s *session) runTogether(all []queued, deletions map[int]*deletion) {
 	s.out.Hold(false)
 }
 
-func (s *session) runQueued(q *queued, of *deletion) {
-	s.deleted = of
+func (s *session) runQueued(q *queued, deleted *deletion) {
+	s.deleted = deleted
 	if err := q.command.do(s, q.args); err != nil {
 		s.fail(err)
 	}
@@ -143,21 +143,21 @@ func (s *session) runQueued(q *queued, of *deletion) {
 func (s *session) deleteBefore(all []queued) (deletions map[int]*deletion) {
 	for i, q := range all {
 		if q.command.flags.has(deletes) {
-			of := deletion{err: s.permit(q.command, q.args)}
-			if of.err == nil {
-				of = s.deleteHits(q.args[1:])
+			made := deletion{err: s.permit(q.command, q.args)}
+			if made.err == nil {
+				made = s.deleteHits(q.args[1:])
 			}
 			if deletions == nil {
 				deletions = map[int]*deletion{}
 			}
-			deletions[i] = &of
+			deletions[i] = &made
 		}
 	}
 	return deletions
 }
 
 // shardsOf returns the shards of the counters that commands name.
-func (s *session) shardsOf(all []queued) (of counters.Shards) {
+func (s *session) shardsOf(all []queued) (shards counters.Shards) {
 	for _, q := range all {
 		c := q.command
 		if c.flags.has(onAll) {
@@ -165,11 +165,11 @@ func (s *session) shardsOf(all []queued) (of counters.Shards) {
 		}
 		if c.flags.has(counter | deletes) {
 			for _, key := range c.keys(q.args) {
-				of |= s.counters.ShardOf(key)
+				shards |= s.counters.ShardOf(key)
 			}
 		}
 	}
-	return of
+	return shards
 }
 
 var errNoScript = NewReplyError("NOSCRIPT", "No matching script. Please use EVAL.")

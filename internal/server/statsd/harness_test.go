@@ -51,7 +51,7 @@ func newTestServerAt(t testing.TB, cfg Config, tokens string, opening *Opening) 
 		}
 		backend.Tokens = access.NewTokens(set)
 	}
-	of, err := service.New(backend, service.Config{Logger: log})
+	svc, err := service.New(backend, service.Config{Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func newTestServerAt(t testing.TB, cfg Config, tokens string, opening *Opening) 
 	if cfg.Seed == 0 {
 		cfg.Seed = 1
 	}
-	s, err := New(of, cfg)
+	s, err := New(svc, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,13 +181,13 @@ const logEvery = time.Minute
 
 // add notes lines of a reason, one of them text.
 func (r *refusals) add(why *reason, lines uint64, text []byte) {
-	of := &r.by[why.place]
-	total := of.count.Add(lines)
-	now, last := time.Now().UnixNano(), of.logged.Load()
-	if last != 0 && now-last < int64(logEvery) || !of.logged.CompareAndSwap(last, now) {
+	noted := &r.by[why.place]
+	total := noted.count.Add(lines)
+	now, last := time.Now().UnixNano(), noted.logged.Load()
+	if last != 0 && now-last < int64(logEvery) || !noted.logged.CompareAndSwap(last, now) {
 		return
 	}
-	r.log.Warn("StatsD lines were not counted", "reason", why.name, "lines", total-of.lines.Swap(total), "one", request.Clip(string(text)), "advice", why.advice)
+	r.log.Warn("StatsD lines were not counted", "reason", why.name, "lines", total-noted.lines.Swap(total), "one", request.Clip(string(text)), "advice", why.advice)
 }
 
 // total is how many lines were not counted.
@@ -220,9 +220,9 @@ type counting struct {
 	key    []byte // of the line that is counted
 }
 
-func newCounting(of *Server) *counting {
-	stream := of.streams.Add(1)                                                                                                  // receivers with one seed round in different ways
-	return &counting{server: of, random: rand.New(rand.NewPCG(of.cfg.Seed, stream)), key: make([]byte, 0, engine.MaxKeyBytes+1)} //nolint:gosec // it rounds, and hides nothing
+func newCounting(server *Server) *counting {
+	stream := server.streams.Add(1)                                                                                                      // receivers with one seed round in different ways
+	return &counting{server: server, random: rand.New(rand.NewPCG(server.cfg.Seed, stream)), key: make([]byte, 0, engine.MaxKeyBytes+1)} //nolint:gosec // it rounds, and hides nothing
 }
 
 // count counts the lines of text, which came together.
@@ -432,18 +432,18 @@ func parseTemplate(text string) (template, error) {
 }
 
 // appendKey appends the key of a line to dst, up to a bit more than limit bytes.
-func (t template) appendKey(dst []byte, of *line, limit int) ([]byte, *reason) {
+func (t template) appendKey(dst []byte, from *line, limit int) ([]byte, *reason) {
 	for _, p := range t {
 		switch p.kind {
 		case literal:
 			dst = append(dst, p.text...)
 		case name:
-			dst = append(dst, of.name...)
+			dst = append(dst, from.name...)
 		case oneTag:
-			dst = append(dst, tagOf(of.tags, p.text)...)
+			dst = append(dst, tagOf(from.tags, p.text)...)
 		case allTags:
 			var why *reason
-			if dst, why = appendTags(dst, of.tags); why != counted {
+			if dst, why = appendTags(dst, from.tags); why != counted {
 				return dst, why
 			}
 		}
@@ -461,7 +461,7 @@ func tagOf(tags []byte, name string) []byte {
 	for len(tags) > 0 {
 		var tag []byte
 		tag, tags, _ = bytes.Cut(tags, []byte{','})
-		if of, value, _ := bytes.Cut(tag, []byte{':'}); string(of) == name && len(value) > 0 {
+		if tagName, value, _ := bytes.Cut(tag, []byte{':'}); string(tagName) == name && len(value) > 0 {
 			return value
 		}
 	}

@@ -59,14 +59,14 @@ type Server struct {
 	listener.Address              // of TCP
 }
 
-// New returns a Server for of that does not listen yet. It fails with a *engine.Error of CodeInvalidConfig that names
+// New returns a Server for svc that does not listen yet. It fails with a *engine.Error of CodeInvalidConfig that names
 // the field at fault, or with a *service.Error when the tokens file has no such identity.
-func New(of *service.Service, cfg Config) (*Server, error) {
+func New(svc *service.Service, cfg Config) (*Server, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	caller, err := of.WithName(access.Caller{}, cfg.Identity)
+	caller, err := svc.WithName(access.Caller{}, cfg.Identity)
 	if err != nil {
 		return nil, fmt.Errorf("the identity %q of StatsD (--statsd-identity): %w", cfg.Identity, err)
 	}
@@ -77,7 +77,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	for cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64() //nolint:gosec // it rounds, and hides nothing
 	}
-	s := &Server{service: of, caller: caller, cfg: cfg, log: cfg.Logger, template: t, refused: refusals{cfg.Logger, make([]refusal, len(reasons))}}
+	s := &Server{service: svc, caller: caller, cfg: cfg, log: cfg.Logger, template: t, refused: refusals{cfg.Logger, make([]refusal, len(reasons))}}
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -87,11 +87,11 @@ func (s *Server) Listen() error {
 	if s.Listener() != nil {
 		return nil
 	}
-	of, err := listen(s.cfg)
+	opened, err := listen(s.cfg)
 	if err != nil {
 		return err
 	}
-	s.use(of)
+	s.use(opened)
 	return nil
 }
 
@@ -234,12 +234,12 @@ func Open(cfg Config) (*Opening, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	of, err := listen(cfg)
+	opened, err := listen(cfg)
 	if err != nil {
 		return nil, err
 	}
 	o := new(Opening)
-	o.sockets.Store(of)
+	o.sockets.Store(opened)
 	return o, nil
 }
 
@@ -247,14 +247,14 @@ func Open(cfg Config) (*Opening, error) {
 func listen(cfg Config) (*sockets, error) {
 	const tries = 20 // of a port that the system picks: it may be in use by UDP
 	for try := 1; ; try++ {
-		of, err := listenOn(cfg.Addr)
+		opened, err := listenOn(cfg.Addr)
 		_, port, _ := net.SplitHostPort(cfg.Addr)
 		switch {
 		case err == nil:
-			if err := of.packets.SetReadBuffer(cfg.ReadBuffer); err != nil {
+			if err := opened.packets.SetReadBuffer(cfg.ReadBuffer); err != nil {
 				cfg.Logger.Warn("could not enlarge the buffer of StatsD datagrams", "error", err)
 			}
-			return of, nil
+			return opened, nil
 		case port != "0" || !errors.Is(err, syscall.EADDRINUSE) || try == tries:
 			return nil, err
 		}
@@ -263,12 +263,12 @@ func listen(cfg Config) (*sockets, error) {
 
 // listenOn opens an address by TCP, and the same one by UDP.
 func listenOn(addr string) (*sockets, error) {
-	var of net.ListenConfig
-	l, err := of.Listen(context.Background(), "tcp", addr)
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	packets, err := of.ListenPacket(context.Background(), "udp", l.Addr().String())
+	packets, err := config.ListenPacket(context.Background(), "udp", l.Addr().String())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen on %s by UDP: %w", l.Addr(), err), l.Close())
 	}
@@ -277,32 +277,32 @@ func listenOn(addr string) (*sockets, error) {
 
 // Addr is the address listened on, host:port; "" after Close, or when a Server has taken it over.
 func (o *Opening) Addr() string {
-	if of := o.sockets.Load(); of != nil {
-		return of.listener.Addr().String()
+	if opened := o.sockets.Load(); opened != nil {
+		return opened.listener.Addr().String()
 	}
 	return ""
 }
 
 // Close lets the address go. After a Server has taken it over it does nothing.
 func (o *Opening) Close() error {
-	if of := o.sockets.Swap(nil); of != nil {
-		return errors.Join(of.listener.Close(), of.packets.Close())
+	if opened := o.sockets.Swap(nil); opened != nil {
+		return errors.Join(opened.listener.Close(), opened.packets.Close())
 	}
 	return nil
 }
 
 // TakeOver has the server count what is sent to an address where it is expected already, in place of Config.Addr.
 func (s *Server) TakeOver(o *Opening) {
-	if of := o.sockets.Swap(nil); of != nil {
-		s.use(of)
+	if opened := o.sockets.Swap(nil); opened != nil {
+		s.use(opened)
 	}
 }
 
 // use has the server count what the sockets get.
-func (s *Server) use(of *sockets) {
-	s.packets = of.packets
-	s.Use(listener.ConnLimit(of.listener, s.cfg.MaxConns))
-	s.drops.watch(of.packets)
+func (s *Server) use(opened *sockets) {
+	s.packets = opened.packets
+	s.Use(listener.ConnLimit(opened.listener, s.cfg.MaxConns))
+	s.drops.watch(opened.packets)
 }
 
 // Figures implements service.Listener.
@@ -430,10 +430,10 @@ type drops struct {
 }
 
 // watch begins with a socket.
-func (d *drops) watch(of *net.UDPConn) {
+func (d *drops) watch(socket *net.UDPConn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.socket = socketOf(of)
+	d.socket = socketOf(socket)
 }
 
 // read is how many were dropped so far; false: the system does not tell.

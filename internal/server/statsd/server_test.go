@@ -183,11 +183,11 @@ func TestDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	of, err := service.New(service.Backend{Engine: e}, service.Config{})
+	svc, err := service.New(service.Backend{Engine: e}, service.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(of, Config{Addr: "127.0.0.1:0", ReadBuffer: 4 << 10})
+	s, err := New(svc, Config{Addr: "127.0.0.1:0", ReadBuffer: 4 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

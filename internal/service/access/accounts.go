@@ -209,10 +209,10 @@ type AccountFigures struct {
 
 // List are the figures of all accounts, by name, for metrics.
 func (a *Accounts) List() (list []AccountFigures) {
-	for name, of := range *a.byName.Load() {
+	for name, account := range *a.byName.Load() {
 		list = append(list, AccountFigures{
-			name, of.requests.Load(), of.hits.Load(), of.forbidden.Load(),
-			of.ceilings[ofRequests].refused.Load(), of.ceilings[ofHits].refused.Load(), of.ceilings[ofNewKeys].refused.Load(),
+			name, account.requests.Load(), account.hits.Load(), account.forbidden.Load(),
+			account.ceilings[ofRequests].refused.Load(), account.ceilings[ofHits].refused.Load(), account.ceilings[ofNewKeys].refused.Load(),
 		})
 	}
 	slices.SortFunc(list, func(a, b AccountFigures) int { return cmp.Compare(a.Identity, b.Identity) })

@@ -201,9 +201,9 @@ func (m CallerCounts) Of(c Caller) int64 { return m[c.account()] }
 
 // Add gives a caller n more, or takes with n below 0 what it has.
 func (m CallerCounts) Add(c Caller, n int64) {
-	of := c.account()
-	if m[of] += n; m[of] == 0 {
-		delete(m, of)
+	account := c.account()
+	if m[account] += n; m[account] == 0 {
+		delete(m, account)
 	}
 }
 

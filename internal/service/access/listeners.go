@@ -97,12 +97,12 @@ type ListenerLimit struct {
 // Limits are those that listeners have of their own.
 func (l *ListenerList) Limits() (list []ListenerLimit) {
 	for _, d := range l.all {
-		of, has := d.(ListenerLimited)
+		limited, has := d.(ListenerLimited)
 		if !has {
 			continue
 		}
 		name := d.Figures().Name
-		for _, p := range of.Limits() {
+		for _, p := range limited.Limits() {
 			list = append(list, ListenerLimit{p, name})
 		}
 	}

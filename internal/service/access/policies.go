@@ -326,7 +326,7 @@ const (
 )
 
 // change makes a change to the newest book, on all nodes. The change may be made several times, each time to another book.
-func (k *KeptPolicies) change(ctx context.Context, of func(admit.StoredPolicies) (admit.StoredPolicies, error)) error {
+func (k *KeptPolicies) change(ctx context.Context, edit func(admit.StoredPolicies) (admit.StoredPolicies, error)) error {
 	pause := firstPause
 	for range writeTries {
 		data, revision, err := k.store.Read(ctx)
@@ -337,7 +337,7 @@ func (k *KeptPolicies) change(ctx context.Context, of func(admit.StoredPolicies)
 		if err != nil {
 			return err
 		}
-		if book, err = of(book); err != nil {
+		if book, err = edit(book); err != nil {
 			return err
 		}
 		written, err := k.store.Write(ctx, book.Bytes(), revision)

@@ -226,8 +226,8 @@ func sameOf(d *admit.Decision) same {
 	if d.At() == 0 || len(d.Results) != 1 {
 		return same{}
 	}
-	of := d.Denied
-	return same{d.At() + int64(of.RetryAfter), d.At() + int64(of.Reset), of.N, of.Remaining}
+	denied := d.Denied
+	return same{d.At() + int64(denied.RetryAfter), d.At() + int64(denied.Reset), denied.N, denied.Remaining}
 }
 
 // takesIn reports whether a denial equals the record's denials. The record is the newest with the limit's name and key.

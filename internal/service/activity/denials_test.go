@@ -40,8 +40,8 @@ func newAsker(t testing.TB) *asker {
 }
 
 // ask returns the ID of a denial; "": it passed.
-func (a *asker) ask(key string, n uint64, of *limit.Limit) string {
-	a.requests[0] = admit.Request{Key: key, Inline: of, Limit: "l", N: n}
+func (a *asker) ask(key string, n uint64, inline *limit.Limit) string {
+	a.requests[0] = admit.Request{Key: key, Inline: inline, Limit: "l", N: n}
 	if err := a.live.Take(a.requests, &a.d); err != nil {
 		a.Fatal(err)
 	}
@@ -63,33 +63,33 @@ func (a *asker) deny(key string) string {
 // Denials of the same share an ID for SameFor, which says how many they were; whatever differs has one of its own.
 func TestDenialsOfTheSame(t *testing.T) {
 	t.Parallel()
-	for _, of := range []limit.Limit{
+	for _, inline := range []limit.Limit{
 		{N: 5, Per: time.Minute}, {N: 100, Per: time.Minute}, {N: 5, Per: time.Minute, Algorithm: limit.Fixed}, {N: 5, Per: time.Minute, Algorithm: limit.GCRA},
 	} {
 		a := newAsker(t)
 		a.now = a.now.Add(time.Second)
-		for a.ask("a", 1, &of) == "" { // the last one is denied
+		for a.ask("a", 1, &inline) == "" { // the last one is denied
 		}
 		ask := func(n uint64) string {
 			t.Helper()
-			id := a.ask("a", n, &of)
+			id := a.ask("a", n, &inline)
 			if id == "" {
-				t.Fatalf("%+v: it passed", of)
+				t.Fatalf("%+v: it passed", inline)
 			}
 			return id
 		}
 		first, began := ask(1), a.now
 		a.now = a.now.Add(SameFor - 2)
 		if same := ask(1); same != first {
-			t.Errorf("%+v: %s and %s, of the same", of, first, same)
+			t.Errorf("%+v: %s and %s, of the same", inline, first, same)
 		}
 		if d, found := a.ring.Find(first); found != Here || d.Times != 3 || !d.At.Equal(began) || !d.Last.Equal(a.now) {
-			t.Errorf("%+v: %v, %+v, want 3 from %v to %v", of, found, d, began, a.now)
+			t.Errorf("%+v: %v, %+v, want 3 from %v to %v", inline, found, d, began, a.now)
 		}
 		two := ask(2)
 		a.now = a.now.Add(SameFor)
 		later := ask(1)
-		wider := of
+		wider := inline
 		wider.N++
 		a.requests[0] = admit.Request{Key: "a", Inline: &wider, Limit: "l", N: wider.N}
 		if err := a.live.Take(a.requests, &a.d); err != nil {
@@ -98,7 +98,7 @@ func TestDenialsOfTheSame(t *testing.T) {
 		a.ring.Note(a.requests, &a.d)
 		other := string(a.d.Denial)
 		if one := map[string]bool{first: true, two: true, later: true, other: true}; len(one) != 4 || one[""] {
-			t.Errorf("%+v: %v are not of the same", of, one)
+			t.Errorf("%+v: %v are not of the same", inline, one)
 		}
 	}
 }
@@ -107,15 +107,15 @@ func TestDenialsOfTheSame(t *testing.T) {
 func TestDenialsAfterAnotherAdmission(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t)
-	of := &limit.Limit{N: 2, Per: 100 * time.Millisecond}
+	inline := &limit.Limit{N: 2, Per: 100 * time.Millisecond}
 	ids := map[string]bool{}
 	for range 9 { // each time two pass and one is denied
 		for range 2 {
-			if a.ask("a", 1, of) != "" {
+			if a.ask("a", 1, inline) != "" {
 				t.Fatal("denied")
 			}
 		}
-		id := a.ask("a", 1, of)
+		id := a.ask("a", 1, inline)
 		if d, _ := a.ring.Find(id); id == "" || d.Times != 1 || !d.At.Equal(a.now) {
 			t.Fatalf("%s: %+v at %v", id, d, a.now)
 		}
@@ -256,8 +256,8 @@ func TestWhoWithin(t *testing.T) {
 	check := func(window time.Duration) {
 		t.Helper()
 		want := uint64(0)
-		for _, of := range at {
-			if a.now.Unix()-of.Unix() < int64(window/time.Second) {
+		for _, moment := range at {
+			if a.now.Unix()-moment.Unix() < int64(window/time.Second) {
 				want++
 			}
 		}
@@ -297,30 +297,30 @@ func TestEnough(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	denied := 0
 	for round := range 3000 {
-		of := limit.Limit{N: 1 + random.Uint64N(15), Per: time.Duration(1+random.IntN(1000)) * time.Second, Algorithm: limit.Algorithm(round % 3)}
+		rule := limit.Limit{N: 1 + random.Uint64N(15), Per: time.Duration(1+random.IntN(1000)) * time.Second, Algorithm: limit.Algorithm(round % 3)}
 		switch {
-		case of.Algorithm == limit.Window && random.IntN(2) == 0:
-			of.N += 100
+		case rule.Algorithm == limit.Window && random.IntN(2) == 0:
+			rule.N += 100
 		case random.IntN(2) == 0:
-			of.Burst = 1 + random.Uint64N(15)
+			rule.Burst = 1 + random.Uint64N(15)
 		}
-		plan, err := limit.New(of)
+		plan, err := limit.New(rule)
 		if err != nil {
 			t.Fatal(err)
 		}
-		of = plan.Limit()
+		rule = plan.Limit()
 		var state limit.State
 		now := int64(1e18)
 		for range 300 {
-			now += random.Int64N(int64(of.Interval()) / 50)
-			n := 1 + random.Uint64N(min(3, of.Burst))
+			now += random.Int64N(int64(rule.Interval()) / 50)
+			n := 1 + random.Uint64N(min(3, rule.Burst))
 			v := plan.Take(&state, now, n)
 			if v.Allowed {
 				continue
 			}
 			denied++
 			known, _ := plan.AppendKnown(nil, &state, now)
-			r := Rule{Limit: of, N: n, Remaining: v.Remaining, Known: known}
+			r := Rule{Limit: rule, N: n, Remaining: v.Remaining, Known: known}
 			passes := func(l limit.Limit) bool {
 				with, err := limit.New(l)
 				if err != nil {
@@ -334,15 +334,15 @@ func TestEnough(t *testing.T) {
 			}
 			sufficient := r.Sufficient()
 			if !passes(sufficient) {
-				t.Fatalf("%+v, %d: %+v does not suffice: %+v", of, n, sufficient, r)
+				t.Fatalf("%+v, %d: %+v does not suffice: %+v", rule, n, sufficient, r)
 			}
 			less := sufficient
 			less.Burst--
-			if of.Burst == of.N && of.Algorithm != limit.GCRA {
+			if rule.Burst == rule.N && rule.Algorithm != limit.GCRA {
 				less.N = less.Burst
 			}
 			if passes(less) {
-				t.Fatalf("%+v, %d: %+v suffices too, of %+v: %+v", of, n, less, sufficient, r)
+				t.Fatalf("%+v, %d: %+v suffices too, of %+v: %+v", rule, n, less, sufficient, r)
 			}
 			break
 		}
@@ -416,8 +416,8 @@ func BenchmarkNote(b *testing.B) {
 		for name, ns := range map[string][2]uint64{"own": {1, 2}, "same": {1, 1}} {
 			b.Run(fmt.Sprintf("burst=%d/%s", burst, name), func(b *testing.B) {
 				a := newAsker(b)
-				of := &limit.Limit{N: 1000, Per: time.Hour, Burst: burst}
-				for a.ask("user:42", 1, of) == "" {
+				inline := &limit.Limit{N: 1000, Per: time.Hour, Burst: burst}
+				for a.ask("user:42", 1, inline) == "" {
 					a.now = a.now.Add(time.Millisecond)
 				}
 				var turns [2]struct {
@@ -426,7 +426,7 @@ func BenchmarkNote(b *testing.B) {
 				}
 				for i, n := range ns {
 					turn := &turns[i]
-					turn.requests = []admit.Request{{Key: "user:42", Inline: of, Limit: "l", N: n}}
+					turn.requests = []admit.Request{{Key: "user:42", Inline: inline, Limit: "l", N: n}}
 					if err := a.live.Take(turn.requests, &turn.d); err != nil {
 						b.Fatal(err)
 					}

@@ -15,17 +15,17 @@ func BenchmarkManyKeys(b *testing.B) {
 		for _, noted := range []bool{true, false} {
 			b.Run(fmt.Sprintf("keys=%d/noted=%v", keys, noted), func(b *testing.B) {
 				a := newAsker(b)
-				of := &limit.Limit{N: 10, Per: time.Hour}
+				inline := &limit.Limit{N: 10, Per: time.Hour}
 				names := make([]string, keys)
 				for i := range names {
 					names[i] = fmt.Sprintf("user:%08d", i)
-					for a.ask(names[i], 5, of) == "" {
+					for a.ask(names[i], 5, inline) == "" {
 						a.now = a.now.Add(time.Millisecond)
 					}
 				}
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					a.requests[0] = admit.Request{Key: names[i*7919%keys], Inline: of, Limit: "l", N: 1}
+					a.requests[0] = admit.Request{Key: names[i*7919%keys], Inline: inline, Limit: "l", N: 1}
 					if err := a.live.Take(a.requests, &a.d); err != nil {
 						b.Fatal(err)
 					}

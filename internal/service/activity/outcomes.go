@@ -48,35 +48,35 @@ func NewOutcomes(policies *admit.Live) *OutcomeCounts {
 
 // Count counts a decision in the same way as its hits. If another limit denied the request, a limit that did not deny
 // counts nothing. A request with n = 0 counts nothing.
-func (d *OutcomeCounts) Count(of *admit.Decision) {
-	if of.Unmatched {
+func (d *OutcomeCounts) Count(decision *admit.Decision) {
+	if decision.Unmatched {
 		d.unmatched.Add(1)
 	}
-	for _, name := range of.Excepted {
+	for _, name := range decision.Excepted {
 		d.named(name).excepted.Add(1)
 	}
-	for i := range of.Results {
-		r := &of.Results[i]
+	for i := range decision.Results {
+		r := &decision.Results[i]
 		switch {
 		case r.N == 0:
 		case !r.Allowed && r.Mode == policy.Shadow:
-			d.of(r).shadowDenied.Add(1)
+			d.outcomesOf(r).shadowDenied.Add(1)
 		case !r.Allowed:
-			d.of(r).denied.Add(1)
-		case of.Allowed:
-			d.of(r).allowed.Add(1)
+			d.outcomesOf(r).denied.Add(1)
+		case decision.Allowed:
+			d.outcomesOf(r).allowed.Add(1)
 		}
 	}
 }
 
 // Reported counts what somebody else decided under the limit of a name.
 func (d *OutcomeCounts) Reported(name string, allowed, denied uint64) {
-	of := d.named(name)
-	of.allowed.Add(allowed)
-	of.denied.Add(denied)
+	counts := d.named(name)
+	counts.allowed.Add(allowed)
+	counts.denied.Add(denied)
 }
 
-func (d *OutcomeCounts) of(r *admit.Result) *outcomes {
+func (d *OutcomeCounts) outcomesOf(r *admit.Result) *outcomes {
 	if r.Inline {
 		return &d.inline
 	}
@@ -118,8 +118,8 @@ func (o *outcomes) figures(name string) OutcomeFigures {
 
 // List is of all policies, with the requests that no policy was for.
 func (d *OutcomeCounts) List() (list []OutcomeFigures, unmatched uint64) {
-	for name, of := range *d.byName.Load() {
-		list = append(list, of.figures(name))
+	for name, counts := range *d.byName.Load() {
+		list = append(list, counts.figures(name))
 	}
 	if inline := d.inline.figures(inlineName); inline != (OutcomeFigures{Limit: inlineName}) {
 		list = append(list, inline)
@@ -175,25 +175,25 @@ func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
 		w.tags[i], w.denied[i], w.record[i] = uint32(hash>>32), 0, noRecord
 		w.about[i].name, w.about[i].key = said.Name, append(w.about[i].key[:0], said.Key...)
 	}
-	of := &w.about[i]
+	about := &w.about[i]
 	if pause := now - w.last[i]; w.denied[i] == 0 || pause > int64(Pause) || pause < -int64(Pause) {
-		of.since, w.denied[i], w.newest[i] = now, 0, 0
-		if of.seconds == nil {
-			of.seconds = new([pauseSeconds]uint32)
+		about.since, w.denied[i], w.newest[i] = now, 0, 0
+		if about.seconds == nil {
+			about.seconds = new([pauseSeconds]uint32)
 		}
-		clear(of.seconds[:])
+		clear(about.seconds[:])
 	} else if now = max(now, w.last[i]); second(now) != second(w.last[i]) { // a clock may be set back a little
 		last := second(w.last[i])
-		of.seconds[last%pauseSeconds] = w.newest[i]
+		about.seconds[last%pauseSeconds] = w.newest[i]
 		for last++; last <= second(now); last++ {
-			of.seconds[last%pauseSeconds] = 0
+			about.seconds[last%pauseSeconds] = 0
 		}
 		w.newest[i] = 0
 	}
 	w.newest[i]++
 	w.denied[i]++
 	w.last[i] = now
-	of.inline, of.until = said.Inline, now+int64(said.RetryAfter)
+	about.inline, about.until = said.Inline, now+int64(said.RetryAfter)
 	return i
 }
 
@@ -216,7 +216,7 @@ func (w *who) within(i int, now, seconds int64) (n uint64) {
 func (w *who) find(tag uint32, said *admit.Result) (place int, known bool) {
 	for i, other := range w.tags[:w.n] {
 		if other == tag {
-			if of := &w.about[i]; string(of.key) == said.Key && of.name == said.Name {
+			if about := &w.about[i]; string(about.key) == said.Key && about.name == said.Name {
 				return i, true
 			}
 		}
@@ -250,10 +250,10 @@ func (s *set) freePlace(now int64) (place int) {
 }
 
 func (w *who) limited(i int, denied uint64, now time.Time) api.LimitedKey {
-	of := &w.about[i]
+	about := &w.about[i]
 	return api.LimitedKey{
-		Limit: of.name, Key: string(of.key), Inline: of.inline, Denied: denied, Since: api.Millis(time.Unix(0, of.since)), Last: api.Millis(time.Unix(0, w.last[i])),
-		RetryAfterSeconds: request.Milliseconds(max(0, time.Unix(0, of.until).Sub(now))).Seconds(),
+		Limit: about.name, Key: string(about.key), Inline: about.inline, Denied: denied, Since: api.Millis(time.Unix(0, about.since)), Last: api.Millis(time.Unix(0, w.last[i])),
+		RetryAfterSeconds: request.Milliseconds(max(0, time.Unix(0, about.until).Sub(now))).Seconds(),
 	}
 }
 
@@ -269,12 +269,12 @@ func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*
 			if denied == 0 {
 				continue
 			}
-			if of := s.who.limited(j, denied, now); keep(&of) {
+			if key := s.who.limited(j, denied, now); keep(&key) {
 				number := s.who.record[j]
-				if k := s.recordOf(number); k != nil && k.first.Name == of.Limit && string(k.first.key) == of.Key {
-					of.Denial = string(r.ids.append(nil, number*Sets+uint64(i)))
+				if k := s.recordOf(number); k != nil && k.first.Name == key.Limit && string(k.first.key) == key.Key {
+					key.Denial = string(r.ids.append(nil, number*Sets+uint64(i)))
 				}
-				list = append(list, of)
+				list = append(list, key)
 			}
 		}
 		over += s.over

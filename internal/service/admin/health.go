@@ -77,17 +77,17 @@ func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
 func MemoryAlarms(st engine.Stats) (list []api.Alarm) {
 	for _, b := range []budget{
 		{
-			code: "idempotency", used: st.OnceBytes, of: st.OnceBudget, refused: st.OnceRefused,
+			code: "idempotency", used: st.OnceBytes, bound: st.OnceBudget, refused: st.OnceRefused,
 			full:    "the Idempotency-Keys of the last ten minutes fill {budget}: requests with a new key are refused, {refused} so far. Send larger batches, use all nodes, or raise --idempotency-memory",
 			filling: "the Idempotency-Keys of the last ten minutes use {percent} % of {budget}: once it is full, requests with a new key are refused. Send larger batches, use all nodes, or raise --idempotency-memory",
 		},
 		{
-			code: "inline_limits", used: st.InlineBytes, of: st.InlineBudget,
+			code: "inline_limits", used: st.InlineBytes, bound: st.InlineBudget,
 			full:    "limits sent with requests fill their quarter of --limit-memory, {budget}: further keys of such limits are refused with 503. Policies are not affected. 'weir limits forget --all' deletes their usage",
 			filling: "limits sent with requests use {percent} % of their quarter of --limit-memory, {budget}: once it is full, further keys are refused. Use shorter periods, or write policies",
 		},
 		{
-			code: "limit_memory", used: st.LimitBytes, of: st.LimitBudget, refused: st.LimitRefused,
+			code: "limit_memory", used: st.LimitBytes, bound: st.LimitBudget, refused: st.LimitRefused,
 			full:    "keys with limits in use fill --limit-memory, {budget}: decisions about further keys are refused with 503, {refused} so far. Raise it, or use shorter periods",
 			filling: "keys with limits use {percent} % of --limit-memory, {budget}: once limits in use fill it, decisions about further keys are refused. Raise it, or use shorter periods",
 		},
@@ -104,7 +104,7 @@ func MemoryAlarms(st engine.Stats) (list []api.Alarm) {
 // there is, {percent} for how much of it is used, and {refused} for what was refused so far.
 type budget struct {
 	code          string // of its alarms, before _full and _filling
-	used, of      int64  // bytes
+	used, bound   int64  // bytes
 	refused       uint64 // requests, since the start
 	full, filling string // messages
 }
@@ -116,10 +116,10 @@ const (
 
 // alarms are one at most.
 func (b budget) alarms() []api.Alarm {
-	share := float64(b.used) / float64(max(b.of, 1))
+	share := float64(b.used) / float64(max(b.bound, 1))
 	say := func(suffix, message string) []api.Alarm {
 		message = strings.NewReplacer(
-			"{budget}", units.FormatSize(b.of), "{percent}", fmt.Sprintf("%.0f", 100*share), "{refused}", strconv.FormatUint(b.refused, 10),
+			"{budget}", units.FormatSize(b.bound), "{percent}", fmt.Sprintf("%.0f", 100*share), "{refused}", strconv.FormatUint(b.refused, 10),
 		).Replace(message)
 		return []api.Alarm{{Code: b.code + suffix, Message: message}}
 	}

@@ -44,14 +44,14 @@ type shared struct {
 
 // Shared returns the answer of a name. It calls ask if there is none, or a newer one is due. All asks of one name must
 // answer the same.
-func Shared[T any](ctx context.Context, of *Answers, name string, ask func(context.Context) (T, error)) (answer T, err error) {
+func Shared[T any](ctx context.Context, answers *Answers, name string, ask func(context.Context) (T, error)) (answer T, err error) {
 	for {
-		s, now, due := of.enter(name)
+		s, now, due := answers.enter(name)
 		if due {
 			limited, cancel := context.WithTimeout(ctx, maxMaking)
 			defer cancel()
 			began, returned := time.Now(), false
-			defer func() { of.leave(s, answer, err, time.Since(began), returned && ctx.Err() == nil) }()
+			defer func() { answers.leave(s, answer, err, time.Since(began), returned && ctx.Err() == nil) }()
 			answer, err = ask(limited)
 			returned = true
 			return answer, err

@@ -214,12 +214,12 @@ func (q *SiteQuery) fromHistory(ctx context.Context, s *service.Service, c acces
 
 // add adds the list of a class, of the counts that are of it.
 func (q *SiteQuery) add(a *api.SiteView, class string, counts []api.TopKey) {
-	of := api.SiteTop{Class: class, Names: []api.TopKey{}}
+	list := api.SiteTop{Class: class, Names: []api.TopKey{}}
 	for _, k := range counts {
 		if name, is := strings.CutPrefix(k.Key, q.prefix(class)); is && k.Estimate > 0 {
-			of.Names = append(of.Names, api.TopKey{Key: name, Bounds: k.Bounds})
+			list.Names = append(list.Names, api.TopKey{Key: name, Bounds: k.Bounds})
 		}
 	}
-	slices.SortStableFunc(of.Names, func(a, b api.TopKey) int { return cmp.Compare(b.Estimate, a.Estimate) })
-	a.Lists = append(a.Lists, of)
+	slices.SortStableFunc(list.Names, func(a, b api.TopKey) int { return cmp.Compare(b.Estimate, a.Estimate) })
+	a.Lists = append(a.Lists, list)
 }

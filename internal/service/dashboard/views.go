@@ -181,14 +181,14 @@ func (p parts) append(questions []api.CountQuestion, key string, back time.Durat
 
 // line takes the answers of all parts from the front of bounds.
 func (p parts) line(bounds *[]api.Bounds) api.Line {
-	of := take(bounds, p.len())
-	line := api.Line{From: at(p.from), StepSeconds: p.step, To: at(p.to), Estimate: estimates(of)}
-	for _, b := range of {
+	counts := take(bounds, p.len())
+	line := api.Line{From: at(p.from), StepSeconds: p.step, To: at(p.to), Estimate: estimates(counts)}
+	for _, b := range counts {
 		if b.Exact {
 			continue
 		}
-		line.Lower, line.Upper = make([]uint64, len(of)), make([]*uint64, len(of))
-		for i, b := range of {
+		line.Lower, line.Upper = make([]uint64, len(counts)), make([]*uint64, len(counts))
+		for i, b := range counts {
 			line.Lower[i], line.Upper[i] = b.Lower, b.Upper
 		}
 		break
@@ -198,9 +198,9 @@ func (p parts) line(bounds *[]api.Bounds) api.Line {
 
 func at(seconds int64) api.Time { return api.Time{Time: time.Unix(seconds, 0)} }
 
-func estimates(of []api.Bounds) []uint64 {
-	list := make([]uint64, len(of))
-	for i, b := range of {
+func estimates(bounds []api.Bounds) []uint64 {
+	list := make([]uint64, len(bounds))
+	for i, b := range bounds {
 		list[i] = b.Estimate
 	}
 	return list

@@ -130,25 +130,25 @@ func (t *Tally) Admits(e *engine.Engine, key string) bool {
 	if !t.may.Key(key) {
 		return t.forbid()
 	}
-	of := t.may.Account
+	account := t.may.Account
 	if t.recorded != nil {
 		t.removals = e.Removals(key)
 	}
-	if of == nil {
+	if account == nil {
 		return true
 	}
-	if wait, ok := of.TakeHit(); !ok {
-		t.RetryFrom, t.stopped = t.Line, request.Reject(api.CodeCeiling, "identity "+of.Name()+" has reached its hits_per_second: send this line and those after it again later")
+	if wait, ok := account.TakeHit(); !ok {
+		t.RetryFrom, t.stopped = t.Line, request.Reject(api.CodeCeiling, "identity "+account.Name()+" has reached its hits_per_second: send this line and those after it again later")
 		t.reached(wait, t.stopped)
 		return false
 	}
-	if of.BoundsNewKeys() && !e.Has(key) {
-		if wait, ok := of.TakeNewKey(); !ok {
-			t.reached(wait, request.Reject(api.CodeCeiling, "identity "+of.Name()+" has reached its new_keys_per_minute, and this key is new"))
+	if account.BoundsNewKeys() && !e.Has(key) {
+		if wait, ok := account.TakeNewKey(); !ok {
+			t.reached(wait, request.Reject(api.CodeCeiling, "identity "+account.Name()+" has reached its new_keys_per_minute, and this key is new"))
 			return false
 		}
 	}
-	of.Counted()
+	account.Counted()
 	return true
 }
 

@@ -222,8 +222,8 @@ func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions
 // Prepare makes a limit of a listener's own configuration ready for requests of Allow (admit.Request.Prepared). The
 // listener releases it after its last use. As for policies, decisions are counted by the limit's name, and roles refer
 // to it by its name.
-func (s *Service) Prepare(name string, of admit.Limit, mode policy.Mode) (*admit.Prepared, error) {
-	return s.parts.Policies.Prepare(name, of, mode)
+func (s *Service) Prepare(name string, rule admit.Limit, mode policy.Mode) (*admit.Prepared, error) {
+	return s.parts.Policies.Prepare(name, rule, mode)
 }
 
 // UseUp takes what is left of the limits of requests with Rest, at most what they ask for. Allow must have just

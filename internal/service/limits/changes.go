@@ -274,9 +274,9 @@ func contentOf(b []byte, requests []admit.Request) uint64 {
 		for _, c := range q.Costs {
 			b = binary.AppendUvarint(wire.AppendText(b, c.Field), c.N)
 		}
-		if of := q.Inline; of != nil {
-			b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(of.Algorithm)), of.N), uint64(of.Per))
-			b = wire.AppendText(binary.AppendUvarint(b, of.Burst), of.Calendar.String())
+		if inline := q.Inline; inline != nil {
+			b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(inline.Algorithm)), inline.N), uint64(inline.Per))
+			b = wire.AppendText(binary.AppendUvarint(b, inline.Burst), inline.Calendar.String())
 		}
 	}
 	h := fnv.New64a()
@@ -386,7 +386,7 @@ func (s *Service) Commit(ctx context.Context, c access.Caller, requests []admit.
 }
 
 // Hold is admit.Live.Hold for a caller that may decide.
-func (s *Service) Hold(c access.Caller, r admit.Request, id string, seq uint64, order func(name string, of engine.Limit) admit.Hold) ([]admit.Changed, error) {
+func (s *Service) Hold(c access.Caller, r admit.Request, id string, seq uint64, order func(name string, limit engine.Limit) admit.Hold) ([]admit.Changed, error) {
 	may, err := s.enter(c, []admit.Request{r})
 	if err != nil {
 		return nil, err

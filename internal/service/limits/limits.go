@@ -65,9 +65,9 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 	if err != nil {
 		return api.LimitKeysAnswer{}, err
 	}
-	for _, of := range s.parts.Policies.Set().Concurrencies() {
-		if of.Name == name && may.Sees(of.Name, of.Keys) {
-			return s.permitKeys(may, &of, n), nil
+	for _, concurrency := range s.parts.Policies.Set().Concurrencies() {
+		if concurrency.Name == name && may.Sees(concurrency.Name, concurrency.Keys) {
+			return s.permitKeys(may, &concurrency, n), nil
 		}
 	}
 	if err := s.mayReadLimit(may, name); err != nil {
@@ -140,11 +140,11 @@ func (s *Service) overrides(name string) (own func(key string) (engine.Limit, bo
 			keys[o.Key] = i
 		}
 	}
-	return func(key string) (of engine.Limit, ok bool) {
+	return func(key string) (limit engine.Limit, ok bool) {
 		i, ok := keys[key]
 		if !ok {
 			if i, ok = set.Ranged(at, key); !ok {
-				return of, false
+				return limit, false
 			}
 		}
 		return limits[i], true
@@ -212,12 +212,12 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 		return api.BanAnswer{}, err
 	}
 	if err := s.parts.Policies.Ban(name, key, length); err != nil {
-		of, ok := errors.AsType[*engine.Error](err)
-		if ok && of.Code != api.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
+		refused, ok := errors.AsType[*engine.Error](err)
+		if ok && refused.Code != api.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
 			return api.BanAnswer{}, noLimit(name)
 		}
-		if ok && of.Code == api.CodeInvalidLimit {
-			return api.BanAnswer{}, &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
+		if ok && refused.Code == api.CodeInvalidLimit {
+			return api.BanAnswer{}, &api.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: refused.Message}
 		}
 		return api.BanAnswer{}, err
 	}

@@ -59,12 +59,12 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 	var number [8]byte
 	_, _ = rand.Read(number[:]) // it does not fail
 	p := permitOf{limit, key, binary.BigEndian.Uint64(number[:])}
-	of, may, err := s.enterPermit(c, p)
+	limits, may, err := s.enterPermit(c, p)
 	if err != nil {
 		return api.PermitAnswer{}, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	for range of {
+	for range limits {
 		if err := may.TakeShare(access.Permits, MaxPermits, func() (n int) {
 			s.parts.Policies.Permits(func(_, key string, held int) { n += held * ones(may.Holds(key)) })
 			return n
@@ -72,21 +72,21 @@ func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnsw
 			return api.PermitAnswer{}, err
 		}
 	}
-	o, err := s.takePermit(p.holder, of)
+	o, err := s.takePermit(p.holder, limits)
 	if err != nil {
 		return api.PermitAnswer{}, err
 	}
-	for i := range of {
+	for i := range limits {
 		switch {
 		case o.OK:
-			s.countPermit(of[i].Name, "allowed")
-		case o.Denied != nil && o.Denied.Name == of[i].Name:
-			s.countPermit(of[i].Name, "denied")
+			s.countPermit(limits[i].Name, "allowed")
+		case o.Denied != nil && o.Denied.Name == limits[i].Name:
+			s.countPermit(limits[i].Name, "denied")
 		}
 	}
 	switch d := o.Denied; {
 	case o.OK:
-		return permitAnswer(p, of), nil
+		return permitAnswer(p, limits), nil
 	case o.Starts:
 		return api.PermitAnswer{}, &api.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
 			"limit %s: this server has just started, and does not know yet who holds a permit: it knows in %s, when a ttl is over, by their heartbeats", d.Name, units.FormatDuration(request.Milliseconds(o.Wait)))}
@@ -137,21 +137,21 @@ func (s *Service) withPermit(c access.Caller, id string, do func(permitOf, []pol
 
 // takePermit gives a holder a permit of all limits, or of none. A server alone learns by heartbeats who held one before
 // its start. Nobody gets a new one for one ttl, so that never more than the limit are held across a restart.
-func (s *Service) takePermit(holder uint64, of []policy.AtOnce) (o PermitOutcome, err error) {
-	for i := range of {
-		if wait := of[i].TTL - s.age(); wait > 0 && !s.parts.Policies.Together() {
-			return PermitOutcome{admit.Permitted{Denied: &of[i], Wait: wait}, true}, nil
+func (s *Service) takePermit(holder uint64, limits []policy.AtOnce) (o PermitOutcome, err error) {
+	for i := range limits {
+		if wait := limits[i].TTL - s.age(); wait > 0 && !s.parts.Policies.Together() {
+			return PermitOutcome{admit.Permitted{Denied: &limits[i], Wait: wait}, true}, nil
 		}
 	}
-	o.Permitted, err = s.parts.Policies.TakePermit(holder, of)
+	o.Permitted, err = s.parts.Policies.TakePermit(holder, limits)
 	return o, err
 }
 
 // renewPermit has a holder keep its permit, also one of the process before.
-func (s *Service) renewPermit(holder uint64, of []policy.AtOnce) (admit.Permitted, error) {
-	o, err := s.parts.Policies.RenewPermit(holder, of)
-	if err == nil && !o.OK && !s.parts.Policies.Together() && s.age() < shortest(of) {
-		return s.parts.Policies.TakePermit(holder, of)
+func (s *Service) renewPermit(holder uint64, limits []policy.AtOnce) (admit.Permitted, error) {
+	o, err := s.parts.Policies.RenewPermit(holder, limits)
+	if err == nil && !o.OK && !s.parts.Policies.Together() && s.age() < shortest(limits) {
+		return s.parts.Policies.TakePermit(holder, limits)
 	}
 	return o, err
 }
@@ -177,23 +177,23 @@ func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, acc
 	if err := may.CheckDecision([]admit.Request{{Key: p.key, Limit: p.limit}}); err != nil {
 		return nil, may, err
 	}
-	of, err := s.parts.Policies.Set().AtOnce(p.key, p.limit)
+	limits, err := s.parts.Policies.Set().AtOnce(p.key, p.limit)
 	if err != nil {
 		return nil, may, s.undecided(may, err)
 	}
-	return of, may, s.parts.Pools.Decisions.Enter(c, 1)
+	return limits, may, s.parts.Pools.Decisions.Enter(c, 1)
 }
 
 // permitAnswer has the shortest of the limits' times.
-func permitAnswer(p permitOf, of []policy.AtOnce) api.PermitAnswer {
-	return api.PermitAnswer{ID: p.id(), TTLSeconds: shortest(of).Seconds(), Unmatched: len(of) == 0}
+func permitAnswer(p permitOf, limits []policy.AtOnce) api.PermitAnswer {
+	return api.PermitAnswer{ID: p.id(), TTLSeconds: shortest(limits).Seconds(), Unmatched: len(limits) == 0}
 }
 
-func shortest(of []policy.AtOnce) time.Duration {
-	if len(of) == 0 {
+func shortest(limits []policy.AtOnce) time.Duration {
+	if len(limits) == 0 {
 		return unlimitedTTL
 	}
-	return slices.MinFunc(of, func(a, b policy.AtOnce) int { return int(a.TTL - b.TTL) }).TTL
+	return slices.MinFunc(limits, func(a, b policy.AtOnce) int { return int(a.TTL - b.TTL) }).TTL
 }
 
 // countPermit counts an outcome under the same keys as other limits; if the engine refuses the hit, nothing else
@@ -223,13 +223,13 @@ func (s *Service) atOnce(may access.Rights) (list []api.AtOnceLimit) {
 
 // permitKeys lists the keys that the caller may read of and of which most permits of a limit are held. All are free when its ttl is over, if
 // no heartbeat comes.
-func (s *Service) permitKeys(may access.Rights, of *policy.Concurrency, n int) api.LimitKeysAnswer {
-	answer := api.LimitKeysAnswer{Name: of.Name, Keys: []api.LimitKey{}}
+func (s *Service) permitKeys(may access.Rights, concurrency *policy.Concurrency, n int) api.LimitKeysAnswer {
+	answer := api.LimitKeysAnswer{Name: concurrency.Name, Keys: []api.LimitKey{}}
 	s.parts.Policies.Permits(func(limit, key string, held int) {
-		if limit == of.Name && may.Holds(key) {
+		if limit == concurrency.Name && may.Holds(key) {
 			answer.Keys = append(answer.Keys, api.LimitKey{
-				Key: key, Used: uint64(held), Burst: uint64(of.Max), Remaining: uint64(max(0, of.Max-held)),
-				Share: float64(held) / float64(of.Max), ResetSeconds: of.TTL.Seconds(),
+				Key: key, Used: uint64(held), Burst: uint64(concurrency.Max), Remaining: uint64(max(0, concurrency.Max-held)),
+				Share: float64(held) / float64(concurrency.Max), ResetSeconds: concurrency.TTL.Seconds(),
 			})
 		}
 	})

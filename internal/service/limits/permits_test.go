@@ -44,7 +44,7 @@ func TestNeverMoreThanMost(t *testing.T) {
 func neverMoreThanMost(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	const ttl = 30 * time.Second
-	of := []policy.AtOnce{{Name: "jobs", Key: "k", Most: 1 + random.IntN(5), TTL: ttl}}
+	limits := []policy.AtOnce{{Name: "jobs", Key: "k", Most: 1 + random.IntN(5), TTL: ttl}}
 	s := startPermits(t)
 	var working []*worker
 	next, taken, restarts := uint64(0), 0, 0
@@ -64,7 +64,7 @@ func neverMoreThanMost(t *testing.T, seed uint64) {
 			case !now.Before(w.until): // it knows that it has lost it
 			case random.IntN(100) == 0: // it dies, and does not say so
 			case random.IntN(40) == 0:
-				if _, err := s.parts.Policies.ReleasePermit(w.id, of); err != nil {
+				if _, err := s.parts.Policies.ReleasePermit(w.id, limits); err != nil {
 					t.Fatal(err)
 				}
 			default:
@@ -77,7 +77,7 @@ func neverMoreThanMost(t *testing.T, seed uint64) {
 				continue
 			}
 			sent := now.Add(-time.Duration(random.Int64N(int64(time.Second))))
-			if o, err := s.renewPermit(w.id, of); err != nil {
+			if o, err := s.renewPermit(w.id, limits); err != nil {
 				t.Fatal(err)
 			} else if !o.OK {
 				t.Fatalf("seed %d: a permit was lost that was renewed in time", seed)
@@ -87,7 +87,7 @@ func neverMoreThanMost(t *testing.T, seed uint64) {
 			}
 		}
 		next++
-		o, err := s.takePermit(next, of)
+		o, err := s.takePermit(next, limits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,8 +97,8 @@ func neverMoreThanMost(t *testing.T, seed uint64) {
 				working = append(working, &worker{id: next, until: sent.Add(ttl)})
 			}
 		}
-		if len(working) > of[0].Most {
-			t.Fatalf("seed %d: %d work at once, at most %d may", seed, len(working), of[0].Most)
+		if len(working) > limits[0].Most {
+			t.Fatalf("seed %d: %d work at once, at most %d may", seed, len(working), limits[0].Most)
 		}
 	}
 	if taken < 50 || restarts < 5 {

@@ -183,11 +183,11 @@ func notPut(err error) error {
 	if faults, is := errors.AsType[policy.Faults](err); is {
 		return &api.Error{Code: api.CodeInvalidPolicy, Message: faults.Error()}
 	}
-	if of, is := errors.AsType[*engine.Error](err); is {
-		return &api.Error{Code: api.CodeInvalidPolicy, Field: of.Field, Message: of.Message}
+	if wrong, is := errors.AsType[*engine.Error](err); is {
+		return &api.Error{Code: api.CodeInvalidPolicy, Field: wrong.Field, Message: wrong.Message}
 	}
-	for of, code := range map[error]api.Code{admit.ErrPolicyVersion: api.CodeVersionMismatch, admit.ErrUnknown: api.CodeUnknownLimit, admit.ErrFull: api.CodePoliciesFull} {
-		if errors.Is(err, of) {
+	for cause, code := range map[error]api.Code{admit.ErrPolicyVersion: api.CodeVersionMismatch, admit.ErrUnknown: api.CodeUnknownLimit, admit.ErrFull: api.CodePoliciesFull} {
+		if errors.Is(err, cause) {
 			return &api.Error{Code: code, Field: "name", Message: err.Error()}
 		}
 	}

@@ -61,7 +61,7 @@ type agents struct {
 	known map[string]agent
 }
 
-func (a *agents) of(text string) agent {
+func (a *agents) find(text string) agent {
 	text = strings.ToLower(text[:min(len(text), maxAgent)])
 	a.mu.Lock()
 	is, known := a.known[text]
@@ -93,9 +93,9 @@ var (
 )
 
 func first(text string, list [][2]string) string {
-	for _, of := range list {
-		if strings.Contains(text, of[0]) {
-			return of[1]
+	for _, pair := range list {
+		if strings.Contains(text, pair[0]) {
+			return pair[1]
 		}
 	}
 	return "other"

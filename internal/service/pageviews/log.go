@@ -41,7 +41,7 @@ func (l *Log) Keys(method, status string, v *View) []string {
 	if method != "GET" || len(status) != 3 || status[0] != '2' && status != "304" || assets[strings.ToLower(path.Ext(page))] {
 		return nil
 	}
-	by, site := l.agents.of(v.Agent), l.site.Name
+	by, site := l.agents.find(v.Agent), l.site.Name
 	switch {
 	case by.bot:
 		return []string{site + ":bot", site + ":bot:crawler"}

@@ -182,7 +182,7 @@ func (c *Counter) Count(t *ingest.Tally, at time.Time, v *View) (filtered string
 	limited := v.Client.IsValid()
 	if limited && !c.byClient.allow(client) { // first: it costs least
 		filtered = "rate"
-	} else if agent = c.agents.of(v.Agent); agent.bot {
+	} else if agent = c.agents.find(v.Agent); agent.bot {
 		filtered = "crawler"
 	} else if v.Prefetch {
 		filtered = "prefetch"

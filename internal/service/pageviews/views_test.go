@@ -73,7 +73,7 @@ func TestAgents(t *testing.T) {
 		"Mozilla/5.0 (Linux; Android 15; Pixel 9 Build/BP1A; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/142.0 Mobile Safari/537.36": {false, "chrome", "phone"},
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36 Vivaldi/7.6":                  {false, "vivaldi", "desktop"},
 	} {
-		if got := a.of(text); got != want {
+		if got := a.find(text); got != want {
 			t.Errorf("%s is %+v, not %+v", text, got, want)
 		}
 	}
@@ -83,12 +83,12 @@ func TestAgents(t *testing.T) {
 		"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36", "facebookexternalhit/1.1", "Twitterbot/1.0",
 		"Mozilla/5.0 (compatible; GPTBot/1.3; +https://openai.com/gptbot)", "Mediapartners-Google", "FeedFetcher-Google; (+http://www.google.com/feedfetcher.html)", "AdsBot-Google (+http://www.google.com/adsbot.html)",
 	} {
-		if !a.of(text).bot {
+		if !a.find(text).bot {
 			t.Errorf("%q is no bot", text)
 		}
 	}
 	for i := range 2 * maxAgents {
-		a.of(fmt.Sprintf("curl/%d", i))
+		a.find(fmt.Sprintf("curl/%d", i))
 	}
 	if len(a.known) > maxAgents {
 		t.Errorf("%d user agents are remembered", len(a.known))

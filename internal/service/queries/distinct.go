@@ -147,17 +147,17 @@ func (s *Service) addDistinct(ctx context.Context, asked *Asked, q *CountQuery, 
 		widest := slices.MaxFunc(all[:windows], func(a, b api.CountQuestion) int { return cmp.Compare(a.Window, b.Window) })
 		u, err := asked.ids(ctx, widest)
 		for _, question := range all[:windows] {
-			of := u
-			of.from = question.At.Unix() - int64(question.Window/time.Second)
+			own := u
+			own.from = question.At.Unix() - int64(question.Window/time.Second)
 			if err == nil && u.gone > 0 && question.Window < widest.Window { // fewer may be gone since then
-				of, err = asked.ids(ctx, question)
+				own, err = asked.ids(ctx, question)
 			}
 			if err != nil {
 				return err
 			}
-			if of.set != nil || of.gone > 0 {
-				of.ends(q.At)
-				d := s.distinctAnswer(of, q.Scope)
+			if own.set != nil || own.gone > 0 {
+				own.ends(q.At)
+				d := s.distinctAnswer(own, q.Scope)
 				into.Answers[len(into.questions)-len(all)].Distinct = &d
 			}
 			all = all[1:]

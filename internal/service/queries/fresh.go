@@ -14,7 +14,7 @@ import (
 
 // Asked is when a question is asked, and of what.
 type Asked struct {
-	of      *Sources
+	sources *Sources
 	Answers Answers
 	present time.Time // zero: of.Now, if a question is about it
 	upTo    uint64    // message of the journal that the answers must have; 0: any
@@ -25,7 +25,7 @@ type Asked struct {
 // Await waits for what a question wants to be in its answer: for within, all hits that any node took before. What is wrong
 // with the question itself should be found before.
 func (s *Sources) Await(ctx context.Context, within time.Duration) (Asked, error) {
-	asked := Asked{of: s, Answers: s.own}
+	asked := Asked{sources: s, Answers: s.own}
 	if within == 0 {
 		return asked, nil
 	}
@@ -55,7 +55,7 @@ func (a Asked) At(field string, t time.Time) (time.Time, error) {
 	if t.IsZero() {
 		return a.now(), nil
 	}
-	return t, a.of.notAhead(field, t)
+	return t, a.sources.notAhead(field, t)
 }
 
 // counts asks for counts that include everything that was waited for. Other nodes may take what is left of fresh to have it,
@@ -84,7 +84,7 @@ const answerLeast = time.Second
 // now is the time of a question that names none.
 func (a Asked) now() time.Time {
 	if a.present.IsZero() {
-		return a.of.Now()
+		return a.sources.Now()
 	}
 	return a.present
 }
@@ -116,9 +116,9 @@ func (s *Sources) latest(theirs time.Time) time.Time {
 }
 
 // Fresh returns the freshness of an answer, which includes everything that was waited for.
-func (a Asked) Fresh(of api.Freshness) api.Freshness {
+func (a Asked) Fresh(fresh api.Freshness) api.Freshness {
 	if a.asOf.IsZero() {
-		return of
+		return fresh
 	}
 	return api.Freshness{AsOf: api.Millis(a.asOf)}
 }

@@ -105,11 +105,11 @@ func (s *Service) countInto(ctx context.Context, q *CountQuery, into *Counting) 
 			into.questions = append(into.questions, api.CountQuestion{Key: key, At: at, Window: w})
 		}
 	}
-	var of api.Freshness
-	if into.counts, of, err = asked.counts(ctx, into.questions, into.counts[:0]); err != nil {
+	var found api.Freshness
+	if into.counts, found, err = asked.counts(ctx, into.questions, into.counts[:0]); err != nil {
 		return err
 	}
-	fresh := asked.Fresh(of)
+	fresh := asked.Fresh(found)
 	for i := range into.counts {
 		question := &into.questions[i]
 		into.Answers = append(into.Answers, api.CountAnswer{
@@ -130,7 +130,7 @@ func (s *Service) countInto(ctx context.Context, q *CountQuery, into *Counting) 
 		if q.Fresh != 0 { // what is left of it, and never none
 			within = max(min(q.Fresh, request.LongestFresh)-time.Since(began), 1)
 		}
-		s.answerFromHistory(ctx, into, of, within)
+		s.answerFromHistory(ctx, into, found, within)
 	}
 	return nil
 }
@@ -249,14 +249,14 @@ func (s *Service) Keys(ctx context.Context, c access.Caller, q KeysQuery) (api.K
 // another; one more than the page holds.
 func keysOf(ctx context.Context, asked *Asked, q KeysQuery, prefixes []string) (all []string, fresh api.Freshness, err error) {
 	for i, prefix := range prefixes {
-		keys, of, err := asked.Answers.Keys(ctx, asked.upTo, prefix, q.After, q.Limit+1-len(all))
+		keys, partFresh, err := asked.Answers.Keys(ctx, asked.upTo, prefix, q.After, q.Limit+1-len(all))
 		if err != nil {
 			return nil, fresh, err
 		}
 		if i == 0 { // the others are no older
-			fresh = of
+			fresh = partFresh
 		}
-		fresh.Late = lateInAny(fresh.Late, of.Late)
+		fresh.Late = lateInAny(fresh.Late, partFresh.Late)
 		if all = append(all, keys...); len(all) > q.Limit {
 			break
 		}
@@ -307,17 +307,17 @@ func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.Top
 // topOf merges the lists of several prefixes, of which none is within another.
 func topOf(ctx context.Context, asked *Asked, at time.Time, q TopQuery, prefixes []string) (all []engine.KeyCount, fresh api.Freshness, err error) {
 	for i, prefix := range prefixes {
-		keys, of, err := asked.Answers.Top(ctx, asked.upTo, at, q.Window, q.N, prefix)
+		keys, partFresh, err := asked.Answers.Top(ctx, asked.upTo, at, q.Window, q.N, prefix)
 		if err != nil {
 			return nil, fresh, err
 		}
 		if i == 0 { // the others are no older
-			fresh = of
+			fresh = partFresh
 		}
 		if len(prefixes) == 1 {
 			return keys, fresh, nil
 		}
-		fresh.Late = lateInAny(fresh.Late, of.Late)
+		fresh.Late = lateInAny(fresh.Late, partFresh.Late)
 		all = append(all, keys...)
 	}
 	slices.SortFunc(all, func(a, b engine.KeyCount) int {

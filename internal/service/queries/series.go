@@ -113,8 +113,8 @@ func (s *Service) answerFromHistory(ctx context.Context, into *Counting, fresh a
 		}
 		c := &into.counts[i]
 		*c = totals[0]
-		of := api.Freshness{AsOf: api.Millis(asOf)}
-		a.Bounds, a.Freshness, a.Source = SourceBounds(c, &of), of, "history"
+		pastFresh := api.Freshness{AsOf: api.Millis(asOf)}
+		a.Bounds, a.Freshness, a.Source = SourceBounds(c, &pastFresh), pastFresh, "history"
 	}
 }
 

@@ -213,7 +213,7 @@ func (s *Sources) Within(ctx context.Context, scope request.Scope, fresh time.Du
 	regions := s.regions
 	switch {
 	case scope == request.Node:
-		return Asked{of: s, Answers: held{s}}, nil
+		return Asked{sources: s, Answers: held{s}}, nil
 	case scope == request.Region || scope == "" && regions == nil:
 		return s.Await(ctx, fresh)
 	case regions == nil:

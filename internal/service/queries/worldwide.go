@@ -87,7 +87,7 @@ func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.Cou
 		}
 	}
 	err = w.s.regions.Read(func(region string, e *engine.Engine) error {
-		of, known := others[region]
+		about, known := others[region]
 		if !known {
 			return nil // it came a moment ago
 		}
@@ -99,7 +99,7 @@ func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.Cou
 			}
 			counts[first+i] = counts[first+i].Plus(c)
 			if w.Keep {
-				w.parts[i] = append(w.parts[i], regionPart{region, c, FreshOf(of)})
+				w.parts[i] = append(w.parts[i], regionPart{region, c, FreshOf(about)})
 			}
 		}
 		return nil

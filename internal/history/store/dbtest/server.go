@@ -185,8 +185,8 @@ func (s *Server) begin(ctx context.Context) (err error) {
 }
 
 // command makes a command that runs as the server's account, in a group of its own that ends with this process.
-func (s *Server) command(of func(*Server) *exec.Cmd) *exec.Cmd {
-	cmd := of(s)
+func (s *Server) command(build func(*Server) *exec.Cmd) *exec.Cmd {
+	cmd := build(s)
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.owner}
 	return cmd
