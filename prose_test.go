@@ -72,6 +72,9 @@ func TestProse(t *testing.T) {
 	}
 	warnings := 0
 	for _, page := range pages {
+		if ruler := wideRuler.FindString(readText(t, page)); ruler != "" {
+			t.Errorf("%s: write a table's ruler as |---|---|, not %s", page, ruler)
+		}
 		for _, text := range markdownProse(readText(t, page)) {
 			faults, long := proseFaults(text)
 			for _, fault := range faults {
@@ -111,6 +114,7 @@ var (
 	sentenceEnd  = regexp.MustCompile(`[.!?]["')*_]*\s+`)
 	htmlComment  = regexp.MustCompile(`(?s)<!--.*?-->`)
 	linkOrImage  = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	wideRuler    = regexp.MustCompile(`(?m)^\| :?-{2,}.*`)
 	listItem     = regexp.MustCompile(`^\s*([-*+]|\d+\.)\s+`)
 	abbreviation = regexp.MustCompile(`(?i)(\be\.g|\bi\.e|\bvs|\betc|\.\.)\.\s+$`)
 )
