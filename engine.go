@@ -115,6 +115,6 @@ func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err 
 	for _, c := range checks {
 		list = append(list, engine.Check{Limit: (*engine.KeyedLimit)(c.Limit), Key: c.Key, N: c.N, Shadow: c.Shadow})
 	}
-	allowed, _, err = e.inner().DecideAll(list, nil, verdicts, true)
+	allowed, _, err = e.inner().Limits().DecideAll(list, nil, verdicts, true)
 	return allowed, err
 }

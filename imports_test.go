@@ -30,13 +30,13 @@ type layer struct {
 
 // layers is the architecture (docs/ARCHITECTURE.md), from the bottom up.
 var layers = []layer{
-	{"base", []string{"internal/units", "internal/wire", "internal/prefetch", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields", "internal/testprogram"}, "", ""},
+	{"base", []string{"internal/units", "internal/wire", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields", "internal/testsupport"}, "", ""},
 	{"window", []string{"window", "limit", "internal/distinct"}, "base", ""},
 	{"api", []string{"api"}, "base", ""},
 	{"engine", []string{"internal/engine/..."}, "base window api", "cespare/xxhash"},
 	{"library", []string{"."}, "base window api engine", ""},
-	{"settings", []string{"internal/settings", "internal/pattern/..."}, "base api engine", ""},
-	{"policy", []string{"policy", "internal/admit", "internal/yamlfile"}, "base window api engine settings", "go.yaml.in/yaml"},
+	{"settings", []string{"internal/settings", "internal/pattern/..."}, "base api engine", "go.yaml.in/yaml"},
+	{"policy", []string{"policy", "internal/admit"}, "base window api engine settings", "go.yaml.in/yaml"},
 	{"auth", []string{"internal/auth/..."}, "base", "go.yaml.in/yaml"},
 	{"journal", []string{"internal/journal/..."}, "base window engine api", "nats-io"},
 	{"cluster", []string{"internal/cluster/transport/...", "internal/cluster/kv", "internal/cluster/grant", "internal/cluster/membership"}, "base window engine api journal auth", "nats-io minio/highwayhash cespare/xxhash"},
@@ -61,7 +61,7 @@ var layers = []layer{
 	{"alerts", []string{"internal/alerts"}, "base window engine settings api policy journal cluster durable service topics", "nats-io go.yaml.in/yaml"},
 	{"archive", []string{"internal/archive"}, "base engine settings api journal cluster durable", "minio/minio-go filippo.io/age"},
 	{"node", []string{"node/..."}, "alerts topics archive base engine library settings api policy auth journal cluster tracing durable distributed region history service http resp envoy statsd", ""},
-	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library api policy auth durable archive region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
+	{"command", []string{"cmd/weir", "internal/cli"}, "base window engine library settings api policy auth durable archive region history client replay web service envoy node", "spf13/cobra spf13/pflag golang.org/x/term go.yaml.in/yaml"},
 	{"deploy", []string{"deploy"}, "", ""},
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -119,7 +119,7 @@ func TestSenderServerRestarts(t *testing.T) {
 // A sender proves who it is by a certificate, and waits while the server does not know it.
 func TestSenderCertificate(t *testing.T) {
 	t.Parallel()
-	ca := certstest.New(t)
+	ca := testsupport.NewAuthority(t)
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	const identities = `{identities: [{name: shop, permissions: [{role: ingest, keys: ["shop:"]}], certificates: ["dns:shop.internal"]}]}`
 	if err := os.WriteFile(tokens, []byte(identities), 0o600); err != nil {

@@ -18,8 +18,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/auth/certstest"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"
@@ -91,7 +90,7 @@ func down(t *testing.T) string {
 
 func locked(t *testing.T) []string {
 	t.Helper()
-	ca, dir := certstest.New(t), t.TempDir()
+	ca, dir := testsupport.NewAuthority(t), t.TempDir()
 	tokens := filepath.Join(dir, "tokens.yaml")
 	token, _, err := auth.Create(tokens, auth.New{Identity: "ops", Permissions: []auth.Permission{{Role: auth.Ingest}, {Role: auth.Read}}})
 	if err != nil {
@@ -120,7 +119,7 @@ func locked(t *testing.T) []string {
 // run runs a program in a folder, and fails with what it printed.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), testprogram.Path(t, name), args...)
+	cmd := exec.CommandContext(t.Context(), testsupport.Program(t, name), args...)
 	cmd.Dir, cmd.Env = dir, env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -141,7 +140,7 @@ func TestPython(t *testing.T) {
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	const tsc = "node_modules/.bin/tsc"
-	testprogram.File(t, filepath.Join("typescript", tsc))
+	testsupport.File(t, filepath.Join("typescript", tsc))
 	compiled, env := t.TempDir(), os.Environ()
 	run(t, "typescript", env, "node", tsc, "--outDir", compiled)
 	if err := os.WriteFile(filepath.Join(compiled, "package.json"), []byte(`{"type":"module"}`), 0o600); err != nil {

@@ -34,7 +34,7 @@ func TestFullJournal(t *testing.T) {
 			why         string
 			kept, short int
 		}{{"", 200, 200}, {"full", 503, 200}, {"", 200, 200}} {
-			(*engine.Engine)(e).RefuseTakes(step.why)
+			(*engine.Engine)(e).Limits().RefuseTakes(step.why)
 			if kept, short := status("kept"), status("short"); kept != step.kept || short != step.short {
 				t.Errorf("fail %d, journal %q: %d and %d, want %d and %d", fail, step.why, kept, short, step.kept, step.short)
 			}

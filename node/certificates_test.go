@@ -18,7 +18,7 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"google.golang.org/grpc"
@@ -152,7 +152,7 @@ func (c *certified) end() {
 func TestCertificatesOfOpenConnections(t *testing.T) {
 	t.Parallel()
 	const mine, others = "dns:machine.internal", "dns:other.internal"
-	ca, tokens := certstest.New(t), filepath.Join(t.TempDir(), "tokens.yaml")
+	ca, tokens := testsupport.NewAuthority(t), filepath.Join(t.TempDir(), "tokens.yaml")
 	write := func(second string) {
 		t.Helper()
 		text := "identities:\n- {name: machine, permissions: [{role: ingest}, {role: read}, {role: decide}], certificates: [\"" + mine + "\"]}\n" +

@@ -27,10 +27,10 @@ func (m *clustered) open(ctx context.Context, e *engine.Engine, sockets *sockets
 	if err := m.openDirectory(ctx, e, sockets, parts); err != nil {
 		return err
 	}
-	sockets.Cluster, sockets.compareSettings = m.journal, m.journal.CompareSettings
+	sockets.Cluster, sockets.compareSettings = m.journal, m.journal.Holders().CompareSettings
 	err := m.openLimits(ctx, e, sockets, parts)
 	if err == nil {
-		err = m.openRegion(ctx, e, func() bool { return m.journal.First(regionSetting) }, sockets, parts)
+		err = m.openRegion(ctx, e, func() bool { return m.journal.Holders().First(regionSetting) }, sockets, parts)
 	}
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (m *clustered) awaitOwners(ctx context.Context, l *limits.Limits) {
 func (m *clustered) openRouter(e *engine.Engine, sockets *sockets, parts *parts) error {
 	j := m.journal
 	r, err := query.Open(query.Config{
-		Engine: e, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
+		Engine: e, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.Holders().WhomToAsk, Flush: j.Sync, Followed: j.Followed,
 		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log, Tracer: m.cfg.HTTP.Tracer,
 		Freshness: j.Freshness,
 	})

@@ -160,7 +160,7 @@ type historian struct {
 // the first one with hits that are older than the retention: snapshots do not have them.
 func (m *historian) needed(haste bool) (first uint64) {
 	if needed := m.open.Load(); needed != nil {
-		return (*needed)(haste, m.engine.PastUntil())
+		return (*needed)(haste, m.engine.Keyspace().PastUntil())
 	}
 	return 1
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -63,7 +63,7 @@ func TestNothingIsOpenByMistake(t *testing.T) {
 // log.
 func TestLockedNode(t *testing.T) {
 	t.Parallel()
-	ca, dir := certstest.New(t), t.TempDir()
+	ca, dir := testsupport.NewAuthority(t), t.TempDir()
 	tokens, audit := filepath.Join(dir, "tokens.yaml"), filepath.Join(dir, "audit.log")
 	token, _, err := auth.Create(tokens, auth.New{Identity: "ops", Permissions: []auth.Permission{{Role: auth.Ingest}, {Role: auth.Read}, {Role: auth.Admin}}})
 	if err != nil {
@@ -110,7 +110,7 @@ func TestLockedNode(t *testing.T) {
 	if err := ask(newClient("", ca.Client("stranger.internal")), "x"); err == nil || !strings.Contains(err.Error(), "(unauthorized)") {
 		t.Errorf("a stranger's certificate: %v", err)
 	}
-	if err := ask(newClient("", certstest.New(t).Client("machine.internal")), "in:x"); err == nil {
+	if err := ask(newClient("", testsupport.NewAuthority(t).Client("machine.internal")), "in:x"); err == nil {
 		t.Error("a certificate of another authority")
 	}
 	if answer, err := http.Get("http://" + n.Addr() + "/healthz"); err != nil || answer.StatusCode != http.StatusBadRequest {
@@ -144,7 +144,7 @@ func TestLockedNode(t *testing.T) {
 }
 
 // serials are those of the certificates that addresses show.
-func serials(t *testing.T, ca *certstest.Authority, addrs ...string) (all [2]int64) {
+func serials(t *testing.T, ca *testsupport.Authority, addrs ...string) (all [2]int64) {
 	t.Helper()
 	for i, addr := range addrs {
 		c, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: ca.Pool()})
@@ -158,7 +158,7 @@ func serials(t *testing.T, ca *certstest.Authority, addrs ...string) (all [2]int
 }
 
 // health is what /readyz says to anybody.
-func health(t *testing.T, url string, ca *certstest.Authority) string {
+func health(t *testing.T, url string, ca *testsupport.Authority) string {
 	t.Helper()
 	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}, ForceAttemptHTTP2: true}}
 	answer, err := anybody.Get(url + "/readyz")

@@ -13,7 +13,7 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"google.golang.org/grpc"
@@ -87,7 +87,7 @@ func TestANodeWithRLS(t *testing.T) {
 // Tokens and certificates open Envoy's listener, over TLS.
 func TestALockedNodeWithRLS(t *testing.T) {
 	t.Parallel()
-	ca, dir := certstest.New(t), t.TempDir()
+	ca, dir := testsupport.NewAuthority(t), t.TempDir()
 	tokens := filepath.Join(dir, "tokens.yaml")
 	token, _, err := auth.Create(tokens, auth.New{Identity: "envoy", Permissions: []auth.Permission{{Role: auth.Decide}}})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"google.golang.org/grpc/credentials"
@@ -33,7 +33,7 @@ type tenants struct {
 
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
-	ca, tokens, policies := certstest.New(t), filepath.Join(t.TempDir(), "tokens.yaml"), filepath.Join(t.TempDir(), "policies.yaml")
+	ca, tokens, policies := testsupport.NewAuthority(t), filepath.Join(t.TempDir(), "tokens.yaml"), filepath.Join(t.TempDir(), "policies.yaml")
 	text := "identities:\n"
 	for name, keys := range map[string]string{"root": "", "a": `, keys: ["a:"]`, "b": `, keys: ["b:"]`} {
 		text += "- {name: " + name + ", permissions: ["

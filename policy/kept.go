@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/internal/yamlfile"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -36,7 +36,7 @@ func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
 // onePolicy reads a policy that is no element of a list.
 func (p *parser) onePolicy(name string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		p.Fault(n.Line, "", "%s: write the fields of one policy, for example `%s`", yamlfile.KindText(n), onePolicyExample)
+		p.Fault(n.Line, "", "%s: write the fields of one policy, for example `%s`", settings.KindText(n), onePolicyExample)
 		return
 	}
 	named := false

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/pattern"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
 )
@@ -40,7 +40,7 @@ func Parse(file string, data []byte) (*Set, error) {
 
 // parser reads one file.
 type parser struct {
-	yamlfile.Reader
+	settings.Reader
 	byAPI    bool // it is one policy that is put by API
 	policies []parsedPolicy
 	atOnce   []parsedConcurrency
@@ -66,7 +66,7 @@ type parsedPolicy struct {
 }
 
 func (p *parser) root(n *yaml.Node) {
-	if yamlfile.IsNull(n) {
+	if settings.IsNull(n) {
 		p.Fault(n.Line, "limits", noLimits)
 		return
 	}
@@ -75,7 +75,7 @@ func (p *parser) root(n *yaml.Node) {
 	switch {
 	case fields == nil:
 		return
-	case yamlfile.IsNull(limits):
+	case settings.IsNull(limits):
 		p.Fault(n.Line, "limits", noLimits)
 		return
 	}

@@ -49,8 +49,8 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/pattern"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -370,11 +370,11 @@ func Failure(code api.Code, field, format string, args ...any) error {
 }
 
 // A Fault is one thing that is wrong with a policy file.
-type Fault = yamlfile.Fault
+type Fault = settings.Fault
 
 // Faults is all that is wrong with a policy file, in the order of its lines, a line for each. Beyond MaxFaults one last
 // Fault says how many more there are.
-type Faults = yamlfile.Faults
+type Faults = settings.Faults
 
 // MaxFaults is how many faults of one file are listed.
-const MaxFaults = yamlfile.MaxFaults
+const MaxFaults = settings.MaxFaults

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/yamlfile"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
 )
@@ -89,7 +89,7 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 		p.Fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`", partsExample)
 		return nil
 	case n.Kind != yaml.MappingNode || len(n.Content) == 0:
-		p.Fault(n.Line, "regions", "%s: write the part of each region, for example `%s`", yamlfile.KindText(n), partsExample)
+		p.Fault(n.Line, "regions", "%s: write the part of each region, for example `%s`", settings.KindText(n), partsExample)
 		return nil
 	}
 	var percents int
@@ -98,7 +98,7 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 		part := Part{Region: name.Value}
 		switch {
 		case name.Kind != yaml.ScalarNode || !isName(part.Region) || strings.Contains(part.Region, "/"):
-			p.Fault(name.Line, "regions", "%s: a region's name is 1 to %d letters, digits, '-', '_' and '.'", yamlfile.KindText(name), engine.MaxLimitNameBytes)
+			p.Fault(name.Line, "regions", "%s: a region's name is 1 to %d letters, digits, '-', '_' and '.'", settings.KindText(name), engine.MaxLimitNameBytes)
 			continue
 		case slices.ContainsFunc(parts, func(other Part) bool { return other.Region == part.Region }):
 			p.Fault(name.Line, "regions", "%s stands twice: remove one", part.Region)

@@ -6,13 +6,13 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // oracle starts a redis-server to compare with.
 func oracle(t *testing.T) (address string) {
 	t.Helper()
-	s, err := start(t.Context(), "redis", redisArgs(testprogram.Path(t, "redis-server")))
+	s, err := start(t.Context(), "redis", redisArgs(testsupport.Program(t, "redis-server")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,8 +23,8 @@ func oracle(t *testing.T) (address string) {
 // runNode runs a program of the folder npm, which fails when something is not as it should be.
 func runNode(t *testing.T, script string, args ...string) {
 	t.Helper()
-	path := testprogram.Path(t, "node")
-	testprogram.File(t, "npm/node_modules/ioredis")
+	path := testsupport.Program(t, "node")
+	testsupport.File(t, "npm/node_modules/ioredis")
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, append([]string{script}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "npm", &out, &out
@@ -73,7 +73,7 @@ func pythonWith(t *testing.T, module string) string {
 	t.Helper()
 	const debian = "/usr/bin/python3" // apt-get installs modules for it
 	if exec.CommandContext(t.Context(), debian, "-c", "import "+module).Run() != nil {
-		testprogram.Missing(t, "Python's "+module)
+		testsupport.Missing(t, "Python's "+module)
 	}
 	return debian
 }

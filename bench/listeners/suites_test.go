@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 var suites = flag.Bool("suites", false, "run the tests of other projects, which are downloaded, on Weir and on Redis")
@@ -105,7 +105,7 @@ func (s *suite) command(t *testing.T, dir string, args ...string) []byte {
 // nodeTests runs the tests that a package ships.
 func (s *suite) nodeTests(t *testing.T, start func(*testing.T) string) string {
 	dir := t.TempDir()
-	install := exec.CommandContext(t.Context(), testprogram.Path(t, "npm"), append([]string{"install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"}, s.install...)...)
+	install := exec.CommandContext(t.Context(), testsupport.Program(t, "npm"), append([]string{"install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"}, s.install...)...)
 	install.Dir = dir
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm install %q: %v\n%s", s.install, err, out)
@@ -116,7 +116,7 @@ func (s *suite) nodeTests(t *testing.T, start func(*testing.T) string) string {
 	adapt(t, filepath.Join(pkg, "test"), func(text string) string {
 		return strings.ReplaceAll(text, "host: REDIS_HOST", "host: REDIS_HOST, port: "+port)
 	})
-	cmd := exec.CommandContext(t.Context(), testprogram.Path(t, "node"), "--test", "--test-reporter=tap", s.file)
+	cmd := exec.CommandContext(t.Context(), testsupport.Program(t, "node"), "--test", "--test-reporter=tap", s.file)
 	cmd.Dir = pkg
 	out := string(s.output(t, cmd))
 	count := func(what string) string {

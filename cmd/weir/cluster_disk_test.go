@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // disk is a small file system of its own, in memory.
@@ -26,7 +26,7 @@ func newDisks(t *testing.T, c *processes, bytes int) (disks []disk) {
 	for _, dir := range c.dirs {
 		err := syscall.Mount("weir-test", dir, "tmpfs", 0, fmt.Sprint("size=", bytes))
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
-			testprogram.Missing(t, "the right to mount a file system")
+			testsupport.Missing(t, "the right to mount a file system")
 		}
 		if err != nil {
 			t.Fatal(err)

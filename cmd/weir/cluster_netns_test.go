@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // What a link does to packets, as tc has it. A queue that is shorter than any packet
@@ -38,7 +38,7 @@ func TestClusterNamespacesOfShares(t *testing.T) {
 
 func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, *namespaces) {
 	t.Helper()
-	n, authority := newNamespaces(t), certstest.New(t)
+	n, authority := newNamespaces(t), testsupport.NewAuthority(t)
 	var ips []net.IP
 	addrs := make([]string, clusterSize)
 	for i := range addrs {
@@ -107,7 +107,7 @@ func (n *namespaces) shaped(name, discipline string) func(c *processes, i int) {
 }
 
 // issueDir makes the directory that --cluster-tls names, with files of an authority for a node.
-func issueDir(t testing.TB, authority *certstest.Authority, name string, ips []net.IP) string {
+func issueDir(t testing.TB, authority *testsupport.Authority, name string, ips []net.IP) string {
 	t.Helper()
 	dir := t.TempDir()
 	cert, key := authority.Issue(name, ips, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)

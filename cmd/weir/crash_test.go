@@ -39,6 +39,7 @@ type process struct {
 	listening chan string // addr, once it is not ready yet
 	serving   chan string // addr, or closed if it ended before
 	log       chan string // what it logged, once it has ended
+	logged    string      // the same, to be read once ended is closed
 	ended     chan struct{}
 }
 
@@ -80,7 +81,12 @@ func launchWithin(t *testing.T, command []string, dir string, args ...string) *p
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Process.Kill() }) // it may have ended
+	t.Cleanup(func() {
+		_ = p.Process.Kill() // it may have ended
+		if <-p.ended; t.Failed() {
+			t.Logf("the end of the log of process %d, %s:\n%s", p.Process.Pid, strings.Join(args, " "), lastLines(p.logged))
+		}
+	})
 	go func() {
 		var log strings.Builder
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -98,10 +104,25 @@ func launchWithin(t *testing.T, command []string, dir string, args ...string) *p
 		}
 		close(p.listening)
 		close(p.serving)
-		p.log <- log.String()
+		p.logged = log.String()
+		p.log <- p.logged
 		close(p.ended)
 	}()
 	return p
+}
+
+// lastLines are as much of a log as a failure of a test shows: of records that only repeat their message, the first.
+func lastLines(log string) string {
+	var lines []string
+	before := ""
+	for line := range strings.Lines(log) {
+		var record struct{ Msg string }
+		if json.Unmarshal([]byte(line), &record) != nil || record.Msg != before {
+			lines = append(lines, line)
+		}
+		before = record.Msg
+	}
+	return strings.Join(lines[max(0, len(lines)-150):], "")
 }
 
 // end sends a signal and waits for the end.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // The commands of these pages print what stands below them as comments.
@@ -100,8 +100,8 @@ type scripts struct {
 
 func newScripts(t *testing.T) *scripts {
 	t.Helper()
-	testprogram.Path(t, "curl")
-	s := &scripts{T: t, bash: testprogram.Path(t, "bash"), dir: t.TempDir()}
+	testsupport.Program(t, "curl")
+	s := &scripts{T: t, bash: testsupport.Program(t, "bash"), dir: t.TempDir()}
 	bin := filepath.Join(s.dir, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // diagnosis is what weir doctor says, by check. It may fail for a busy disk, so the exit code is only what it follows from.
@@ -55,8 +55,8 @@ func TestDoctorOfServers(t *testing.T) {
 func TestDoctorOfMachine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cert, key := certstest.New(t).Issue("server", nil)
-	other, _ := certstest.New(t).Issue("server", nil)
+	cert, key := testsupport.NewAuthority(t).Issue("server", nil)
+	other, _ := testsupport.NewAuthority(t).Issue("server", nil)
 	for settings, want := range map[string]map[string]string{
 		"data: " + dir:                             {"settings": "ok", "disk": "", "certificate": "", "peers": ""},
 		"data: " + filepath.Join(dir, "none"):      {"settings": "ok", "disk": "warn"},

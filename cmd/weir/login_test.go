@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // Every command that talks to a server proves who it is by a certificate.
 func TestClientCertificate(t *testing.T) {
 	t.Parallel()
-	ca, dir := certstest.New(t), t.TempDir()
+	ca, dir := testsupport.NewAuthority(t), t.TempDir()
 	tokens, both := filepath.Join(dir, "tokens.yaml"), filepath.Join(dir, "both.pem")
 	write := func(path string, texts ...string) {
 		t.Helper()

@@ -20,7 +20,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // recipe is a fenced block of docs/proxies.md.
@@ -91,7 +91,7 @@ func (p *proxied) file(name, before, text, after string) string {
 // run runs a program of Debian, and waits until it listens. It runs until stop is called, or the test ends.
 func (p *proxied) run(name string, args ...string) (stop func()) {
 	p.Helper()
-	path := testprogram.Path(p, name)
+	path := testsupport.Program(p, name)
 	var output bytes.Buffer
 	ctx, end := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, args...)

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // A token is made, used, replaced and revoked by the command line alone.
 func TestTokenCommands(t *testing.T) {
 	t.Parallel()
-	file, ca := filepath.Join(t.TempDir(), "tokens.yaml"), certstest.New(t)
+	file, ca := filepath.Join(t.TempDir(), "tokens.yaml"), testsupport.NewAuthority(t)
 	token := func(args ...string) string {
 		t.Helper()
 		code, stdout, stderr := weirOf(t, map[string]string{"WEIR_TOKENS": file}, "", append([]string{"token"}, args...)...)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // terminal is a tmux with one window of 80 columns and 24 lines.
@@ -21,7 +21,7 @@ type terminal struct {
 // inTerminal runs this test's binary as weir in a terminal.
 func inTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	testprogram.Path(t, "tmux")
+	testsupport.Program(t, "tmux")
 	dir, err := os.MkdirTemp("", "weir-tmux") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)

@@ -63,8 +63,8 @@ func TestDenyFor(t *testing.T) {
 		t.Errorf("after it: %+v", d.Results)
 	}
 	for range 3 {
-		if !take("try:a", 1).Allowed || len(live.engine.Bans(10)) != 0 {
-			t.Errorf("a shadow policy: %+v, %+v", d.Results, live.engine.Bans(10))
+		if !take("try:a", 1).Allowed || len(live.engine.Limits().Bans(10)) != 0 {
+			t.Errorf("a shadow policy: %+v, %+v", d.Results, live.engine.Limits().Bans(10))
 		}
 	}
 	if err := live.Ban("login", "login:eve", time.Hour); err != nil {

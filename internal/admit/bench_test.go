@@ -46,7 +46,7 @@ func TestTakeAllocates(t *testing.T) {
 		})
 		got -= testing.AllocsPerRun(200, func() {
 			if len(d.checks) > 0 {
-				r.engine.TakeAll(d.checks, d.verdicts)
+				r.engine.Limits().TakeAll(d.checks, d.verdicts)
 			}
 		})
 		if got > form.allocs {

@@ -23,16 +23,11 @@ import (
 type Changed struct {
 	Name           string // of the limit
 	Key            string // that is counted
-	Was            bool   // Reset: there was something to forget, as far as the node that did it knows; Settle: it is known there, and not over
-	Freed          uint64 // Refund: by how many more are free
 	Asked          int    // Refund: the place of the request that it is for
-	Again          bool   // Settle: it had been settled before
 	Reserved       uint64 // Settle: of this limit
-	Used           uint64 // Settle: that count as used
-	Over           uint64 // Settle: that were used beyond the reservation, and denied
 	Banned         bool   // Hold: a limit of the request bans its key
 	Limit          engine.Limit
-	engine.Verdict // what the limit says then
+	engine.Changed // as far as the node that made it knows
 }
 
 // Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes its grant back.
@@ -52,7 +47,7 @@ const resetsAtOnce = 64
 // with an error. In a cluster they include all limits that requests brought to this node: the journal may not have yet what was used
 // of them. After an error, and after ctx has ended, it resets no more.
 func (l *Live) ResetInline(ctx context.Context, key string) (was int, err error) {
-	names := l.engine.InlineNames(key)
+	names := l.engine.Limits().InlineNames(key)
 	if l.cluster.Owners != nil {
 		l.inline.mu.RLock()
 		names = slices.AppendSeq(names, maps.Keys(l.inline.names))
@@ -125,7 +120,7 @@ func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name 
 	if err := l.gather(l.bound.Load(), &req, &d); err != nil {
 		return nil, err
 	}
-	banned := slices.ContainsFunc(d.Results, func(r Result) bool { return r.Mode == policy.Enforce && l.engine.Banned(r.Name, r.Key) > 0 })
+	banned := slices.ContainsFunc(d.Results, func(r Result) bool { return r.Mode == policy.Enforce && l.engine.Limits().Banned(r.Name, r.Key) > 0 })
 	for i, c := range d.checks {
 		if c.Shadow {
 			continue
@@ -210,7 +205,7 @@ func (l *Live) change(c engine.Change, target boundLimit, key string, n uint64) 
 			err = policy.Failure(api.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", target.limit.Name())
 		}
 	}
-	return Changed{Name: target.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: target.limit.Limit(), Verdict: made.After}, err
+	return Changed{Name: target.limit.Name(), Key: key, Limit: target.limit.Limit(), Changed: made}, err
 }
 
 // named returns the limit of a name that may count a key, with what an override gives the key.
@@ -258,13 +253,13 @@ func (l *Live) MayCount(name, key string) bool {
 // banned decides requests of which a key is banned: they are denied, and nothing is taken. It tells whether there is one. policy.Shadow
 // policies ban nobody. What the other limits say is what this node knows of them.
 func (l *Live) banned(d *Decision) bool {
-	side, any := l.engine, false
+	any := false
 	for i := range d.Results {
 		r := &d.Results[i]
 		if r.Mode != policy.Enforce {
 			continue
 		}
-		if left := side.Banned(r.Name, r.Key); left > 0 {
+		if left := l.engine.Limits().Banned(r.Name, r.Key); left > 0 {
 			r.Banned, any = true, true
 			r.RetryAfter = left
 		}
@@ -273,7 +268,7 @@ func (l *Live) banned(d *Decision) bool {
 		return false
 	}
 	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
-	if _, err := l.engine.PeekAll(d.checks, d.verdicts); err != nil {
+	if _, err := l.engine.Limits().PeekAll(d.checks, d.verdicts); err != nil {
 		clear(d.verdicts)
 	}
 	for i := range d.Results {
@@ -329,24 +324,22 @@ func (l *Live) Ban(name, key string, length time.Duration) error {
 	if length < policy.MinDenyFor || length > engine.MaxBan {
 		return policy.Failure(api.CodeInvalidTime, "for", "a ban for %s: must be 1s to 366d", units.FormatDuration(length))
 	}
-	return l.engine.Ban(name, key, length)
+	return l.engine.Limits().Ban(name, key, length)
 }
 
 // Unban lifts the ban of a key under the limit of a name, on all nodes. It tells whether this one knew of one.
 func (l *Live) Unban(name, key string) (was bool, err error) {
-	side := l.engine
-	was = side.Banned(name, key) > 0
-	return was, side.Ban(name, key, 0)
+	was = l.engine.Limits().Banned(name, key) > 0
+	return was, l.engine.Limits().Ban(name, key, 0)
 }
 
 // LiftBans lifts all bans under the limit of a name, on all nodes, of the keys that this one knows.
 func (l *Live) LiftBans(name string) error {
-	side := l.engine
-	for _, b := range side.Bans(math.MaxInt) {
+	for _, b := range l.engine.Limits().Bans(math.MaxInt) {
 		if b.Name != name {
 			continue
 		}
-		if err := side.Ban(name, b.Key, 0); err != nil {
+		if err := l.engine.Limits().Ban(name, b.Key, 0); err != nil {
 			return err
 		}
 	}
@@ -363,7 +356,7 @@ func (l *Live) Full(name, key string) bool {
 	allowed, answered, err := false, true, error(nil)
 	switch e := target.elsewhere; e {
 	case nil:
-		allowed, err = l.engine.PeekAll(check, verdicts)
+		allowed, err = l.engine.Limits().PeekAll(check, verdicts)
 	case noPart:
 	default:
 		allowed, answered, err = l.cluster.Owners.Decide(context.Background(), check, verdicts, false)

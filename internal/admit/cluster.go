@@ -33,10 +33,10 @@ type Owners interface {
 	Group(key string) int
 
 	// Take is Decide, that takes, as far as this node can without asking another: it takes no longer
-	// than engine.Engine.TakeAll. If it is not decided nothing was taken.
+	// than admission.Table.TakeAll. If it is not decided nothing was taken.
 	Take(checks []engine.Check, verdicts []engine.Verdict) (allowed, decided bool)
 
-	// Decide is engine.Engine.TakeAll, or PeekAll if take is false. It decides at the owner of the group that has all
+	// Decide is admission.Table.TakeAll, or PeekAll if take is false. It decides at the owner of the group that has all
 	// the checks' keys, or at this node within the quota lease that the owner has granted. It is not answered if the
 	// owner is unreachable: then something may have been taken, or not. It returns within a time that a request can
 	// wait, whatever becomes of ctx, which may be nil: it has the request's trace.
@@ -52,7 +52,7 @@ func (l *Live) limit(where limit.Where, name string, rule engine.Limit) (*engine
 	if l.cluster.Node == "" {
 		return l.engine.Limit(name, rule)
 	}
-	return l.engine.LimitIn(l.cluster.Node, where, name, rule)
+	return l.engine.Limits().LimitIn(l.cluster.Node, where, name, rule)
 }
 
 // elsewhere is what a limit that other nodes decide needs here.

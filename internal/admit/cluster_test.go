@@ -39,7 +39,7 @@ func (o *other) Change(c engine.Change, check engine.Check) (made engine.Changed
 	if o.away {
 		return made, false, nil
 	}
-	there, err := o.engine.LimitOfRecord(check.Limit.Record())
+	there, err := o.engine.Limits().LimitOfRecord(check.Limit.Record())
 	if err == nil {
 		made, err = c.Make(there, check.Key, check.N)
 	}
@@ -60,15 +60,15 @@ func (o *other) decide(group func(key string) int, checks []engine.Check, verdic
 			return false, false, fmt.Errorf("keys of two groups: %q and %q", checks[0].Key, c.Key)
 		}
 		there[i] = c
-		if there[i].Limit, err = o.engine.LimitOfRecord(c.Limit.Record()); err != nil {
+		if there[i].Limit, err = o.engine.Limits().LimitOfRecord(c.Limit.Record()); err != nil {
 			return false, false, err
 		}
 	}
 	if !take {
-		allowed, err = o.engine.PeekAll(there, verdicts)
+		allowed, err = o.engine.Limits().PeekAll(there, verdicts)
 		return allowed, true, err
 	}
-	allowed, err = o.engine.TakeAll(there, verdicts)
+	allowed, err = o.engine.Limits().TakeAll(there, verdicts)
 	if o.taken != nil {
 		o.taken()
 	}
@@ -139,7 +139,7 @@ func TestStrictAlone(t *testing.T) {
 func TestStrictIsDecidedElsewhere(t *testing.T) {
 	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 2, ", where: strict")+policyOf("n", "k*", 3, ", where: node"))
 	// Another node has taken one.
-	there, err := o.engine.LimitIn("n2", limit.WhereStrict, "s", engine.Limit{N: 2, Per: time.Minute})
+	there, err := o.engine.Limits().LimitIn("n2", limit.WhereStrict, "s", engine.Limit{N: 2, Per: time.Minute})
 	if err != nil || !there.Allow("k") {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestStrictIsDecidedElsewhere(t *testing.T) {
 
 func mustIn(t *testing.T, e *engine.Engine, where limit.Where, name string, n uint64) *engine.KeyedLimit {
 	t.Helper()
-	kl, err := e.LimitIn("n1", where, name, engine.Limit{N: n, Per: time.Minute})
+	kl, err := e.Limits().LimitIn("n1", where, name, engine.Limit{N: n, Per: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

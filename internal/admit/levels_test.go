@@ -102,7 +102,7 @@ func TestCost(t *testing.T) {
 	costs := []Cost{{"tokens", 5}}
 	r := engine.Reservation{ID: "r", Until: l.engine.Now().Add(time.Minute)}
 	both := engine.Reservation{ID: "both", Until: r.Until}
-	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, both, &d); err != nil || !d.Allowed || len(l.engine.Reserved("both")) != 2 || l.engine.Reserved("both")[0].Parts != 2 || l.engine.Reserved("both")[1].Parts != 2 {
+	if err := l.Reserve([]Request{{Key: "llm:7", N: 1, Costs: costs}}, both, &d); err != nil || !d.Allowed || len(l.engine.Limits().Reserved("both")) != 2 || l.engine.Limits().Reserved("both")[0].Parts != 2 || l.engine.Limits().Reserved("both")[1].Parts != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := l.Settle("both", Used{Costs: []Cost{{Requests, 0}}}, false, nil); !errors.As(err, &wrong) || wrong.Code != api.CodeInvalidCount {
@@ -112,7 +112,7 @@ func TestCost(t *testing.T) {
 	if err != nil || len(made) != 2 || made[0].Used+made[1].Used != 2 || made[0].Freed+made[1].Freed != 1+3 {
 		t.Errorf("%+v, %v", made, err)
 	}
-	if err := l.Reserve([]Request{{Key: "llm:7", Limit: "tpm", N: 1, Costs: costs}}, r, &d); err != nil || !d.Allowed || l.engine.Reserved("r")[0].N != 5 {
+	if err := l.Reserve([]Request{{Key: "llm:7", Limit: "tpm", N: 1, Costs: costs}}, r, &d); err != nil || !d.Allowed || l.engine.Limits().Reserved("r")[0].N != 5 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := policy.Parse("p.yaml", []byte("limits:\n- {name: a, keys: \"k\", limit: 1, per: 1s, cost: \"to kens\"}\n")); err == nil {

@@ -41,7 +41,7 @@ func (l *Live) decideByOwners(d *Decision, take bool) (allowed bool, err error) 
 		}
 	}
 	// What is known here of the limits of others stands for them if some deny.
-	if _, _, err = l.engine.DecideAll(d.checks, nil, d.verdicts, false); err != nil {
+	if _, _, err = l.engine.Limits().DecideAll(d.checks, nil, d.verdicts, false); err != nil {
 		return false, err
 	}
 	for i, e := range d.elsewhere {
@@ -174,7 +174,7 @@ func (a *ownersDecision) decideHere() (allowed bool, err error) {
 		return true, nil
 	}
 	verdicts := make([]engine.Verdict, len(a.here))
-	if allowed, _, err = a.engine.DecideAll(a.here, nil, verdicts, a.take); err != nil {
+	if allowed, _, err = a.engine.Limits().DecideAll(a.here, nil, verdicts, a.take); err != nil {
 		return false, a.lost(err)
 	}
 	for i, place := range a.places {

@@ -21,7 +21,7 @@ const transit = 500 * time.Millisecond
 // back what it took (d.Repeats). After an error nothing is reserved, and what was taken is given back, but for what a node took that does not
 // answer, and for parts that two nodes asked for.
 func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error {
-	if err := l.engine.RefusesReservation(r.ID); err != nil {
+	if err := l.engine.Limits().RefusesReservation(r.ID); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -179,7 +179,7 @@ func (u Used) forPolicy(p *policy.Policy, reserved uint64) (uint64, error) {
 // The error else is CodeNotHeld, CodeOverloaded, or CodeInvalidCount if used lacks a cost; then nothing was settled.
 func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
 	order := engine.Change{Kind: engine.ChangeSettle, ID: strings.Clone(id), Flag: debt}
-	parts := l.engine.Reserved(id)
+	parts := l.engine.Limits().Reserved(id)
 	numbers := make([]uint64, len(parts))
 	set := l.Set()
 	for i, part := range parts {
@@ -234,7 +234,7 @@ func (l *Live) TakePermit(holder uint64, limits []policy.AtOnce) (p Permitted, e
 			if err == nil {
 				err = undone
 			}
-			p.Denied, p.Wait = &limits[i], made.After.RetryAfter
+			p.Denied, p.Wait = &limits[i], made.RetryAfter
 			return p, err
 		}
 	}
@@ -301,4 +301,4 @@ func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (ma
 }
 
 // Permits calls f with each key of which permits are held.
-func (l *Live) Permits(f func(name, key string, held int)) { l.engine.Permits(f) }
+func (l *Live) Permits(f func(name, key string, held int)) { l.engine.Limits().Permits(f) }

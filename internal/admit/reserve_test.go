@@ -84,8 +84,8 @@ func TestReserveThatFailsInPart(t *testing.T) {
 			}
 		}
 	}
-	if left(10, 20); len(live.engine.Reserved("x")) != 0 {
-		t.Errorf("%+v", live.engine.Reserved("x"))
+	if left(10, 20); len(live.engine.Limits().Reserved("x")) != 0 {
+		t.Errorf("%+v", live.engine.Limits().Reserved("x"))
 	}
 	if done, err := a.Settle("a:full", "0", 1, false); err != nil || !done.Known {
 		t.Fatal(done, err)
@@ -94,7 +94,7 @@ func TestReserveThatFailsInPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	left(5, 15)
-	if parts := live.engine.Reserved("x"); len(parts) != 2 || parts[0].Parts != 2 || parts[0].N != 5 {
+	if parts := live.engine.Limits().Reserved("x"); len(parts) != 2 || parts[0].Parts != 2 || parts[0].N != 5 {
 		t.Errorf("%+v", parts)
 	}
 	made, err := live.Settle("x", Used{N: 2}, false, nil)
@@ -109,10 +109,10 @@ func TestReserveThatFailsInPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer follower.Close()
-	if err := errors.Join(follower.ApplyChanges(0, c.Changes), follower.ApplyAdmissions(0, c.Admissions)); err != nil {
+	if err := errors.Join(follower.ApplyChanges(0, c.Changes), follower.Limits().ApplyAdmissions(0, c.Admissions)); err != nil {
 		t.Fatal(err)
 	}
-	if parts := follower.Reserved("x"); len(parts) != 2 || !parts[0].Settled {
+	if parts := follower.Limits().Reserved("x"); len(parts) != 2 || !parts[0].Settled {
 		t.Errorf("where it is followed: %+v", parts)
 	}
 }
@@ -129,7 +129,7 @@ func TestSettleAgainAtAnotherNode(t *testing.T) {
 		defer e.Close()
 		engines[i] = e
 	}
-	own, err := engines[0].LimitIn("n1", limit.WhereNode, "a", engine.Limit{N: 10, Per: time.Hour})
+	own, err := engines[0].Limits().LimitIn("n1", limit.WhereNode, "a", engine.Limit{N: 10, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +144,11 @@ func TestSettleAgainAtAnotherNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle := func(used uint64, want Changed) (err error) {
+	settle := func(used uint64, want engine.Changed) (err error) {
 		t.Helper()
 		var c replication.Cut
 		engines[0].Cut(0, &c, false)
-		if err := errors.Join(engines[1].ApplyChanges(0, c.Changes), engines[1].ApplyAdmissions(0, c.Admissions)); err != nil {
+		if err := errors.Join(engines[1].ApplyChanges(0, c.Changes), engines[1].Limits().ApplyAdmissions(0, c.Admissions)); err != nil {
 			t.Fatal(err)
 		}
 		made, err := other.Settle("x", Used{N: used}, false, nil)
@@ -160,17 +160,17 @@ func TestSettleAgainAtAnotherNode(t *testing.T) {
 		}
 		return nil
 	}
-	if err := settle(2, Changed{}); err != nil { // only the node that reserved can
+	if err := settle(2, engine.Changed{}); err != nil { // only the node that reserved can
 		t.Error(err)
 	}
 	if done, err := own.Settle("a:x", "x", 2, false); err != nil || !done.Known {
 		t.Fatal(done, err)
 	}
-	if err := settle(2, Changed{Was: true, Again: true, Used: 2}); err != nil {
+	if err := settle(2, engine.Changed{Was: true, Again: true, Used: 2}); err != nil {
 		t.Error(err)
 	}
 	var reused *engine.Error
-	if err := settle(3, Changed{}); !errors.As(err, &reused) || reused.Code != api.CodeKeyReused {
+	if err := settle(3, engine.Changed{}); !errors.As(err, &reused) || reused.Code != api.CodeKeyReused {
 		t.Errorf("settled again with another number: %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func (l *Live) decide(reqs []Request, d *Decision, by purpose) error {
 	case d.byOwners:
 		allowed, err = l.decideByOwners(d, take)
 	default:
-		allowed, d.at, err = l.engine.DecideAll(d.checks, nil, d.verdicts, take)
+		allowed, d.at, err = l.engine.Limits().DecideAll(d.checks, nil, d.verdicts, take)
 	}
 	if err != nil {
 		d.reset()

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/auth"
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // dial is the serial number of the certificate that a listener shows.
@@ -48,7 +48,7 @@ func listen(t *testing.T, s *auth.CertStore) string {
 
 // A renewed certificate is in use for the next connection; a wrong one changes nothing.
 func TestRenewal(t *testing.T) {
-	ca := certstest.New(t)
+	ca := testsupport.NewAuthority(t)
 	cert, key := ca.Server()
 	s, err := auth.LoadCerts(auth.CertFiles{Cert: cert, Key: key})
 	if err != nil {
@@ -89,7 +89,7 @@ func TestRenewal(t *testing.T) {
 }
 
 func TestVersions(t *testing.T) {
-	ca := certstest.New(t)
+	ca := testsupport.NewAuthority(t)
 	cert, key := ca.Server()
 	for least, want := range map[uint16]bool{0: false, tls.VersionTLS12: true} {
 		s, err := auth.LoadCerts(auth.CertFiles{Cert: cert, Key: key, Min: least})
@@ -103,7 +103,7 @@ func TestVersions(t *testing.T) {
 }
 
 func TestWrongFiles(t *testing.T) {
-	ca := certstest.New(t)
+	ca := testsupport.NewAuthority(t)
 	cert, key := ca.Server()
 	for _, files := range []auth.CertFiles{{Cert: cert, Key: cert}, {Cert: key, Key: key}, {Cert: cert + "x", Key: key}, {Cert: cert, Key: key, ClientCA: key}, {Cert: t.TempDir(), Key: key}} {
 		if _, err := auth.LoadCerts(files); err == nil {

@@ -131,8 +131,8 @@ func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f fun
 		return err
 	}
 	if some.Has(0) {
-		_, moves := e.CutReceipts(func() {})
-		if err := receipts(e.Receipts(), moves); err != nil {
+		_, moves := e.Receipts().Cut(func() {})
+		if err := receipts(e.Receipts().All(), moves); err != nil {
 			return err
 		}
 	}
@@ -160,12 +160,12 @@ func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f fun
 func (s *Spool) PourInto(ctx context.Context, e *engine.Engine) error {
 	to := replica.NewHolding(e)
 	return s.Each(ctx, func(from *engine.Engine, c replication.Content) error {
-		admissions, err := from.Admissions(c)
+		admissions, err := from.Limits().Admissions(c)
 		if err != nil {
 			return err
 		}
 		for _, a := range admissions {
-			if err := e.ApplyAdmissions(e.PartitionOf(a.Key), []replication.Admission{a}); err != nil {
+			if err := e.Limits().ApplyAdmissions(e.PartitionOf(a.Key), []replication.Admission{a}); err != nil {
 				return err
 			}
 		}
@@ -177,6 +177,6 @@ func (s *Spool) PourInto(ctx context.Context, e *engine.Engine) error {
 		return Pour(c, e, func(b record.Batch) error { return to.Count(b, false, false) })
 	}, func(receipts [][]byte, moves []replication.Request) error {
 		advance(e, moves)
-		return e.LoadReceipts(receipts, 0)
+		return e.Receipts().Load(receipts, false, 0)
 	})
 }

@@ -125,7 +125,7 @@ func (b *Reader) Load(e *engine.Engine, some replication.PartitionSet) error {
 // advance notes where topics are counted; Engine.CutReceipts has it.
 func advance(e *engine.Engine, moves []replication.Request) {
 	for _, one := range moves {
-		e.Advance(one.ID, func(*replication.RequestRecorder) replication.Move { return one.Move })
+		e.Receipts().Advance(one.ID, func(*replication.RequestRecorder) replication.Move { return one.Move })
 	}
 }
 

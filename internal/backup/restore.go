@@ -286,7 +286,7 @@ func (w *RestoreWriter) End(ctx context.Context) error {
 
 // Content writes what a partition of the backup has.
 func (w *RestoreWriter) Content(ctx context.Context, from *engine.Engine, c replication.Content) error {
-	admissions, err := from.Admissions(c)
+	admissions, err := from.Limits().Admissions(c)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/pflag"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/internal/yamlfile"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -117,15 +117,15 @@ type setting struct {
 }
 
 // readSettings reads a YAML file of flags without their dashes.
-func readSettings(path string, known []string) (settings map[string]setting, faults error, err error) {
+func readSettings(path string, known []string) (named map[string]setting, faults error, err error) {
 	text, err := ReadAtMost(path, MaxSettingsBytes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("settings file: %w", err)
 	}
-	settings = map[string]setting{}
-	r := yamlfile.Reader{Second: "write all settings into the first one"}
+	named = map[string]setting{}
+	r := settings.Reader{Second: "write all settings into the first one"}
 	r.Open(path)
-	if root := r.Document(text); root != nil && !yamlfile.IsNull(root) {
+	if root := r.Document(text); root != nil && !settings.IsNull(root) {
 		for name, value := range r.Fields(root, "", "retention: 7d", known) {
 			s, nodes := setting{line: value.Line}, []*yaml.Node{value}
 			if value.Kind == yaml.SequenceNode {
@@ -136,13 +136,13 @@ func readSettings(path string, known []string) (settings map[string]setting, fau
 					s.values = append(s.values, one)
 				}
 			}
-			settings[name] = s
+			named[name] = s
 		}
 	}
 	if all := r.Faults(); all != nil {
 		faults = all
 	}
-	return settings, faults, nil
+	return named, faults, nil
 }
 
 // SettingVariable names the environment's variable of a flag.

@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // A TLS handshake that fails says which flag or certificate to change.
 func TestLoginHint(t *testing.T) {
 	t.Parallel()
 	here := net.IPv4(127, 0, 0, 1)
-	ca, stranger := certstest.New(t), certstest.New(t)
-	serve := func(authority *certstest.Authority, ip net.IP, c *tls.Config) string {
+	ca, stranger := testsupport.NewAuthority(t), testsupport.NewAuthority(t)
+	serve := func(authority *testsupport.Authority, ip net.IP, c *tls.Config) string {
 		t.Helper()
 		cert, key := authority.Issue("server", []net.IP{ip}, x509.ExtKeyUsageServerAuth)
 		pair, err := tls.LoadX509KeyPair(cert, key)

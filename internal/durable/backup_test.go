@@ -132,7 +132,7 @@ func TestBackupWhileServing(t *testing.T) {
 		for k := range wide {
 			got.want(fmt.Sprint("wide:", k), n)
 		}
-		if receipts := len(got.e.Receipts()); uint64(receipts) != n || n < before {
+		if receipts := len(got.e.Receipts().All()); uint64(receipts) != n || n < before {
 			t.Errorf("%d requests with %d receipts, %d of them before the backup", n, receipts, before)
 		}
 	}

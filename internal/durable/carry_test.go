@@ -31,7 +31,7 @@ func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 		want["dense"] += 2
 		want[engine.AllKeys] += 2
 	}
-	l, err := r.e.LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := r.e.Limits().LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func wantUsed(t *testing.T, r *running) {
 	if err != nil || !repeated || string(answer) != "answer" {
 		t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 	}
-	l, err := r.e.LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := r.e.Limits().LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func movedAlone(t *testing.T, cfg Config, topic replication.RequestID) {
 	t.Helper()
 	cfg.Join = cfg.Join.Alone()
 	r := startWith(t, engine.Config{Partitions: 16, Gather: true}, cfg)
-	r.e.Advance(topic, func(*replication.RequestRecorder) replication.Move {
+	r.e.Receipts().Advance(topic, func(*replication.RequestRecorder) replication.Move {
 		r.hit("topic", time.Now().Unix(), 40)
 		return replication.Move{To: replication.Position{Offset: 40}}
 	})
@@ -186,7 +186,7 @@ func TestTopicThatOthersBegan(t *testing.T) {
 	t.Parallel()
 	c, topic := wallCluster(t, 3), replication.RequestID{7}
 	c.start()
-	c.nodes[1].e.Advance(topic, func(*replication.RequestRecorder) replication.Move {
+	c.nodes[1].e.Receipts().Advance(topic, func(*replication.RequestRecorder) replication.Move {
 		return replication.Move{To: replication.Position{Offset: 5}}
 	})
 	c.nodes[1].sync()

@@ -49,7 +49,7 @@ func TestManyReceipts(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	run := start(t, cfg)
 	answer := bytes.Repeat([]byte("x"), 100_000)
-	run.e.CutReceipts(func() { // keeps the flusher out
+	run.e.Receipts().Cut(func() { // keeps the flusher out
 		for i := range 40 {
 			key := string(rune('a' + i))
 			go func() {
@@ -57,13 +57,13 @@ func TestManyReceipts(t *testing.T) {
 			}()
 		}
 	})
-	for len(run.e.Receipts()) < 40 {
+	for len(run.e.Receipts().All()) < 40 {
 		run.sync()
 	}
 	run.sync()
 	run.crash()
 	run = start(t, cfg)
-	if n := len(run.e.Receipts()); n != 40 {
+	if n := len(run.e.Receipts().All()); n != 40 {
 		t.Errorf("%d receipts", n)
 	}
 }

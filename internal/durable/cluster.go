@@ -232,7 +232,7 @@ func (j *Journal) AddNodes(ctx context.Context, a *api.ClusterAnswer) {
 func (j *Journal) Nodes(ctx context.Context) (nodes []api.ClusterNode) {
 	clocks, _ := j.clocks.All(ctx) // the connection is closed otherwise: this process ends
 	held := map[string]int{}
-	for _, h := range j.Holders() {
+	for _, h := range j.Holders().List() {
 		held[h.Origin] = h.Held.Len()
 	}
 	now := time.Now()
@@ -301,38 +301,20 @@ func (j *Journal) Fresh(ctx context.Context) (upTo uint64, now time.Time, err er
 // is known to a second.
 func (j *Journal) ClockSound() bool { return j.clocks.Sound() }
 
-// Holders are the nodes that have said which partitions they hold, by name. Only for a node in a cluster.
-func (j *Journal) Holders() []membership.Holder {
-	return j.others.holders.List()
-}
+// Holders knows who holds which partitions. Only for a node in a cluster.
+func (j *Journal) Holders() *membership.View { return j.others.holders }
 
 // holdersOfParts is what checkpoints need of them.
 func (j *Journal) holdersOfParts() checkpoint.Holders {
-	list, partitions := j.Holders(), j.engine.Config().Partitions
+	list, partitions := j.Holders().List(), j.engine.Config().Partitions
 	return checkpoint.Holders{
 		Parted: slices.ContainsFunc(list, func(h membership.Holder) bool { return h.Held.Len() < partitions }),
 		Of:     func(partition int) []string { return membership.HoldersOf(list, partition) },
 	}
 }
 
-// WhomToAsk are the origins of the other nodes that hold a partition and have not left
-// (membership.View). Only for a node in a cluster.
-func (j *Journal) WhomToAsk(partition int) []string {
-	return j.others.holders.WhomToAsk(partition)
-}
-
 // Unheld is how many partitions no running node holds: nobody can answer for them. Only for a node in a cluster.
-func (j *Journal) Unheld() int {
-	return j.others.holders.Unheld()
-}
-
-// CompareSettings has the settings of this node compared with the other nodes' (membership.View). Only for a node in a cluster.
-func (j *Journal) CompareSettings(own func() membership.Settings) {
-	j.others.holders.CompareSettings(own)
-}
-
-// First reports whether this node is the first of those that have a setting as it has it (membership.View). Only for a node in a cluster.
-func (j *Journal) First(setting string) bool { return j.others.holders.First(setting) }
+func (j *Journal) Unheld() int { return j.others.holders.Unheld() }
 
 // Remove permanently removes a dead node (membership.Members). Only for a node in a cluster.
 func (j *Journal) Remove(ctx context.Context, node string) (api.RemovedAnswer, error) {

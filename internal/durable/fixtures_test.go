@@ -41,7 +41,7 @@ func fillFixture(t *testing.T, nodes []*running) {
 	at(1).sync()
 	at(1).e.Delete("gone")
 	at(1).sync()
-	if l, err := at(0).e.LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour}); err != nil {
+	if l, err := at(0).e.Limits().LimitIn("n1", limit.WhereLeased, "daily", engine.Limit{N: 5, Per: 24 * time.Hour}); err != nil {
 		t.Fatal(err)
 	} else if v, err := l.Take("user:1", 2); err != nil || !v.Allowed {
 		t.Fatal(v, err)

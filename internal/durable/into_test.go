@@ -159,7 +159,7 @@ func TestASecondBackupOfTheSameJournalIsRefused(t *testing.T) {
 func TestMergeOfATopic(t *testing.T) {
 	t.Parallel()
 	read := func(r *running, id byte, n uint64) {
-		r.e.Advance(replication.RequestID{id}, func(*replication.RequestRecorder) replication.Move {
+		r.e.Receipts().Advance(replication.RequestID{id}, func(*replication.RequestRecorder) replication.Move {
 			r.hit("topic", 1000, n)
 			return replication.Move{To: replication.Position{Offset: n}}
 		})

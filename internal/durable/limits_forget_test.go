@@ -15,7 +15,7 @@ func TestForgetInlineOnAllNodes(t *testing.T) {
 	c.start()
 	made := make([]*engine.KeyedLimit, len(c.nodes))
 	for i, node := range c.nodes {
-		l, err := node.e.LimitIn(c.cfgs[i].Join.Node, limit.WhereLeased, "mine", engine.Limit{N: 10, Per: time.Hour})
+		l, err := node.e.Limits().LimitIn(c.cfgs[i].Join.Node, limit.WhereLeased, "mine", engine.Limit{N: 10, Per: time.Hour})
 		if err == nil {
 			err = l.Inline()
 		}
@@ -37,7 +37,7 @@ func TestForgetInlineOnAllNodes(t *testing.T) {
 		l.Allow("a")
 	}
 	until(7)
-	if n, err := c.nodes[1].e.ForgetInline("mine"); n != 1 || err != nil {
+	if n, err := c.nodes[1].e.Limits().ForgetInline("mine"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	until(10)

@@ -13,7 +13,7 @@ import (
 func (c *cluster) limits(where limit.Where, name string, l engine.Limit) (list []*engine.KeyedLimit) {
 	c.t.Helper()
 	for i, node := range c.nodes {
-		kl, err := node.e.LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
+		kl, err := node.e.Limits().LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 // once counts a request of two hits under an idempotency key, as a server does.
 func (r *running) once(key string) error {
-	_, _, err := r.e.RecordedOnce(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) []byte {
+	_, _, err := r.e.Receipts().Once(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) []byte {
 		for _, hit := range []string{"all", key} {
 			const second = 1_000_000
 			if _, err := r.e.HitAt(time.Unix(second, 0), hit, 1); err != nil {

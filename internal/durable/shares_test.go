@@ -130,7 +130,7 @@ func (s *sharing) wrong(replicas int) string {
 			if other == nil {
 				continue
 			}
-			list := other.j.Holders()
+			list := other.j.Holders().List()
 			if !slices.ContainsFunc(list, func(h membership.Holder) bool {
 				return h.Node == s.cfgs[i].Join.Node && h.Here && slices.Equal(h.Held, node.e.HeldPartitions())
 			}) {

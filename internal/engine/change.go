@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
+	"math"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -26,8 +27,8 @@ const (
 	ChangeTakePermit               // admission.TakePermit
 	ChangeRenewPermit              // admission.RenewPermit
 	ChangeReleasePermit            // admission.ReleasePermit
-	ChangeUse                      // Engine.Use, at once
-	ChangeHold                     // a hold: see admission.Table.SetHold
+	ChangeUse                      // KeyedLimit.Use, at once
+	ChangeHold                     // a hold: see KeyedLimit.SetHold
 	ChangeKinds                    // how many there are
 )
 
@@ -47,12 +48,12 @@ type Change struct {
 
 // Changed is what came of a Change.
 type Changed struct {
-	Was   bool    // Reset: there was something; Settle and Unreserve: it is known; of permits: it is held, or for ReleasePermit it was
-	Again bool    // Settle: it had been settled before; Reserve: another node asked for it before
-	Freed uint64  // by how many more are free for it; Hold: its share
-	Used  uint64  // Settle: that count as used; of permits: how many are held; Hold: how much
-	Over  uint64  // Settle: that were used beyond the reservation, and denied
-	After Verdict // what the limit says then; of permits: RetryAfter alone, until the first is free
+	Was     bool   // Reset: there was something; Settle and Unreserve: it is known; of permits: it is held, or for ReleasePermit it was
+	Again   bool   // Settle: it had been settled before; Reserve: another node asked for it before
+	Freed   uint64 // by how many more are free for it; Hold: its share
+	Used    uint64 // Settle: that count as used; of permits: how many are held; Hold: how much
+	Over    uint64 // Settle: that were used beyond the reservation, and denied
+	Verdict        // what the limit says then; of permits: RetryAfter alone, until the first is free
 }
 
 // OfPermit tells whether a change is about a permit. Then the limit is a Concurrency of package policy: max is its N, and ttl its Per.
@@ -64,8 +65,8 @@ func (k ChangeKind) HasContent() bool { return k == ChangeReserve || k == Change
 // Make makes the change to a key, with the n of the method that it stands for; of Settle that is what was used.
 func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err error) {
 	if c.Kind.OfPermit() {
-		p, err := l.Permit(c.Kind, key, c.Content)
-		return Changed{Was: p.OK, Used: uint64(p.Held), After: Verdict{RetryAfter: p.Wait}}, err
+		p, err := l.Permit(admission.PermitRequest(c.Kind-ChangeTakePermit), key, c.Content)
+		return Changed{Was: p.OK, Used: uint64(p.Held), Verdict: Verdict{RetryAfter: p.Wait}}, err
 	}
 	switch c.Kind {
 	case ChangeRefund:
@@ -79,17 +80,17 @@ func (c Change) Make(l *KeyedLimit, key string, n uint64) (made Changed, err err
 	case ChangeUnreserve:
 		made.Was, err = l.Unreserve(key, c.ID)
 	case ChangeUse:
-		l.engine.Use(l, key, l.engine.LimitClock(), n)
+		l.Use(key, math.MaxInt64, n) // now
 	case ChangeHold:
 		made.Was = true
-		made.Used, made.Freed, err = l.engine.limits.SetHold(l.plan.Load(), l.engine.keys.PartitionOf(key), key, admission.Held{ID: c.ID, Seq: c.Parts, Need: c.Content, Want: n, Life: c.Ago}, c.Beside)
+		made.Used, made.Freed, err = l.SetHold(key, admission.Held{ID: c.ID, Seq: c.Parts, Need: c.Content, Want: n, Life: c.Ago}, c.Beside)
 	case ChangeSettle:
-		var done Settled
+		var done admission.Settled
 		done, err = l.Settle(key, c.ID, n, c.Flag)
 		made = Changed{Was: done.Known, Again: done.Again, Freed: done.Freed, Used: done.Used, Over: done.Over}
 	}
 	if err == nil {
-		made.After, err = l.Peek(key, 0)
+		made.Verdict, err = l.Peek(key, 0)
 	}
 	return made, err
 }
@@ -111,7 +112,7 @@ func (c Change) MakeOnce(e *Engine, l *KeyedLimit, key string, n uint64) (made C
 		if made, err = c.Make(l, key, n); err != nil {
 			return nil // nothing was changed
 		}
-		return made.append(nil)
+		return wire.Append(nil, made.fields)
 	})
 	switch {
 	case failure != nil:
@@ -134,21 +135,17 @@ func (c Change) content(l *KeyedLimit, key string, n uint64) uint64 {
 	return h.Sum64()
 }
 
-// append appends the bytes of a receipt: Was, Freed, 1 for allowed + 2 for never, what remains, retry after and reset.
-// All are unsigned varints; times are in ns.
-func (c Changed) append(b []byte) []byte {
-	b = binary.AppendUvarint(wire.AppendBool(b, c.Was), c.Freed)
-	b = wire.AppendBool(wire.AppendBool(b, c.After.Allowed), c.After.Never)
-	for _, v := range []uint64{c.After.Remaining, uint64(c.After.RetryAfter), uint64(c.After.Reset)} {
-		b = binary.AppendUvarint(b, v)
-	}
-	return b
+// fields are the bytes of a receipt: Was, Freed, and of the verdict whether it allows, whether that is for ever, what remains, retry after
+// and reset. Numbers are unsigned varints; times are in ns.
+func (c *Changed) fields(w *wire.Codec) {
+	w.Each(&c.Was, &c.Freed, &c.Allowed, &c.Never, &c.Remaining)
+	wire.Number(w, &c.RetryAfter, math.MaxInt64)
+	wire.Number(w, &c.Reset, math.MaxInt64)
 }
 
 func readChanged(b []byte) (c Changed, err error) {
 	r := wire.NewReader(b)
-	c.Was, c.Freed = r.Bool(), r.Uvarint()
-	c.After = Verdict{Allowed: r.Bool(), Never: r.Bool(), Remaining: r.Uvarint(), RetryAfter: time.Duration(r.Uvarint()), Reset: time.Duration(r.Uvarint())}
+	wire.Read(r, c.fields)
 	if !r.Done() {
 		return Changed{}, &Error{Code: api.CodeInvalidCount, Field: "id", Message: "the change was made before, but its result can't be read"}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
@@ -20,7 +21,7 @@ const (
 	AllKeys = "*"
 
 	// MaxKeyBytes is the longest key, in bytes.
-	MaxKeyBytes = 512
+	MaxKeyBytes = keyspace.MaxKeyBytes
 
 	// MaxHits is the largest n of one hit, some 10^12, so that no few hits can
 	// fill a counter for good: counts saturate at 2^64-1.
@@ -51,6 +52,26 @@ type (
 	Limit    = limit.Limit
 	Verdict  = limit.Verdict
 	KeyUse   = limit.KeyUse
+)
+
+// Limits of keys, and requests that must pass several of them: see package admission.
+type (
+	KeyedLimit   = admission.KeyedLimit
+	Check        = admission.Check
+	Reservation  = admission.Reservation
+	ReservedPart = admission.Part
+)
+
+// Bounds of package admission.
+const (
+	MaxChecks         = admission.MaxChecks
+	MaxLimitNameBytes = admission.MaxNameBytes
+	MaxReservationID  = admission.MaxReservationID
+	MaxReservation    = admission.MaxReservation
+	MaxReservations   = admission.MaxReservations
+	MaxGrants         = admission.MaxGrants
+	MaxBan            = admission.MaxBan
+	MaxBans           = admission.MaxBans
 )
 
 // Outcome says what became of a hit.

@@ -33,13 +33,6 @@ func (e *Engine) AddDistinct(key string, set *distinct.Set) error {
 	return nil
 }
 
-// KnowsID reports whether an id of a key was seen within the retention. Where the key's partition is not held, that is
-// not known, and false.
-func (e *Engine) KnowsID(key string, id uint64) bool { return e.keys.KnowsID(key, id) }
-
-// HasIDs reports whether a key has ids. Where the key's partition is not held, that is not known, and false.
-func (e *Engine) HasIDs(key string) bool { return e.keys.HasIDs(key) }
-
 // Distinct returns a copy of the ids of a key; nil: it has none. An evicted key of that name may have had gone hits in
 // the window, and so as many ids more. It fails if the key's partition is not held.
 func (e *Engine) Distinct(at time.Time, key string, w time.Duration) (set *distinct.Set, gone uint64, err error) {

@@ -74,6 +74,18 @@ func (e *Engine) Close() error {
 // countersOfLimits is the part of Config.LimitMemory that counters may take in addition to it, as a divisor.
 const countersOfLimits = 4
 
+// Limits are the limits of keys, and what keys have used of them.
+func (e *Engine) Limits() *admission.Table { return e.limits }
+
+// Limit returns the engine's limit of a name: see admission.Table.Limit.
+func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) { return e.limits.Limit(name, l) }
+
+// Keyspace is the keys of the engine. Of AllKeys it knows only the sum of partitions.
+func (e *Engine) Keyspace() *keyspace.Keyspace { return e.keys }
+
+// Receipts are the receipts of requests with an idempotency key, and the positions of topics.
+func (e *Engine) Receipts() *keyspace.Receipts { return e.receipts }
+
 // Counters are the counters of Redis commands.
 func (e *Engine) Counters() *counters.Table { return e.counters }
 

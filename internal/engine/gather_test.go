@@ -179,9 +179,9 @@ func TestCutExpectsMoreHits(t *testing.T) {
 	if n := e.Stats().WaitingBytes; n != both {
 		t.Errorf("two keys that may be hit again count with %d bytes, want %d", n, both)
 	}
-	e.BoundWaiting(both-1, "no space")
+	e.Keyspace().BoundWaiting(both-1, "no space")
 	wantCode(t, e.Hit("a"), api.CodeOverloaded)
-	e.BoundWaiting(both, "")
+	e.Keyspace().BoundWaiting(both, "")
 	hit("a")
 	cut("a")
 	if n := e.Stats().WaitingBytes; n != both/2 {

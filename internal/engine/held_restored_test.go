@@ -32,7 +32,7 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 			switch r.IntN(8) {
 			case 0:
 				f.Clear = true
-				if err := model.e.Clear(partition, nil, nil); err != nil {
+				if err := model.e.Keyspace().Clear(partition, nil, nil); err != nil {
 					t.Fatal(err)
 				}
 			case 1, 2:

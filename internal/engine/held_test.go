@@ -376,5 +376,5 @@ func hold(e *Engine, partition int, state []byte, then []replication.Followed) e
 			return err
 		}
 	}
-	return e.Hold(partition, copied.Take(partition), then)
+	return e.Hold(partition, copied.Keyspace().Take(partition), then)
 }

@@ -121,20 +121,13 @@ func (e *Engine) check(key string, n uint64) error {
 	case key == AllKeys:
 		return &Error{Code: api.CodeReservedKey, Field: "key", Message: "key * is reserved: it counts all hits by itself"}
 	}
-	return checkKey(key)
+	return keyspace.CheckKey(key)
 }
 
 // crowded is why hits are refused while too much waits for the journal.
 func (e *Engine) crowded() error {
 	why := cmp.Or(e.keys.WhyCrowded(), "the journal is behind and its buffer is full: retry in a second; if it lasts, look at the disk")
 	return &Error{Code: api.CodeOverloaded, Message: why}
-}
-
-func checkKey(key string) error {
-	if len(key) < 1 || len(key) > MaxKeyBytes {
-		return &Error{Code: api.CodeInvalidKey, Field: "key", Message: fmt.Sprintf("key of %d bytes: must have 1 to %d", len(key), MaxKeyBytes)}
-	}
-	return nil
 }
 
 func tooFarAhead(by, most int64) error {
@@ -174,50 +167,5 @@ const MaxOnceKeyBytes = keyspace.MaxReceiptKey
 //
 // If Config.OnceMemory is full, a new key is refused with api.CodeOnceFull, and nothing is applied.
 func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
-	return e.RecordedOnce(ctx, client, key, fingerprint, func(*replication.RequestRecorder) []byte { return apply() })
-}
-
-// RecordedOnce is Engine.OnceFrom with a recorder, which apply adds all hits to that it counts.
-// It is nil before RecordRequests.
-func (e *Engine) RecordedOnce(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *replication.RequestRecorder) []byte) (answer []byte, repeated bool, err error) {
-	if len(key) < 1 || len(key) > MaxOnceKeyBytes {
-		return nil, false, &Error{Code: api.CodeInvalidKey, Field: "idempotency key", Message: fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
-	}
-	return e.receipts.Once(ctx, client, key, fingerprint, apply)
-}
-
-// Advance applies hits of a topic, which the next cut has together with the move that apply returns. apply adds the hits that it counts
-// to recorded, which is nil before RecordRequests.
-func (e *Engine) Advance(topic replication.RequestID, apply func(recorded *replication.RequestRecorder) replication.Move) {
-	e.receipts.Advance(topic, apply)
-}
-
-// Removals returns how many removals of a key the next cut has. A recorder notes with hits what it was before them.
-func (e *Engine) Removals(key string) uint64 { return e.keys.Removals(key) }
-
-// CutReceipts runs cut, which calls Cut for the partitions, while no request of Once is being applied. It returns the
-// receipts since the call before. The hits of their requests are in these cuts or in earlier ones. It also returns the
-// requests that were applied after RecordRequests was called.
-func (e *Engine) CutReceipts(cut func()) ([][]byte, []replication.Request) {
-	return e.receipts.Cut(cut)
-}
-
-// RecordRequests has the hits of requests recorded from now on. It is for an engine whose journal other
-// nodes write too.
-func (e *Engine) RecordRequests() { e.receipts.Share() }
-
-// Receipts returns all receipts, for a snapshot.
-func (e *Engine) Receipts() (all [][]byte) { return e.receipts.All() }
-
-// LoadReceipts takes receipts back from a journal or a snapshot, since which the time of day was set forward by set. It
-// skips receipts that are too old or known. If they take more than twice Config.OnceMemory, it drops the oldest. A
-// receipt that can't be read is an error.
-func (e *Engine) LoadReceipts(encoded [][]byte, set time.Duration) error {
-	return e.receipts.Load(encoded, false, set)
-}
-
-// FollowReceipts is LoadReceipts for those that another node gave a moment ago: they are
-// as of now, whatever its clock says.
-func (e *Engine) FollowReceipts(encoded [][]byte) error {
-	return e.receipts.Load(encoded, true, 0)
+	return e.receipts.Once(ctx, client, key, fingerprint, func(*replication.RequestRecorder) []byte { return apply() })
 }

@@ -73,11 +73,11 @@ func TestLimitRefusesBadInput(t *testing.T) {
 	other, _ := limitEngine(t, Config{})
 	foreign := mustLimit(t, other, "x", Limit{N: 1, Per: time.Second})
 	for _, c := range []Check{{Key: "k", N: 1}, {Limit: foreign, Key: "k", N: 1}} {
-		if _, err := e.TakeAll([]Check{c}, make([]Verdict, 1)); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidLimit {
+		if _, err := e.Limits().TakeAll([]Check{c}, make([]Verdict, 1)); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidLimit {
 			t.Errorf("a limit that is not this engine's: %v", err)
 		}
 	}
-	if _, err := e.TakeAll(make([]Check, MaxChecks+1), make([]Verdict, MaxChecks+1)); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidCount {
+	if _, err := e.Limits().TakeAll(make([]Check, MaxChecks+1), make([]Verdict, MaxChecks+1)); !errors.As(err, &weirErr) || weirErr.Code != api.CodeInvalidCount {
 		t.Errorf("too many checks: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestTakeAllOrNone(t *testing.T) {
 	tenant := mustLimit(t, e, "tenant", Limit{N: 15, Per: time.Hour})
 	ask := func(name string) (bool, []Verdict) {
 		verdicts := make([]Verdict, 2)
-		ok, err := e.TakeAll([]Check{{Limit: user, Key: name, N: 1}, {Limit: tenant, Key: "acme", N: 1}}, verdicts)
+		ok, err := e.Limits().TakeAll([]Check{{Limit: user, Key: name, N: 1}, {Limit: tenant, Key: "acme", N: 1}}, verdicts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestTakeAllAddsEqualChecksUp(t *testing.T) {
 	l := mustLimit(t, e, "x", Limit{N: 3, Per: time.Hour})
 	verdicts := make([]Verdict, 2)
 	for want := range 2 {
-		ok, err := e.TakeAll([]Check{{Limit: l, Key: "k", N: 1}, {Limit: l, Key: "k", N: 1}}, verdicts)
+		ok, err := e.Limits().TakeAll([]Check{{Limit: l, Key: "k", N: 1}, {Limit: l, Key: "k", N: 1}}, verdicts)
 		if err != nil || ok != (want == 0) {
 			t.Errorf("round %d of two at a time under a limit of 3: %v, %v", want, ok, err)
 		}
@@ -168,7 +168,7 @@ func TestShadowCheckNeverDenies(t *testing.T) {
 	wide := mustLimit(t, e, "wide", Limit{N: 3, Per: time.Hour})
 	verdicts := make([]Verdict, 2)
 	for i := range 4 {
-		ok, err := e.TakeAll([]Check{{Limit: tight, Key: "k", N: 1, Shadow: true}, {Limit: wide, Key: "k", N: 1}}, verdicts)
+		ok, err := e.Limits().TakeAll([]Check{{Limit: tight, Key: "k", N: 1, Shadow: true}, {Limit: wide, Key: "k", N: 1}}, verdicts)
 		if err != nil || ok != (i < 3) || verdicts[0].Allowed != (i == 0) {
 			t.Errorf("request %d: %v %v %+v", i, ok, err, verdicts)
 		}
@@ -194,7 +194,7 @@ func TestTakeAllUnderConcurrency(t *testing.T) {
 				if g%2 == 0 {
 					slices.Reverse(checks)
 				}
-				ok, err := e.TakeAll(checks, verdicts)
+				ok, err := e.Limits().TakeAll(checks, verdicts)
 				if err != nil {
 					t.Error(err)
 				}

@@ -17,17 +17,17 @@ func TestBanIsFollowed(t *testing.T) {
 			t.Helper()
 			c.flush(withState)
 			for where, e := range map[string]*Engine{"here": c.e, "followed": c.replica, "after kill -9": c.restarted()} {
-				if left := e.Banned("x", key); left != want {
+				if left := e.Limits().Banned("x", key); left != want {
 					t.Errorf("%s: %s is banned for %v, want %v", where, key, left, want)
 				}
-				if left := e.Banned("y", key); left != 0 {
+				if left := e.Limits().Banned("y", key); left != 0 {
 					t.Errorf("%s: banned under another limit", where)
 				}
 			}
 		}
 		ban := func(key string, length time.Duration) {
 			t.Helper()
-			if err := c.e.Ban("x", key, length); err != nil {
+			if err := c.e.Limits().Ban("x", key, length); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -44,7 +44,7 @@ func TestBanIsFollowed(t *testing.T) {
 		banned("other", 0)
 		ban("k", time.Minute)
 		banned("k", time.Minute)
-		if list := c.replica.Bans(10); len(list) != 1 || list[0].Name != "x" || list[0].Key != "k" {
+		if list := c.replica.Limits().Bans(10); len(list) != 1 || list[0].Name != "x" || list[0].Key != "k" {
 			t.Errorf("%+v", list)
 		}
 		pass(time.Minute)
@@ -62,11 +62,11 @@ func TestBansAreBounded(t *testing.T) {
 	t.Parallel()
 	c, _ := newChanged(t)
 	for i := range MaxBans {
-		if err := c.e.Ban("x", string(rune('a'+i%26))+time.Duration(i).String(), time.Hour); err != nil {
+		if err := c.e.Limits().Ban("x", string(rune('a'+i%26))+time.Duration(i).String(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, c.e.Ban("x", "one more", time.Hour), api.CodeOverloaded)
-	wantCode(t, c.e.Ban("x", "", time.Hour), api.CodeInvalidKey)
-	wantCode(t, c.e.Ban("x", "k", MaxBan+1), api.CodeInvalidTime)
+	wantCode(t, c.e.Limits().Ban("x", "one more", time.Hour), api.CodeOverloaded)
+	wantCode(t, c.e.Limits().Ban("x", "", time.Hour), api.CodeInvalidKey)
+	wantCode(t, c.e.Limits().Ban("x", "k", MaxBan+1), api.CodeInvalidTime)
 }

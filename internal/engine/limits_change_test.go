@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
@@ -177,12 +178,12 @@ func TestChangesOfACutHaveOneTimeOfDay(t *testing.T) {
 	for i, change := range []func() error{
 		func() error { _, err := kl.Refund("k", 1, c.cfg.Now()); return err },
 		func() error { _, err := kl.Settle("k", "b", 4, false); return err },
-		func() error { _, err := kl.Permit(ChangeTakePermit, "k", 1); return err },
+		func() error { _, err := kl.Permit(admission.TakePermit, "k", 1); return err },
 		func() error { return kl.Grant("k", 3, c.cfg.Now().Add(9000*time.Hour)) },
-		func() error { return c.e.Ban("x", "k", 8000*time.Hour) },
+		func() error { return c.e.Limits().Ban("x", "k", 8000*time.Hour) },
 		func() error { _, err := kl.Reset("other"); return err },
-		func() error { _, err := c.e.ForgetKeys("none"); return err },
-		func() error { _, err := c.e.ForgetInline("none"); return err },
+		func() error { _, err := c.e.Limits().ForgetKeys("none"); return err },
+		func() error { _, err := c.e.Limits().ForgetInline("none"); return err },
 	} {
 		if err := change(); err != nil {
 			t.Fatal(i, err)
@@ -217,7 +218,7 @@ func TestRefundAfterTheCut(t *testing.T) {
 	for _, where := range []limit.Where{limit.WhereLeased, limit.WhereStrict} {
 		c, pass := newChanged(t)
 		l := Limit{N: 100, Per: time.Hour}
-		kl, err := c.e.LimitIn("n1", where, "x", l)
+		kl, err := c.e.Limits().LimitIn("n1", where, "x", l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +317,7 @@ func TestResetIsFollowed(t *testing.T) {
 		ofNode := map[*Engine]*KeyedLimit{}
 		for e, node := range map[*Engine]string{c.e: "n1", c.replica: "n2"} {
 			var err error
-			if ofNode[e], err = e.LimitIn(node, limit.WhereNode, "x", l); err != nil {
+			if ofNode[e], err = e.Limits().LimitIn(node, limit.WhereNode, "x", l); err != nil {
 				t.Fatal(err)
 			}
 			ofNode[e].AllowN("k", 10)

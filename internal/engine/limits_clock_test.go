@@ -78,7 +78,7 @@ func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 			clocks := &twoClocks{}
 			e := clocks.engine(t)
 			kl := mustLimit(t, e, "x", l)
-			interval, burst := kl.plan.Load().Interval(), kl.Limit().Burst
+			interval, burst := intervalOf(t, kl.Limit()), kl.Limit().Burst
 			var admitted []int64
 			var c replication.Cut
 			for range 1500 {
@@ -100,7 +100,7 @@ func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 					if err := next.LoadState(0, state, 0); err != nil {
 						t.Fatal(err)
 					}
-					if err := next.ApplyAdmissions(0, c.Admissions); err != nil {
+					if err := next.Limits().ApplyAdmissions(0, c.Admissions); err != nil {
 						t.Fatal(err)
 					}
 					e, kl = next, mustLimit(t, next, "x", l)
@@ -123,4 +123,13 @@ func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 			}
 		}
 	}
+}
+
+func intervalOf(t *testing.T, l Limit) time.Duration {
+	t.Helper()
+	plan, err := limit.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Interval()
 }

@@ -29,11 +29,11 @@ func TestForgetKeysIsFollowed(t *testing.T) {
 			}
 		}
 		for _, key := range []string{"u:42:banned", "k"} {
-			if err := c.e.Ban("window", key, time.Hour); err != nil {
+			if err := c.e.Limits().Ban("window", key, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}
-		ofNode, err := c.replica.LimitIn("n2", limit.WhereNode, "window", limits["window"])
+		ofNode, err := c.replica.Limits().LimitIn("n2", limit.WhereNode, "window", limits["window"])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestForgetKeysIsFollowed(t *testing.T) {
 		c.flush(withState)
 		c.replica.Cut(0, new(replication.Cut), false)                         // what is fresh there stays
 		mustLimit(t, c.e, "window", limits["window"]).AllowN("u:42:fresh", 1) // in no cut yet
-		if n, err := c.e.ForgetKeys("u:42:"); n != 2*len(limits)+2 || err != nil {
+		if n, err := c.e.Limits().ForgetKeys("u:42:"); n != 2*len(limits)+2 || err != nil {
 			t.Fatalf("%d keys and limits (%v), want %d", n, err, 2*len(limits)+2)
 		}
 		for name, l := range limits {
@@ -57,17 +57,17 @@ func TestForgetKeysIsFollowed(t *testing.T) {
 					}
 				}
 			}
-			if bans := e.Bans(10); len(bans) != 1 || bans[0].Key != "k" {
+			if bans := e.Limits().Bans(10); len(bans) != 1 || bans[0].Key != "k" {
 				t.Errorf("%s: %+v", where, bans)
 			}
 		}
 		if v, _ := ofNode.Peek("u:42:a", 0); v.Remaining != 10 {
 			t.Errorf("of a node: %+v", v)
 		}
-		if n, err := c.e.ForgetKeys("nobody"); n != 0 || err != nil {
+		if n, err := c.e.Limits().ForgetKeys("nobody"); n != 0 || err != nil {
 			t.Error(n, err)
 		}
-		_, err = c.e.ForgetKeys("")
+		_, err = c.e.Limits().ForgetKeys("")
 		wantCode(t, err, api.CodeInvalidKey)
 	}
 }

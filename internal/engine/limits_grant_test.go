@@ -34,10 +34,10 @@ func TestGrant(t *testing.T) {
 			c.flush(withState)
 			c.left("x", l, 4)
 			verdicts := make([]Verdict, 2)
-			if ok, err := c.e.TakeAll([]Check{{Limit: kl, Key: "k", N: 2}, {Limit: kl, Key: "k", N: 3}}, verdicts); ok || err != nil {
+			if ok, err := c.e.Limits().TakeAll([]Check{{Limit: kl, Key: "k", N: 2}, {Limit: kl, Key: "k", N: 3}}, verdicts); ok || err != nil {
 				t.Errorf("5 of 4: %+v, %v", verdicts, err)
 			}
-			if ok, err := c.e.TakeAll([]Check{{Limit: kl, Key: "k", N: 2}, {Limit: kl, Key: "other", N: 1}}, verdicts); !ok || err != nil || verdicts[0].Remaining != 2 {
+			if ok, err := c.e.Limits().TakeAll([]Check{{Limit: kl, Key: "k", N: 2}, {Limit: kl, Key: "other", N: 1}}, verdicts); !ok || err != nil || verdicts[0].Remaining != 2 {
 				t.Errorf("2 of 4: %+v, %v", verdicts, err)
 			}
 			if v, _ := kl.Take("k", 3); v.Allowed || v.RetryAfter <= 0 || v.Never {

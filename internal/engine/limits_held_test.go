@@ -19,7 +19,7 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 	wheres := []limit.Where{limit.WhereLeased, limit.WhereNode, limit.WhereStrict}
 	var limits []*KeyedLimit
 	for _, where := range wheres {
-		l, err := e.LimitIn("n1", where, "of-"+where.String(), Limit{N: 100, Per: time.Hour})
+		l, err := e.Limits().LimitIn("n1", where, "of-"+where.String(), Limit{N: 100, Per: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 		followed = append(followed, replication.Admission{Limit: l.Record(), Key: "k", At: now.UnixMilli(), N: 5})
 		l.AllowN("k", 7)
 	}
-	if err := e.ApplyAdmissions(0, followed); err != nil {
+	if err := e.Limits().ApplyAdmissions(0, followed); err != nil {
 		t.Fatal(err)
 	}
 	want("not held", 78)

@@ -79,10 +79,10 @@ func TestInlineMemory(t *testing.T) {
 	}
 
 	// To forget is journaled too, in its order: what comes after it stays.
-	if n, err := e.ForgetInline("other"); n != 0 || err != nil {
+	if n, err := e.Limits().ForgetInline("other"); n != 0 || err != nil {
 		t.Errorf("of a name that nobody uses: %d, %v", n, err)
 	}
-	if n, err := e.ForgetInline(""); n != one || err != nil {
+	if n, err := e.Limits().ForgetInline(""); n != one || err != nil {
 		t.Errorf("forgot %d, want %d: %v", n, one, err)
 	}
 	if _, err := inline.Take("after", 1); err != nil {
@@ -112,10 +112,10 @@ func TestInlineMemory(t *testing.T) {
 			t.Errorf("%s: a policy: %+v, %v", name, v, err)
 		}
 	}
-	if n, err := e.ForgetInline("long"); n != 1 || err != nil || e.Stats().InlineBytes != 0 {
+	if n, err := e.Limits().ForgetInline("long"); n != 1 || err != nil || e.Stats().InlineBytes != 0 {
 		t.Errorf("by name: %d, %v, %+v", n, err, e.Stats())
 	}
-	_, err := e.ForgetInline("no name")
+	_, err := e.Limits().ForgetInline("no name")
 	wantCode(t, err, api.CodeInvalidLimit)
 }
 

@@ -30,7 +30,7 @@ func goOnFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 	t.Helper()
 	j, now := newJournaled(t)
 	kl := mustLimit(t, j.e, "x", l)
-	interval, burst := kl.plan.Load().Interval(), kl.Limit().Burst
+	interval, burst := intervalOf(t, kl.Limit()), kl.Limit().Burst
 	var admitted []int64
 	for range 2000 {
 		now.Add(random.Int64N(int64(interval) / int64(burst)))

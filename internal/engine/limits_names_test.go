@@ -48,12 +48,12 @@ func TestTakeAllOfOneKeyUnderTwoLimitsOfAName(t *testing.T) {
 	v := make([]Verdict, 2)
 	big := mustLimit(t, e, "x", Limit{N: 100, Per: time.Hour})
 	small := mustLimit(t, e, "x", Limit{N: 5, Per: time.Hour})
-	if ok, _ := e.TakeAll([]Check{{Limit: big, Key: "k", N: 50}, {Limit: small, Key: "k", N: 1, Shadow: true}}, v); ok && !v[0].Allowed {
+	if ok, _ := e.Limits().TakeAll([]Check{{Limit: big, Key: "k", N: 50}, {Limit: small, Key: "k", N: 1, Shadow: true}}, v); ok && !v[0].Allowed {
 		t.Error("allowed, and check 0 is not: nothing was taken, and 50 are journaled", v)
 	}
 	minute := mustLimit(t, e, "y", Limit{N: 5, Per: time.Minute})
 	second := mustLimit(t, e, "y", Limit{N: 5, Per: time.Second})
-	e.TakeAll([]Check{{Limit: minute, Key: "k", N: 1}, {Limit: second, Key: "k", N: 1}}, v)
+	e.Limits().TakeAll([]Check{{Limit: minute, Key: "k", N: 1}, {Limit: second, Key: "k", N: 1}}, v)
 	if v[0].Reset < time.Minute {
 		t.Errorf("a limit of a minute resets in %v", v[0].Reset)
 	}
@@ -93,7 +93,7 @@ func TestNamesFromAJournalAreNotRefused(t *testing.T) {
 		all = append(all, c.Admissions...)
 	}
 	e, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := e.ApplyAdmissions(0, all); err != nil {
+	if err := e.Limits().ApplyAdmissions(0, all); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -128,7 +128,11 @@ func TestReleasedNamesMakeSpace(t *testing.T) {
 	if mustLimit(t, e, "used", Limit{N: 1, Per: time.Hour}).Allow("k") {
 		t.Error("a name in use was forgotten")
 	}
-	if again := mustLimit(t, e, "kept", Limit{N: 1, Per: time.Hour}); again.name != kept.name || used.InUse() != true || kept.InUse() {
+	again := mustLimit(t, e, "kept", Limit{N: 1, Per: time.Hour})
+	if !used.InUse() || kept.InUse() {
+		t.Error("the wrong names are in use")
+	}
+	if kept.Allow("k"); !again.InUse() {
 		t.Error("a name that is held was forgotten")
 	}
 	now.Add(int64(2 * time.Hour))

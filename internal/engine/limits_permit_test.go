@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/admission"
 )
 
 // Who holds a permit is known where it was decided, where it is followed and after kill -9, until it is given back or its time is over: where it
@@ -20,7 +21,7 @@ func TestPermitsAreFollowed(t *testing.T) {
 			c.flush(withState)
 			for where, e := range map[string]*Engine{"here": c.e, "followed": c.replica, "after kill -9": c.restarted()} {
 				n := 0
-				e.Permits(func(name, key string, held int) {
+				e.Limits().Permits(func(name, key string, held int) {
 					if name != "jobs" || key != "k" {
 						t.Errorf("%s: %d of %s, %s", where, held, name, key)
 					}
@@ -33,7 +34,7 @@ func TestPermitsAreFollowed(t *testing.T) {
 		}
 		take := func(holder uint64, want bool) {
 			t.Helper()
-			if p, err := kl.Permit(ChangeTakePermit, "k", holder); p.OK != want || err != nil {
+			if p, err := kl.Permit(admission.TakePermit, "k", holder); p.OK != want || err != nil {
 				t.Fatalf("take %d: %+v, %v", holder, p, err)
 			}
 		}
@@ -44,35 +45,35 @@ func TestPermitsAreFollowed(t *testing.T) {
 		take(3, false)
 		held(2)
 		pass(15 * time.Second)
-		if p, err := kl.Permit(ChangeRenewPermit, "k", 2); !p.OK || p.Held != 2 || err != nil {
+		if p, err := kl.Permit(admission.RenewPermit, "k", 2); !p.OK || p.Held != 2 || err != nil {
 			t.Errorf("%+v, %v", p, err)
 		}
 		held(2)
-		if p, _ := kl.Permit(ChangeTakePermit, "k", 3); p.OK || p.Held != 2 || p.Wait != 5*time.Second {
+		if p, _ := kl.Permit(admission.TakePermit, "k", 3); p.OK || p.Held != 2 || p.Wait != 5*time.Second {
 			t.Errorf("%+v", p)
 		}
 		pass(5 * time.Second)
 		held(1, 2) // that of 1 is over
 		pass(time.Second)
 		held(1)
-		if p, _ := kl.Permit(ChangeRenewPermit, "k", 1); p.OK {
+		if p, _ := kl.Permit(admission.RenewPermit, "k", 1); p.OK {
 			t.Error("a permit that is over was renewed")
 		}
 		take(3, true)
 		held(2)
 		followed := mustLimit(t, c.replica, "jobs", Limit{N: 2, Per: 30 * time.Second}) // that decides now
-		if p, _ := followed.Permit(ChangeTakePermit, "k", 4); p.OK || p.Held != 2 {
+		if p, _ := followed.Permit(admission.TakePermit, "k", 4); p.OK || p.Held != 2 {
 			t.Errorf("another that decides: %+v", p)
 		}
 		for _, want := range []bool{true, false} {
-			if p, err := kl.Permit(ChangeReleasePermit, "k", 2); p.OK != want || err != nil {
+			if p, err := kl.Permit(admission.ReleasePermit, "k", 2); p.OK != want || err != nil {
 				t.Errorf("%+v, %v", p, err)
 			}
 		}
 		held(1)
 		pass(32 * time.Second)
 		held(0)
-		wantCode(t, func() error { _, err := kl.Permit(ChangeTakePermit, "", 1); return err }(), api.CodeInvalidKey)
+		wantCode(t, func() error { _, err := kl.Permit(admission.TakePermit, "", 1); return err }(), api.CodeInvalidKey)
 	}
 }
 
@@ -85,7 +86,7 @@ func TestAPermitOfAFormerOwnerIsNotTaken(t *testing.T) {
 	former, next := mustLimit(t, c.e, "jobs", l), mustLimit(t, c.replica, "jobs", l)
 	take := func(kl *KeyedLimit, holder uint64, want bool, held int) {
 		t.Helper()
-		if p, err := kl.Permit(ChangeTakePermit, "k", holder); p.OK != want || p.Held != held || !p.OK && p.Wait <= 0 || err != nil {
+		if p, err := kl.Permit(admission.TakePermit, "k", holder); p.OK != want || p.Held != held || !p.OK && p.Wait <= 0 || err != nil {
 			t.Errorf("take %d: %+v, %v", holder, p, err)
 		}
 	}
@@ -97,10 +98,10 @@ func TestAPermitOfAFormerOwnerIsNotTaken(t *testing.T) {
 	c.flush(false) // late: the next owner follows it only now
 	take(next, 4, false, 4)
 	take(next, 4, false, 4)
-	if p, _ := next.Permit(ChangeRenewPermit, "k", 2); !p.OK {
+	if p, _ := next.Permit(admission.RenewPermit, "k", 2); !p.OK {
 		t.Errorf("another lost its permit: %+v", p)
 	}
-	if p, _ := next.Permit(ChangeReleasePermit, "k", 1); !p.OK {
+	if p, _ := next.Permit(admission.ReleasePermit, "k", 1); !p.OK {
 		t.Errorf("%+v", p)
 	}
 	take(next, 4, true, 3)
@@ -114,13 +115,13 @@ func TestPermitsAreBounded(t *testing.T) {
 	c, _ := newChanged(t)
 	kl := mustLimit(t, c.e, "jobs", Limit{N: 1000, Per: time.Minute})
 	for i := range uint64(100_000) {
-		if p, err := kl.Permit(ChangeTakePermit, fmt.Sprint(i%100), i); !p.OK || err != nil {
+		if p, err := kl.Permit(admission.TakePermit, fmt.Sprint(i%100), i); !p.OK || err != nil {
 			t.Fatal(i, p, err)
 		}
 	}
-	_, err := kl.Permit(ChangeTakePermit, "another", 1)
+	_, err := kl.Permit(admission.TakePermit, "another", 1)
 	wantCode(t, err, api.CodeOverloaded)
-	if p, err := kl.Permit(ChangeRenewPermit, "7", 7); !p.OK || err != nil {
+	if p, err := kl.Permit(admission.RenewPermit, "7", 7); !p.OK || err != nil {
 		t.Error(p, err)
 	}
 }

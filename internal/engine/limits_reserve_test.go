@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/admission"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -24,7 +25,7 @@ func TestReserveAndSettle(t *testing.T) {
 				t.Fatal(v, err)
 			}
 		}
-		settle := func(e *Engine, id string, used uint64, want Settled) {
+		settle := func(e *Engine, id string, used uint64, want admission.Settled) {
 			t.Helper()
 			done, err := mustLimit(t, e, "x", l).Settle("k", id, used, false)
 			if done.Present = want.Present; err != nil || done != want {
@@ -40,21 +41,21 @@ func TestReserveAndSettle(t *testing.T) {
 		reserve("b", 20, true)
 		reserve("c", 20, true)
 		reserve("early", 10, false)
-		settle(c.e, "early", 4, Settled{Known: true, Used: 4, Freed: 6}) // before any cut
+		settle(c.e, "early", 4, admission.Settled{Known: true, Used: 4, Freed: 6}) // before any cut
 		c.flush(withState)
 		c.left("x", l, 26)
-		settle(c.e, "a", 10, Settled{Known: true, Used: 10, Freed: 20})
-		settle(c.e, "a", 10, Settled{Known: true, Again: true, Used: 10})
+		settle(c.e, "a", 10, admission.Settled{Known: true, Used: 10, Freed: 20})
+		settle(c.e, "a", 10, admission.Settled{Known: true, Again: true, Used: 10})
 		c.flush(withState)
 		c.left("x", l, 46)
-		settle(c.restarted(), "a", 10, Settled{Known: true, Again: true, Used: 10})
-		settle(c.replica, "a", 10, Settled{Known: true, Again: true, Used: 10})
-		settle(c.e, "nobody", 0, Settled{})
-		settle(c.e, "b", 25, Settled{Known: true, Used: 25})
+		settle(c.restarted(), "a", 10, admission.Settled{Known: true, Again: true, Used: 10})
+		settle(c.replica, "a", 10, admission.Settled{Known: true, Again: true, Used: 10})
+		settle(c.e, "nobody", 0, admission.Settled{})
+		settle(c.e, "b", 25, admission.Settled{Known: true, Used: 25})
 		c.flush(false)
 		c.left("x", l, 41)
 		pass(time.Minute)
-		settle(c.e, "c", 5, Settled{}) // it is over
+		settle(c.e, "c", 5, admission.Settled{}) // it is over
 		pass(6 * time.Second)
 		c.replica.limits.Lapse() // each node does
 		c.e.limits.Lapse()
@@ -146,7 +147,7 @@ func TestSettledIsForgotten(t *testing.T) {
 		pass(step.pass)
 		for where, e := range map[string]*Engine{"here": c.e, "followed": c.replica} {
 			e.limits.Lapse()
-			if settled, open := e.Reserved("settled"), e.Reserved("open"); len(settled) != step.kept || len(open) != 1 {
+			if settled, open := e.Limits().Reserved("settled"), e.Limits().Reserved("open"); len(settled) != step.kept || len(open) != 1 {
 				t.Errorf("%s after %v more: %+v, %+v", where, step.pass, settled, open)
 			}
 		}
@@ -258,7 +259,7 @@ func TestSettledAreBounded(t *testing.T) {
 		}
 	}
 	for id, kept := range map[string]int{"9": 0, "10": 1, fmt.Sprint(MaxReservations): 1} {
-		if known := c.e.Reserved(id); len(known) != kept {
+		if known := c.e.Limits().Reserved(id); len(known) != kept {
 			t.Errorf("reservation %s: %+v", id, known)
 		}
 	}

@@ -20,14 +20,14 @@ func TestAStateFromBeforeTheClockWasSet(t *testing.T) {
 	if _, _, err := e.OnceFrom(t.Context(), "", "order", 1, apply); err != nil {
 		t.Fatal(err)
 	}
-	state, receipts := stateOf(e), e.Receipts()
+	state, receipts := stateOf(e), e.Receipts().All()
 	clocks.wrong += step
 	clocks.elapsed += time.Minute
 	next := clocks.engine(t)
 	if err := next.LoadState(0, state, step); err != nil {
 		t.Fatal(err)
 	}
-	if err := next.LoadReceipts(receipts, step); err != nil {
+	if err := next.Receipts().Load(receipts, false, step); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := mustLimit(t, next, "l", l).Peek("k", 1); err != nil || v.Allowed || v.RetryAfter > 59*time.Minute+time.Second || v.RetryAfter < 59*time.Minute {

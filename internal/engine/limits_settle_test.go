@@ -71,7 +71,7 @@ func TestSettledBeforeALateStart(t *testing.T) {
 			t.Errorf("with state %v: %+v, %v, want %d left", stated, v, err, 1000-30-100)
 		}
 		for _, id := range []string{"settled", "returned", "stays"} {
-			if known := c.e.Reserved(id); len(known) > 0 {
+			if known := c.e.Limits().Reserved(id); len(known) > 0 {
 				t.Errorf("%+v is still known", known)
 			}
 		}

@@ -22,7 +22,7 @@ func BenchmarkOnce(b *testing.B) {
 				}
 				defer e.Close()
 				if shared {
-					e.RecordRequests()
+					e.Receipts().Share()
 				}
 				keys := make([]string, hits)
 				for i := range keys {
@@ -32,11 +32,11 @@ func BenchmarkOnce(b *testing.B) {
 				b.ReportAllocs()
 				for i := range b.N {
 					at := time.Now()
-					if _, _, err := e.RecordedOnce(context.Background(), "client", strconv.Itoa(i), 1, func(recorded *replication.RequestRecorder) []byte {
+					if _, _, err := e.Receipts().Once(context.Background(), "client", strconv.Itoa(i), 1, func(recorded *replication.RequestRecorder) []byte {
 						for _, key := range keys {
 							removals := uint64(0)
 							if recorded != nil { // as the service does
-								removals = e.Removals(key)
+								removals = e.Keyspace().Removals(key)
 							}
 							if _, err := e.HitAt(at, key, 1); err != nil {
 								b.Fatal(err)
@@ -48,7 +48,7 @@ func BenchmarkOnce(b *testing.B) {
 						b.Fatal(err)
 					}
 					if i%1000 == 999 {
-						e.CutReceipts(func() {
+						e.Receipts().Cut(func() {
 							for partition := range e.cfg.Partitions {
 								e.Cut(partition, &cut, false)
 							}

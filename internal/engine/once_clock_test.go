@@ -26,7 +26,7 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 	if _, _, err := ahead.OnceFrom(context.Background(), "", "other", 1, func() []byte { return []byte("x") }); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.LoadReceipts(ahead.Receipts(), 0); err != nil {
+	if err := e.Receipts().Load(ahead.Receipts().All(), false, 0); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(year * time.Second)
@@ -40,7 +40,7 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 	once("now")
 	now = now.Add((keyspace.ReceiptSeconds + 1) * time.Second)
 	once("later")
-	if got := len(e.Receipts()); got != 1 {
+	if got := len(e.Receipts().All()); got != 1 {
 		t.Errorf("%d receipts are kept after ten minutes, want 1", got)
 	}
 }

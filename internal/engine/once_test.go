@@ -81,7 +81,7 @@ func TestOnceConcurrent(t *testing.T) {
 	var c replication.Cut
 	receipts, hits := 0, uint64(0)
 	for receipts < 500 {
-		cut, _ := e.CutReceipts(func() {
+		cut, _ := e.Receipts().Cut(func() {
 			for i := range e.cfg.Partitions {
 				e.Cut(i, &c, false)
 				for _, d := range c.Deltas {
@@ -109,7 +109,7 @@ func TestReceiptsLoad(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	restarted := newTestEngine(t, cfg)
-	if err := restarted.LoadReceipts(e.Receipts(), 0); err != nil {
+	if err := restarted.Receipts().Load(e.Receipts().All(), false, 0); err != nil {
 		t.Fatal(err)
 	}
 	for i := 1; i < 10; i++ { // the first is ten minutes old
@@ -121,7 +121,7 @@ func TestReceiptsLoad(t *testing.T) {
 	if _, repeated, _ := restarted.OnceFrom(t.Context(), "", "0", 0, func() []byte { return nil }); repeated {
 		t.Error("a receipt of ten minutes ago is still there")
 	}
-	if err := restarted.LoadReceipts([][]byte{{0xff}}, 0); err == nil {
+	if err := restarted.Receipts().Load([][]byte{{0xff}}, false, 0); err == nil {
 		t.Error("took a receipt that is none")
 	}
 }
@@ -156,7 +156,7 @@ func TestOnceMemory(t *testing.T) {
 	for life := range 4 { // lives of another node
 		other := newTestEngine(t, cfg)
 		fill(other, fmt.Sprint("node", life))
-		if err := e.LoadReceipts(other.Receipts(), 0); err != nil {
+		if err := e.Receipts().Load(other.Receipts().All(), false, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -173,7 +173,7 @@ func TestOnceMemory(t *testing.T) {
 	// What is taken back after a restart is not the new life's own.
 	restarted := newTestEngine(t, cfg)
 	fill(e, "before")
-	if err := restarted.LoadReceipts(e.Receipts(), 0); err != nil {
+	if err := restarted.Receipts().Load(e.Receipts().All(), false, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(restarted, "before", "new"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -60,7 +61,7 @@ func (e *Engine) Rate(key string, w time.Duration) (Rate, error) {
 }
 
 func (e *Engine) checkRead(key string, w time.Duration) (seconds int64, err error) {
-	if err := checkKey(key); err != nil {
+	if err := keyspace.CheckKey(key); err != nil {
 		return 0, err
 	}
 	return wholeSeconds("window", w)
@@ -149,7 +150,7 @@ func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]P
 
 // SeriesIn is Engine.Series; of AllKeys, it counts the hits of some partitions that a cut has.
 func (e *Engine) SeriesIn(in replication.PartitionSet, key string, from, to time.Time, step time.Duration) ([]Point, error) {
-	if err := checkKey(key); err != nil {
+	if err := keyspace.CheckKey(key); err != nil {
 		return nil, err
 	}
 	seconds, err := wholeSeconds("step", step)
@@ -240,7 +241,7 @@ func (e *Engine) Delete(key string) (bool, error) {
 	if key == AllKeys {
 		return false, &Error{Code: api.CodeReservedKey, Field: "key", Message: "key * is reserved: it can't be deleted"}
 	}
-	if err := checkKey(key); err != nil {
+	if err := keyspace.CheckKey(key); err != nil {
 		return false, err
 	}
 	if e.keys.Crowded() { // a removal is journaled too

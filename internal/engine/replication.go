@@ -55,6 +55,9 @@ func (e *Engine) LimitClockBehind() time.Duration {
 	return time.Duration(e.limits.Clock.Ahead())
 }
 
+// LimitClock is the clock that limits are kept by: monotonic, in ns.
+func (e *Engine) LimitClock() int64 { return e.limits.Clock.Now() }
+
 // Cut moves the partition's new hits and admissions into c, whose memory is used again. With Config.Gather, every hit
 // is in exactly one cut: a hit that returned before Cut was called is in this one or an earlier one. With withState,
 // c.State is the partition after exactly the hits of all cuts so far and of all Apply calls. The partition must then be
@@ -73,35 +76,12 @@ func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
 	})
 }
 
-// Confirm reports that an own removal of a key, of a cut, came back from the journal. It may also report that nothing
-// before the removal will be applied any more.
-func (e *Engine) Confirm(partition int, key string) { e.keys.Confirm(partition, key) }
-
-// BoundWaiting bounds what may wait for Cut, in bytes of batches, in addition to Config.MaxWaiting. Above the bound,
-// hits and removals are refused with api.CodeOverloaded, and why. Below 0 all are refused. It may be changed at any
-// time; until the first call there is no such bound.
-//
-// With it a journal refuses hits that it could not keep, before they are counted.
-func (e *Engine) BoundWaiting(bytes int64, why string) { e.keys.BoundWaiting(bytes, why) }
-
 // TakePast accepts hits that are older than the retention, for history and for no window. keeps reports whether history
 // keeps the day of such a second for a key. The hits are in Cut.Past.
 func (e *Engine) TakePast(keeps func(key string, second int64) bool) { e.past.Store(&keeps) }
 
-// NotePast says that a node took such hits until a time, Unix ms: states tell it (State.Past).
-func (e *Engine) NotePast(until int64) { e.keys.NotePast(until) }
-
-// PastUntil is until when such hits were taken, Unix ms; 0: never.
-func (e *Engine) PastUntil() int64 { return e.keys.PastUntil() }
-
 // Crowded tells whether hits are refused as too much waits for Cut.
 func (e *Engine) Crowded() bool { return e.keys.Crowded() }
-
-// RefuseTakes has takes that would be admitted under a limit that is journaled refused with api.CodeOverloaded, and
-// why; "" ends that. What is denied is denied all the same, and Peek and limits that are not journaled decide as ever.
-//
-// It is for a journal that takes no admissions: what it does not have, a crash gives back to be admitted once more.
-func (e *Engine) RefuseTakes(why string) { e.limits.RefuseTakes(why) }
 
 // An engine may hold some of its partitions only, while others are held by the
 // engines of other nodes. What is kept of limits where one is not, internal/engine/admission says.
@@ -113,9 +93,6 @@ func (e *Engine) Release(partition int) {
 		e.keys.Release(partition)
 	}
 }
-
-// Take lets a partition go, and returns all that it counted but its limits. It is for an engine that takes no hits of its own.
-func (e *Engine) Take(partition int) replication.State { return e.keys.Take(partition) }
 
 // Hold takes a partition back that was released. s is what Take returned, of an engine with the same settings. then is what
 // the journal has after it, in order. Hits that no cut has yet are kept too. What keys have used of limits is kept
@@ -131,18 +108,6 @@ func (e *Engine) Hold(partition int, s replication.State, then []replication.Fol
 		e.keys.Release(partition)
 	}
 	return err
-}
-
-// Admissions returns what keys of a content have used of limits that survive a restart, in the form that
-// ApplyAdmissions takes. Each has the latest time at which it may have been.
-func (e *Engine) Admissions(c replication.Content) (list []replication.Admission, err error) {
-	return e.limits.Admissions(c.Limits)
-}
-
-// ApplyAdmissions counts admissions that come from a journal. They are not
-// gathered again. Bytes that are no limit's are an error.
-func (e *Engine) ApplyAdmissions(partition int, list []replication.Admission) error {
-	return e.limits.ApplyAll(partition, list)
 }
 
 // ConfirmChanges takes in the changes of a cut, as they come back from the journal.
@@ -252,24 +217,6 @@ func (e *Engine) MergeEvicted(partition int, list []replication.Evicted) {
 	e.evicted.merge(list)
 	e.keys.MergeEvicted(partition, list)
 }
-
-// MergeDistinct adds ids that come from a journal to keys of a partition that is held, in any order and however often:
-// own ones come back too. They are not gathered again.
-func (e *Engine) MergeDistinct(partition int, list []replication.KeyDistinct) {
-	e.keys.MergeDistinct(partition, list)
-}
-
-// Clear forgets all hits of a partition that is held, at a place of a journal. Hits that no cut has stay. So does own:
-// the own hits and removals that were cut and come after that place, in order. What keys have used of their limits
-// stays. Windows and hits of evicted keys in then replace what is forgotten. No answer about the partition sees a state
-// in between.
-func (e *Engine) Clear(partition int, own []replication.Delta, then []replication.Followed) error {
-	return e.keys.Clear(partition, own, then)
-}
-
-// AtOnce runs a change of several partitions, made with the other methods. Questions about several partitions wait
-// meanwhile: each is answered from before the change or from after it.
-func (e *Engine) AtOnce(change func()) { e.keys.AtOnce(change) }
 
 // Apply counts deltas from a journal: from an earlier life of this process or from another node. They are not gathered
 // again. Deltas of a second that has not come, by the wall clock and MaxAhead, count where they belong and change

@@ -24,7 +24,7 @@ func TestRefuseTakes(t *testing.T) {
 		var e *Error
 		return errors.As(err, &e) && e.Code == api.CodeOverloaded && e.Message == "full"
 	}
-	e.RefuseTakes("full")
+	e.Limits().RefuseTakes("full")
 	if v, err := kept.Take("new", 1); !refused(err) || v.Allowed || kept.Allow("new") {
 		t.Errorf("a take: %+v, %v", v, err)
 	}
@@ -35,13 +35,13 @@ func TestRefuseTakes(t *testing.T) {
 		t.Errorf("a question: %+v, %v", v, err)
 	}
 	verdicts := make([]Verdict, 2)
-	if allowed, err := e.TakeAll([]Check{{Limit: short, Key: "a", N: 1}, {Limit: kept, Key: "new", N: 1}}, verdicts); !refused(err) || allowed {
+	if allowed, err := e.Limits().TakeAll([]Check{{Limit: short, Key: "a", N: 1}, {Limit: kept, Key: "new", N: 1}}, verdicts); !refused(err) || allowed {
 		t.Errorf("a take of several: %v, %v", allowed, err)
 	}
-	if allowed, err := e.TakeAll([]Check{{Limit: short, Key: "a", N: 2}, {Limit: kept, Key: "new"}}, verdicts); err != nil || !allowed {
+	if allowed, err := e.Limits().TakeAll([]Check{{Limit: short, Key: "a", N: 2}, {Limit: kept, Key: "new"}}, verdicts); err != nil || !allowed {
 		t.Errorf("nothing was taken before, and this is of no journal: %v, %v", allowed, err)
 	}
-	e.RefuseTakes("")
+	e.Limits().RefuseTakes("")
 	if v, err := kept.Take("new", 2); err != nil || !v.Allowed {
 		t.Errorf("afterwards: %+v, %v", v, err)
 	}

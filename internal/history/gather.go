@@ -14,7 +14,6 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/internal/journal/record"
-	"github.com/weir-counter/weir/internal/prefetch"
 )
 
 // maxRows and maxText bound what is gathered before it is written: some 16 MiB, and the bytes of the keys. The more there is, the
@@ -84,16 +83,16 @@ func (g *gather) addHits(hits []replication.Delta) {
 	for block := range slices.Chunk(hits, lookUpBlock) {
 		for i := range block {
 			hashes[i] = maphash.String(g.seed, block[i].Key)
-			prefetch.Read(unsafe.Pointer(g.home(hashes[i])))
+			keyspace.PrefetchRead(unsafe.Pointer(g.home(hashes[i])))
 		}
 		for i := range block {
 			if row := g.home(hashes[i]).row; row > 0 {
-				prefetch.Write(unsafe.Pointer(&g.rows[row-1]))
+				keyspace.PrefetchWrite(unsafe.Pointer(&g.rows[row-1]))
 			}
 		}
 		for i := range block {
 			if row := g.home(hashes[i]).row; row > 0 {
-				prefetch.Read(unsafe.Pointer(unsafe.StringData(g.rows[row-1].Key)))
+				keyspace.PrefetchRead(unsafe.Pointer(unsafe.StringData(g.rows[row-1].Key)))
 			}
 		}
 		for i := range block {

@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"encoding/binary"
 	"math"
 	"slices"
 	"sync"
@@ -60,31 +59,30 @@ type peerState struct {
 	seen     time.Time
 }
 
-func (s *peerState) encode() []byte {
-	b := wire.AppendText([]byte{stateMagic, stateVersion}, s.origin)
-	for _, n := range []uint64{s.needed, s.kept, uint64(s.asOf), s.known, s.journals, uint64(s.bytes), uint64(len(s.gaps))} {
-		b = binary.AppendUvarint(b, n)
-	}
-	for _, g := range s.gaps {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(g.first)), uint64(g.last-g.first))
-	}
-	return wire.AppendBool(b, s.stuck)
-}
+func (s *peerState) encode() []byte { return wire.Append([]byte{stateMagic, stateVersion}, s.fields) }
 
 func decodeState(data []byte) (s peerState, ok bool) {
-	if len(data) < 2 || data[0] != stateMagic || data[1] != stateVersion {
+	r := wire.NewReader(data)
+	if r.Byte() != stateMagic || r.Byte() != stateVersion {
 		return s, false
 	}
-	r := wire.NewReader(data[2:])
-	s.origin = r.Text(maxOrigin)
-	s.needed, s.kept, s.asOf = r.Uvarint(), r.Uvarint(), int64(r.AtMost(math.MaxInt64))
-	s.known, s.journals, s.bytes = r.Uvarint(), r.Uvarint(), int64(r.AtMost(math.MaxInt64))
-	for range r.AtMost(maxSpans) {
-		first := int64(r.AtMost(maxSecond))
-		s.gaps = append(s.gaps, span{first, first + int64(r.AtMost(maxSecond))})
-	}
-	s.stuck = r.Bool()
+	wire.Read(r, s.fields)
 	return s, r.Done()
+}
+
+func (s *peerState) fields(c *wire.Codec) {
+	c.Text(&s.origin, maxOrigin)
+	c.Uvarints(&s.needed, &s.kept)
+	wire.Number(c, &s.asOf, math.MaxInt64)
+	c.Uvarints(&s.known, &s.journals)
+	wire.Number(c, &s.bytes, math.MaxInt64)
+	wire.List(c, &s.gaps, maxSpans, func(g *span) {
+		length := g.last - g.first
+		wire.Number(c, &g.first, maxSecond)
+		wire.Number(c, &length, maxSecond)
+		g.last = g.first + length
+	})
+	c.Bool(&s.stuck)
 }
 
 // lacksPast reports whether hits older than the retention that were taken until a time, Unix ms, may not be written.

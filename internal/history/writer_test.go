@@ -520,7 +520,7 @@ func TestTrimmedHitsOfThePast(t *testing.T) {
 		stop()
 		j.hit(t, "k", now.Unix(), 1)
 		if past {
-			j.engine.NotePast(j.now.Add(time.Minute).UnixMilli()) // as one that is taken a minute later
+			j.engine.Keyspace().NotePast(j.now.Add(time.Minute).UnixMilli()) // as one that is taken a minute later
 			takeOld()
 		}
 		j.now = j.now.Add(time.Hour)

@@ -77,26 +77,30 @@ const (
 
 // Encode is the bytes of a message that is a piece of a base.
 func (m Message) Encode() []byte {
-	p := m.Piece
-	b := make([]byte, 0, len(p.Bytes)+len(m.Region)+64)
-	b = append(b, pieceMagic, pieceVersion)
-	b = wire.AppendText(b, m.Region)
-	for _, v := range []uint64{m.Epoch, m.Seq, m.Number, p.Before, uint64(m.At)} {
-		b = binary.AppendUvarint(b, v)
-	}
+	b := make([]byte, 0, len(m.Piece.Bytes)+len(m.Region)+64)
+	return wire.Seal(wire.Append(append(b, pieceMagic, pieceVersion), m.pieceFields), 0)
+}
+
+func (m *Message) pieceFields(c *wire.Codec) {
+	p, kind := m.Piece, byte(pieceMore)
 	switch {
 	case m.Last:
-		b = append(b, pieceLast)
+		kind = pieceLast
 	case p.Whole:
-		b = append(b, pieceWhole)
-	default:
-		b = append(b, pieceMore)
+		kind = pieceWhole
 	}
-	for _, v := range []uint64{uint64(p.Partition), p.Seq, p.Total} {
-		b = binary.AppendUvarint(b, v)
+	c.Text(&m.Region, record.MaxNodeBytes)
+	c.Uvarints(&m.Epoch, &m.Seq, &m.Number, &p.Before)
+	wire.Number(c, &m.At, 1<<60)
+	if c.Byte(&kind); kind > pieceLast {
+		c.Fail()
 	}
-	b = wire.AppendBlock(b, p.Bytes)
-	return wire.Seal(b, 0)
+	if c.Reads() {
+		m.Last, p.Whole = kind == pieceLast, kind == pieceWhole
+	}
+	wire.Number(c, &p.Partition, record.MaxPartitions)
+	c.Uvarints(&p.Seq, &p.Total)
+	c.Block(&p.Bytes)
 }
 
 // Decode reads and checks a message, which refers to data. The error for a sound message of another version is not
@@ -132,14 +136,9 @@ func decodePiece(data []byte) (m Message, err error) {
 	if version != pieceVersion {
 		return m, fmt.Errorf("a piece of a base in version %d: this build reads version %d: run the same version of Weir in all regions", version, pieceVersion)
 	}
-	m.Region = r.Text(record.MaxNodeBytes)
-	m.Epoch, m.Seq, m.Number = r.Uvarint(), r.Uvarint(), r.Uvarint()
-	before := r.Uvarint()
-	m.At = int64(r.AtMost(1 << 60))
-	kind := r.Byte()
-	m.Last = kind == pieceLast
-	m.Piece = &Piece{Before: before, Partition: int(r.AtMost(record.MaxPartitions)), Whole: kind == pieceWhole, Seq: r.Uvarint(), Total: r.Uvarint(), Bytes: r.Block()}
-	if !r.Done() || kind > pieceLast || CheckName(m.Region) != nil {
+	m.Piece = &Piece{}
+	wire.Read(&r, m.pieceFields)
+	if !r.Done() || CheckName(m.Region) != nil {
 		return m, fmt.Errorf("%w: piece of a base: its checksum is right, its content is not", record.ErrDamaged)
 	}
 	if !m.Last {

@@ -3,7 +3,6 @@ package region
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -147,19 +146,8 @@ const (
 
 // Encode returns the bytes of the note. Of more than a thousand late nodes it has the first.
 func (n Note) Encode() []byte {
-	b := []byte{noteMagic, noteVersion}
-	b = binary.LittleEndian.AppendUint64(b, n.Journal)
-	b = binary.AppendUvarint(b, uint64(n.Partitions))
-	b = binary.AppendUvarint(b, uint64(n.Retention/time.Second))
-	b = binary.AppendUvarint(b, uint64(n.Every/time.Millisecond))
-	b = n.At.Append(b)
-	late := n.Late[:min(len(n.Late), maxLate)]
-	b = binary.AppendUvarint(b, uint64(len(late)))
-	for _, l := range late {
-		b = wire.AppendText(b, l.Node)
-		b = binary.AppendUvarint(b, uint64(max(0, l.Since.UnixMilli())))
-	}
-	return wire.Seal(b, 0)
+	n.Late = n.Late[:min(len(n.Late), maxLate)]
+	return wire.Seal(wire.Append([]byte{noteMagic, noteVersion}, n.fields), 0)
 }
 
 // DecodeNote reads and checks a note.
@@ -171,18 +159,27 @@ func DecodeNote(data []byte) (n Note, err error) {
 	if version != noteVersion {
 		return n, fmt.Errorf("a digest's note in version %d: this build reads version %d: run the same version of Weir in all regions", version, noteVersion)
 	}
-	n.Journal = r.Uint64()
-	n.Partitions = int(r.AtMost(record.MaxPartitions))
-	n.Retention = time.Duration(r.AtMost(maxSeconds)) * time.Second
-	n.Every = time.Duration(r.AtMost(maxSeconds*1000)) * time.Millisecond
-	n.At = replica.ReadFlushPosition(&r)
-	for range r.AtMost(maxLate) {
-		n.Late = append(n.Late, api.Late{Node: r.Text(record.MaxNodeBytes), Since: api.Time{Time: time.UnixMilli(int64(r.AtMost(1 << 60)))}})
-	}
+	wire.Read(&r, n.fields)
 	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {
 		return n, fmt.Errorf("%w: note of a digest: its checksum is right, its content is not", record.ErrDamaged)
 	}
 	return n, nil
+}
+
+func (n *Note) fields(c *wire.Codec) {
+	c.Uint64(&n.Journal)
+	wire.Number(c, &n.Partitions, record.MaxPartitions)
+	retention, every := n.Retention/time.Second, n.Every/time.Millisecond
+	wire.Number(c, &retention, maxSeconds)
+	wire.Number(c, &every, maxSeconds*1000)
+	n.Retention, n.Every = retention*time.Second, every*time.Millisecond
+	n.At.Fields(c)
+	wire.List(c, &n.Late, maxLate, func(l *api.Late) {
+		since := l.Since.UnixMilli()
+		c.Text(&l.Node, record.MaxNodeBytes)
+		wire.Number(c, &since, 1<<60)
+		l.Since = api.Time{Time: time.UnixMilli(since)}
+	})
 }
 
 const maxSeconds = 1_000_000_000

@@ -335,7 +335,7 @@ func TestReserveAgainWhereNothingIsLeft(t *testing.T) {
 		if _, _, err := reserve("first"); err != nil || !said.Allowed {
 			t.Fatal(err)
 		}
-		content := e.Reserved("first")[0].Content
+		content := e.Limits().Reserved("first")[0].Content
 		go func() { // what the other node reserved arrives after a flush
 			time.Sleep(100 * time.Millisecond)
 			keyed, _ := live.Limit("all")

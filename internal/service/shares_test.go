@@ -134,7 +134,7 @@ func TestShares(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := eng.Banned("guess", key) > 0; got != banned {
+			if got := eng.Limits().Banned("guess", key) > 0; got != banned {
 				t.Errorf("denied for an hour as %s: %v, want %v", name, got, banned)
 			}
 		}

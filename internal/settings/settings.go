@@ -1,6 +1,8 @@
-// Package settings checks the fields of a Config. Every error is a *engine.Error of
-// CodeInvalidConfig that names the field and what it may be. The packages that
-// have a Config say which fields there are, and their bounds.
+// Package settings checks the fields of a Config, and reads YAML files that people write. The packages that have a Config or a file say
+// which fields there are, and their bounds.
+//
+// Every error about a Config is a *engine.Error of CodeInvalidConfig that names the field and what it may be. A Reader of YAML collects all
+// that is wrong with a file, by line and field, so that one fault hides no other.
 package settings
 
 import (

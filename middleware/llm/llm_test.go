@@ -22,7 +22,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/middleware/llm"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
@@ -333,7 +333,7 @@ func TestBudgetUnreachable(t *testing.T) {
 // The callback of docs/token-budgets.md reserves and settles, called as LiteLLM's proxy calls its hooks.
 func TestLiteLLMCallback(t *testing.T) {
 	t.Parallel()
-	python := testprogram.Path(t, "python3")
+	python := testsupport.Program(t, "python3")
 	page, err := os.ReadFile("../../docs/token-budgets.md")
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/weir-counter/weir/internal/replay"
 	"github.com/weir-counter/weir/internal/service/pageviews"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -49,7 +49,7 @@ func caddy(t *testing.T, folder, log, weir string) (address string) {
 	}
 }
 `, address, folder, weir, log)
-	c := exec.CommandContext(t.Context(), testprogram.Path(t, "caddy"), "run", "--adapter", "caddyfile", "--config", file(t, "Caddyfile", config))
+	c := exec.CommandContext(t.Context(), testsupport.Program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", file(t, "Caddyfile", config))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.Stderr = t.Output()
 	c.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
@@ -74,7 +74,7 @@ func caddy(t *testing.T, folder, log, weir string) (address string) {
 
 // The access log of a site gives the same keys and counts as the script in its pages: of 20 pages, 40 visitors and 10 bots.
 func TestCaddy(t *testing.T) {
-	testprogram.Path(t, "chromium")
+	testsupport.Program(t, "chromium")
 	const pages, visitors, crawlers = 20, 40, 10
 	w := start(t, func(cfg *node.Config) { cfg.HTTP.Web = []string{"localhost"} })
 	folder := t.TempDir()

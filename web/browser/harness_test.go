@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/server/httpapi"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -33,7 +33,7 @@ var chromium context.Context
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	path, err := testprogram.Look("chromium")
+	path, err := testsupport.LookProgram("chromium")
 	if err != nil {
 		os.Exit(m.Run()) // each test that opens a page is left out
 	}
@@ -131,8 +131,8 @@ type tab struct {
 
 func open(t *testing.T, address string) *tab {
 	t.Helper()
-	testprogram.Path(t, "chromium")
-	testprogram.File(t, axe)
+	testsupport.Program(t, "chromium")
+	testsupport.File(t, axe)
 	p := &tab{T: t}
 	at, err := url.Parse(address)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"github.com/weir-counter/weir/node"
 )
 
 // A static site with a strict Content-Security-Policy counts its views, visitors, referrers and events in a browser, also
 // those of a single page application.
 func TestPageViews(t *testing.T) {
-	testprogram.Path(t, "chromium")
+	testsupport.Program(t, "chromium")
 	w := start(t, func(cfg *node.Config) { cfg.HTTP.Web = []string{"localhost"} })
 	page := fmt.Sprintf(`<!doctype html><title>site</title><script defer src="%s/w.js" data-site="localhost"></script><p>a page`, w.url)
 	site := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {

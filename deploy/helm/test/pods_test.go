@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 var binary = flag.String("weir", "", "TestPods runs pods of this static binary, as root (make pods)")
@@ -280,7 +280,7 @@ func newPods(t *testing.T) (l *ledger, token func(args ...string) string) {
 		t.Skip("make pods runs it")
 	}
 	if os.Getuid() != 0 {
-		testprogram.Missing(t, "root")
+		testsupport.Missing(t, "root")
 	}
 	authority, files := issue(t)
 	k := newKubernetes(t, *binary, &tls.Config{RootCAs: authority, ServerName: "weir"})

@@ -124,8 +124,8 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if !reserved.Allowed {
 		t.Errorf("a reservation: %+v", reserved.Results)
 	}
-	transporttest.Eventually(t, "the third node knows of the reservation", func() bool { return len(c.At(3-holder-other).Engine.Reserved("r")) == 1 })
-	kl, err := c.At(other).Engine.LimitIn("n", limit.WhereStrict, "h", engine.Limit{N: 10, Per: time.Hour})
+	transporttest.Eventually(t, "the third node knows of the reservation", func() bool { return len(c.At(3-holder-other).Engine.Limits().Reserved("r")) == 1 })
+	kl, err := c.At(other).Engine.Limits().LimitIn("n", limit.WhereStrict, "h", engine.Limit{N: 10, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

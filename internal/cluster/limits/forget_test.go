@@ -32,7 +32,7 @@ func TestForgetKeys(t *testing.T) {
 		transporttest.Eventually(t, what, func() bool {
 			before()
 			for i := range limits.ClusterSize {
-				if len(c.At(i).Engine.Bans(10)) != bans {
+				if len(c.At(i).Engine.Limits().Bans(10)) != bans {
 					return false
 				}
 				for _, name := range names {
@@ -54,11 +54,11 @@ func TestForgetKeys(t *testing.T) {
 		})
 	}
 	all("all nodes know who has used something, and who is banned", 1, func() {}, "u42", "u43")
-	if n, err := c.At(0).Engine.ForgetKeys("u42:"); n != len(names)+1 || err != nil {
+	if n, err := c.At(0).Engine.Limits().ForgetKeys("u42:"); n != len(names)+1 || err != nil {
 		t.Fatal(n, err)
 	}
 	again := func() { // a node may have reported late what it was granted
-		if _, err := c.At(0).Engine.ForgetKeys("u42:"); err != nil {
+		if _, err := c.At(0).Engine.Limits().ForgetKeys("u42:"); err != nil {
 			t.Error(err)
 		}
 	}

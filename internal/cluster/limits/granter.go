@@ -47,7 +47,7 @@ func (l *Limits) learn(i int, token uint64) {
 	defer g.mu.Unlock()
 	g.token, g.closed, g.books, g.sweepAt = token, false, map[bookKey]*book{}, 0
 	inGroup := func(partition int) bool { return partition%groupCount == i }
-	l.cfg.Engine.Outs(inGroup, func(o admission.Out) {
+	l.cfg.Engine.Limits().Outs(inGroup, func(o admission.Out) {
 		// Its terms come with the first question; until then nothing lapses but by Until.
 		g.book(bookKey{o.Limit, o.Key}, grant.Terms{}).Recover(o.N, o.Until, o.Holder == l.cfg.Node)
 	})
@@ -131,7 +131,7 @@ func (l *Limits) decide(g *group, i int, q *question) (a answer, commits bool, e
 		if l.cfg.Engine.PartitionOf(it.key)%groupCount != i {
 			return a, false, &engine.Error{Code: api.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
-		keyed, err := l.cfg.Engine.LimitOfRecord(it.record)
+		keyed, err := l.cfg.Engine.Limits().LimitOfRecord(it.record)
 		if err != nil {
 			return a, false, err
 		}
@@ -152,10 +152,10 @@ func (l *Limits) change(g *group, q *question, check engine.Check) (a answer, co
 	if g.books[bookKey{check.Limit.Name(), check.Key}] != nil {
 		l.owners.changed(check.Limit.Name(), check.Key)
 	}
-	a.Allowed, a.Verdicts = made.Was, []engine.Verdict{made.After}
+	a.Allowed, a.Verdicts = made.Was, []engine.Verdict{made.Verdict}
 	// That a permit is lost only an owner that is still one may say.
 	commits = made.Was || !q.change.Kind.OfPermit() || q.change.Kind == engine.ChangeRenewPermit
-	made.Was, made.After = false, engine.Verdict{}
+	made.Was, made.Verdict = false, engine.Verdict{}
 	a.changed = made
 	return a, commits, err
 }
@@ -174,7 +174,7 @@ func (l *Limits) grant(g *group, q *question, asked []engine.Check, now int64) (
 				it.ask.Want = 0
 			}
 			b.Settle(l.basis(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
-				l.cfg.Engine.Use(keyed, it.key, at, n)
+				keyed.Use(it.key, at, n)
 			})
 			grants[k] = b
 		}
@@ -183,7 +183,7 @@ func (l *Limits) grant(g *group, q *question, asked []engine.Check, now int64) (
 		}
 	}
 	a.Verdicts = make([]engine.Verdict, len(asked))
-	if a.Allowed, _, err = l.cfg.Engine.DecideAll(asked, out, a.Verdicts, q.take); err != nil || !q.take {
+	if a.Allowed, _, err = l.cfg.Engine.Limits().DecideAll(asked, out, a.Verdicts, q.take); err != nil || !q.take {
 		return a, false, err
 	}
 	a.grants = make([]grant.Answer, len(asked))
@@ -205,9 +205,7 @@ func (l *Limits) grant(g *group, q *question, asked []engine.Check, now int64) (
 		a.grants[k] = b.Grant(l.basis(g, now, q.node, terms), &it.ask, d)
 		own := b.Own(now, terms)
 		if own > 0 || b.journaled > 0 {
-			if err := l.cfg.Engine.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), own); err != nil {
-				return a, false, err
-			}
+			asked[k].Limit.SetOut(l.cfg.Node, it.key, terms.Held(), own)
 		}
 		b.journaled = own
 		commits = commits || own > 0

@@ -23,7 +23,7 @@ func TestKeysOfAGranterAreBounded(t *testing.T) {
 	l := newLimits(Config{Node: "a", Engine: e})
 	l.most = 20
 	l.learn(0, 1)
-	keyed, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
+	keyed, err := e.Limits().LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
 	}
 	defer e.Close()
 	l := newLimits(Config{Node: "a", Engine: e})
-	keyed, err := e.LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
+	keyed, err := e.Limits().LimitIn("a", limit.WhereLeased, "x", engine.Limit{N: 1000, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -230,7 +230,7 @@ func (l *Limits) Change(c engine.Change, check engine.Check) (made engine.Change
 	if a.err != nil {
 		return made, true, a.err
 	}
-	a.changed.Was, a.changed.After = a.Allowed, a.Verdicts[0]
+	a.changed.Was, a.changed.Verdict = a.Allowed, a.Verdicts[0]
 	return a.changed, true, nil
 }
 

@@ -2,8 +2,8 @@ package limits
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -113,95 +113,94 @@ var errWire = errors.New("could not decode the message: check that all nodes run
 // wireVersion is the first byte of each question, and of each answer that is not empty.
 const wireVersion = 4
 
-// append appends a question: the version and, numbers as unsigned varints, texts with their length before them:
+// append appends a question: the version and its fields.
+func (q *question) append(b []byte) []byte { return wire.Append(append(b, wireVersion), q.fields) }
+
+func readQuestion(b []byte) (*question, error) {
+	q := &question{}
+	return q, readMessage(b, q.fields)
+}
+
+// readMessage reads the fields of a message after its version.
+func readMessage(b []byte, fields func(c *wire.Codec)) error {
+	r := wire.NewReader(b)
+	if r.Byte() != wireVersion {
+		return errWire
+	}
+	wire.Read(r, fields)
+	return done(r)
+}
+
+// fields are, numbers as unsigned varints, texts with their length before them:
 //
 //	node
 //	0 to ask only, 1 to take, or 1 + the kind of a change, and its time in Unix ns, signed, 0: none,
 //	its ID, how many ns ago, its flag, of a reservation and of permits its content and how many parts
 //	items: how many, then each: record, key, 1 if its verdict denies nothing, need, number, 0: none, and else:
 //	token, used, returned, want, demand, uses: how many, then each: n, age in ns
-func (q *question) append(b []byte) []byte {
-	b = wire.AppendText(append(b, wireVersion), q.node)
-	if c := q.change; c.Kind == engine.NoChange {
-		b = wire.AppendBool(b, q.take)
-	} else {
-		at := int64(0)
-		if !c.At.IsZero() {
-			at = c.At.UnixNano()
-		}
-		b = binary.AppendVarint(append(b, 1+byte(c.Kind)), at)
-		b = binary.AppendUvarint(wire.AppendText(b, c.ID), uint64(c.Ago))
-		if b = wire.AppendBool(b, c.Flag); c.Kind.HasContent() {
-			b = binary.AppendUvarint(binary.AppendUvarint(b, c.Content), c.Parts)
-		}
+func (q *question) fields(c *wire.Codec) {
+	c.Text(&q.node, engine.MaxLimitNameBytes)
+	what := byte(0)
+	if q.take || q.isChange() {
+		what = 1 + byte(q.change.Kind)
 	}
-	b = binary.AppendUvarint(b, uint64(len(q.items)))
-	for i := range q.items {
-		it := &q.items[i]
-		b = wire.AppendText(b, it.record)
-		b = wire.AppendText(b, it.key)
-		b = wire.AppendBool(b, it.shadow)
-		a := &it.ask
-		b = binary.AppendUvarint(binary.AppendUvarint(b, a.Need), a.ID.Number)
-		if !it.leases() {
-			continue
-		}
-		for _, v := range []uint64{a.ID.Token, a.Used, a.Returned, a.Want, a.Demand, uint64(len(a.Uses))} {
-			b = binary.AppendUvarint(b, v)
-		}
-		for _, u := range a.Uses {
-			b = binary.AppendUvarint(b, u.N)
-			b = binary.AppendUvarint(b, uint64(max(0, u.Age)))
-		}
+	if c.Byte(&what); what > byte(engine.ChangeKinds) {
+		c.Fail()
+		return
 	}
-	return b
+	if c.Reads() {
+		q.take, q.change.Kind = what == 1, engine.ChangeKind(max(what, 1)-1)
+	}
+	if q.isChange() {
+		changeFields(c, &q.change)
+	}
+	wire.List(c, &q.items, engine.MaxChecks, func(it *item) { it.fields(c) })
+	if len(q.items) == 0 || q.node == "" || q.isChange() && len(q.items) > 1 {
+		c.Fail()
+	}
 }
 
-func readQuestion(b []byte) (*question, error) {
-	r := wire.NewReader(b)
-	if r.Byte() != wireVersion {
-		return nil, errWire
+func (it *item) fields(c *wire.Codec) {
+	c.Text(&it.record, math.MaxInt32)
+	c.Text(&it.key, engine.MaxKeyBytes)
+	c.Bool(&it.shadow)
+	a := &it.ask
+	if c.Uvarints(&a.Need, &a.ID.Number); !it.leases() {
+		return
 	}
-	q := &question{node: r.Text(engine.MaxLimitNameBytes)}
-	switch what := r.Byte(); {
-	case what > byte(engine.ChangeKinds):
-		r.Fail()
-	case what > 1:
-		q.change = readChange(r, engine.ChangeKind(what-1))
-	default:
-		q.take = what == 1
-	}
-	count := r.AtMost(engine.MaxChecks)
-	if count == 0 || q.node == "" || q.isChange() && count > 1 {
-		r.Fail()
-	}
-	for range count {
-		it := item{record: r.Text(r.Len()), key: r.Text(engine.MaxKeyBytes), shadow: r.Bool()}
-		it.ask.Need, it.ask.ID.Number = r.Uvarint(), r.Uvarint()
-		if it.leases() {
-			it.ask.ID.Token, it.ask.Used, it.ask.Returned, it.ask.Want, it.ask.Demand = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
-			for range r.AtMost(grant.MaxUses) {
-				it.ask.Uses = append(it.ask.Uses, grant.Use{N: r.Uvarint(), Age: readDuration(r)})
-			}
-		}
-		q.items = append(q.items, it)
-	}
-	return q, done(r)
+	c.Uvarints(&a.ID.Token, &a.Used, &a.Returned, &a.Want, &a.Demand)
+	wire.List(c, &a.Uses, grant.MaxUses, func(u *grant.Use) {
+		c.Uvarints(&u.N)
+		wire.Number(c, &u.Age, math.MaxInt64)
+	})
 }
 
-func readChange(r *wire.Reader, kind engine.ChangeKind) engine.Change {
-	c := engine.Change{Kind: kind}
-	if at := r.Varint(); at != 0 {
-		c.At = time.Unix(0, at)
+func changeFields(c *wire.Codec, made *engine.Change) {
+	at := int64(0)
+	if !made.At.IsZero() {
+		at = made.At.UnixNano()
 	}
-	c.ID, c.Ago, c.Flag = r.Text(engine.MaxReservationID), readDuration(r), r.Bool()
-	if kind.HasContent() {
-		c.Content, c.Parts = r.Uvarint(), r.Uvarint()
+	if c.Varint(&at); at != 0 && c.Reads() {
+		made.At = time.Unix(0, at)
 	}
-	return c
+	c.Text(&made.ID, engine.MaxReservationID)
+	wire.Number(c, &made.Ago, math.MaxInt64)
+	if c.Bool(&made.Flag); made.Kind.HasContent() {
+		c.Uvarints(&made.Content, &made.Parts)
+	}
 }
 
-// append appends the answer to a question: the version and
+// append appends the answer to a question: the version and its fields.
+func (a *answer) append(b []byte, q *question) []byte {
+	return wire.Append(append(b, wireVersion), func(c *wire.Codec) { a.fields(c, q) })
+}
+
+func readAnswer(b []byte, q *question) (a answer, err error) {
+	err = readMessage(b, func(c *wire.Codec) { a.fields(c, q) })
+	return a, err
+}
+
+// fields are
 //
 //	0: decided, or 1: an error
 //	decided: 1 if allowed, of a change how many were freed, used and over, and 1 if it was made before, then for each item:
@@ -209,80 +208,49 @@ func readChange(r *wire.Reader, kind engine.ChangeKind) engine.Change {
 //	token, number, granted, used, 1 if its need was admitted by its own limit + 2 if it got less than it wanted, pause in ns,
 //	free, out, wait and reset in ns
 //	an error: code, field, message
-func (a *answer) append(b []byte, q *question) []byte {
-	b = append(b, wireVersion)
-	if a.err != nil {
-		failure := &engine.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
-		errors.As(a.err, &failure)
-		b = wire.AppendText(append(b, 1), string(failure.Code))
-		return wire.AppendText(wire.AppendText(b, failure.Field), failure.Message)
+func (a *answer) fields(c *wire.Codec, q *question) {
+	failed := a.err != nil
+	if c.Bool(&failed); failed {
+		said := &engine.Error{Code: api.CodeInvalidLimit, Field: "limit"}
+		if !c.Reads() && !errors.As(a.err, &said) {
+			said.Message = a.err.Error()
+		}
+		code := string(said.Code)
+		c.Text(&code, math.MaxInt32)
+		c.Text(&said.Field, math.MaxInt32)
+		c.Text(&said.Message, math.MaxInt32)
+		if c.Reads() {
+			said.Code, a.err = api.Code(code), said
+		}
+		return
 	}
-	b = wire.AppendBool(append(b, 0), a.Allowed)
-	if made := a.changed; q.isChange() {
-		b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, made.Freed), made.Used), made.Over)
-		b = wire.AppendBool(b, made.Again)
+	if c.Reads() {
+		a.Verdicts = make([]engine.Verdict, len(q.items))
 	}
-	for i, v := range a.Verdicts {
-		b = append(b, flags(v.Allowed, v.Never))
-		b = binary.AppendUvarint(b, v.Remaining)
-		b = binary.AppendUvarint(b, uint64(v.RetryAfter))
-		b = binary.AppendUvarint(b, uint64(v.Reset))
-		if !q.take || !q.items[i].leases() {
+	if c.Reads() && q.take {
+		a.grants = make([]grant.Answer, len(q.items))
+	}
+	if c.Bool(&a.Allowed); q.isChange() {
+		c.Uvarints(&a.changed.Freed, &a.changed.Used, &a.changed.Over)
+		c.Bool(&a.changed.Again)
+	}
+	for i := range a.Verdicts {
+		v := &a.Verdicts[i]
+		c.Flags(&v.Allowed, &v.Never)
+		c.Uvarints(&v.Remaining)
+		wire.Number(c, &v.RetryAfter, math.MaxInt64)
+		if wire.Number(c, &v.Reset, math.MaxInt64); !q.take || !q.items[i].leases() {
 			continue
 		}
 		g := &a.grants[i]
-		for _, v := range []uint64{
-			g.ID.Token, g.ID.Number, g.Granted, g.Used, uint64(flags(g.Allowed, g.Short)), uint64(g.Pause), g.Free, g.Out, uint64(g.Wait), uint64(g.Reset),
-		} {
-			b = binary.AppendUvarint(b, v)
-		}
+		c.Uvarints(&g.ID.Token, &g.ID.Number, &g.Granted, &g.Used)
+		c.Flags(&g.Allowed, &g.Short)
+		wire.Number(c, &g.Pause, math.MaxInt64)
+		c.Uvarints(&g.Free, &g.Out)
+		wire.Number(c, &g.Wait, math.MaxInt64)
+		wire.Number(c, &g.Reset, math.MaxInt64)
 	}
-	return b
 }
-
-func flags(one, two bool) (bits byte) {
-	if one {
-		bits |= 1
-	}
-	if two {
-		bits |= 2
-	}
-	return bits
-}
-
-func readAnswer(b []byte, q *question) (a answer, err error) {
-	r := wire.NewReader(b)
-	if r.Byte() != wireVersion {
-		return a, errWire
-	}
-	if r.Bool() {
-		a.err = &engine.Error{Code: api.Code(r.Text(len(b))), Field: r.Text(len(b)), Message: r.Text(len(b))}
-		return a, done(r)
-	}
-	if a.Allowed = r.Bool(); q.isChange() {
-		a.changed = engine.Changed{Freed: r.Uvarint(), Used: r.Uvarint(), Over: r.Uvarint(), Again: r.Bool()}
-	}
-	a.Verdicts = make([]engine.Verdict, len(q.items))
-	if q.take {
-		a.grants = make([]grant.Answer, len(q.items))
-	}
-	for i := range q.items {
-		bits := r.Byte()
-		a.Verdicts[i] = engine.Verdict{Allowed: bits&1 != 0, Never: bits&2 != 0, Remaining: r.Uvarint(), RetryAfter: readDuration(r), Reset: readDuration(r)}
-		if !q.take || !q.items[i].leases() {
-			continue
-		}
-		g := grant.Answer{ID: grant.ID{Token: r.Uvarint(), Number: r.Uvarint()}, Granted: r.Uvarint(), Used: r.Uvarint()}
-		bits = byte(r.AtMost(3))
-		g.Allowed, g.Short = bits&1 != 0, bits&2 != 0
-		g.Pause, g.Free, g.Out, g.Wait, g.Reset = readDuration(r), r.Uvarint(), r.Uvarint(), readDuration(r), readDuration(r)
-		a.grants[i] = g
-	}
-	return a, done(r)
-}
-
-// readDuration reads ns, as many as there may be.
-func readDuration(r *wire.Reader) time.Duration { return time.Duration(r.AtMost(1<<63 - 1)) }
 
 func done(r *wire.Reader) error {
 	if !r.Done() {

@@ -68,6 +68,7 @@ type peers struct {
 
 // announced is what a node said last.
 type announced struct {
+	origin string
 	node   string
 	at     time.Time
 	since  time.Time // it was up without a pause since then
@@ -75,41 +76,42 @@ type announced struct {
 	owns   [groupCount]uint64 // tokens; 0: another node's
 }
 
-// announcement is the bytes of what a node says: origin, name, 1 if it stops, then the token of each group.
+// announcement is the bytes of what this node says.
 func (s *owners) announcement() []byte {
-	b := wire.AppendText(wire.AppendText(nil, s.origin), s.cfg.Node)
-	b = wire.AppendBool(b, s.leaving.Load())
+	a := announced{origin: s.origin, node: s.cfg.Node, leaves: s.leaving.Load()}
 	for i := range s.groups {
-		token, _ := s.owns(i)
-		b = binary.AppendUvarint(b, token)
+		a.owns[i], _ = s.owns(i)
 	}
-	return b
+	return wire.Append(nil, func(c *wire.Codec) { a.fields(c, len(s.groups)) })
 }
 
-func readAnnouncement(data []byte) (origin string, a announced, err error) {
-	r := wire.NewReader(data)
-	origin, a.node, a.leaves = r.Text(64), r.Text(engine.MaxLimitNameBytes), r.Bool()
-	for i := range a.owns {
-		a.owns[i] = r.Uvarint()
+// fields are what an announcement says, of so many groups.
+func (a *announced) fields(c *wire.Codec, groups int) {
+	c.Text(&a.origin, 64)
+	c.Text(&a.node, engine.MaxLimitNameBytes)
+	c.Bool(&a.leaves)
+	for i := range groups {
+		c.Uvarints(&a.owns[i])
 	}
-	return origin, a, done(r)
 }
 
 // hear takes in an announcement. One of a node that was not up is answered with this node's, so that it knows at once
 // who owns what.
 func (s *owners) hear(msg *nats.Msg) {
-	origin, a, err := readAnnouncement(msg.Data)
-	if err != nil || origin == s.origin {
+	var a announced
+	r := wire.NewReader(msg.Data)
+	wire.Read(r, func(c *wire.Codec) { a.fields(c, len(s.groups)) })
+	if !r.Done() || a.origin == s.origin {
 		return
 	}
 	a.at, a.since = time.Now(), time.Now()
 	s.peers.mu.Lock()
-	was, known := s.peers.nodes[origin]
+	was, known := s.peers.nodes[a.origin]
 	if known = known && a.at.Sub(was.at) < silentAfter; known && !was.leaves {
 		a.since = was.since
 	}
 	if known || len(s.peers.nodes) < maxNodes {
-		s.peers.nodes[origin] = a
+		s.peers.nodes[a.origin] = a
 	}
 	s.peers.mu.Unlock()
 	if !known {

@@ -43,7 +43,7 @@ func openJournaled(t testing.TB, cfg durable.Config) *journaled {
 		}
 	}
 	n.Router, err = Open(Config{
-		Engine: e, Conn: n.journal.Joined().Conn(), Self: self, Holders: n.journal.WhomToAsk,
+		Engine: e, Conn: n.journal.Joined().Conn(), Self: self, Holders: n.journal.Holders().WhomToAsk,
 		Flush: n.journal.Sync, Followed: n.journal.Followed, FlushEvery: cfg.FlushEvery, Deadline: 3 * time.Second,
 		Freshness: n.journal.Freshness,
 	})

@@ -5,19 +5,19 @@ import (
 	"net"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // authority signs certificates of one test's nodes, for loopback.
 type authority struct {
-	*certstest.Authority
+	*testsupport.Authority
 	CA string // the file of its own certificate
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	signs := certstest.New(t)
+	signs := testsupport.NewAuthority(t)
 	return &authority{signs, signs.File()}
 }
 

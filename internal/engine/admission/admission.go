@@ -145,15 +145,18 @@ func (ls *Table) eachShare(f func(partition int, s *share)) {
 	}
 }
 
+// partitionOf is the number of a key's partition.
+func (ls *Table) partitionOf(key string) int { return keyspace.PartitionOf(key, len(ls.shares)) }
+
+// lockedOf is the share of a key's partition, whose lock the caller gives back.
+func (ls *Table) lockedOf(key string) *share { return ls.locked(ls.partitionOf(key)) }
+
 // locked is the share of a partition, whose lock the caller gives back.
 func (ls *Table) locked(partition int) *share {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	return s
 }
-
-// InUse tells whether keys have states of the name.
-func (n *Name) InUse() bool { return n.states.Load() > 0 }
 
 // NamesKept is how many names KeyedLimits hold, and how many are known.
 func (ls *Table) NamesKept() (held, known int) {
@@ -162,19 +165,22 @@ func (ls *Table) NamesKept() (held, known int) {
 	return ls.held, len(ls.names)
 }
 
-// NewPlan makes a limit ready, of a name. Its admissions are journaled if it says so, or its
-// period is long enough.
-func (ls *Table) NewPlan(name *Name, plain *limit.Plan, journaled, strict, inline bool) *Plan {
-	made := &Plan{Plan: plain.ByTimeOfDay(ls.Clock.Ahead), Name: name, Strict: strict, Inline: inline}
-	if ls.gather {
-		made.journaled = journaled || plain.Limit().Per >= journaledPer
-		made.Record = limitRecord(name.Name, plain.Limit(), made.flags())
+// newPlan makes other numbers of a limit ready. Their admissions are journaled if the limit says so, or the period is long enough.
+func (l *KeyedLimit) newPlan(to limit.Limit) (*Plan, error) {
+	plain, err := limit.New(to)
+	if err != nil {
+		return nil, &keyspace.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
-	return made
+	made := &Plan{Plan: plain.ByTimeOfDay(l.table.Clock.Ahead), Name: l.name, Strict: l.strict, Inline: l.inline}
+	if l.table.gather {
+		made.journaled = l.journaled || plain.Limit().Per >= journaledPer
+		made.Record = limitRecord(l.name.Name, plain.Limit(), made.flags())
+	}
+	return made, nil
 }
 
-// Hold returns the one object of a name, for a KeyedLimit.
-func (ls *Table) Hold(name string) (*Name, error) {
+// hold returns the one object of a name, for a KeyedLimit.
+func (ls *Table) hold(name string) (*Name, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	have := ls.name(name)
@@ -186,14 +192,6 @@ func (ls *Table) Hold(name string) (*Name, error) {
 	}
 	have.held++
 	return have, nil
-}
-
-func (ls *Table) Release(name *Name) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if name.held--; name.held == 0 {
-		ls.held--
-	}
 }
 
 // name returns the one object of a name. The caller holds ls.mu.
@@ -321,53 +319,55 @@ func (ls *Table) resize(s *share) *keyspace.KeyTable[keyState] {
 	return t
 }
 
-// maxNameBytes is the longest name of a limit, or a node, in bytes.
-const maxNameBytes = 64
+// MaxNameBytes is the longest name of a limit, or a node, in bytes.
+const MaxNameBytes = 64
 
 const nameOthers = "._/-"
 
-// NodeMark stands between the name of a limit that is one node's alone and the name
+// nodeMark stands between the name of a limit that is one node's alone and the name
 // of the node. No name that is given to Limit has it.
-const NodeMark = '@'
+const nodeMark = "@"
 
-// isName is whether s is 1 to maxNameBytes letters, digits or any of others.
+// isName is whether s is 1 to MaxNameBytes letters, digits or any of others.
 func isName(s, others string) bool {
 	for i := range len(s) {
 		if c := s[i]; !('a' <= c|0x20 && c|0x20 <= 'z') && !('0' <= c && c <= '9') && strings.IndexByte(others, c) < 0 {
 			return false
 		}
 	}
-	return s != "" && len(s) <= maxNameBytes
+	return s != "" && len(s) <= MaxNameBytes
 }
 
-// IsLimitName is whether a name may be a limit's.
-func IsLimitName(name string) bool { return isName(name, nameOthers) }
+// isNodeName is whether a name may be a node's.
+func isNodeName(name string) bool { return isName(name, "._-") }
 
-// IsNodeName is whether a name may be a node's.
-func IsNodeName(name string) bool { return isName(name, "._-") }
-
-// OfNode is the name by which states of a limit are kept that is one node's alone.
-func OfNode(name, node string) string { return name + string(NodeMark) + node }
-
-// checkKept is isLimitName for the names that states are kept by.
-func checkKept(kept string) error {
-	name, node, marked := strings.Cut(kept, string(NodeMark))
-	switch {
-	case marked && !IsNodeName(node):
-		return fmt.Errorf("%.80q is no node", node)
-	case !IsLimitName(name):
-		return fmt.Errorf("the name %.80q of a limit: must be 1 to %d letters, digits or any of %s", name, maxNameBytes, nameOthers)
+// checkName returns an error unless a name may be a limit's.
+func checkName(name string) error {
+	if isName(name, nameOthers) {
+		return nil
 	}
-	return nil
+	return &keyspace.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("the name %.80q of a limit: must be 1 to %d letters, digits or any of %s", name, MaxNameBytes, nameOthers)}
 }
 
-// Known appends what is known of a key's admissions under a plan that still matter, the
-// oldest first. Each is at the latest time of day at which it may have been, and doubt is by how much
-// earlier it may have been. It takes nothing. raw is what Wall.Raw has just said.
-func (ls *Table) Known(plan *Plan, partition int, key string, raw time.Time, list []limit.Admitted) (_ []limit.Admitted, doubt time.Duration) {
+// checkKept is checkName for the names that states are kept by.
+func checkKept(kept string) error {
+	name, node, marked := strings.Cut(kept, nodeMark)
+	if marked && !isNodeName(node) {
+		return fmt.Errorf("%.80q is no node", node)
+	}
+	return checkName(name)
+}
+
+// Known appends what this engine knows of a key's admissions that still count, the oldest first. Each has the latest
+// time of day at which it may have been, in ns since 1970. It may have been earlier by up to doubt. Known takes
+// nothing. raw is what the engine's UncorrectedWall has just said. Cost: a decision, and O(34).
+func (l *KeyedLimit) Known(key string, raw time.Time, list []limit.Admitted) (_ []limit.Admitted, doubt time.Duration) {
+	if keyspace.CheckKey(key) != nil {
+		return list, 0
+	}
+	ls, plan := l.table, l.plan.Load()
 	now, ahead := ls.Clock.At(raw)
-	share := &ls.shares[partition]
-	share.mu.Lock()
+	share := ls.lockedOf(key)
 	defer share.mu.Unlock()
 	st := ls.look(share, plan, key, now)
 	began, before := len(list), cellBytes(st)

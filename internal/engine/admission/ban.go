@@ -2,18 +2,26 @@ package admission
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // A ban says that a key is denied under the limit of a name until a time, whatever it has used. All nodes know of
 // it, of keys that they hold and of others. A Table keeps bans; who decides asks for them first.
 
-// MaxBans bounds the bans that are made in one table. Bans of other nodes are in addition.
-const MaxBans = 100_000
+const (
+	// MaxBans bounds the bans that are made in one table. Bans of other nodes are in addition.
+	MaxBans = 100_000
+
+	// MaxBan is how long a ban is at most.
+	MaxBan = 366 * 24 * time.Hour
+)
 
 // keyID is a key under the limit of a name. It is the name that the limit was given: what nodes count apart
 // has one grant and one ban for all of them.
@@ -21,9 +29,21 @@ type keyID struct{ name, key string }
 
 func (id keyID) clone() keyID { return keyID{strings.Clone(id.name), strings.Clone(id.key)} }
 
-// Ban bans a key under the limit of a name until a time of day in Unix ms, in place of an earlier ban; 0 lifts it.
-func (ls *Table) Ban(name string, partition int, key string, until int64) error {
-	s := ls.locked(partition)
+// Ban bans a key of a limit for 1 ms to MaxBan from now, whatever it has used. It replaces an earlier ban; 0 lifts it.
+// With a journal, other nodes know the ban when they have followed the next flush, and a restart keeps it. The error is
+// api.CodeOverloaded if there are too many bans. A ban denies nothing by itself: the caller that decides asks for it.
+func (ls *Table) Ban(name, key string, length time.Duration) error {
+	if err := keyspace.CheckKey(key); err != nil {
+		return err
+	}
+	if length < 0 || length > MaxBan {
+		return &keyspace.Error{Code: api.CodeInvalidTime, Field: "for", Message: fmt.Sprintf("a ban for %s: must be more than 0, and at most 366 days", length)}
+	}
+	until := int64(0) // Unix ms
+	if length > 0 {
+		until = ls.unixMs(ls.Clock.Now() + int64(length))
+	}
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return err
@@ -61,16 +81,15 @@ func (ls *Table) unban(s *share, id keyID) (was bool) {
 	return was
 }
 
-// Banned is until when a key is banned under the limit of a name, in Unix ms, and now by the same clock; 0: it is not.
-func (ls *Table) Banned(name string, partition int, key string) (until, now int64) {
-	s := &ls.shares[partition]
-	now = (ls.Clock.Now() + ls.Clock.Ahead()) / msOfNs
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until = s.bans[keyID{name, key}]; until <= now {
-		return 0, now
+// Banned is for how long a key is banned under the limit of a name; 0: it is not.
+func (ls *Table) Banned(name, key string) time.Duration {
+	if !ls.AnyBanned() {
+		return 0
 	}
-	return until, now
+	now := ls.unixMs(ls.Clock.Now())
+	s := ls.lockedOf(key)
+	defer s.mu.Unlock()
+	return time.Duration(max(0, s.bans[keyID{name, key}]-now)) * time.Millisecond
 }
 
 // AnyBanned tells whether there are bans: without, that is all that a decision pays for them.
@@ -82,9 +101,9 @@ type KeyBan struct {
 	Until     time.Time
 }
 
-// Bans lists the bans that are not over, at most n, those that end last first.
+// Bans lists the bans that are not over, at most n, those that end last first. O(bans).
 func (ls *Table) Bans(n int) (list []KeyBan) {
-	now := (ls.Clock.Now() + ls.Clock.Ahead()) / msOfNs
+	now := ls.unixMs(ls.Clock.Now())
 	ls.eachShare(func(_ int, s *share) {
 		for id, until := range s.bans {
 			if until > now {

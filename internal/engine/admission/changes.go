@@ -1,9 +1,13 @@
 package admission
 
 import (
+	"fmt"
 	"math"
 	"strings"
+	"time"
 
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
@@ -11,14 +15,27 @@ import (
 // A change is what somebody does to what a key has used, except for requests. The journal has the changes of a partition in their order.
 // Admissions that were gathered before a change of their key are journaled before it, or are less by it.
 
-// Newest is the time of the newest admissions, for Refund.
-const Newest = math.MaxInt64
+// newest is the time of the newest admissions, for a refund.
+const newest = math.MaxInt64
 
-// Refund gives back up to n admissions that a key took of the plan's limit at a time of
-// Clock, or Newest, and returns how many more are free for it: see limit.Plan.Refund.
-func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint64) (free uint64, err error) {
+// Refund gives back up to n admissions that the key took, all at one time. It returns by how many more are free for it.
+// That is less than n if some have left the window, or the bucket has filled since. taken is by the time of day; the
+// zero Time stands for the newest admissions. The limit holds for what was really used, if taken is right.
+//
+// A change to what a key has used is journaled as its admissions are. The error is an Error as of Take.
+func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64, err error) {
+	if err := keyspace.CheckKey(key); err != nil {
+		return 0, err
+	}
+	ls, plan, at := l.table, l.plan.Load(), int64(newest)
+	if !taken.IsZero() {
+		if at, err = unixNano("taken", taken); err != nil {
+			return 0, err
+		}
+		at -= ls.Clock.Ahead()
+	}
 	now := ls.Clock.Now()
-	s := ls.locked(partition)
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	st := s.find(ls.hash(plan.Name, key), plan.Name, key)
 	if st == nil || n == 0 {
@@ -39,6 +56,14 @@ func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint6
 		ls.record(s, &replication.Refund{ChangeOf: changeAt(plan.Name.Name, key, floored(min(at, now))), N: given})
 	}
 	return free, nil
+}
+
+// unixNano is a time that an int64 has.
+func unixNano(field string, t time.Time) (int64, error) {
+	if s := t.Unix(); s < 0 || s > 9_000_000_000 {
+		return 0, &keyspace.Error{Code: api.CodeInvalidTime, Field: field, Message: fmt.Sprintf("%s: must be 1970 to 2255", t.UTC().Format(time.RFC3339))}
+	}
+	return t.UnixNano(), nil
 }
 
 // unnote takes up to n admissions that were taken at a time out of the next cut: the journal does not get them. It returns how many
@@ -65,7 +90,7 @@ func (ls *Table) unnote(s *share, st *entry, at int64, n uint64) (left uint64) {
 func (ls *Table) refund(st *entry, now, at int64, n uint64) (free, given uint64) {
 	before := cellBytes(st)
 	last := at
-	if at < Newest {
+	if at < newest {
 		last += int64(together)
 		if st.Value.plan.Strict {
 			last += int64(strictSlack)
@@ -76,15 +101,19 @@ func (ls *Table) refund(st *entry, now, at int64, n uint64) (free, given uint64)
 	return free, given
 }
 
-// Reset forgets what a key has used of the limit of a name, on whatever node, its grant and its ban: it
-// has its whole burst again. It tells whether there was something here.
-func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err error) {
-	s := ls.locked(partition)
+// Reset forgets what the key has used of all limits of the name, with its grant and its ban: it has its whole burst again. This
+// includes limits that the nodes of a cluster count separately. It reports whether there was something to forget.
+func (l *KeyedLimit) Reset(key string) (was bool, err error) {
+	if err := keyspace.CheckKey(key); err != nil {
+		return false, err
+	}
+	ls := l.table
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return false, err
 	}
-	base := BaseName(name.Name)
+	base := baseName(l.name.Name)
 	was = ls.reset(s, base, key, ls.nowMs(), ls.forgetState)
 	ls.record(s, &replication.Reset{ChangeOf: ls.changeOf(base, key)})
 	return was, nil
@@ -102,7 +131,7 @@ func (ls *Table) reset(s *share, base, key string, at int64, forget func(s *shar
 		was = ls.takeBack(s, id, at) || was
 	}
 	was = ls.unban(s, keyID{base, key}) || was
-	ls.forgetReserved(s, func(id partID) bool { return id.key == key && BaseName(id.name) == base })
+	ls.forgetReserved(s, func(id partID) bool { return id.key == key && baseName(id.name) == base })
 	return was
 }
 
@@ -133,16 +162,16 @@ func (ls *Table) namesOf(base string) (list []*Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for text, name := range ls.names {
-		if BaseName(text) == base {
+		if baseName(text) == base {
 			list = append(list, name)
 		}
 	}
 	return list
 }
 
-// BaseName is the name that a limit was given, of the name that its states are kept by.
-func BaseName(kept string) string {
-	base, _, _ := strings.Cut(kept, string(NodeMark))
+// baseName is the name that a limit was given, of the name that its states are kept by.
+func baseName(kept string) string {
+	base, _, _ := strings.Cut(kept, nodeMark)
 	return base
 }
 
@@ -157,11 +186,17 @@ func (ls *Table) stateOf(s *share, kept, key string) *entry {
 	return s.find(ls.hash(name, key), name, key)
 }
 
-// ForgetKeys forgets what the keys that begin with prefix have used of all limits, on whatever node, as Reset does for one key of one
-// limit: with their grants and bans. It returns of how many keys there was something here, each counted for each limit.
+// ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans. It is
+// KeyedLimit.Reset of all of them. It returns how many keys had something to forget here, each counted for each limit.
+// With a journal, other nodes forget too when they follow the next flush, and a restart brings nothing back. Admissions
+// that another node makes meanwhile may stay. The error is api.CodeInvalidKey if the prefix is empty or longer than a
+// key, and api.CodeOverloaded while the journal can take no more.
 //
-// Cost: O(keys with limits in use), a partition at a time; each partition's next cut tells of it.
+// Cost: O(keys with limits in use), a partition at a time.
 func (ls *Table) ForgetKeys(prefix string) (keys int, err error) {
+	if err := keyspace.CheckKey(prefix); err != nil {
+		return 0, err
+	}
 	return ls.forgetAll(func(s *share) int {
 		ls.record(s, &replication.ForgetKeys{ChangeOf: ls.changeOf("", prefix)})
 		return ls.forgetKeys(s, prefix, ls.nowMs(), ls.forgetState)
@@ -173,7 +208,7 @@ func (ls *Table) ForgetKeys(prefix string) (keys int, err error) {
 func (ls *Table) forgetKeys(s *share, prefix string, at int64, forget func(s *share, st *entry)) int {
 	was := map[keyID]struct{}{}
 	s.table.Load().EachWith(prefix, func(st *entry) {
-		was[keyID{BaseName(st.Value.plan.Name.Name), st.Key()}] = struct{}{}
+		was[keyID{baseName(st.Value.plan.Name.Name), st.Key()}] = struct{}{}
 		forget(s, st)
 	})
 	for id := range s.grants {
@@ -191,9 +226,17 @@ func (ls *Table) forgetKeys(s *share, prefix string, at int64, forget func(s *sh
 	return len(was)
 }
 
-// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of all, and has cuts say
-// so. It returns how many states there were.
+// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of all: each has its whole burst
+// again. It returns how many states there were here. With a journal, other nodes forget too when they follow the next
+// flush, and a restart brings nothing back. Admissions that another node makes meanwhile may stay.
+//
+// Cost: O(keys with limits in use), a partition at a time.
 func (ls *Table) ForgetInline(name string) (states int, err error) {
+	if name != "" {
+		if err := checkName(name); err != nil {
+			return 0, err
+		}
+	}
 	return ls.forgetAll(func(s *share) int {
 		ls.record(s, &replication.ForgetInline{ChangeOf: ls.changeOf(name, "")})
 		return ls.forgetInline(s, name)

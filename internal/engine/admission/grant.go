@@ -1,9 +1,12 @@
 package admission
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
@@ -34,15 +37,34 @@ const (
 // addition.
 const MaxGrants = 10_000
 
-// Grant gives a key n admissions more than the limit of a name until a time of day in Unix ms.
-// It replaces an earlier grant; n of 0 takes that back.
-func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until int64) error {
-	s := ls.locked(partition)
+// Grant gives the key n admissions in addition to the limit, 1 to limit.MaxBurst, usable until a time of day. A request
+// that the limit would deny uses what is left of the limit, and takes the rest from the grant. A grant replaces an
+// earlier grant of the key; the same n and until again change nothing, so it may be sent again. n = 0 takes it back. All limits of the
+// name share one grant.
+func (l *KeyedLimit) Grant(key string, n uint64, until time.Time) error {
+	if err := keyspace.CheckKey(key); err != nil {
+		return err
+	}
+	if n > limit.MaxBurst {
+		return &keyspace.Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("a grant of %d: at most %d", n, uint64(limit.MaxBurst))}
+	}
+	ls, end := l.table, int64(0) // Unix ms
+	if n > 0 {
+		ns, err := unixNano("until", until)
+		if err != nil {
+			return err
+		}
+		if now := ls.Clock.Wall.Time(); !until.After(now) {
+			return &keyspace.Error{Code: api.CodeInvalidTime, Field: "until", Message: fmt.Sprintf("%s is over: it is %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+		}
+		end = ns / msOfNs
+	}
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return err
 	}
-	id, at := keyID{BaseName(name.Name), key}, ls.nowMs()
+	id, at := keyID{baseName(l.name.Name), key}, ls.nowMs()
 	g := s.grants[id]
 	if n > 0 && (g == nil || g.n == 0) && ls.grants.Load() >= MaxGrants {
 		return overloaded("10,000 grants are in use: wait until some are over, or take some back (a grant of 0)")
@@ -50,9 +72,8 @@ func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until in
 	if g != nil {
 		at = max(at, g.after)
 	}
-	n = min(n, limit.MaxBurst)
-	ls.grant(s, id, n, until, at)
-	ls.record(s, ls.granting(id, n, until, at))
+	ls.grant(s, id, n, end, at)
+	ls.record(s, ls.granting(id, n, end, at))
 	return nil
 }
 
@@ -141,7 +162,7 @@ func (ls *Table) grantsOf(g *grant) *atomic.Int64 {
 	return &ls.grants
 }
 
-// Grants calls f with each grant that is in use. f must not call the table.
+// Grants calls f with each grant that is in use. f must not call the engine.
 func (ls *Table) Grants(f func(name, key string)) {
 	ls.eachShare(func(_ int, s *share) {
 		for id, g := range s.grants {
@@ -157,8 +178,8 @@ func (ls *Table) granted(s *share, plan *Plan, key string, now int64) *grant {
 	if len(s.grants) == 0 {
 		return nil
 	}
-	g := s.grants[keyID{BaseName(plan.Name.Name), key}]
-	if g == nil || g.n == 0 || g.until <= (now+ls.Clock.Ahead())/msOfNs {
+	g := s.grants[keyID{baseName(plan.Name.Name), key}]
+	if g == nil || g.n == 0 || g.until <= ls.unixMs(now) {
 		return nil
 	}
 	return g
@@ -193,44 +214,44 @@ func (ls *Table) cutSpent(s *share, list []replication.Change) []replication.Cha
 }
 
 // peek is what the request's limit says of n admissions, with what a grant adds, where others are outstanding.
-func (a *Request) peek(now int64, n uint64) limit.Verdict {
+func (a *request) peek(now int64, n uint64) limit.Verdict {
 	st := &a.state.Value.state
-	if a.Outstanding == 0 {
-		return a.grant.peek(a.Plan, st, now, n)
+	if a.outstanding == 0 {
+		return a.grant.peek(a.plan, st, now, n)
 	}
 	extra := uint64(0)
 	if a.grant != nil {
 		extra = a.grant.left
 	}
-	burst, free := a.Plan.Limit().Burst, a.free(now)
+	burst, free := a.plan.Limit().Burst, a.free(now)
 	own := n - min(n, extra)
-	v := a.Plan.Peek(st, now, min(burst, own+min(a.Outstanding, burst)))
+	v := a.plan.Peek(st, now, min(burst, own+min(a.outstanding, burst)))
 	v.Allowed, v.Never, v.Remaining = n <= free+extra, own > burst, free+extra
 	switch {
 	case v.Allowed:
 		v.RetryAfter = 0
 	case v.RetryAfter == 0 && !v.Never: // nothing is used: it is all out
-		v.RetryAfter = a.Plan.Interval()
+		v.RetryAfter = a.plan.Interval()
 	}
 	return v
 }
 
 // free is what of the limit is neither used nor out.
-func (a *Request) free(now int64) uint64 {
-	free := a.Plan.Peek(&a.state.Value.state, now, 0).Remaining
-	return free - min(free, a.Outstanding)
+func (a *request) free(now int64) uint64 {
+	free := a.plan.Peek(&a.state.Value.state, now, 0).Remaining
+	return free - min(free, a.outstanding)
 }
 
 // takeGranted takes what peek has allowed: of the limit what is free, and the rest of the grant. The
 // caller holds the lock of the key's share.
-func (ls *Table) takeGranted(a *Request, now int64) limit.Verdict {
+func (ls *Table) takeGranted(a *request, now int64) limit.Verdict {
 	own := min(a.N, a.free(now))
 	before := cellBytes(a.state)
-	v := a.Plan.Take(&a.state.Value.state, now, own)
-	ls.decided(&ls.shares[a.Partition], a.state, now, own, true, before)
+	v := a.plan.Take(&a.state.Value.state, now, own)
+	ls.decided(&ls.shares[a.partition], a.state, now, own, true, before)
 	a.grant.left -= min(a.grant.left, a.N-own)
 	a.grant.spent += a.N - own
 	v.Remaining += a.grant.left
-	v.Remaining -= min(v.Remaining, a.Outstanding)
+	v.Remaining -= min(v.Remaining, a.outstanding)
 	return v
 }

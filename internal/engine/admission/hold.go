@@ -66,11 +66,11 @@ func (s *share) heldOf(plan *Plan, key string, now int64) uint64 {
 }
 
 // takeWith is Take of a key with a grant or a hold, or of a limit that the journal may refuse. The caller holds the share's lock.
-func (ls *Table) takeWith(a Request, now int64) (v limit.Verdict, err error) {
+func (ls *Table) takeWith(a request, now int64) (v limit.Verdict, err error) {
 	if v = a.peek(now, a.N); !v.Allowed || a.N == 0 {
 		return v, nil
 	}
-	if err := ls.refusesTake(a.Plan); err != nil {
+	if err := ls.refusesTake(a.plan); err != nil {
 		return limit.Verdict{}, err
 	}
 	ls.takePeeked(&a, &v, now)
@@ -92,10 +92,10 @@ const holdAsks = int64(15 * time.Second)
 // SetHold holds a part of a key's limit, in place of what the ID held before. n is held from now on. All that hold of the key have a
 // claim to what they want, or else to a share by what they want: share is the ID's. It may be less than Need, the rest of which is then to
 // be given up. out is what is out of the limit in other ways.
-func (ls *Table) SetHold(plan *Plan, partition int, key string, asked Held, out uint64) (n, share uint64, err error) {
-	s := &ls.shares[partition]
+func (l *KeyedLimit) SetHold(key string, asked Held, out uint64) (n, share uint64, err error) {
+	ls, plan := l.table, l.plan.Load()
 	now := ls.Clock.Now()
-	s.mu.Lock()
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	id := outstandingID{plan.Name.Name, strings.Clone(key), holdMark + asked.ID}
 	had, others, idle, wants := uint64(0), out, out, float64(asked.Want)

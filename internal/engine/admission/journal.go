@@ -80,8 +80,11 @@ func (ls *Table) dated(list []replication.Change) []replication.Change {
 // nowMs is the time of day in Unix ms, not before it.
 func (ls *Table) nowMs() int64 { return ceilMs(ls.Clock.Now() + ls.Clock.Ahead()) }
 
+// unixMs is the time of day in Unix ms of a time by Clock, rounded down.
+func (ls *Table) unixMs(at int64) int64 { return (at + ls.Clock.Ahead()) / msOfNs }
+
 // over tells whether a time of day in Unix ms has come.
-func (ls *Table) over(until int64) bool { return until <= (ls.Clock.Now()+ls.Clock.Ahead())/msOfNs }
+func (ls *Table) over(until int64) bool { return until <= ls.unixMs(ls.Clock.Now()) }
 
 // record has the next cut tell of a change. The caller holds s.mu.
 func (ls *Table) record(s *share, one replication.Change) {
@@ -120,8 +123,9 @@ func (ls *Table) cut(s *share, c *replication.Cut) {
 	clear(s.fresh)
 }
 
-// ApplyAll counts admissions that come from a journal, each at the latest time at which it may have been.
-func (ls *Table) ApplyAll(partition int, list []replication.Admission) error {
+// ApplyAdmissions counts admissions that come from a journal, each at the latest time at which it may have been. They are not
+// gathered again. Bytes that are no limit's are an error.
+func (ls *Table) ApplyAdmissions(partition int, list []replication.Admission) error {
 	for i := range list {
 		if err := ls.apply(partition, &list[i]); err != nil {
 			return err
@@ -188,7 +192,7 @@ const strictSlack = time.Second
 // apply counts admissions that come from a journal. Memory may be exceeded: what is
 // in use is never dropped.
 func (ls *Table) apply(partition int, a *replication.Admission) error {
-	plan, err := ls.Recorded(a.Limit)
+	plan, err := ls.recorded(a.Limit)
 	if err != nil {
 		return err
 	}
@@ -330,7 +334,7 @@ func (ls *Table) decodeStates(list []replication.LimitState) (states []restored,
 	now, ahead := ls.Clock.Now(), ls.Clock.Ahead()
 	states = make([]restored, len(list))
 	for i, l := range list {
-		plan, err := ls.Recorded(l.Record)
+		plan, err := ls.recorded(l.Record)
 		if err != nil {
 			return nil, err
 		}
@@ -347,9 +351,10 @@ func (ls *Table) decodeStates(list []replication.LimitState) (states []restored,
 	return states, nil
 }
 
-// Admissions are what keys of a content have used: see engine.Engine.Admissions.
-func (ls *Table) Admissions(states []replication.LimitState) (list []replication.Admission, err error) {
-	known, err := ls.decodeStates(states)
+// Admissions returns what keys of a content have used of limits that survive a restart, in the form that
+// ApplyAdmissions takes. Each has the latest time at which it may have been.
+func (ls *Table) Admissions(c replication.Content) (list []replication.Admission, err error) {
+	known, err := ls.decodeStates(c.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +368,10 @@ func (ls *Table) Admissions(states []replication.LimitState) (list []replication
 	return list, nil
 }
 
-// RefuseTakes is engine.Engine.RefuseTakes.
+// RefuseTakes has takes that would be admitted under a limit that is journaled refused with api.CodeOverloaded, and
+// why; "" ends that. What is denied is denied all the same, and Peek and limits that are not journaled decide as ever.
+//
+// It is for a journal that takes no admissions: what it does not have, a crash gives back to be admitted once more.
 func (ls *Table) RefuseTakes(why string) {
 	was := ls.taken.Load()
 	switch {

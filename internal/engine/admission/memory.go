@@ -85,7 +85,7 @@ func (ls *Table) Expire(partition int) {
 	s := ls.locked(partition)
 	defer s.mu.Unlock()
 	ls.dropIdle(s, now, s.table.Load().Buckets())
-	nowMs := (now + ls.Clock.Ahead()) / msOfNs
+	nowMs := ls.unixMs(now)
 	for id, g := range s.grants {
 		if g.until <= nowMs {
 			ls.endGrant(s, id)

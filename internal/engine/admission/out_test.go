@@ -9,19 +9,15 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-func newLending(t *testing.T, elapsed *time.Duration) (*Table, *Plan) {
+func newLimit(t *testing.T, elapsed *time.Duration) (*Table, *KeyedLimit) {
 	t.Helper()
 	wall := &keyspace.Wall{Source: func() time.Time { return time.Unix(2_000_000_000, 0).Add(*elapsed) }}
 	table := New(1, 1<<20, true, keyspace.NewClockLimits(wall.Source, func() time.Duration { return *elapsed }, wall))
-	plain, err := limit.New(limit.Limit{N: 100, Per: 10 * time.Second})
+	l, err := table.LimitIn("n", limit.WhereLeased, "api", limit.Limit{N: 100, Per: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := table.Hold("api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table, table.NewPlan(name, plain, true, true, false)
+	return table, l
 }
 
 func changes(table *Table) []replication.Change {
@@ -40,13 +36,11 @@ func outs(table *Table) (all []Out) {
 func TestOutIsKnown(t *testing.T) {
 	t.Parallel()
 	elapsed := time.Hour
-	holder, plan := newLending(t, &elapsed)
-	other, _ := newLending(t, &elapsed)
+	holder, l := newLimit(t, &elapsed)
+	other, _ := newLimit(t, &elapsed)
 	const held = 12 * time.Second
 	for _, out := range []uint64{5, 40, 30} {
-		if err := holder.SetOut(plan, "n1", 0, "k", held, out); err != nil {
-			t.Fatal(err)
-		}
+		l.SetOut("n1", "k", held, out)
 	}
 	list := changes(holder)
 	if said, ok := list[0].(*replication.Outstanding); len(list) != 1 || !ok || said.N != 30 {
@@ -65,9 +59,7 @@ func TestOutIsKnown(t *testing.T) {
 		}
 	}
 	elapsed += 3 * time.Second
-	if err := holder.SetOut(plan, "n1", 0, "k", held, 0); err != nil {
-		t.Fatal(err)
-	}
+	l.SetOut("n1", "k", held, 0)
 	if err := other.ApplyChanges(0, append(changes(holder), list...)); err != nil { // the older one comes again
 		t.Fatal(err)
 	}
@@ -80,11 +72,11 @@ func TestOutIsKnown(t *testing.T) {
 func TestDecideBeside(t *testing.T) {
 	t.Parallel()
 	elapsed := time.Hour
-	table, plan := newLending(t, &elapsed)
+	table, l := newLimit(t, &elapsed)
 	ask := func(n, outstanding uint64, take bool) limit.Verdict {
 		t.Helper()
 		var v [1]limit.Verdict
-		if _, _, err := table.DecideAll([]Request{{Plan: plan, Key: "k", N: n, Outstanding: outstanding}}, v[:], take); err != nil {
+		if _, _, err := table.DecideAll([]Check{{Limit: l, Key: "k", N: n}}, []uint64{outstanding}, v[:], take); err != nil {
 			t.Fatal(err)
 		}
 		return v[0]
@@ -101,7 +93,7 @@ func TestDecideBeside(t *testing.T) {
 	if v := ask(101, 0, false); !v.Never {
 		t.Errorf("%+v", v)
 	}
-	table.Use(plan, 0, "k", table.Clock.Now()-int64(5*time.Second), 80)
+	l.Use("k", table.Clock.Now()-int64(5*time.Second), 80)
 	if v := ask(11, 0, false); v.Allowed {
 		t.Errorf("%+v", v)
 	}

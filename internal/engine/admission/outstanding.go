@@ -28,15 +28,15 @@ func (o *outstanding) change(id outstandingID) replication.Change {
 	return &replication.Outstanding{ChangeOf: changeAt(id.name, id.key, o.at), Holder: id.holder, N: o.n, For: o.until - o.at}
 }
 
-// SetOut notes how much of a key's limit is outstanding, granted by a node, for held from now on: instead of what
-// SetOut said before. It is in the next cut.
-func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, held time.Duration, out uint64) error {
+// SetOut notes how much of a key's limit a node has granted to others, for held from now on. It replaces
+// what was noted before of that key and node, and is in the next cut.
+func (l *KeyedLimit) SetOut(holder, key string, held time.Duration, out uint64) {
+	ls := l.table
 	now := ls.Clock.Now()
-	s := ls.locked(partition)
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
-	id := outstandingID{plan.Name.Name, strings.Clone(key), holder}
+	id := outstandingID{l.name.Name, strings.Clone(key), holder}
 	ls.setOut(s, id, outstanding{n: min(out, limit.MaxBurst), at: now, until: now + int64(held)})
-	return nil
 }
 
 // setOut is setOutstanding, and in the next cut. The caller holds s.mu.
@@ -107,7 +107,7 @@ type Out struct {
 	Until              int64 // by Now; it counts until then
 }
 
-// Outs calls f with all that is outstanding of keys in some partitions. f runs under a lock of limits.
+// Outs calls f with all that is outstanding of keys in some partitions. f must not call the engine.
 func (ls *Table) Outs(in func(partition int) bool, f func(Out)) {
 	now := ls.Clock.Now()
 	ls.eachShare(func(partition int, s *share) {
@@ -122,10 +122,11 @@ func (ls *Table) Outs(in func(partition int) bool, f func(Out)) {
 	})
 }
 
-// Use counts n admissions of a key that were made at a time, not after now, without asking.
-func (ls *Table) Use(plan *Plan, partition int, key string, at int64, n uint64) {
+// Use counts n admissions of a key that were made at a time by Clock, not after now, without asking.
+func (l *KeyedLimit) Use(key string, at int64, n uint64) {
+	ls, plan := l.table, l.plan.Load()
 	now := ls.Clock.Now()
-	s := ls.locked(partition)
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	st := ls.stateToCharge(s, plan, key, now)
 	before := cellBytes(st)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
@@ -35,17 +36,21 @@ const (
 	ReleasePermit                      // to give it back
 )
 
-// Permit does what a holder asks for a key, with a ttl; the journal tells of it if it is OK. TakePermit of the same again is
-// RenewPermit, but while more than most are held: then the holder may be known from a former owner alone, which wrote that late and
-// never answered.
-func (ls *Table) Permit(do PermitRequest, name string, partition int, key string, holder uint64, most int, ttl time.Duration) (p Permitted, err error) {
-	s := ls.locked(partition)
+// Permit does what a holder asks for a key; the journal tells of it if it is OK. Of the limit, N is how many hold a permit at most, and
+// Per for how long after a heartbeat. TakePermit of the same again is RenewPermit, but while more than N are held: then the holder may be
+// known from a former owner alone, which wrote that late and never answered.
+func (l *KeyedLimit) Permit(do PermitRequest, key string, holder uint64) (p Permitted, err error) {
+	if err := keyspace.CheckKey(key); err != nil {
+		return p, err
+	}
+	ls, rule := l.table, l.Limit()
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	if err := ls.RefusesChange(); err != nil {
 		return p, err
 	}
-	now, lasts := ls.Clock.Now(), int64(ttl)
-	ls.holders(s, keyID{name, key}, func(k *PermitKey) {
+	now, most, lasts := ls.Clock.Now(), int(rule.N), int64(rule.Per)
+	ls.holders(s, keyID{l.name.Name, key}, func(k *PermitKey) {
 		switch {
 		case do == ReleasePermit:
 			p.OK, lasts = k.Release(now, holder), 0
@@ -61,7 +66,7 @@ func (ls *Table) Permit(do PermitRequest, name string, partition int, key string
 		p.Held = k.Held(now)
 	})
 	if p.OK {
-		ls.record(s, &replication.Permit{ChangeOf: ls.changeOf(name, key), Holder: holder, For: lasts})
+		ls.record(s, &replication.Permit{ChangeOf: ls.changeOf(l.name.Name, key), Holder: holder, For: lasts})
 	}
 	return p, err
 }
@@ -101,7 +106,8 @@ func (ls *Table) applyPermit(s *share, c *replication.Permit, now int64) {
 	})
 }
 
-// Permits calls f with each key of which permits are held. f runs under a lock of limits.
+// Permits calls f with each key that has permits held, as far as this engine knows, by the name of the limit. f must
+// not call the engine. O(permits).
 func (ls *Table) Permits(f func(name, key string, held int)) {
 	if ls.permits.Load() == 0 {
 		return

@@ -56,8 +56,8 @@ func (p *Plan) flags() (bits byte) {
 	return bits
 }
 
-// Recorded reads a limitRecord. Plans of equal records are one.
-func (ls *Table) Recorded(record string) (*Plan, error) {
+// recorded reads a limitRecord. Plans of equal records are one.
+func (ls *Table) recorded(record string) (*Plan, error) {
 	ls.mu.Lock()
 	plan := ls.records[record]
 	ls.mu.Unlock()

@@ -25,7 +25,7 @@ type reserved struct {
 }
 
 func (r *reserved) part() Part {
-	return Part{r.Name, r.Key, r.N, r.Content, r.Parts, r.Settled, r.Used, r.Over, r.forgotten}
+	return Part{baseName(r.Name), r.Key, r.N, r.Content, r.Parts, r.Settled, r.Used, r.Over, r.forgotten}
 }
 
 // partID names a part of a reservation.
@@ -39,7 +39,7 @@ type settledPart struct {
 
 // Part is a part of a reservation, as others look it up.
 type Part struct {
-	Name    string // that its state is kept by
+	Name    string // of the limit, as it was given
 	Key     string
 	N       uint64
 	Content uint64 // Reservation.Content
@@ -53,7 +53,7 @@ type Part struct {
 // Repeat is the result for who settles a part again that was settled. Another used than before is of api.CodeKeyReused.
 func (p Part) Repeat(used uint64) (Settled, error) {
 	if was := p.Used + p.Over; was != used && !p.forgotten {
-		return Settled{}, &keyspace.Error{Code: api.CodeKeyReused, Field: "id", Message: fmt.Sprintf("the reservation is settled with %d used of limit %s, and now it is %d: a settlement may be repeated, and not changed", was, BaseName(p.Name), used)}
+		return Settled{}, &keyspace.Error{Code: api.CodeKeyReused, Field: "id", Message: fmt.Sprintf("the reservation is settled with %d used of limit %s, and now it is %d: a settlement may be repeated, and not changed", was, p.Name, used)}
 	}
 	return Settled{Known: true, Again: true, Used: p.Used, Over: p.Over}, nil
 }
@@ -62,10 +62,13 @@ func (p Part) Repeat(used uint64) (Settled, error) {
 // were settled and are kept for repeats.
 const MaxReservations = 100_000
 
-// MaxReservationID is the longest ID, in bytes.
-const MaxReservationID = 64
-
 const (
+	// MaxReservationID is the longest ID, in bytes.
+	MaxReservationID = 64
+
+	// MaxReservation is how long a reservation lasts at most.
+	MaxReservation = 24 * time.Hour
+
 	// lapseAfter is how long after its end a reservation is given back, and then forgotten, in ms:
 	// other nodes' clocks may be behind.
 	lapseAfter = int64(5 * time.Second / time.Millisecond)
@@ -78,7 +81,7 @@ const (
 // it did need.
 type Reservation struct {
 	ID       string    // 1 to MaxReservationID bytes, another for each
-	Until    time.Time // required: it can be settled until then, at most engine.MaxReservation from now
+	Until    time.Time // required: it can be settled until then, at most MaxReservation from now
 	GiveBack bool      // what is not settled until then is given back; else it stays used
 	Content  uint64    // identifies what is asked for, if the ID may come again: another content is refused. 0: not checked
 	Parts    uint64    // how many limits and keys have a reservation with the ID; 0: not known
@@ -95,29 +98,89 @@ type Settled struct {
 	Present limit.Verdict
 }
 
-// RefusesReservations is an error of api.CodeOverloaded while no more can be made.
-func (ls *Table) RefusesReservations() error {
+// RefusesReservation is api.CodeOverloaded while there is no memory for a reservation more, and api.CodeKeyReused if the
+// ID is of one that was over a moment ago.
+func (ls *Table) RefusesReservation(id string) error {
+	if ls.ended(id) {
+		return &keyspace.Error{Code: api.CodeKeyReused, Field: "id", Message: "this id belongs to a reservation that has ended: use a new id for each reservation"}
+	}
+	return ls.refusesReservations()
+}
+
+func (ls *Table) refusesReservations() error {
 	if ls.reserved.Load() < MaxReservations {
 		return nil
 	}
 	return overloaded("100,000 reservations are not settled or not over: settle them, or use shorter ttls")
 }
 
-// Reserve notes that a key took n admissions of the plan's limit for a reservation, no longer ago than that. The same
-// again does nothing; again says that another node asked for it before, and that these n are to be given back. With known, others decide
-// for the key, and this node only knows of it.
-func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Reservation, ago time.Duration, known bool) (again bool, err error) {
+// Reserve is Take of n admissions that Settle says later how many were used of; without it all stay
+// used, or none, as r says. It is journaled with them. The same ID again, for the same key, takes nothing more; with another
+// Content or n it is api.CodeKeyReused.
+func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (limit.Verdict, error) {
+	if err := l.checkReservation(key, r); err != nil {
+		return limit.Verdict{}, err
+	}
+	ls := l.table
+	s := ls.lockedOf(key)
+	was := s.reserved[partID{l.name.Name, key, r.ID}]
+	known := was != nil && !ls.over(was.Until)
+	same := known && was.N == n && was.Content == r.Content
+	s.mu.Unlock()
+	switch {
+	case same:
+		return l.Peek(key, 0)
+	case known:
+		return limit.Verdict{}, &keyspace.Error{Code: api.CodeKeyReused, Field: "id", Message: "this id belongs to a reservation with other content: use a new id for each reservation"}
+	}
+	if err := ls.RefusesReservation(r.ID); err != nil {
+		return limit.Verdict{}, err
+	}
+	began := time.Now()
+	v, err := l.Take(key, n)
+	if err != nil || !v.Allowed || n == 0 {
+		return v, err
+	}
+	if _, err = l.NoteReserved(key, n, r, time.Since(began), false); err != nil {
+		_, _ = l.Refund(key, n, time.Time{}) // what was just taken
+	}
+	return v, err
+}
+
+func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
+	if err := keyspace.CheckKey(key); err != nil {
+		return err
+	}
+	switch left := r.Until.Sub(l.table.Clock.Wall.Time()); {
+	case len(r.ID) < 1 || len(r.ID) > MaxReservationID:
+		return &keyspace.Error{Code: api.CodeInvalidKey, Field: "id", Message: fmt.Sprintf("the id of a reservation has %d bytes: must have 1 to %d", len(r.ID), MaxReservationID)}
+	case r.Until.IsZero():
+		return &keyspace.Error{Code: api.CodeInvalidTime, Field: "ttl", Message: fmt.Sprintf("Until is not set: a reservation needs a time within %v from now", MaxReservation)}
+	case left <= 0 || left > MaxReservation:
+		return &keyspace.Error{Code: api.CodeInvalidTime, Field: "ttl", Message: fmt.Sprintf("a reservation for %v: must be more than 0, and at most %v", left, MaxReservation)}
+	}
+	return l.table.refusesReservations()
+}
+
+// NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. again says that another node asked for the
+// same before: nothing was noted, and the admissions are to be given back. If known, another node decides for the key, and this node
+// only keeps a record of it.
+func (l *KeyedLimit) NoteReserved(key string, n uint64, r Reservation, ago time.Duration, known bool) (again bool, err error) {
+	if err := l.checkReservation(key, r); err != nil {
+		return false, err
+	}
+	ls, partition := l.table, l.table.partitionOf(key)
 	taken := ls.Clock.Now() - int64(ago)
 	s := ls.locked(partition)
 	defer s.mu.Unlock()
-	common := changeAt(plan.Name.Name, key, taken)
+	common := changeAt(l.name.Name, key, taken)
 	made := replication.Reservation{ChangeOf: common, ID: strings.Clone(r.ID), N: n, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Parts: r.Parts}
 	if was := s.reserved[idOf(&made)]; was != nil {
 		again = was.by != r.By && was.by != "" && r.By != ""
 		was.shared = was.shared || again
 		return again, nil
 	}
-	if err := ls.RefusesReservations(); err != nil {
+	if err := ls.refusesReservations(); err != nil {
 		return false, err
 	}
 	ls.reserve(s, partition, made)
@@ -164,7 +227,7 @@ type partRef struct {
 	id        partID
 }
 
-// Reserved lists the parts of a reservation that is known here.
+// Reserved lists the parts of a reservation that is known here, and not over.
 func (ls *Table) Reserved(id string) (parts []Part) {
 	ls.ids.Lock()
 	refs := slices.Clone(ls.byID[id])
@@ -180,9 +243,9 @@ func (ls *Table) Reserved(id string) (parts []Part) {
 	return parts
 }
 
-// Ended reports whether a reservation of the ID is over and still known. For 15 s settlements of other nodes may come that
+// ended reports whether a reservation of the ID is over and still known. For 15 s settlements of other nodes may come that
 // another reservation of the ID would take for its own; for 75 s if it was over when the journal had it.
-func (ls *Table) Ended(id string) bool {
+func (ls *Table) ended(id string) bool {
 	ls.ids.Lock()
 	refs := slices.Clone(ls.byID[id])
 	ls.ids.Unlock()
@@ -195,8 +258,8 @@ func (ls *Table) Ended(id string) bool {
 	})
 }
 
-// OpenReservations calls f with each part that is not settled: the limit's name, the key, and how many it has reserved. f
-// runs under a lock of limits.
+// OpenReservations calls f with each part of a reservation that is not settled: the limit's name, the key, and how many it
+// has reserved. f must not call the engine. O(reservations).
 func (ls *Table) OpenReservations(f func(name, key string, n uint64)) {
 	if ls.reserved.Load() == 0 {
 		return
@@ -204,18 +267,23 @@ func (ls *Table) OpenReservations(f func(name, key string, n uint64)) {
 	ls.eachShare(func(_ int, s *share) {
 		for _, r := range s.reserved {
 			if !r.Settled {
-				f(r.Name, r.Key, r.N)
+				f(baseName(r.Name), r.Key, r.N)
 			}
 		}
 	})
 }
 
-// Settle says how many of a reservation's admissions were used: the rest is given back. What was
-// used beyond them counts as debt, whatever the limit says, or else if the limit has
-// all of it left. Settled again with the same number it says how; with another one it fails with api.CodeKeyReused.
-func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, debt bool) (done Settled, err error) {
+// Settle says how many of a reservation's admissions were used. It gives the rest back, as Refund does. With debt, what
+// was used beyond them counts whatever the limit says; else it counts only if all of it fits the limit. Settled again
+// within a minute, Settle returns the first result, or fails with api.CodeKeyReused if used is another number. Known is false if there is
+// no such reservation, or its time is over.
+func (l *KeyedLimit) Settle(key, id string, used uint64, debt bool) (done Settled, err error) {
+	if err := keyspace.CheckKey(key); err != nil {
+		return Settled{}, err
+	}
+	ls, plan := l.table, l.plan.Load()
 	now := ls.Clock.Now()
-	s := ls.locked(partition)
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
 	r := s.reserved[partID{plan.Name.Name, key, id}]
 	switch {
@@ -243,19 +311,23 @@ func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, 
 	return done, nil
 }
 
-// Unreserve gives a part of a reservation back that failed in another one, and forgets it, unless another node asked for it too. It is
-// false for one that is not known.
-func (ls *Table) Unreserve(plan *Plan, partition int, key, id string) (known bool) {
-	s := ls.locked(partition)
+// Unreserve gives a part of a reservation back that failed in another one, and forgets it as if it had not been made, unless another
+// node asked for it too. It is false for one that is not known, or settled.
+func (l *KeyedLimit) Unreserve(key, id string) (known bool, err error) {
+	if err := keyspace.CheckKey(key); err != nil {
+		return false, err
+	}
+	ls := l.table
+	s := ls.lockedOf(key)
 	defer s.mu.Unlock()
-	r := s.reserved[partID{plan.Name.Name, key, id}]
+	r := s.reserved[partID{l.name.Name, key, id}]
 	if r == nil || r.Settled {
-		return false
+		return false, nil
 	}
 	if !r.shared {
 		ls.settle(s, r, ls.Clock.Now(), 0, 0, true)
 	}
-	return true
+	return true, nil
 }
 
 // takeMore takes what was used beyond a reservation, or returns it. The caller holds s.mu.
@@ -358,7 +430,7 @@ func (ls *Table) Lapse() {
 // lapse is Lapse of a share. The caller holds s.mu.
 func (ls *Table) lapse(s *share) {
 	now := ls.Clock.Now()
-	nowMs := (now + ls.Clock.Ahead()) / msOfNs
+	nowMs := ls.unixMs(now)
 	for len(s.settled) > 0 && s.settled[0].until <= nowMs {
 		ls.forgetOldest(s)
 	}

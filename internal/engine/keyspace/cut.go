@@ -255,7 +255,8 @@ func (p *partition) restore(hash uint64, key string, own func(key string) []repl
 	}
 }
 
-// Confirm tells that an own removal of a key came back from the journal.
+// Confirm reports that an own removal of a key, of a cut, came back from the journal. It may also report that nothing
+// before the removal will be applied any more.
 func (k *Keyspace) Confirm(number int, key string) {
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -341,8 +342,10 @@ func (k *Keyspace) MergeEvicted(number int, list []replication.Evicted) {
 	}
 }
 
-// Clear forgets all hits of a partition at a place of a journal, and puts others in their place: see
-// engine.Engine.Clear.
+// Clear forgets all hits of a partition that is held, at a place of a journal. Hits that no cut has stay. So does own:
+// the own hits and removals that were cut and come after that place, in order. What keys have used of their limits
+// stays. Windows and hits of evicted keys in then replace what is forgotten. No answer about the partition sees a state
+// in between.
 func (k *Keyspace) Clear(number int, own []replication.Delta, then []replication.Followed) error {
 	k.parted.Store(true) // allKeys' own counter has what is cleared
 	p := &k.partitions[number]

@@ -71,7 +71,8 @@ func (p *partition) evictSomeIDs(leave int) bool {
 	return p.evictFirst(found, len(p.sets)-leave) > 0
 }
 
-// KnowsID reports whether an id of a key was seen within the retention: see distinct.Set.Has.
+// KnowsID reports whether an id of a key was seen within the retention. Where the key's partition is not held, that is
+// not known, and false.
 func (k *Keyspace) KnowsID(key string, hash uint64) bool {
 	p := k.partition(key)
 	p.mu.Lock()
@@ -80,7 +81,7 @@ func (k *Keyspace) KnowsID(key string, hash uint64) bool {
 	return set != nil && set.Has(hash)
 }
 
-// HasIDs reports whether a key has ids.
+// HasIDs reports whether a key has ids. Where the key's partition is not held, that is not known, and false.
 func (k *Keyspace) HasIDs(key string) bool {
 	p := k.partition(key)
 	p.mu.Lock()
@@ -213,7 +214,8 @@ func (p *partition) restoreIDs(key string, limit int64) {
 	}
 }
 
-// MergeDistinct adds ids that come from a journal: see engine.Engine.MergeDistinct.
+// MergeDistinct adds ids that come from a journal to keys of a partition that is held, in any order and however often:
+// own ones come back too. They are not gathered again.
 func (k *Keyspace) MergeDistinct(number int, list []replication.KeyDistinct) {
 	p := &k.partitions[number]
 	p.mu.Lock()

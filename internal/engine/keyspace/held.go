@@ -26,7 +26,7 @@ func (k *Keyspace) Release(number int) {
 	p.forgetTotal()
 }
 
-// Take lets a partition go, and returns all that it counted but its limits. It is for a keyspace that takes no hits of its own.
+// Take lets a partition go, and returns all that it counted but its limits. It is for an engine that takes no hits of its own.
 func (k *Keyspace) Take(number int) replication.State {
 	p := &k.partitions[number]
 	p.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/weir-counter/weir/internal/prefetch"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -234,7 +233,7 @@ func (k *Keyspace) Expect(expected []Expected, keys []string) []Expected {
 	var tables [expectBlock]*KeyTable[counted]
 	for block := range slices.Chunk(keys, expectBlock) {
 		for _, key := range block {
-			prefetch.Read(unsafe.Pointer(unsafe.StringData(key)))
+			PrefetchRead(unsafe.Pointer(unsafe.StringData(key)))
 		}
 		first := len(expected)
 		for i, key := range block {

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"unsafe"
-
-	"github.com/weir-counter/weir/internal/prefetch"
 )
 
 // This part has the hash table of keys for hits and limits. An entry has its key in it, takes a cache line, and is
@@ -74,14 +72,14 @@ func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
 func (t *KeyTable[T]) home(hash uint64) int { return int(hash & uint64(len(t.buckets)-1)) }
 
 // Expect asks for the key's bucket, before anybody looks into it.
-func (t *KeyTable[T]) Expect(hash uint64) { prefetch.Read(unsafe.Pointer(&t.buckets[t.home(hash)])) }
+func (t *KeyTable[T]) Expect(hash uint64) { PrefetchRead(unsafe.Pointer(&t.buckets[t.home(hash)])) }
 
 // ExpectEntry asks for the entry that the key most likely has, to be written. It waits for the bucket,
 // and not for the entry.
 func (t *KeyTable[T]) ExpectEntry(hash uint64) {
 	b := &t.buckets[t.home(hash)]
 	if match := matches(b.tags.Load(), tag(hash)*lowBytes); match != 0 {
-		prefetch.Write(unsafe.Pointer(b.slots[bits.TrailingZeros64(match)/8].Load()))
+		PrefetchWrite(unsafe.Pointer(b.slots[bits.TrailingZeros64(match)/8].Load()))
 	}
 }
 

@@ -10,6 +10,7 @@
 package keyspace
 
 import (
+	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
@@ -64,10 +65,13 @@ func New(cfg Config) *Keyspace {
 	return k
 }
 
-// PartitionOf is the number of the key's partition.
-func (k *Keyspace) PartitionOf(key string) int {
-	return int(xxhash.Sum64String(key) & uint64(len(k.partitions)-1))
+// PartitionOf is the number of a key's partition, of so many.
+func PartitionOf(key string, partitions int) int {
+	return int(xxhash.Sum64String(key) & uint64(partitions-1))
 }
+
+// PartitionOf is the number of the key's partition.
+func (k *Keyspace) PartitionOf(key string) int { return PartitionOf(key, len(k.partitions)) }
 
 func (k *Keyspace) partition(key string) *partition { return &k.partitions[k.PartitionOf(key)] }
 
@@ -80,6 +84,17 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// MaxKeyBytes is the longest key, in bytes.
+const MaxKeyBytes = 512
+
+// CheckKey returns an *Error of api.CodeInvalidKey unless a key has 1 to MaxKeyBytes bytes.
+func CheckKey(key string) error {
+	if len(key) < 1 || len(key) > MaxKeyBytes {
+		return &Error{Code: api.CodeInvalidKey, Field: "key", Message: fmt.Sprintf("key of %d bytes: must have 1 to %d", len(key), MaxKeyBytes)}
+	}
+	return nil
+}
 
 // Stats are a keyspace's figures. Hits are weighted by their n.
 type Stats struct {
@@ -181,7 +196,7 @@ func (k *Keyspace) Delete(key string) (had, held bool) {
 	return had, true
 }
 
-// Removals returns how many removals of a key the next cut has. Cost: a load, where it has none of the key's partition.
+// Removals returns how many removals of a key the next cut has. A recorder notes with hits what it was before them.
 func (k *Keyspace) Removals(key string) uint64 {
 	p := k.partition(key)
 	if p.removals.Load() == 0 {

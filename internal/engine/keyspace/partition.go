@@ -267,7 +267,7 @@ type waiting struct {
 	bound   atomic.Pointer[waitingBound]
 }
 
-// waitingBound is what engine.Engine.BoundWaiting said last.
+// waitingBound is what BoundWaiting said last.
 type waitingBound struct {
 	bytes int64
 	why   string
@@ -285,7 +285,11 @@ func bytesOf(deltas []replication.Delta) (n int) {
 	return n
 }
 
-// BoundWaiting bounds what may wait, in bytes: see engine.Engine.BoundWaiting.
+// BoundWaiting bounds what may wait for Cut, in bytes of batches, in addition to Config.MaxWaiting. Above the bound,
+// hits and removals are refused with api.CodeOverloaded, and why. Below 0 all are refused. It may be changed at any
+// time; until the first call there is no such bound.
+//
+// With it a journal refuses hits that it could not keep, before they are counted.
 func (s *shared) BoundWaiting(bytes int64, why string) {
 	w := &s.waiting
 	if was := w.bound.Load(); was == nil || *was != (waitingBound{bytes, why}) {

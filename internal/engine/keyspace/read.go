@@ -111,7 +111,7 @@ func (p *partition) removePast(key string) {
 	})
 }
 
-// NotePast notes that such hits were taken until a time, Unix ms, here or at another node.
+// NotePast notes that hits for history alone were taken until a time, Unix ms, here or at another node: states tell it (State.Past).
 func (k *Keyspace) NotePast(until int64) {
 	for {
 		was := k.pastUntil.Load()
@@ -121,7 +121,7 @@ func (k *Keyspace) NotePast(until int64) {
 	}
 }
 
-// PastUntil is until when such hits were taken, Unix ms; 0: never.
+// PastUntil is until when hits for history alone were taken, Unix ms; 0: never.
 func (k *Keyspace) PastUntil() int64 { return k.pastUntil.Load() }
 
 // CountAll is the count of all hits of some partitions that a cut has.
@@ -172,8 +172,8 @@ func (k *Keyspace) ifHeld(in replication.PartitionSet, key string, answer func()
 	return held
 }
 
-// AtOnce makes a change of several partitions: an answer about several of them is of before
-// it or of after it. Such answers wait meanwhile.
+// AtOnce runs a change of several partitions, made with the other methods. Questions about several partitions wait
+// meanwhile: each is answered from before the change or from after it.
 func (k *Keyspace) AtOnce(change func()) {
 	k.atOnce.Lock()
 	defer k.atOnce.Unlock()

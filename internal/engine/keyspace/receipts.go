@@ -240,15 +240,18 @@ func NewReceipts(budget int64, gather bool, clock *ClockLimits) *Receipts {
 	return &Receipts{budget: budget, gather: gather, clock: clock}
 }
 
-// Share has requests recorded from now on: other nodes may count them too.
+// Share has requests recorded from now on. It is for an engine whose journal other nodes write too.
 func (t *Receipts) Share() {
 	t.shared.Store(true)
 }
 
 // Once applies a request of a client, unless its key is known, and returns its answer. A repeat that comes while the
-// first is being applied waits for it. A nil answer is not remembered. apply adds to recorded what it counts; nil:
-// nobody needs it. The error is of api.CodeKeyReused, of api.CodeOnceFull, or the error of ctx.
+// first is being applied waits for it. A nil answer is not remembered. apply adds to recorded what it counts; nil, before
+// Share: nobody needs it. The error is of api.CodeInvalidKey, of api.CodeKeyReused, of api.CodeOnceFull, or the error of ctx.
 func (t *Receipts) Once(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *replication.RequestRecorder) []byte) (answer []byte, repeated bool, err error) {
+	if len(key) < 1 || len(key) > MaxReceiptKey {
+		return nil, false, &Error{Code: api.CodeInvalidKey, Field: "idempotency key", Message: fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxReceiptKey)}
+	}
 	for {
 		r, first, err := t.enter(client, key, fingerprint)
 		switch {
@@ -300,8 +303,9 @@ func (t *Receipts) recorder() *replication.RequestRecorder {
 	return nil
 }
 
-// Cut runs cut while no request is being applied, and returns the receipts and the recorded requests since the call
-// before.
+// Cut runs cut, which calls Engine.Cut for the partitions, while no request is being applied. It returns the receipts since the call
+// before. The hits of their requests are in these cuts or in earlier ones. It also returns the requests that were applied after Share was
+// called.
 func (t *Receipts) Cut(cut func()) ([][]byte, []replication.Request) {
 	t.gate.Lock()
 	defer t.gate.Unlock()
@@ -329,8 +333,9 @@ func (t *Receipts) All() (all [][]byte) {
 	return all
 }
 
-// Load takes receipts back from a journal or a snapshot, of a time of day that was set by set since. With fresh they
-// are as of now, whatever they say. Those that are too old or known are left out; one that can't be read is an error.
+// Load takes receipts back from a journal or a snapshot, since which the time of day was set forward by set. With fresh, for those that
+// another node gave a moment ago, they are as of now, whatever they say. Those that are too old or known are left out. If they take more
+// than twice the budget, the oldest are dropped. One that can't be read is an error.
 func (t *Receipts) Load(encoded [][]byte, fresh bool, set time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

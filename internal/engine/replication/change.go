@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"encoding/binary"
 	"math"
 
 	"github.com/weir-counter/weir/internal/wire"
@@ -14,7 +13,7 @@ import (
 type Change interface {
 	kind() byte
 	common() (key *string, at *int64)
-	fields(c *codec)
+	fields(c *wire.Codec)
 }
 
 // ChangeOf is what changes of one key have in common.
@@ -145,39 +144,47 @@ func (*Counter) kind() byte      { return 12 }
 func (a *Admission) common() (key *string, at *int64) { return &a.Key, &a.At }
 func (o *ChangeOf) common() (key *string, at *int64)  { return &o.Key, &o.At }
 
-func (a *Admission) fields(c *codec)   { c.each(&a.Limit, &a.Key, &a.At, &a.N) }
-func (o *ChangeOf) fields(c *codec)    { c.each(&o.Name, &o.Key, &o.At) }
-func (r *Refund) fields(c *codec)      { c.each(&r.Name, &r.Key, &r.At, &r.N) }
-func (g *Grant) fields(c *codec)       { c.each(&g.Name, &g.Key, &g.At, &g.N, &g.Until) }
-func (s *Spend) fields(c *codec)       { c.each(&s.Name, &s.Key, &s.At, &s.N) }
-func (b *Ban) fields(c *codec)         { c.each(&b.Name, &b.Key, &b.At, &b.Until) }
-func (p *Permit) fields(c *codec)      { c.each(&p.Name, &p.Key, &p.At, &p.Holder, &p.For) }
-func (o *Outstanding) fields(c *codec) { c.each(&o.Name, &o.Key, &o.At, &o.Holder, &o.N, &o.For) }
+func (a *Admission) fields(c *wire.Codec)   { c.Each(&a.Limit, &a.Key, &a.At, &a.N) }
+func (o *ChangeOf) fields(c *wire.Codec)    { c.Each(&o.Name, &o.Key, &o.At) }
+func (r *Refund) fields(c *wire.Codec)      { c.Each(&r.Name, &r.Key, &r.At, &r.N) }
+func (g *Grant) fields(c *wire.Codec)       { c.Each(&g.Name, &g.Key, &g.At, &g.N, &g.Until) }
+func (s *Spend) fields(c *wire.Codec)       { c.Each(&s.Name, &s.Key, &s.At, &s.N) }
+func (b *Ban) fields(c *wire.Codec)         { c.Each(&b.Name, &b.Key, &b.At, &b.Until) }
+func (p *Permit) fields(c *wire.Codec)      { c.Each(&p.Name, &p.Key, &p.At, &p.Holder, &p.For) }
+func (o *Outstanding) fields(c *wire.Codec) { c.Each(&o.Name, &o.Key, &o.At, &o.Holder, &o.N, &o.For) }
 
-func (s *Settlement) fields(c *codec) {
-	c.each(&s.Name, &s.Key, &s.At, &s.ID, &s.Used, &s.Back, &s.Over, &s.Forget)
+func (s *Settlement) fields(c *wire.Codec) {
+	c.Each(&s.Name, &s.Key, &s.At, &s.ID, &s.Used, &s.Back, &s.Over, &s.Forget)
 }
 
-func (r *Reservation) fields(c *codec) {
-	c.each(&r.Name, &r.Key, &r.At, &r.ID, &r.N, &r.Until, &r.Back, &r.Content, &r.Parts, &r.Settled)
+func (r *Reservation) fields(c *wire.Codec) {
+	c.Each(&r.Name, &r.Key, &r.At, &r.ID, &r.N, &r.Until, &r.Back, &r.Content, &r.Parts, &r.Settled)
 	if r.Settled {
-		c.each(&r.Lapsed, &r.Used, &r.Over)
+		c.Each(&r.Lapsed, &r.Used, &r.Over)
 	}
 }
 
-func (n *Counter) fields(c *codec) {
-	c.text(&n.Key, maxCounterKey)
-	c.time(&n.At)
-	c.number(&n.Token)
-	c.number(&n.Number)
-	if c.bool(&n.Gone); n.Gone {
+func (n *Counter) fields(c *wire.Codec) {
+	c.Text(&n.Key, maxCounterKey)
+	c.Each(&n.At, &n.Token, &n.Number, &n.Gone)
+	if n.Gone {
 		return
 	}
-	value := uint64(n.Value)<<1 ^ uint64(n.Value>>63) // as a varint with a sign
-	c.number(&value)
-	n.Value = int64(value>>1) ^ -int64(value&1)
-	c.time(&n.For)
-	c.times(&n.Log)
+	c.Varint(&n.Value)
+	c.Each(&n.For)
+	times := uint64(len(n.Log))
+	if wire.Number(c, &times, 1<<20); c.Reads() && times > 0 {
+		if times > uint64(c.Len()/8) {
+			c.Fail()
+			return
+		}
+		n.Log = make([]float64, times)
+	}
+	for i := range n.Log {
+		bits := math.Float64bits(n.Log[i])
+		c.Uint64(&bits)
+		n.Log[i] = math.Float64frombits(bits)
+	}
 }
 
 const (
@@ -185,88 +192,15 @@ const (
 	maxCounterKey = 64 << 10 // of a counter
 )
 
-// codec writes the fields of a change, or reads them.
-type codec struct {
-	b []byte       // what was written
-	r *wire.Reader // nil: it writes
-}
-
-// each writes or reads fields in their order. They are numbers, times, texts and bools.
-func (c *codec) each(fields ...any) {
-	for _, f := range fields {
-		switch v := f.(type) {
-		case *uint64:
-			c.number(v)
-		case *int64:
-			c.time(v)
-		case *string:
-			c.text(v, maxChangeText)
-		case *bool:
-			c.bool(v)
-		}
-	}
-}
-
-func (c *codec) number(v *uint64) {
-	if c.r == nil {
-		c.b = binary.AppendUvarint(c.b, *v)
-		return
-	}
-	*v = c.r.Uvarint()
-}
-
-func (c *codec) time(v *int64) {
-	n := uint64(*v)
-	if c.number(&n); c.r == nil {
-		return
-	}
-	if *v = int64(n); n > math.MaxInt64 {
-		c.r.Fail()
-	}
-}
-
-func (c *codec) text(v *string, most int) {
-	if c.r == nil {
-		c.b = wire.AppendText(c.b, *v)
-		return
-	}
-	*v = c.r.Text(most)
-}
-
-func (c *codec) bool(v *bool) {
-	if c.r == nil {
-		c.b = wire.AppendBool(c.b, *v)
-		return
-	}
-	*v = c.r.Bool()
-}
-
-// times are a number, and each as 8 bytes of a float64, little endian.
-func (c *codec) times(v *[]float64) {
-	n := uint64(len(*v))
-	if c.number(&n); c.r == nil {
-		for _, at := range *v {
-			c.b = binary.LittleEndian.AppendUint64(c.b, math.Float64bits(at))
-		}
-		return
-	}
-	all := c.r.Bytes(int(min(n, 1<<20)) * 8)
-	for ; len(all) > 0; all = all[8:] {
-		*v = append(*v, math.Float64frombits(binary.LittleEndian.Uint64(all)))
-	}
-}
-
 // AppendChange appends the bytes of a change.
 func AppendChange(b []byte, one Change) []byte {
 	b = append(b, one.kind())
 	if n, is := one.(*Counter); is { // there may be many of these, and this call allocates nothing
-		c := codec{b: b}
+		c := wire.Writing(b)
 		n.fields(&c)
-		return c.b
+		return c.Bytes()
 	}
-	c := codec{b: b}
-	one.fields(&c)
-	return c.b
+	return wire.Append(b, one.fields)
 }
 
 // ReadChange reads what AppendChange wrote. It fails the reader for what is no change.
@@ -277,7 +211,7 @@ func ReadChange(r *wire.Reader) Change {
 		return nil
 	}
 	one := changeKinds[kind]()
-	one.fields(&codec{r: r})
+	wire.Read(r, one.fields)
 	return one
 }
 

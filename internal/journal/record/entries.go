@@ -335,35 +335,14 @@ type SeenRequest struct {
 	To    replication.Position // of the last move
 }
 
-func appendSeen(b []byte, list []SeenRequest) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, s := range list {
-		b = append(b, s.ID[:]...)
-		b = binary.LittleEndian.AppendUint64(b, s.Origin)
-		b = binary.AppendUvarint(b, s.Epoch)
-		b = binary.AppendUvarint(b, s.Flush)
-		for _, v := range []uint64{uint64(s.At), s.First, s.To.Offset, s.To.Hits} {
-			b = binary.AppendUvarint(b, v)
-		}
+// fields are what a snapshot has of a request; before is as of reader.
+func (s *SeenRequest) fields(c *wire.Codec, before bool) {
+	c.Raw(s.ID[:])
+	c.Uint64(&s.Origin)
+	c.Uvarints(&s.Epoch, &s.Flush)
+	if wire.Number(c, &s.At, math.MaxInt64); !before {
+		c.Uvarints(&s.First, &s.To.Offset, &s.To.Hits)
 	}
-	return b
-}
-
-func (r *reader) seen() (list []SeenRequest) {
-	for n := r.Count(); n > 0 && !r.Failed(); n-- {
-		var s SeenRequest
-		copy(s.ID[:], r.Bytes(len(s.ID)))
-		s.Origin, s.Epoch, s.Flush, s.At = r.Uint64(), r.Uvarint(), r.Uvarint(), int64(r.Uvarint())
-		if !r.before {
-			s.First, s.To = r.Uvarint(), replication.Position{Offset: r.Uvarint(), Hits: r.Uvarint()}
-		}
-		if r.Failed() || s.At < 0 {
-			r.Fail()
-			return nil
-		}
-		list = append(list, s)
-	}
-	return list
 }
 
 // Less is the hits that a reader leaves out of a flush, because an earlier flush counts their requests.

@@ -1,8 +1,10 @@
 package record
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/weir-counter/weir/internal/engine"
@@ -76,60 +78,39 @@ const (
 // Encode is the bytes of the snapshot, which DecodeSnapshot reads.
 func (s Snapshot) Encode() []byte {
 	b := make([]byte, 0, len(s.State)+80)
-	b = append(b, snapshotMagic, snapshotVersion)
-	b = binary.LittleEndian.AppendUint64(b, s.Origin)
-	b = binary.AppendUvarint(b, s.Epoch)
-	b = binary.AppendUvarint(b, uint64(s.Partition))
-	b = binary.AppendUvarint(b, uint64(len(s.Positions)))
-	for _, at := range s.Positions {
-		b = binary.LittleEndian.AppendUint64(b, at.Origin)
-		b = binary.AppendUvarint(b, at.Epoch)
-		b = binary.AppendUvarint(b, at.Seq)
-		b = binary.AppendUvarint(b, at.Total)
-		b = binary.AppendUvarint(b, at.Lost)
-		b = binary.AppendUvarint(b, at.Head.Epoch)
-		b = binary.AppendUvarint(b, at.Head.Flush)
-		b = binary.AppendUvarint(b, uint64(at.At))
-		b = wire.AppendBool(b, at.Left)
-		b = wire.AppendText(b, at.Node)
-	}
-	b = binary.AppendUvarint(b, s.From)
-	b = wire.AppendBlock(b, s.State)
-	b = appendSeen(appendReceipts(b, s.Receipts), s.Requests)
-	return wire.Seal(b, 0)
+	return wire.Seal(wire.Append(append(b, snapshotMagic, snapshotVersion), func(c *wire.Codec) { s.fields(c, false) }), 0)
 }
 
 // DecodeSnapshot reads a snapshot; its state refers to data.
-func DecodeSnapshot(data []byte) (Snapshot, error) {
+func DecodeSnapshot(data []byte) (s Snapshot, err error) {
 	r, err := openSealed(data, snapshotMagic, "snapshot", snapshotVersion)
 	if err != nil {
-		return Snapshot{}, err
+		return s, err
 	}
-	s := Snapshot{Incarnation: Incarnation{Origin: r.Uint64(), Epoch: r.Uvarint()}}
-	s.Partition = int(r.Uvarint())
-	for n := r.Count(); n > 0 && !r.Failed(); n-- {
-		s.Positions = append(s.Positions, r.originPosition())
-	}
-	s.From = r.Uvarint()
-	s.State = r.Block()
-	s.Receipts = r.receipts()
-	s.Requests = r.seen()
-	if s.Partition < 0 || s.Partition >= MaxPartitions {
-		r.Fail()
-	}
+	wire.Read(&r.Reader, func(c *wire.Codec) { s.fields(c, r.before) })
 	return s, r.end()
 }
 
-func (r *reader) originPosition() OriginPosition {
-	at := OriginPosition{Origin: r.Uint64()}
-	at.Epoch, at.Seq, at.Total, at.Lost = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
-	at.Head = Head{r.Uvarint(), r.Uvarint()}
-	at.At = int64(r.Uvarint())
-	at.Left, at.Node = r.Bool(), string(r.Block())
-	if at.At < 0 || len(at.Node) > MaxNodeBytes {
-		r.Fail()
-	}
-	return at
+// fields are all but the frame; before is as of reader.
+func (s *Snapshot) fields(c *wire.Codec, before bool) {
+	c.Uint64(&s.Origin)
+	c.Uvarints(&s.Epoch)
+	wire.Number(c, &s.Partition, MaxPartitions-1)
+	wire.List(c, &s.Positions, math.MaxUint64, func(at *OriginPosition) {
+		c.Uint64(&at.Origin)
+		c.Uvarints(&at.Epoch, &at.Seq, &at.Total, &at.Lost, &at.Head.Epoch, &at.Head.Flush)
+		wire.Number(c, &at.At, math.MaxInt64)
+		c.Bool(&at.Left)
+		c.Text(&at.Node, MaxNodeBytes)
+	})
+	c.Uvarints(&s.From)
+	c.Block(&s.State)
+	wire.List(c, &s.Receipts, math.MaxUint64, func(one *[]byte) {
+		if c.Block(one); c.Reads() {
+			*one = bytes.Clone(*one)
+		}
+	})
+	wire.List(c, &s.Requests, math.MaxUint64, func(one *SeenRequest) { one.fields(c, before) })
 }
 
 // Each partition has two slots for its snapshots, written in turn, so that a damaged snapshot falls back to the one
@@ -169,31 +150,30 @@ func SlotName(partition, slot int) string {
 
 // Encode is the message that ends the snapshot.
 func (l StoredSnapshot) Encode() []byte {
-	b := []byte{endMagic, endVersion}
-	for _, v := range []uint64{uint64(l.Partition), uint64(l.Slot), l.Epoch, l.From, l.Length, uint64(len(l.Chunks))} {
-		b = binary.AppendUvarint(b, v)
-	}
-	before := uint64(0)
-	for _, sequence := range l.Chunks {
-		b = binary.AppendUvarint(b, sequence-before)
-		before = sequence
-	}
-	return wire.Seal(b, 0)
+	return wire.Seal(wire.Append([]byte{endMagic, endVersion}, l.fields), 0)
 }
 
 // DecodeStored reads and checks the message that ends a snapshot; it does not know its Sequence.
-func DecodeStored(data []byte) (StoredSnapshot, error) {
+func DecodeStored(data []byte) (l StoredSnapshot, err error) {
 	r, err := openSealed(data, endMagic, "end of a snapshot", endVersion)
 	if err != nil {
-		return StoredSnapshot{}, err
+		return l, err
 	}
-	l := StoredSnapshot{Partition: int(r.Uvarint()), Slot: int(r.Uvarint()), Epoch: r.Uvarint(), From: r.Uvarint(), Length: r.Uvarint()}
-	sequence := uint64(0)
-	for n := r.Count(); n > 0 && !r.Failed(); n-- {
-		sequence += r.Uvarint()
-		l.Chunks = append(l.Chunks, sequence)
-	}
+	wire.Read(&r.Reader, l.fields)
 	return l, r.end()
+}
+
+func (l *StoredSnapshot) fields(c *wire.Codec) {
+	wire.Number(c, &l.Partition, math.MaxInt)
+	wire.Number(c, &l.Slot, math.MaxInt)
+	c.Uvarints(&l.Epoch, &l.From, &l.Length)
+	before := uint64(0)
+	wire.List(c, &l.Chunks, math.MaxUint64, func(sequence *uint64) {
+		further := *sequence - before
+		c.Uvarints(&further)
+		before += further
+		*sequence = before
+	})
 }
 
 // SpoiledSnapshot is the finding of a snapshot that can't be used.

@@ -22,7 +22,7 @@ type Auditor struct {
 	self       record.Incarnation // of this process: its hits were counted when they came
 	Partitions int
 	HitsOnly   bool                // its sink reads no entries of restored backups: they are not kept
-	AtOnce     func(change func()) // runs a change of many partitions (engine.Engine.AtOnce); nil: nobody reads meanwhile
+	AtOnce     func(change func()) // runs a change of many partitions (keyspace.Keyspace.AtOnce); nil: nobody reads meanwhile
 	Stream     uint64              // sequence of the last message
 	began      time.Time           // when this life did
 	now        time.Time           // when it came, or the last cut was made

@@ -70,10 +70,9 @@ func TestEachFlushOnce(t *testing.T) {
 				got[p.Origin] = append(got[p.Origin], record.Head{Epoch: p.Epoch, Flush: p.Flush})
 			}
 			if rng.IntN(10) == 0 {
-				encoded := tl.Position().Append(nil)
-				r := wire.NewReader(encoded)
-				at := ReadFlushPosition(r)
-				if !r.Done() {
+				stands, at := tl.Position(), FlushPosition{}
+				r := wire.NewReader(wire.Append(nil, stands.Fields))
+				if wire.Read(r, at.Fields); !r.Done() {
 					t.Fatalf("seed %d: a position can't be read back", seed)
 				}
 				tl = NewTailFlushes(at)

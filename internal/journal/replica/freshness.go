@@ -2,7 +2,6 @@ package replica
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -157,33 +156,32 @@ const (
 
 // Encode is the bytes of a beat.
 func (b Heartbeat) Encode() []byte {
-	data := []byte{heartbeatMagic, heartbeatVersion}
-	data = binary.LittleEndian.AppendUint64(data, b.Origin)
-	data = binary.AppendUvarint(data, b.Epoch)
-	data = binary.AppendUvarint(data, b.Flush)
-	data = binary.AppendUvarint(data, uint64(max(0, b.Age.Milliseconds())))
-	data = binary.AppendUvarint(data, uint64(b.Promise.Milliseconds()))
-	return wire.AppendText(wire.AppendText(data, b.Node), b.Wrong)
+	return wire.Append([]byte{heartbeatMagic, heartbeatVersion}, b.fields)
+}
+
+// DecodeHeartbeat is false where it is cut, made up, or of another version.
+func DecodeHeartbeat(data []byte) (b Heartbeat, ok bool) {
+	r := wire.NewReader(data)
+	if r.Byte() != heartbeatMagic || r.Byte() != heartbeatVersion {
+		return Heartbeat{}, false
+	}
+	wire.Read(r, b.fields)
+	return b, r.Done()
 }
 
 // longest bounds the times of a beat: beyond that it is made up.
 const longest = 366 * 24 * time.Hour
 
-// DecodeHeartbeat is false where it is cut, made up, or of another version.
-func DecodeHeartbeat(data []byte) (b Heartbeat, ok bool) {
-	if len(data) < 10 || data[0] != heartbeatMagic || data[1] != heartbeatVersion {
-		return Heartbeat{}, false
+func (b *Heartbeat) fields(c *wire.Codec) {
+	c.Uint64(&b.Origin)
+	c.Uvarints(&b.Epoch, &b.Flush)
+	for _, d := range []*time.Duration{&b.Age, &b.Promise} {
+		ms := d.Milliseconds()
+		wire.Number(c, &ms, uint64(longest.Milliseconds()))
+		*d = time.Duration(ms) * time.Millisecond
 	}
-	b.Origin = binary.LittleEndian.Uint64(data[2:])
-	r := wire.NewReader(data[10:])
-	b.Epoch, b.Flush = r.Uvarint(), r.Uvarint()
-	b.Age = time.Duration(r.AtMost(uint64(longest.Milliseconds()))) * time.Millisecond
-	b.Promise = time.Duration(r.AtMost(uint64(longest.Milliseconds()))) * time.Millisecond
-	b.Node, b.Wrong = r.Text(record.MaxNodeBytes), r.Text(reasonMost)
-	if !r.Done() {
-		return Heartbeat{}, false
-	}
-	return b, true
+	c.Text(&b.Node, record.MaxNodeBytes)
+	c.Text(&b.Wrong, reasonMost)
 }
 
 // Written is the last flush of this life that is in the journal.

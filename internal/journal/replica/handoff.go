@@ -155,7 +155,7 @@ func (r *Replica) newHandOff(partitions []int) (*handOff, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.scratch = &Replica{node: r.node, clustered: true, audit: NewAuditor(r.audit.Origin, r.audit.Partitions), to: copySink{NewHolding(copied), t}, holding: &Holding{}}
-	t.scratch.audit.Alone, t.scratch.audit.AtOnce = false, copied.AtOnce
+	t.scratch.audit.Alone, t.scratch.audit.AtOnce = false, copied.Keyspace().AtOnce
 	t.scratch.audit.requests = r.audit.requests.clone()
 	t.scratch.audit.together = int(min(replayBytes, t.most/4))
 	return t, copied.Close() // its janitor
@@ -295,7 +295,7 @@ func (r *Replica) beginHandOff(t *handOff) (upTo uint64) {
 func (t *handOff) takeStates() {
 	_ = concurrency.Do(len(t.partitions), func(i int) error {
 		if c := t.arrivals[t.partitions[i]]; c != nil {
-			c.state = t.copied.Take(t.partitions[i])
+			c.state = t.copied.Keyspace().Take(t.partitions[i])
 		}
 		return nil
 	})

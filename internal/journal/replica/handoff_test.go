@@ -179,7 +179,7 @@ func TestTheClockIsSetAroundAHandOff(t *testing.T) {
 			const key = "k"
 			partition := n.e.PartitionOf(key)
 			limitOf := func(n *taking) *engine.KeyedLimit {
-				l, err := n.e.LimitIn("n", limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
+				l, err := n.e.Limits().LimitIn("n", limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 				n.must(err)
 				return l
 			}

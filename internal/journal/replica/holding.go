@@ -75,7 +75,7 @@ func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 	case record.KindAdmissions, record.KindChanges:
 		err = h.limits(b, own, deciding)
 	case record.KindPast:
-		h.engine.NotePast(b.CutAt)
+		h.engine.Keyspace().NotePast(b.CutAt)
 	default:
 		err = h.restored(b, own)
 	}
@@ -167,7 +167,7 @@ func (h *Holding) limits(b record.Batch, own, deciding bool) error {
 	for i := range list {
 		list[i].At = to(list[i].At)
 	}
-	return h.engine.ApplyAdmissions(b.Partition, list)
+	return h.engine.Limits().ApplyAdmissions(b.Partition, list)
 }
 
 func (h *Holding) sinceSet(message uint64) time.Duration {
@@ -189,7 +189,7 @@ func (h *Holding) confirm(b record.Batch) {
 	}
 	for _, d := range b.Deltas() {
 		if d.N == 0 {
-			h.engine.Confirm(b.Partition, d.Key)
+			h.engine.Keyspace().Confirm(b.Partition, d.Key)
 		}
 	}
 }
@@ -205,9 +205,9 @@ func (c *arrival) hasSpace(most int) bool {
 // Receipts loads them into the engine.
 func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 	if deciding {
-		return h.refuse(record.Batch{}, h.engine.FollowReceipts(list), true)
+		return h.refuse(record.Batch{}, h.engine.Receipts().Load(list, true, 0), true)
 	}
-	return h.engine.LoadReceipts(list, h.sinceSet(message))
+	return h.engine.Receipts().Load(list, false, h.sinceSet(message))
 }
 
 // restored counts a batch of one of these kinds, or of ids. Own ids are merged once more: a removal of another node may
@@ -233,7 +233,7 @@ func (h *Holding) restored(b record.Batch, own bool) error {
 		list, _ := b.Evicted()
 		h.engine.MergeEvicted(b.Partition, list)
 	case record.KindDistinct:
-		h.engine.MergeDistinct(b.Partition, b.Distinct())
+		h.engine.Keyspace().MergeDistinct(b.Partition, b.Distinct())
 	case record.KindClear:
 		var own []replication.Delta
 		if h.ownAll != nil {
@@ -243,7 +243,7 @@ func (h *Holding) restored(b record.Batch, own bool) error {
 		for i := range b.Then {
 			then[i] = followed(&b.Then[i])
 		}
-		return h.engine.Clear(b.Partition, own, then)
+		return h.engine.Keyspace().Clear(b.Partition, own, then)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (r *Replica) LoadSnapshot(snap record.Snapshot) error {
 // LoadInto is LoadSnapshot for any engine. The clock sets are from the directory that took the snapshot.
 func LoadInto(e *engine.Engine, snap record.Snapshot, sets record.ClockSets) error {
 	set := sets.Since(snap.From)
-	if err := e.LoadReceipts(snap.Receipts, set); err != nil {
+	if err := e.Receipts().Load(snap.Receipts, false, set); err != nil {
 		return err
 	}
 	return e.LoadState(snap.Partition, snap.State, set)
@@ -81,7 +81,7 @@ func (r *Replica) Rebased(l record.Incarnation, partition int, from uint64) reco
 	at.Epoch, at.Lost = l.Epoch, 0
 	snap := record.Snapshot{Incarnation: l, Partition: partition, Positions: r.audit.positionsOf(partition, nil), From: from, State: r.cut.State}
 	if partition == 0 {
-		snap.Receipts, snap.Requests = r.engine.Receipts(), r.audit.requests.list(time.Time{})
+		snap.Receipts, snap.Requests = r.engine.Receipts().All(), r.audit.requests.list(time.Time{})
 	}
 	return snap
 }

@@ -74,14 +74,14 @@ type Replica struct {
 // New returns the replica of an engine that was made with Config.Gather. The data directory has the identity origin.
 func New(e *engine.Engine, origin uint64, node string, clustered bool) *Replica {
 	r := &Replica{engine: e, node: node, clustered: clustered, audit: NewAuditor(origin, e.Config().Partitions), peers: map[uint64]*peer{}, claims: make([]atomic.Pointer[Claim], e.Config().Partitions)}
-	r.audit.Alone, r.audit.AtOnce = !clustered, e.AtOnce
+	r.audit.Alone, r.audit.AtOnce = !clustered, e.Keyspace().AtOnce
 	r.holding = NewHolding(e)
 	r.behind = e.LimitClockBehind()
 	r.holding.Set = r.sinceSet
 	r.holding.own, r.holding.ownAll = r.ownSince, r.ownAll
 	r.to = r.holding
 	if clustered {
-		e.RecordRequests()
+		e.Receipts().Share()
 	}
 	return r
 }
@@ -171,7 +171,7 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 	restate := r.clustered && !as.Quiet && now.Sub(r.audited) >= auditEvery
 	r.entries = 0
 	arriving := r.nextArrivals()
-	receipts, requests := r.engine.CutReceipts(func() {
+	receipts, requests := r.engine.Receipts().Cut(func() {
 		for partition := range r.audit.Partitions {
 			c := arriving[partition]
 			switch {
@@ -240,7 +240,7 @@ func (r *Replica) cutPartition(partition int, withState, restate bool) {
 	}
 	for _, d := range r.cut.Deltas {
 		if d.N == 0 { // nothing comes from others
-			r.engine.Confirm(partition, d.Key)
+			r.engine.Keyspace().Confirm(partition, d.Key)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (r *Replica) snapshotOf(now time.Time, partition int) record.Snapshot {
 		State:     append([]byte(nil), r.cut.State...),
 	}
 	if partition == 0 {
-		snap.Receipts, snap.Requests = r.engine.Receipts(), r.audit.requests.list(now)
+		snap.Receipts, snap.Requests = r.engine.Receipts().All(), r.audit.requests.list(now)
 	}
 	return snap
 }

@@ -21,7 +21,7 @@ func (n *simNode) newLimits() {
 	var err error
 	n.limit, err = n.e.Limit("limit", engine.Limit{N: simLimit, Per: simLimitPer})
 	n.c.must(err)
-	n.scarce, err = n.e.LimitIn(n.name, limit.WhereLeased, "scarce", engine.Limit{N: simScarce, Per: simScarcePer})
+	n.scarce, err = n.e.Limits().LimitIn(n.name, limit.WhereLeased, "scarce", engine.Limit{N: simScarce, Per: simScarcePer})
 	n.c.must(err)
 }
 

@@ -446,7 +446,7 @@ func (n *simNode) tellFindings() {
 // request applies a request under an idempotency key: the first time it comes, with hits that are new.
 func (n *simNode) request(key string) {
 	must := n.mustKnow(key)
-	answer, repeated, err := n.e.RecordedOnce(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) (answer []byte) {
+	answer, repeated, err := n.e.Receipts().Once(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) (answer []byte) {
 		var ops [3]simOp
 		for i := range ops {
 			ops[i] = n.newHit(n.c.key())
@@ -458,7 +458,7 @@ func (n *simNode) request(key string) {
 		counted := len(n.ops)
 		for _, op := range ops {
 			op.wall, op.right = n.wall(), n.c.now().UnixMilli()
-			removals := n.e.Removals(op.key)
+			removals := n.e.Keyspace().Removals(op.key)
 			outcome, err := n.e.HitAt(time.Unix(op.at, 0), op.key, op.n)
 			if err != nil || outcome == engine.TooLate {
 				break // as a server does; the clock of a retry's node may be another
@@ -497,11 +497,11 @@ func (n *simNode) read() {
 	for len(n.c.topic) < int(from.Offset)+5 {
 		n.c.topic = append(n.c.topic, n.newHit(n.c.key()))
 	}
-	n.e.Advance(simTopic, func(recorded *replication.RequestRecorder) replication.Move {
+	n.e.Receipts().Advance(simTopic, func(recorded *replication.RequestRecorder) replication.Move {
 		move := replication.Move{From: from, To: from}
 		for _, op := range n.c.topic[from.Offset:][:1+n.c.w.IntN(5)] {
 			op.wall, op.right, op.from = n.wall(), n.c.now().UnixMilli(), from.Offset+1
-			removals := n.e.Removals(op.key)
+			removals := n.e.Keyspace().Removals(op.key)
 			outcome, err := n.e.HitAt(time.Unix(op.at, 0), op.key, op.n)
 			if err != nil || outcome == engine.TooLate {
 				break // its clock may be another

@@ -21,13 +21,13 @@ import (
 //
 // is a circle, because a state counts only with the own hits in it, which are in the journal first. So it is cut at
 // its beginning, where that does no harm. From full on, hits are refused before they are counted
-// (engine.Engine.BoundWaiting). Hits that were counted until then are bounded so that they have space, on all nodes
+// (keyspace.Keyspace.BoundWaiting). Hits that were counted until then are bounded so that they have space, on all nodes
 // together. The flush that takes a state is then small or empty, and nothing that frees space waits for any:
 //
 //	hit (refused)     flush -> the store     trim -> snapshots -> states -> the last flush
 //
 // Admissions write too. No flush may leave them in memory: a crash would give back more of them than one flush interval has. So
-// decisions that would admit are refused (engine.Engine.RefuseTakes) from half way between full and spent on. When the
+// decisions that would admit are refused (admission.Table.RefuseTakes) from half way between full and spent on. When the
 // space is spent, heartbeats and totals wait, and callers that wait for a flush are refused (concurrency.ErrQueueFull).
 // The store itself takes MaxBytes, which the rest never comes to (see MinDisk of package durable).
 type Space struct {
@@ -166,18 +166,18 @@ func (s *Space) Bound(e *engine.Engine, underWay int) {
 	if bytes < 0 {
 		why = fullMessage
 	}
-	e.BoundWaiting(bytes, why)
+	e.Keyspace().BoundWaiting(bytes, why)
 	if s.Retained()+int64(underWay) <= s.max/spaceParts/2*15 {
-		e.RefuseTakes("")
+		e.Limits().RefuseTakes("")
 	} else {
-		e.RefuseTakes(noTakesMessage)
+		e.Limits().RefuseTakes(noTakesMessage)
 	}
 }
 
 // Refuse has the engine refuse hits and decisions that would admit, and say why.
 func (s *Space) Refuse(e *engine.Engine, why string) {
-	e.BoundWaiting(-1, why)
-	e.RefuseTakes(why)
+	e.Keyspace().BoundWaiting(-1, why)
+	e.Limits().RefuseTakes(why)
 }
 
 // Fail makes the engine of a node alone refuse hits after a flush failed, because a crash must not lose more than one

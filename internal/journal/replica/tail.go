@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -174,27 +173,33 @@ var ErrDamaged = errors.New("damaged position in the journal")
 // Position is where the tail stands. It has a few bytes for each partition and origin.
 func (t *Tail) Position() []byte {
 	snaps := t.audit.Standing()
-	b := []byte{positionMagic, positionVersion}
-	b = binary.AppendUvarint(b, uint64(len(snaps)))
-	b = binary.AppendUvarint(b, snaps[0].From)
-	b = binary.AppendUvarint(b, uint64(len(snaps[0].Positions)))
-	for _, origin := range snaps[0].Positions {
-		b = binary.LittleEndian.AppendUint64(b, origin.Origin)
-		b = binary.AppendUvarint(b, origin.Head.Epoch)
-		b = binary.AppendUvarint(b, origin.Head.Flush)
-		b = binary.AppendUvarint(b, uint64(origin.At))
-		b = wire.AppendBool(b, origin.Left)
-		b = wire.AppendText(b, origin.Node)
+	return wire.Seal(wire.Append([]byte{positionMagic, positionVersion}, func(c *wire.Codec) { positionFields(c, &snaps) }), 0)
+}
+
+// positionFields are a position as snapshots without states, one for each partition. All are from one message, and have the same origins.
+func positionFields(c *wire.Codec, snaps *[]*record.Snapshot) {
+	partitions, first := len(*snaps), &record.Snapshot{}
+	if partitions > 0 {
+		first = (*snaps)[0]
 	}
-	for _, snap := range snaps {
-		for _, origin := range snap.Positions {
-			b = binary.AppendUvarint(b, origin.Epoch)
-			b = binary.AppendUvarint(b, origin.Seq)
-			b = binary.AppendUvarint(b, origin.Total)
-			b = binary.AppendUvarint(b, origin.Lost)
+	wire.Number(c, &partitions, record.MaxPartitions)
+	wire.Number(c, &first.From, math.MaxUint64-1)
+	wire.List(c, &first.Positions, math.MaxUint64, func(at *record.OriginPosition) {
+		c.Uint64(&at.Origin)
+		c.Uvarints(&at.Head.Epoch, &at.Head.Flush)
+		wire.Number(c, &at.At, math.MaxInt64)
+		c.Bool(&at.Left)
+		c.Text(&at.Node, record.MaxNodeBytes)
+	})
+	for partition := 0; partition < partitions && !c.Failed(); partition++ {
+		if c.Reads() {
+			*snaps = append(*snaps, &record.Snapshot{Partition: partition, From: first.From, Positions: slices.Clone(first.Positions)})
+		}
+		for i := range (*snaps)[partition].Positions {
+			at := &(*snaps)[partition].Positions[i].Position
+			c.Uvarints(&at.Epoch, &at.Seq, &at.Total, &at.Lost)
 		}
 	}
-	return wire.Seal(b, 0)
 }
 
 // ResumeTail returns a tail that goes on at a position of an engine with as many partitions. It also knows the requests that
@@ -238,28 +243,9 @@ func readPosition(position []byte) ([]*record.Snapshot, error) {
 	if version != positionVersion {
 		return nil, fmt.Errorf("a position in the journal in version %d: this build reads version %d", version, positionVersion)
 	}
-	partitions, from := r.Uvarint(), r.Uvarint()
-	origins := make([]record.OriginPosition, 0, 8)
-	for range r.Count() {
-		origin := record.OriginPosition{Origin: r.Uint64(), Head: record.Head{Epoch: r.Uvarint(), Flush: r.Uvarint()}}
-		origin.At, origin.Left, origin.Node = int64(r.Uvarint()), r.Bool(), string(r.Block())
-		origins = append(origins, origin)
-	}
-	if r.Failed() || partitions == 0 || partitions > record.MaxPartitions || from == ^uint64(0) {
-		return nil, ErrDamaged
-	}
-	snaps := make([]*record.Snapshot, 0, 256)
-	for partition := range int(partitions) {
-		snap := &record.Snapshot{Partition: partition, From: from, Positions: make([]record.OriginPosition, len(origins))}
-		copy(snap.Positions, origins)
-		for i := range snap.Positions {
-			snap.Positions[i].Position = record.Position{Epoch: r.Uvarint(), Seq: r.Uvarint(), Total: r.Uvarint(), Lost: r.Uvarint()}
-		}
-		if snaps = append(snaps, snap); r.Failed() {
-			return nil, ErrDamaged
-		}
-	}
-	if !r.Done() {
+	var snaps []*record.Snapshot
+	wire.Read(&r, func(c *wire.Codec) { positionFields(c, &snaps) })
+	if !r.Done() || len(snaps) == 0 {
 		return nil, ErrDamaged
 	}
 	return snaps, nil
@@ -359,28 +345,18 @@ func (t *TailFlushes) Position() FlushPosition {
 	return FlushPosition{After: t.audit.startOf().from, Heads: t.audit.heads()}
 }
 
-// Append encodes a position: After, how many origins, and of each 8 bytes, epoch and flush.
-func (at FlushPosition) Append(b []byte) []byte {
-	b = binary.AppendUvarint(b, at.After)
-	b = binary.AppendUvarint(b, uint64(len(at.Heads)))
-	for _, origin := range slices.Sorted(maps.Keys(at.Heads)) {
-		b = binary.LittleEndian.AppendUint64(b, origin)
-		b = binary.AppendUvarint(b, at.Heads[origin].Epoch)
-		b = binary.AppendUvarint(b, at.Heads[origin].Flush)
+// Fields are After, how many origins, and of each 8 bytes, epoch and flush.
+func (at *FlushPosition) Fields(c *wire.Codec) {
+	c.Uvarints(&at.After)
+	origins := slices.Sorted(maps.Keys(at.Heads))
+	if c.Reads() {
+		at.Heads = map[uint64]record.Head{}
 	}
-	return b
-}
-
-// ReadFlushPosition reads what Append wrote; whether it could, r says.
-func ReadFlushPosition(r *wire.Reader) (at FlushPosition) {
-	at.After = r.Uvarint()
-	at.Heads = map[uint64]record.Head{}
-	for range r.AtMost(maxOrigins) {
-		origin := r.Uint64()
-		at.Heads[origin] = record.Head{Epoch: r.Uvarint(), Flush: r.Uvarint()}
-		if r.Failed() {
-			break
+	wire.List(c, &origins, maxOrigins, func(origin *uint64) {
+		c.Uint64(origin)
+		head := at.Heads[*origin]
+		if c.Uvarints(&head.Epoch, &head.Flush); c.Reads() {
+			at.Heads[*origin] = head
 		}
-	}
-	return at
+	})
 }

@@ -154,7 +154,7 @@ func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err er
 		if !q.rule.account.bans() {
 			continue
 		}
-		if j.engine.Banned(q.rule.account.policy.Name, q.key) > 0 {
+		if j.engine.Limits().Banned(q.rule.account.policy.Name, q.key) > 0 {
 			banned, q.denied = true, n
 		}
 	}
@@ -170,7 +170,7 @@ func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err er
 			continue
 		}
 		p := &q.rule.account.policy
-		if err := j.engine.Ban(p.Name, q.key, p.DenyFor); err != nil {
+		if err := j.engine.Limits().Ban(p.Name, q.key, p.DenyFor); err != nil {
 			return admitted, err
 		}
 	}
@@ -201,7 +201,7 @@ func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) 
 		return j.decideMany(asked, n)
 	}
 	j.prepare(asked, func(q *question) uint64 { return q.times })
-	allowed, err := j.engine.TakeAll(j.checks, j.verdicts)
+	allowed, err := j.engine.Limits().TakeAll(j.checks, j.verdicts)
 	if err != nil {
 		return 0, err
 	}
@@ -220,7 +220,7 @@ func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) 
 // the least of these pass. A limit in shadow mode goes on with what it has.
 func (j *judge) decideMany(asked []question, n uint64) (admitted uint64, err error) {
 	j.prepare(asked, func(*question) uint64 { return 0 })
-	if _, err := j.engine.PeekAll(j.checks, j.verdicts); err != nil {
+	if _, err := j.engine.Limits().PeekAll(j.checks, j.verdicts); err != nil {
 		return 0, err
 	}
 	admitted = n
@@ -237,7 +237,7 @@ func (j *judge) decideMany(asked []question, n uint64) (admitted uint64, err err
 		}
 		j.checks[i].N = min(admitted, left) * q.times
 	}
-	_, err = j.engine.TakeAll(j.checks, j.verdicts)
+	_, err = j.engine.Limits().TakeAll(j.checks, j.verdicts)
 	return admitted, err
 }
 

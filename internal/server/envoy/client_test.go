@@ -9,8 +9,8 @@ import (
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/internal/server/envoy"
+	"github.com/weir-counter/weir/internal/testsupport"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -108,7 +108,7 @@ func TestResources(t *testing.T) {
 // The server proves who it is, and so does the client.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	ca := certstest.New(t)
+	ca := testsupport.NewAuthority(t)
 	cert, key := ca.Server()
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/internal/yamlfile"
 	weirlimit "github.com/weir-counter/weir/limit"
 	"go.yaml.in/yaml/v4"
 )
@@ -74,7 +74,7 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []Co
 	path := append(slices.Clone(above), step)
 	shadow, quota := p.truth(fields["shadow_mode"], "shadow_mode"), p.truth(fields["quota_mode"], "quota_mode")
 	detailed := p.truth(fields["detailed_metric"], "detailed_metric") // metadata is for answers of envoyproxy/ratelimit alone
-	if l := fields["rate_limit"]; !yamlfile.IsNull(l) {
+	if l := fields["rate_limit"]; !settings.IsNull(l) {
 		d.limit = p.limit(l, ConfigLimit{Domain: domain, Path: path, Shadow: shadow, Quota: quota, Detailed: detailed, File: p.File, Line: l.Line})
 	}
 	within := p.list(fields["descriptors"], "descriptors", descriptorExample)
@@ -124,7 +124,7 @@ func (p *parser) limit(n *yaml.Node, l ConfigLimit) *ConfigLimit {
 	l.Replaces = p.replaces(fields["replaces"], l.Label)
 	if l.Unlimited {
 		for _, no := range []string{"unit", "unit_multiplier"} {
-			if f := fields[no]; !yamlfile.IsNull(f) {
+			if f := fields[no]; !settings.IsNull(f) {
 				p.Fault(f.Line, within+no, "it has no meaning beside `unlimited: true`: remove one of both")
 			}
 		}
@@ -150,14 +150,14 @@ func (p *parser) rate(l *ConfigLimit, fields map[string]*yaml.Node, line int) {
 		p.Fault(fields["unit"].Line, within+"unit", "%q%s: write one of %s", units.Excerpt(unit), units.DidYouMean(unit, wordsOfUnits()), unitWords())
 	}
 	l.Multiplier = 1
-	if f := fields["unit_multiplier"]; !yamlfile.IsNull(f) {
+	if f := fields["unit_multiplier"]; !settings.IsNull(f) {
 		l.Multiplier = p.number(f, within+"unit_multiplier")
 		if l.Multiplier == 0 && f.Value == "0" {
 			p.Fault(f.Line, within+"unit_multiplier", "0: write 1 or more")
 		}
 	}
 	f := fields["requests_per_unit"]
-	if yamlfile.IsNull(f) {
+	if settings.IsNull(f) {
 		p.Fault(line, within+"requests_per_unit", "it is missing: write a number; with 0 none passes")
 		return
 	}

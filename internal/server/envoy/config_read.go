@@ -12,8 +12,8 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/internal/yamlfile"
 	"github.com/weir-counter/weir/policy"
 	"go.yaml.in/yaml/v4"
 )
@@ -135,14 +135,14 @@ const maxNodes = 200_000
 
 // parser reads the files of one Config.
 type parser struct {
-	yamlfile.Reader
+	settings.Reader
 	made  *LimitConfig
 	names map[string]*ConfigLimit
 }
 
 func newParser() *parser {
 	return &parser{
-		Reader: yamlfile.Reader{
+		Reader: settings.Reader{
 			MaxNodes: maxNodes, Second: "give each domain a file of its own",
 			Empty: policy.Fault{Field: "domain", Message: "the file is empty: write `domain:` and `descriptors:`, or remove the file"},
 		},
@@ -152,7 +152,7 @@ func newParser() *parser {
 
 // list returns the elements of a list, resolved; none for an empty one.
 func (p *parser) list(n *yaml.Node, field, example string) []*yaml.Node {
-	if yamlfile.IsNull(n) {
+	if settings.IsNull(n) {
 		return nil
 	}
 	return p.List(n, field, example)
@@ -160,7 +160,7 @@ func (p *parser) list(n *yaml.Node, field, example string) []*yaml.Node {
 
 // text returns a scalar as it is written, and "" if there is none.
 func (p *parser) text(n *yaml.Node, field string) string {
-	if yamlfile.IsNull(n) {
+	if settings.IsNull(n) {
 		return ""
 	}
 	text, _ := p.Text(n, field, "")

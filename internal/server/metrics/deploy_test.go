@@ -23,7 +23,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/ingest"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // described is the labels of each metric that there can be, by name.
@@ -90,7 +90,7 @@ func fits(t *testing.T, metrics map[string][]string, where, expr string) {
 
 func promtool(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	command := exec.Command(testprogram.Path(t, "promtool"), args...)
+	command := exec.Command(testsupport.Program(t, "promtool"), args...)
 	command.Dir = dir
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

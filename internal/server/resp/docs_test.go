@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // redisTool runs a program of Debian's redis-tools against s.
 func (s *testServer) redisTool(name string, args ...string) string {
 	s.Helper()
-	path := testprogram.Path(s, name)
+	path := testsupport.Program(s, name)
 	_, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
 		s.Fatal(err)

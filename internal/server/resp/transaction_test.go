@@ -23,7 +23,7 @@ func TestTransactionsWhileCut(t *testing.T) {
 		partition := s.engine.PartitionOf("page:k")
 		var c replication.Cut
 		for i := 0; !ended.Load(); i++ {
-			s.engine.CutReceipts(func() { s.engine.Cut(partition, &c, i%100 == 0) })
+			s.engine.Receipts().Cut(func() { s.engine.Cut(partition, &c, i%100 == 0) })
 		}
 	})
 	t.Cleanup(func() { ended.Store(true) })

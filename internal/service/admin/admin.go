@@ -253,7 +253,7 @@ const deleteAtOnce = 1000
 
 // DeletePrefix deletes the first keys that begin with prefix, which is not empty, and sort after another: those that
 // are held, and those that history knows. Where there are more, next is what to go on after. With ofLimits, the call
-// after nothing also forgets what all keys that begin so have used of limits (engine.Engine.ForgetKeys).
+// after nothing also forgets what all keys that begin so have used of limits (admission.Table.ForgetKeys).
 func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, after string, ofLimits bool) (answer api.DeletedAnswer, err error) {
 	action := "delete prefix"
 	if ofLimits {
@@ -278,7 +278,7 @@ func (s *Service) DeletePrefix(ctx context.Context, c access.Caller, prefix, aft
 		return answer, may.Refuse("limits", "role admin of this identity is for limits by name: reset each key of these")
 	}
 	if ofLimits && after == "" {
-		if answer.Reset, err = s.parts.Engine.ForgetKeys(prefix); err != nil {
+		if answer.Reset, err = s.parts.Engine.Limits().ForgetKeys(prefix); err != nil {
 			return answer, err
 		}
 	}

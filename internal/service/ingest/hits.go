@@ -74,10 +74,12 @@ func (s *Service) HitDistinct(t *Tally, at time.Time, key engine.Expected, n, id
 }
 
 // KnowsID reports whether an id of a key was seen, as far as this node knows.
-func (s *Service) KnowsID(key string, id uint64) bool { return s.parts.Engine.KnowsID(key, id) }
+func (s *Service) KnowsID(key string, id uint64) bool {
+	return s.parts.Engine.Keyspace().KnowsID(key, id)
+}
 
 // HasIDs reports whether a key has ids, as far as this node knows.
-func (s *Service) HasIDs(key string) bool { return s.parts.Engine.HasIDs(key) }
+func (s *Service) HasIDs(key string) bool { return s.parts.Engine.Keyspace().HasIDs(key) }
 
 // AddDistinct adds all ids of a set to a key, and counts no hit. Like Hit it notes in t what it refuses.
 func (s *Service) AddDistinct(t *Tally, key string, set *distinct.Set) error {
@@ -146,7 +148,7 @@ func (s *Service) Requests() RequestStats {
 // is not remembered. The journal waits while count runs, so that it must not wait for anybody: a listener reads the
 // request as a whole before.
 func (s *Service) Once(ctx context.Context, client access.Caller, key string, fingerprint uint64, t *Tally, count func() error) (repeated bool, err error) {
-	stored, repeated, refused := s.parts.Engine.RecordedOnce(ctx, client.String(), client.Own(key), fingerprint, func(recorded *replication.RequestRecorder) []byte {
+	stored, repeated, refused := s.parts.Engine.Receipts().Once(ctx, client.String(), client.Own(key), fingerprint, func(recorded *replication.RequestRecorder) []byte {
 		t.recorded = recorded
 		defer func() { t.recorded = nil }()
 		if err = count(); t.Counted == 0 {
@@ -172,7 +174,7 @@ func (s *Service) Once(ctx context.Context, client access.Caller, key string, fi
 // Advance counts hits of a topic: count does, and returns the move of the position that they make. Both are in one flush. As with
 // Once, the journal waits while count runs.
 func (s *Service) Advance(topic replication.RequestID, t *Tally, count func() replication.Move) {
-	s.parts.Engine.Advance(topic, func(recorded *replication.RequestRecorder) replication.Move {
+	s.parts.Engine.Receipts().Advance(topic, func(recorded *replication.RequestRecorder) replication.Move {
 		t.recorded = recorded
 		defer func() { t.recorded = nil }()
 		return count()

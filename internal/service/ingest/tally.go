@@ -132,7 +132,7 @@ func (t *Tally) Admits(e *engine.Engine, key string) bool {
 	}
 	account := t.may.Account
 	if t.recorded != nil {
-		t.removals = e.Removals(key)
+		t.removals = e.Keyspace().Removals(key)
 	}
 	if account == nil {
 		return true

@@ -77,7 +77,7 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	may, err := s.enterChange(c, name, key)
 	if err == nil && n > 0 {
 		err = may.TakeShare(access.Grants, engine.MaxGrants, func() (all int) {
-			s.parts.Engine.Grants(func(_, key string) { all += ones(may.Holds(key)) })
+			s.parts.Engine.Limits().Grants(func(_, key string) { all += ones(may.Holds(key)) })
 			return all
 		})
 	}
@@ -207,7 +207,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.reserving.Delete(own)
 	content := r.content(requests)
-	if parts := s.parts.Engine.Reserved(own); len(parts) > 0 {
+	if parts := s.parts.Engine.Limits().Reserved(own); len(parts) > 0 {
 		return r.repeats(parts, content)
 	}
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
@@ -215,7 +215,7 @@ func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservati
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	if err := may.TakeShare(access.Reservations, engine.MaxReservations, func() (n int) {
-		s.parts.Engine.OpenReservations(func(_, key string, _ uint64) { n += ones(may.Holds(key)) })
+		s.parts.Engine.Limits().OpenReservations(func(_, key string, _ uint64) { n += ones(may.Holds(key)) })
 		return n
 	}); err != nil {
 		return "", false, err
@@ -312,7 +312,7 @@ func (s *Service) Settle(ctx context.Context, c access.Caller, id string, used a
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
 	own := c.Own(id)
-	parts := s.parts.Engine.Reserved(own)
+	parts := s.parts.Engine.Limits().Reserved(own)
 	if s.parts.Node != "" && !whole(parts) {
 		var err error
 		parts, err = s.awaitParts(ctx, own)
@@ -430,13 +430,13 @@ func (s *Service) awaitParts(ctx context.Context, id string) ([]engine.ReservedP
 	for {
 		select {
 		case err := <-awaited:
-			parts := s.parts.Engine.Reserved(id)
+			parts := s.parts.Engine.Limits().Reserved(id)
 			if whole(parts) {
 				err = nil
 			}
 			return parts, err
 		case <-look.C:
-			if parts := s.parts.Engine.Reserved(id); whole(parts) {
+			if parts := s.parts.Engine.Limits().Reserved(id); whole(parts) {
 				return parts, nil
 			}
 		}

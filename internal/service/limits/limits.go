@@ -93,7 +93,7 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 	uses = uses[:min(n, len(uses))]
 	answer, open := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}, s.reserved(may, name)
 	for i, u := range uses {
-		banned := s.parts.Engine.Banned(name, u.Key)
+		banned := s.parts.Engine.Limits().Banned(name, u.Key)
 		answer.Keys[i] = api.LimitKey{
 			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
 			Share: u.Share(), ResetSeconds: request.Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(), Reserved: open[u.Key],
@@ -106,7 +106,7 @@ func (s *Service) LimitKeys(c access.Caller, name string, n int) (api.LimitKeysA
 // that is named.
 func (s *Service) reserved(may access.Rights, limit string) map[string]*api.Reserved {
 	open := map[string]*api.Reserved{}
-	s.parts.Engine.OpenReservations(func(name, key string, n uint64) {
+	s.parts.Engine.Limits().OpenReservations(func(name, key string, n uint64) {
 		if limit != "" && name != limit || !may.Holds(key) {
 			return
 		}
@@ -191,7 +191,7 @@ func (s *Service) ForgetInline(ctx context.Context, c access.Caller, name string
 	if _, err := s.parts.Gate.EnterAll(c, auth.Admin); err != nil {
 		return api.ForgetAnswer{}, err
 	}
-	n, err := s.parts.Engine.ForgetInline(name)
+	n, err := s.parts.Engine.Limits().ForgetInline(name)
 	if err != nil {
 		return api.ForgetAnswer{}, err
 	}
@@ -227,7 +227,7 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 // mayBan is an error for an identity that has its share of bans.
 func (s *Service) mayBan(may access.Rights) error {
 	return may.TakeShare(access.Bans, engine.MaxBans, func() (n int) {
-		for _, b := range s.parts.Engine.Bans(engine.MaxBans) {
+		for _, b := range s.parts.Engine.Limits().Bans(engine.MaxBans) {
 			n += ones(may.Holds(b.Key))
 		}
 		return n
@@ -265,7 +265,7 @@ func (s *Service) Bans(c access.Caller, n int) (api.BansAnswer, error) {
 		return api.BansAnswer{}, err
 	}
 	answer := api.BansAnswer{Bans: []api.BanAnswer{}}
-	for _, b := range s.parts.Engine.Bans(engine.MaxBans) {
+	for _, b := range s.parts.Engine.Limits().Bans(engine.MaxBans) {
 		if len(answer.Bans) == n {
 			break
 		}

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/testprogram"
+	"github.com/weir-counter/weir/internal/testsupport"
 )
 
 // Server is a database server that tests share, or a benchmark. It starts when the first of them asks for it.
@@ -73,7 +73,7 @@ func Main(m *testing.M, servers ...*Server) {
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
 	for _, program := range s.kind.programs {
-		testprogram.Path(t, program)
+		testsupport.Program(t, program)
 	}
 	url, err := s.Database(t.Context())
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Server) start(ctx context.Context) error {
 
 func (s *Server) begin(ctx context.Context) (err error) {
 	for _, program := range s.kind.programs {
-		path, err := testprogram.Look(program)
+		path, err := testsupport.LookProgram(program)
 		if err != nil {
 			return fmt.Errorf("%s is missing (as root, apt-get install %s): %w", program, s.kind.install, err)
 		}

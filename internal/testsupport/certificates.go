@@ -1,5 +1,4 @@
-// Package certstest makes certificates for tests, and writes them to files.
-package certstest
+package testsupport
 
 import (
 	"crypto/ecdsa"
@@ -17,7 +16,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates. Create it with New.
+// Authority signs certificates. Create it with NewAuthority.
 type Authority struct {
 	t    testing.TB
 	dir  string
@@ -26,8 +25,8 @@ type Authority struct {
 	last int64 // serial number
 }
 
-// New makes an authority whose files are in a folder of the test's own.
-func New(t testing.TB) *Authority {
+// NewAuthority makes an authority whose files are in a folder of the test's own.
+func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}
 	a.cert, a.key = a.sign(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "test authority"}})

@@ -1,6 +1,4 @@
-// Package yamlfile reads YAML files that people write. A Reader collects all that is wrong, by line and field, so that one
-// fault hides no other.
-package yamlfile
+package settings
 
 import (
 	"bytes"

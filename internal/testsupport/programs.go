@@ -1,7 +1,7 @@
-// Package testprogram finds the external programs that tests need. A test whose program is missing is skipped. With
-// STRICT=1 in the environment, as in CI and `make check`, it fails. tools/programs.sh lists the programs, installs
+// Package testsupport makes certificates for tests, and finds the external programs that they need. A test whose program is missing is
+// skipped. With STRICT=1 in the environment, as in CI and `make check`, it fails. tools/programs.sh lists the programs, installs
 // them, and prints what a run has left out.
-package testprogram
+package testsupport
 
 import (
 	"os"
@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Look returns the path of a program, or an error if it is not installed. It also looks where
+// LookProgram returns the path of a program, or an error if it is not installed. It also looks where
 // Debian keeps programs that not every PATH has.
-func Look(name string) (string, error) {
+func LookProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
 		return path, nil
@@ -25,10 +25,10 @@ func Look(name string) (string, error) {
 	return "", err
 }
 
-// Path returns the path of a program that a test needs. A test whose program is missing ends here.
-func Path(tb testing.TB, name string) string {
+// Program returns the path of a program that a test needs. A test whose program is missing ends here.
+func Program(tb testing.TB, name string) string {
 	tb.Helper()
-	path, err := Look(name)
+	path, err := LookProgram(name)
 	if err != nil {
 		Missing(tb, name)
 	}
