@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
@@ -77,7 +78,7 @@ func (c *processes) launch(i int) *process {
 
 // await returns when a node serves. From then on it is started again when it ends
 // by itself, as a supervisor does; it may do so only where the journal was trimmed
-// beyond what it has.
+// beyond what it has, or where its embedded server does not stop.
 func (c *processes) await(i int, p *process) {
 	select {
 	case p.addr = <-p.serving:
@@ -97,11 +98,11 @@ func (c *processes) await(i int, p *process) {
 			return // it was asked to
 		}
 		log, err := <-p.log, p.Wait()
-		if !strings.Contains(log, "trimmed beyond") {
+		if !strings.Contains(log, "trimmed beyond") && !strings.Contains(log, transport.ErrStuck.Error()) {
 			c.t.Errorf("%s ended by itself: %v\n%s", c.name(i), err, log)
 			return
 		}
-		c.t.Logf("%s was left behind, and is started again", c.name(i))
+		c.t.Logf("%s ended by itself, and is started again: %v", c.name(i), err)
 		c.await(i, c.launch(i))
 	}()
 }

@@ -501,10 +501,9 @@ func open(ctx context.Context, dir string, m checkpoint.Manifest, log *slog.Logg
 	}
 	store, missing, err := stream.Open(ctx, server.JetStream(), stream.Identity{Journal: m.Journal, Partitions: m.Partitions, RetentionS: m.RetentionS}, server.Replicas, false, log)
 	if err != nil {
-		server.Close()
-		return nil, nil, err
+		return nil, nil, errors.Join(err, server.Close())
 	}
 	return &directory{server, store}, missing, nil
 }
 
-func (d *directory) close() { d.server.Close() }
+func (d *directory) close() { _ = d.server.Close() } // of a copy: it is not opened again

@@ -169,6 +169,12 @@ const (
 	missedMost = 3
 )
 
+// slowStop is how long a server that is restarted may take to stop before this node refuses hits, which would wait in memory.
+const slowStop = 2 * time.Second
+
+// errStopping is why hits are refused meanwhile.
+var errStopping = errors.New("it does not stop yet")
+
 // errNotStarted is why a process ends that can't have its server back.
 var errNotStarted = errors.New("the embedded server gave up and could not be restarted: restart this process")
 
@@ -228,6 +234,10 @@ func (j *Journal) runHealing(ctx context.Context) {
 		j.offline.Store(&err)
 		j.log.Error("journal: could not start the embedded server; will retry", "error", err)
 		j.others.stores.Hinder(err.Error())
+		if errors.Is(err, transport.ErrStuck) {
+			j.fail(fmt.Errorf("journal: %w", err))
+			return false
+		}
 		if failing.IsZero() {
 			failing = time.Now()
 		}
@@ -242,12 +252,16 @@ func (j *Journal) runHealing(ctx context.Context) {
 func (j *Journal) startAnew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healTime)
 	defer cancel()
-	j.server.Stop()
-	j.serverThere = &checkpoint.Presence{} // a start may quarantine them
-	if err := j.server.Start(ctx); err != nil {
+	slow := time.AfterFunc(slowStop, func() { j.offline.Store(&errStopping) })
+	err := j.server.Stop()
+	if slow.Stop(); err != nil {
 		return err
 	}
-	if err := j.noteServerFiles(); err != nil {
+	j.serverThere = &checkpoint.Presence{} // a start may quarantine them
+	if err = j.server.Start(ctx); err != nil {
+		return err
+	}
+	if err = j.noteServerFiles(); err != nil {
 		return err
 	}
 	j.stats.revivals.Add(1)

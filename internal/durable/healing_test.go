@@ -1,7 +1,10 @@
 package durable
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -9,8 +12,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
 )
 
 func alarmed(j *Journal, code string) bool {
@@ -68,7 +73,9 @@ func TestServerThatCanNotStart(t *testing.T) {
 	lost := c.nodes[0]
 	lost.hit("a", 1_000_000, 1)
 	c.agree(map[string]uint64{"a": 1})
-	lost.j.server.Stop()
+	if err := lost.j.server.Stop(); err != nil {
+		t.Fatal(err)
+	}
 	taken, err := net.Listen("tcp", c.cfgs[0].Join.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -92,4 +99,59 @@ func TestServerThatCanNotStart(t *testing.T) {
 	}
 	transporttest.Eventually(t, "it takes hits again", func() bool { return lost.take("a", 1_000_002) })
 	c.agree(map[string]uint64{"a": hits + 1})
+}
+
+// A server that never stops, because one of its goroutines waits for good, can't be started again within the process: the node refuses hits, and the
+// process is to end, for its supervisor to restart it.
+func TestServerThatDoesNotStop(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	stands := standstill{c.cfgs[0].Logger.Handler(), make(chan struct{})}
+	c.cfgs[0].Logger = slog.New(stands)
+	c.start()
+	t.Cleanup(func() { close(stands.over) })
+	lost := c.nodes[0]
+	lost.hit("a", 1_000_000, 1)
+	c.agree(map[string]uint64{"a": 1})
+	stopped := make(chan error)
+	go func() { stopped <- lost.j.server.Stop() }() // as an error of its own would
+	transporttest.Eventually(t, "hits are refused", func() bool { return !lost.take("b", 1_000_001) })
+	if err := <-stopped; !errors.Is(err, transport.ErrStuck) {
+		t.Errorf("stopped: %v", err)
+	}
+	select {
+	case <-lost.j.Failed():
+	case <-time.After(transporttest.Patience):
+		t.Fatal("the journal does not fail")
+	}
+	if err := lost.j.Err(); !errors.Is(err, transport.ErrStuck) {
+		t.Errorf("failed with %v", err)
+	}
+	c.nodes[1].hit("a", 1_000_002, 1) // the others go on
+	c.nodes[1].sync()
+	lost.j.closed.Do(func() {
+		lost.j.stop(errClosing)
+		lost.j.running.Wait()
+		if err := lost.j.release(); !errors.Is(err, transport.ErrStuck) {
+			t.Errorf("released: %v", err)
+		}
+	})
+	if lock, err := checkpoint.LockDirectory(c.cfgs[0].Dir); err == nil {
+		t.Errorf("another can open the directory, though the server may write there: %v", lock.Release())
+	}
+}
+
+// standstill is a log in which a server that shuts down stands still, once it has closed its connections.
+type standstill struct {
+	slog.Handler
+	over chan struct{}
+}
+
+func (standstill) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s standstill) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "Server Exiting") {
+		<-s.over
+	}
+	return nil
 }

@@ -208,8 +208,9 @@ func (j *Journal) release() error {
 	if j.others != nil {
 		j.others.leave(j.log)
 	}
+	var stuck error
 	if j.server != nil {
-		j.server.Close()
+		stuck = j.server.Close()
 	}
 	if j.others != nil && j.others.holders != nil {
 		j.others.holders.Wait()
@@ -217,10 +218,10 @@ func (j *Journal) release() error {
 	if j.marks != nil {
 		errs = append(errs, j.marks.Close())
 	}
-	if j.lock != nil {
+	if j.lock != nil && stuck == nil { // else the server may still write there
 		errs = append(errs, j.lock.Release())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, stuck)...)
 }
 
 func (j *Journal) finishRound(ctx context.Context) {

@@ -228,7 +228,12 @@ func (j *Journal) revive(ctx context.Context) error {
 	j.log.Warn("journal: the embedded server still reports an error although the disk has space; restarting it", "error", wrong)
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	j.server.Stop()
+	if err := j.server.Stop(); err != nil {
+		if j.fail(fmt.Errorf("journal: %w", err)) {
+			j.stats.failed(err)
+		}
+		return err
+	}
 	if err := j.server.Start(ctx); err != nil {
 		return err
 	}
@@ -236,8 +241,7 @@ func (j *Journal) revive(ctx context.Context) error {
 		return err
 	}
 	if err := j.continues(ctx); err != nil {
-		j.server.Stop()
-		return err
+		return errors.Join(err, j.server.Stop())
 	}
 	j.stats.revivals.Add(1)
 	j.suspect.Store(false)

@@ -137,7 +137,9 @@ func TestRevivesOnlyWhatIsDown(t *testing.T) {
 		}
 		r.hit("a", 1_000_000, 1)
 		r.sync()
-		r.j.server.Stop()
+		if err := r.j.server.Stop(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.want("a", 2)
 }

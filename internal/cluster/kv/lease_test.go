@@ -21,7 +21,7 @@ func singleNode(t testing.TB) *transport.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(node.Close)
+	t.Cleanup(func() { _ = node.Close() })
 	return node
 }
 

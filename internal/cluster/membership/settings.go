@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -105,11 +106,18 @@ type StoreWatch struct {
 
 // Run looks at the replicas until ctx is done.
 func (w *StoreWatch) Run(ctx context.Context) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() { // a connection to a server that stands still may block
+		concurrency.Every(ctx, replica.StoresEvery, func() bool {
+			w.lookAtReplicas(ctx)
+			return true
+		})
+	})
 	concurrency.Every(ctx, replica.StoresEvery, func() bool {
 		if own, known := w.Own(); known {
 			w.Stores.Look(time.Now(), own)
 		}
-		w.lookAtReplicas(ctx)
 		return true
 	})
 }

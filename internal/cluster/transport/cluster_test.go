@@ -3,6 +3,8 @@ package transport_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,4 +209,44 @@ func TestOneNodeAlone(t *testing.T) {
 	if node.Replicas(3) != 1 || !node.Embedded() {
 		t.Error("one node has one replica")
 	}
+}
+
+// A server that holds a lock for good does not answer: nothing is known for a while, and then it has failed.
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	stands := standstill{slog.DiscardHandler, make(chan struct{})}
+	node, err := transport.Open(t.Context(), transport.Config{Dir: t.TempDir(), MaxBytes: 1 << 30, Logger: slog.New(stands)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, known := node.Store(); !known || s.Wrong != nil {
+		t.Fatalf("known: %v, %+v", known, s)
+	}
+	stopped := make(chan error)
+	go func() { stopped <- node.Stop() }()
+	transporttest.Eventually(t, "it does not answer", func() bool { _, known := node.Store(); return !known })
+	node.AgeQuestion()
+	if s, known := node.Store(); !known || !s.Failed || s.Off {
+		t.Errorf("known: %v, %+v", known, s)
+	}
+	close(stands.over)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	node.Close()
+}
+
+// standstill is a log in which a server that begins to shut down stands still, with its lock.
+type standstill struct {
+	slog.Handler
+	over chan struct{}
+}
+
+func (standstill) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s standstill) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "Initiating Shutdown") {
+		<-s.over
+	}
+	return nil
 }

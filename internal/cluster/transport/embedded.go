@@ -175,13 +175,37 @@ func (n *Node) InProcessConn() (net.Conn, error) {
 	return server.InProcessConn()
 }
 
-// Stop ends the embedded server, and returns when all its files are closed. The connection stays, and waits for Start.
+// stopTime is how long a server may take to stop: it syncs its files, on a disk that may be slow. One that takes longer waits
+// for a lock that is never released. A purge of a stream ends so when the disk is full (PurgeEx of nats-server 2.15.2).
+const stopTime = 30 * time.Second
+
+// ErrStuck is why a server that does not stop can't be started again: its files may be open. Only the end of the process
+// helps.
+var ErrStuck = errors.New("the embedded server does not stop: restart this process")
+
+// Stop ends the embedded server, and returns when all its files are closed, or ErrStuck. The connection stays, and waits for Start.
 // Until Settled, this node no longer reports to others that it has all streams.
-func (n *Node) Stop() {
+func (n *Node) Stop() error {
 	n.here.Store(false)
-	if server := n.server.Load(); server != nil {
-		server.Shutdown()
+	server := n.server.Load()
+	if server == nil {
+		return nil
+	}
+	if n.stuck.Load() {
+		return ErrStuck
+	}
+	stopped := make(chan struct{})
+	go func() {
+		server.Shutdown() // returns at once if it was called before
 		server.WaitForShutdown()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-time.After(stopTime):
+		n.stuck.Store(true)
+		return ErrStuck
 	}
 }
 
@@ -194,8 +218,7 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	if server := n.server.Load(); server == nil || !server.Running() {
 		if err := n.startServer(ctx); err != nil {
-			n.Stop() // it may have come halfway
-			return fmt.Errorf("join: %w", err)
+			return fmt.Errorf("join: %w", errors.Join(err, n.Stop())) // it may have come halfway
 		}
 	}
 	poll := time.NewTicker(between)

@@ -40,14 +40,57 @@ func (n *Node) health() error {
 	if server == nil || !server.Running() {
 		return errStopped
 	}
+	found, err := n.probes.ask(server)
+	if err != nil {
+		return err
+	}
 	var busy error
-	for _, wrong := range server.Healthz(&natsserver.HealthzOptions{Details: true}).Errors {
+	for _, wrong := range found {
 		if wrong.Type != natsserver.HealthzErrorConn {
 			return fmt.Errorf("embedded server: %s", wrong.Error)
 		}
 		busy = errBusy
 	}
 	return busy
+}
+
+const (
+	// probeTime is how long one question for the health of a server waits, of which the answer may still come.
+	probeTime = time.Second
+
+	// silentAfter is how long a server may owe the answer. One that waits for a lock that is never released owes it for good.
+	silentAfter = 30 * time.Second
+)
+
+// errSilent is how a server is that gives no answer at all.
+var errSilent = errors.New("embedded server: it does not answer")
+
+// probes ask a server for its health, one at a time: a server that does not answer takes no more than one goroutine.
+type probes struct {
+	mu     sync.Mutex
+	server *natsserver.Server // that was asked last
+	asked  time.Time
+	answer chan []natsserver.HealthzError // nil: nobody is asked
+}
+
+func (p *probes) ask(server *natsserver.Server) ([]natsserver.HealthzError, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answer == nil || p.server != server {
+		answer := make(chan []natsserver.HealthzError, 1)
+		p.server, p.asked, p.answer = server, time.Now(), answer
+		go func() { answer <- server.Healthz(&natsserver.HealthzOptions{Details: true}).Errors }()
+	}
+	select {
+	case found := <-p.answer:
+		p.answer = nil
+		return found, nil
+	case <-time.After(probeTime):
+	}
+	if time.Since(p.asked) > silentAfter {
+		return nil, errSilent
+	}
+	return nil, errBusy
 }
 
 // gaveUp are parts of what the server says when it stores no more for as long as it runs.
@@ -66,7 +109,7 @@ func (n *Node) Store() (s replica.StoreState, known bool) {
 		return s, true
 	}
 	server := n.server.Load()
-	if s.Off = server == nil || !server.Running(); s.Off || !server.JetStreamEnabled() {
+	if s.Off = server == nil || !server.Running(); s.Off || errors.Is(s.Wrong, errSilent) || !server.JetStreamEnabled() {
 		s.Failed = true
 		return s, true
 	}

@@ -26,6 +26,8 @@ type Node struct {
 	cfg    Config
 	server atomic.Pointer[natsserver.Server] // that runs now; nil with Config.URL
 	here   atomic.Bool                       // it has all of its streams, and reports so to others
+	stuck  atomic.Bool                       // it did not stop
+	probes probes                            // of its health
 	asked  bool                              // others may ask; written by Settled
 	conn   *nats.Conn
 	js     jetstream.JetStream
@@ -64,8 +66,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg}
 	n.size.Store(int64(len(cfg.Peers)))
 	if err := n.open(ctx); err != nil {
-		n.Close()
-		return nil, fmt.Errorf("join: %w", err)
+		return nil, fmt.Errorf("join: %w", errors.Join(err, n.Close()))
 	}
 	return n, nil
 }
@@ -168,12 +169,12 @@ func (n *Node) Replicas(want int) int {
 const maxReplicas = 5
 
 // Close ends the connection, and the embedded server; it returns when all its
-// files are closed. A leader hands over first.
-func (n *Node) Close() {
+// files are closed, or ErrStuck. A leader hands over first.
+func (n *Node) Close() error {
 	if n.conn != nil {
 		n.conn.Close()
 	}
-	n.Stop()
+	return n.Stop()
 }
 
 // listener decides which nodes may connect to the cluster port: those that know the

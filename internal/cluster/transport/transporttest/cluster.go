@@ -93,7 +93,7 @@ func (c *Cluster) Down(nodes ...int) {
 	for _, i := range nodes {
 		if node := c.Nodes[i]; node != nil {
 			c.Nodes[i] = nil
-			stopping.Go(node.Close)
+			stopping.Go(func() { _ = node.Close() })
 		}
 	}
 	stopping.Wait()
