@@ -55,6 +55,7 @@ type Point struct {
 	At    Time  `json:"at" doc:"The end of the window of this point."`
 	Start *Time `json:"start,omitempty" doc:"With align: the first second of the span."`
 	Bounds
+	Distinct *Distinct `json:"distinct,omitempty" doc:"With distinct=true: the different ids of the span, each once."`
 }
 
 // DeletedAnswer says how many keys of a prefix were deleted.
@@ -133,8 +134,8 @@ type Distinct struct {
 	Estimate uint64  `json:"estimate" doc:"The best guess of how many different ids."`
 	Error    float64 `json:"error" doc:"The relative standard error of lower, estimate and upper: in two of three answers they are off by no more. 0: there is none, and lower and upper are bounds."`
 	Lower    uint64  `json:"lower" doc:"The ids surely within the window."`
-	Upper    *uint64 `json:"upper" nullable:"true" doc:"Those that may be within it. null: not known, for a node is late, the window reaches back beyond the retention, or ids of other regions are missing (scope=region leaves them out)."`
-	Region   string  `json:"region,omitempty" doc:"The server's region, if it has one. Ids of other regions are not known here."`
+	Upper    *uint64 `json:"upper" nullable:"true" doc:"Those that may be within it. null: not known, for a node or region is late, or the window reaches back beyond the retention."`
+	Region   string  `json:"region,omitempty" doc:"The counted region, with scope=region; absent: all."`
 }
 
 // String is the number as Bounds.String writes it, after ~ and with the error in percent if there is one.

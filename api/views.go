@@ -61,6 +61,12 @@ type KeyRegion struct {
 	Freshness
 }
 
+// Spend is what a key has used of a policy with a cost, over time.
+type Spend struct {
+	Key  string `json:"key"`
+	Line Line   `json:"line"`
+}
+
 // OtherKey is a key whose line is compared with another key.
 type OtherKey struct {
 	Key  string   `json:"key"`
@@ -83,7 +89,7 @@ type SiteView struct {
 	To       Time      `json:"to" doc:"The last second of the span, or now."`
 	Unit     string    `json:"unit,omitempty" doc:"What the points of line are: hour, day or month."`
 	Now      *Distinct `json:"now,omitempty" doc:"Visitors of the last 5 minutes, whatever the period."`
-	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period began before the retention."`
+	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period began before the retention, without history."`
 	Views    Bounds    `json:"views"`
 	Filtered Bounds    `json:"filtered" doc:"Views that do not count: of crawlers, for example."`
 	Line     []Point   `json:"line" nullable:"false" doc:"Views over the period."`
@@ -106,6 +112,8 @@ type LimitsView struct {
 	More  int          `json:"more,omitempty" doc:"Policies that are left out: a view has 100 at most."`
 	Of    string       `json:"of,omitempty" doc:"The policy whose keys follow."`
 	Keys  []LimitKey   `json:"keys" nullable:"false" doc:"The keys that have used most of the limit, by share of their burst."`
+
+	Spend []Spend `json:"spend,omitempty" doc:"Of a policy with a cost: what the first of keys have used in adjoining parts of the window: hits of limit:NAME:spent:KEY."`
 
 	Denied    []LimitedKey `json:"denied_keys,omitempty" doc:"The keys that this node denied most in the last 5 minutes."`
 	MayChange bool         `json:"may_change,omitempty" doc:"Who asks may reset and grant it."`

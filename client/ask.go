@@ -85,6 +85,7 @@ type SeriesQuery struct {
 	Step     time.Duration // whole seconds; 0 is a minute
 	Align    string        // hour, day, week, month or year, in place of Step, which is 0 then
 	Zone     string        // of Align; "" is UTC
+	Distinct bool          // with Align, asks for Point.Distinct: how many different ids the hits of each span carried
 	Fresh    time.Duration // see CountQuery
 	Scope    Scope         // see CountQuery
 }
@@ -93,6 +94,9 @@ type SeriesQuery struct {
 func (c *Client) Series(ctx context.Context, q SeriesQuery) (api.SeriesAnswer, error) {
 	v := values("from", moment(q.From), "to", moment(q.To), "step", length(q.Step), "align", q.Align, "tz", q.Zone, "scope", string(q.Scope))
 	v.Set("key", q.Key)
+	if q.Distinct {
+		v.Set("distinct", "true")
+	}
 	return get[api.SeriesAnswer](ctx, c, "/v1/series", v, q.Fresh)
 }
 

@@ -157,6 +157,7 @@ func newSeries(w *cli.World) *cobra.Command {
 	cmd.Flags().Lookup("step").DefValue = "1m" // which the server takes; with --align there is none
 	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans instead of --step: hour, day, week, month, year; from history, exact (docs/history.md)")
 	cmd.Flags().StringVar(&q.Zone, "tz", "", "time zone of --align, such as Europe/Berlin (default UTC)")
+	cmd.Flags().BoolVar(&q.Distinct, "distinct", false, "with --align, the different ids of each span too")
 	return cmd
 }
 
@@ -169,17 +170,25 @@ func printSeries(t *cli.Table, series api.SeriesAnswer) {
 	for _, p := range points {
 		most = max(most, p.Estimate)
 	}
+	title := []string{"UP TO", "HITS"}
 	if series.Align != "" {
-		t.Row("FROM", "HITS")
-	} else {
-		t.Row("UP TO", "HITS")
+		title[0] = "FROM"
 	}
+	ids := len(points) > 0 && points[0].Distinct != nil
+	if ids {
+		title = append(title, "DISTINCT")
+	}
+	t.Row(title...)
 	for _, p := range points {
 		bar := ""
 		if most > 0 {
 			bar = strings.Repeat("#", int(float64(p.Estimate)/float64(most)*barWidth+0.5))
 		}
-		t.Row(spanText(series.Zone, p), p.Bounds.String(), bar)
+		row := []string{spanText(series.Zone, p), p.Bounds.String()}
+		if ids {
+			row = append(row, p.Distinct.String())
+		}
+		t.Row(append(row, bar)...)
 	}
 }
 

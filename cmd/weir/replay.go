@@ -27,22 +27,26 @@ minute and 5 minutes, the rate now, the top keys, late and malformed lines.
 A FILE can be plain, .gz or .zst; - is standard input. Several are read one after
 the other. The format is detected from the first lines:
 
-  clf   Apache or nginx, common or combined
+  clf   Apache, nginx or Traefik, common or combined
+  s3    server access logs of Amazon S3
+  w3c   columns that a #Fields line names, as Amazon CloudFront and IIS write them
   json  one object per line, with the time in a field at, time, timestamp, ts,
         @timestamp, time_iso8601 or time_local, and optionally a count in n or count
   tsv   epoch count [key], with tabs or spaces between them
 
 The time zone of each line is used. A key template makes the key of a line. Its
 fields are, for clf: {host} {ident} {user} {time} {request} {method} {path}
-{proto} {status} {bytes} {referer} {agent}, and {vhost} of vhost_combined; for json: every field, of inner
-objects {request.uri}; for tsv: {key}. Values are not changed; {path} includes the query string.
+{proto} {status} {bytes} {referer} {agent}, and {vhost} of vhost_combined; for s3 these and {bucket} {operation}
+{key} {error}; for w3c these and every column; for json: every field, of inner objects {request.uri}; for tsv: {key}.
+A value of - is none. Other values are not changed; {path} includes the query string.
 
 Totals, busiest windows and rates are exact. They count each line once, whatever the
 number of templates. A line is late if a line before it in the same file has a newer
 time; it still counts.
 
 With --site, successful GETs of pages count as 'weir serve --web' counts views, from
-logs of Apache, nginx, Caddy and Traefik. Crawlers count as filtered.
+logs of Apache, nginx, Caddy, Traefik, CloudFront and S3. Crawlers count as filtered. A visitor
+is an address with a user agent, and another one each day; --to sends no visitors.
 
 With --to, all keys are counted on a server, at the times of the lines. The server's
 --retention must be long enough. There, the key * counts each line once per template.
@@ -85,7 +89,7 @@ func newReplay(w *cli.World) *cobra.Command {
 	}
 	o, flags := &f.options, cmd.Flags()
 	flags.SortFlags = false
-	flags.StringArrayVar(&o.Keys, "key", nil, "key template, may be repeated (default url:{path} and host:{host}, for json and tsv {key})")
+	flags.StringArrayVar(&o.Keys, "key", nil, "key template, may be repeated (default url:{path} and host:{host}; json and tsv: {key})")
 	flags.StringVar(&f.site, "site", "", "count page views under the keys that 'weir serve --web' has for this host, such as example.com, without crawlers")
 	cli.Choice(cmd, &o.Format, "format", "format of the files", replay.Formats...)
 	flags.VarP(cli.Number(&o.Top), "top", "n", "how many keys to list per template")
@@ -124,7 +128,7 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 		if err != nil {
 			return cli.Usage(fmt.Errorf("--site: %w", err))
 		}
-		o.Site = &replay.Site{Keys: log.Templates(), Make: func(r replay.Request) []string {
+		o.Site = &replay.Site{Keys: log.Templates(), Views: log.Views(), Filtered: log.Filtered(), Make: func(r replay.Request) []string {
 			v := pageviews.View{Path: string(r.Path), Referrer: string(r.Referrer), Agent: string(r.Agent), Prefetch: bytes.HasPrefix(r.Purpose, []byte("pre"))}
 			return log.Keys(string(r.Method), string(r.Status), &v)
 		}}

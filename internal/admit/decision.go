@@ -85,6 +85,7 @@ type Result struct {
 
 	values  string        // of the request
 	outcome bool          // Policy.CountIf is set
+	costs   bool          // Policy.Cost is set
 	warn    uint8         // Policy.Warn
 	denyFor time.Duration // Policy.DenyFor
 	wait    time.Duration // Policy.Wait
@@ -130,6 +131,8 @@ type Decision struct {
 
 	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package service does.
 	Denial []byte
+
+	reserving bool // what was used is not known yet
 
 	behind int           // the place of the limit for whose key others wait; -1: none
 	wait   time.Duration // of a denial: how long the limits that deny let requests wait

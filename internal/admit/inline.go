@@ -240,8 +240,24 @@ func (l *Live) countHits(d *Decision) {
 		if r.values != "" {
 			l.countHit(key + ":" + r.values)
 		}
+		if r.costs && d.Allowed && r.Allowed && !d.reserving {
+			l.spend(r.Name, r.Key, r.N)
+		}
 	}
 }
+
+// spend counts what a key has used of a policy with a cost. Of a reservation it is what was settled.
+func (l *Live) spend(name, key string, n uint64) {
+	if n == 0 {
+		return
+	}
+	if err := l.engine.HitN(HitPrefix+name+SpentOf+key, n); err != nil {
+		l.hitsFailed.Add(1)
+	}
+}
+
+// SpentOf is between the name of a policy with a cost and a key of it, in the key under which its use is counted.
+const SpentOf = ":spent:"
 
 func (l *Live) countHit(key string) {
 	if err := l.engine.Hit(key); err != nil {

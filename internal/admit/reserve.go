@@ -25,7 +25,10 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 		return err
 	}
 	began := time.Now()
-	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
+	d.reserving = true
+	err := l.TakeNow(reqs, d)
+	d.reserving = false
+	if err != nil || !d.Allowed {
 		return err
 	}
 	return l.noteParts(d.reservedParts(), r, began, d)
@@ -35,8 +38,16 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 // reserved is false if there are none.
 func (l *Live) TakeForOutcome(reqs []Request, r engine.Reservation, d *Decision) (reserved bool, err error) {
 	began := time.Now()
-	if err := l.Take(reqs, d); err != nil || !d.Allowed {
+	d.reserving = true
+	err = l.Take(reqs, d)
+	d.reserving = false
+	if err != nil || !d.Allowed {
 		return false, err
+	}
+	for i := range d.Results {
+		if r := &d.Results[i]; r.costs && r.Allowed && !r.outcome {
+			l.spend(r.Name, r.Key, r.N)
+		}
 	}
 	var conditional, others []reservedPart
 	for _, p := range d.reservedParts() {
@@ -180,12 +191,13 @@ func (u Used) forPolicy(p *policy.Policy, reserved uint64) (uint64, error) {
 func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
 	order := engine.Change{Kind: engine.ChangeSettle, ID: strings.Clone(id), Flag: debt}
 	parts := l.engine.Limits().Reserved(id)
-	numbers := make([]uint64, len(parts))
+	numbers, costs := make([]uint64, len(parts)), make([]bool, len(parts))
 	set := l.Set()
 	for i, part := range parts {
 		var p *policy.Policy
 		if at, ok := set.Place(part.Name); ok {
 			p = set.At(at)
+			costs[i] = p.Cost != ""
 		}
 		var err error
 		if numbers[i], err = used.forPolicy(p, part.N); err != nil {
@@ -203,6 +215,9 @@ func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Change
 				return made, err
 			}
 			one.Was, one.Again, one.Used, one.Over = was.Known, was.Again, was.Used, was.Over
+		}
+		if costs[i] && one.Was && !one.Again {
+			l.spend(part.Name, part.Key, one.Used)
 		}
 		one.Reserved = part.N
 		made = append(made, one)

@@ -156,6 +156,7 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	}
 	result := &d.Results[len(d.Results)-1]
 	result.warn, result.wait, result.denyFor, result.outcome = written.Warn, written.Wait, written.DenyFor, written.CountIf != nil
+	result.costs = written.Cost != ""
 	return true, nil
 }
 

@@ -24,6 +24,7 @@
 package distinct
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -250,6 +251,45 @@ func (s *Set) Merge(o *Set) {
 		s.floor = max(s.floor, o.floor)
 	}
 	s.settle()
+}
+
+// Spans calls f with the ids that were last seen in each span of so many seconds, in order. Theirs are sets of ids without a time:
+// all were seen at second 0, and so Count(-1) counts what such sets have together once they are merged. Of sets whose ids were all
+// seen in one span, f gets all; of others those that are still known.
+func (s *Set) Spans(seconds int64, f func(start int64, ids *Set)) {
+	s.settle()
+	spans := map[int64]*Set{}
+	at := func(second int64) *Set {
+		start := second - second%seconds
+		if spans[start] == nil {
+			spans[start] = New(s.retention)
+			spans[start].newest = 0
+		}
+		return spans[start]
+	}
+	for i, hash := range s.hashes {
+		span := at(int64(s.seconds[i]))
+		span.hashes, span.seconds = append(span.hashes, hash), append(span.seconds, 0)
+	}
+	for i := 0; s.sketch != nil && i < len(s.sketch.starts); i++ {
+		start, width := int64(s.sketch.starts[i]), int64(1)
+		if start <= s.sketch.aligned {
+			_, width = slotOf(start, s.sketch.aligned)
+		}
+		last := min(start+width-1, s.newest)
+		if last-last%seconds > s.floor {
+			continue // the list has all of its span
+		}
+		span := at(last)
+		if span.floor = 0; span.sketch == nil {
+			span.sketch = &sketch{precision: s.sketch.precision}
+		}
+		from, to := s.sketch.slot(i)
+		span.sketch.append(0, s.sketch.entries[from:to])
+	}
+	for _, start := range slices.Sorted(maps.Keys(spans)) {
+		f(start, spans[start])
+	}
 }
 
 // Clone returns a copy.

@@ -337,3 +337,70 @@ func TestEstimator(t *testing.T) {
 		}
 	}
 }
+
+// What sets of one hour each have, hour by hour and day by day, is the union of their ids, however they come and are merged.
+func TestSpans(t *testing.T) {
+	const hour, day = 3600, 86400
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		truth, got := map[int64]map[uint64]bool{}, map[int64]*Set{}
+		add := func(begin int64, ids *Set) {
+			for _, span := range []int64{begin, -begin/day - 1} { // an hour, and a day
+				if got[span] == nil {
+					got[span] = New(1)
+				}
+				got[span].Merge(ids)
+			}
+		}
+		for range 30 {
+			begin := int64(1_700_000_000/day*day) + hour*r.Int64N(40)
+			set := New(month)
+			for range 1 + r.IntN(1<<r.IntN(14)) {
+				id := r.Uint64N(20_000)
+				set.Add(begin+r.Int64N(hour), hashOf(id))
+				for _, span := range []int64{begin, -begin/day - 1} {
+					if truth[span] == nil {
+						truth[span] = map[uint64]bool{}
+					}
+					truth[span][id] = true
+				}
+			}
+			spans := 0
+			set.Spans(hour, func(start int64, ids *Set) {
+				if spans++; start != begin {
+					t.Fatalf("seed %d: ids of %d are in %d", seed, begin, start)
+				}
+				add(start, ids)
+				if r.IntN(3) == 0 { // a message that comes again
+					again := wire.NewReader(ids.Append(nil))
+					add(start, Read(again, 1))
+				}
+			})
+			if spans != 1 {
+				t.Fatalf("seed %d: %d spans", seed, spans)
+			}
+		}
+		for span, ids := range truth {
+			c, n := got[span].Count(-1), float64(len(ids))
+			if c.Lower != c.Upper || c.Error == 0 && float64(c.Estimate) != n || c.Error > 0.023 || n <= Few && c.Error > 0 || math.Abs(float64(c.Estimate)/n-1) > 5*c.Error {
+				t.Errorf("seed %d, span %d: %+v, want %v", seed, span, c, n)
+			}
+			if size := len(got[span].Append(nil)); size > 8<<10 {
+				t.Errorf("%d bytes", size)
+			}
+		}
+	}
+}
+
+// Of ids that were seen in many spans, each has those that were seen last in it.
+func TestSpansOfOneSet(t *testing.T) {
+	set := New(month)
+	for id := range uint64(100) {
+		set.Add(int64(1000*(id%10)), hashOf(id))
+	}
+	text := ""
+	set.Spans(2500, func(start int64, ids *Set) { text += fmt.Sprint(start, ":", ids.Count(-1).Estimate, " ") })
+	if text != "0:30 2500:20 5000:30 7500:20 " {
+		t.Error(text)
+	}
+}

@@ -18,8 +18,8 @@ const MaxIDBytes = 512
 // Cost: the partition's lock twice, and some microseconds for a key with many ids.
 func (e *Engine) HitDistinct(at time.Time, key Expected, n, id uint64) (Outcome, error) {
 	outcome, err := e.HitExpected(at, key, n)
-	if err == nil && (outcome == Counted || outcome == Late) && at.Unix() <= distinct.MaxSecond {
-		e.keys.AddID(key.Key(), at.Unix(), id)
+	if err == nil && (outcome == Counted || outcome == Late || outcome == ForHistory) && at.Unix() <= distinct.MaxSecond {
+		e.keys.AddID(key.Key(), at.Unix(), id, outcome == ForHistory)
 	}
 	return outcome, err
 }

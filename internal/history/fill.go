@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/history/store"
@@ -29,7 +30,7 @@ func (w *Writer) begin(ctx context.Context) error {
 // hits of the rows. A window knows older slots within bounds only, which rows have as their doubt. Days are filled in as such: their
 // bounds are closer than the bounds of their slots together.
 func (w *Writer) fill(ctx context.Context, why string) error {
-	f := &filling{w: w, all: [2]map[int64]window.Count{{}, {}}}
+	f := &filling{w: w, all: [2]map[int64]window.Count{{}, {}}, ids: gather{slot: int64(w.lease.Slot / time.Second), ids: map[string]map[int64]*distinct.Set{}}}
 	began := time.Now()
 	if w.lease.Position != nil {
 		f.from = w.lease.AsOf.Unix() - w.lease.AsOf.Unix()%store.DaySeconds
@@ -84,6 +85,7 @@ type filling struct {
 	written  int   // rows
 
 	rows [2][]store.Row
+	ids  gather
 	all  [2]map[int64]window.Count // of all keys together
 }
 
@@ -128,6 +130,14 @@ func (f *filling) partition(ctx context.Context, c replication.Content) error {
 		}
 		f.window(&key.Window, known[key.Key], func(unit int, at int64, c window.Count) { f.put(key.Key, unit, at, c) })
 		if len(f.rows[ofSlots])+len(f.rows[ofDays]) >= maxRows {
+			if err := f.write(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	for _, d := range c.Distinct {
+		f.ids.addIDs(d)
+		if f.ids.text >= maxText {
 			if err := f.write(ctx); err != nil {
 				return err
 			}
@@ -196,11 +206,13 @@ func (f *filling) put(key string, unit int, at int64, c window.Count) {
 
 func (f *filling) write(ctx context.Context) error {
 	rows := len(f.rows[ofSlots]) + len(f.rows[ofDays])
-	if rows == 0 {
+	if rows == 0 && len(f.ids.ids) == 0 {
 		return nil
 	}
 	f.written += rows
-	err := f.w.cfg.Store.AddFill(ctx, f.w.lease, f.origin, f.rows[ofSlots], f.rows[ofDays])
+	err := f.w.cfg.Store.AddFill(ctx, f.w.lease, f.origin, f.rows[ofSlots], f.rows[ofDays], store.IDs{Slot: f.ids.slot, Sets: f.ids.ids})
+	clear(f.ids.ids)
+	f.ids.text = 0
 	f.w.claimed = time.Now()
 	f.rows[ofSlots], f.rows[ofDays] = f.rows[ofSlots][:0], f.rows[ofDays][:0]
 	return err

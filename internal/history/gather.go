@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -33,7 +34,8 @@ type gather struct {
 	all     []store.Row         // of all keys together
 	list    []replication.Delta // of the batch that is added: kept for its memory
 	removed map[string]bool
-	text    int // bytes of the keys that rows and removed have
+	ids     map[string]map[int64]*distinct.Set // by key and slot
+	text    int                                // bytes of the keys that rows and removed have, and of ids
 	gaps    []store.Gap
 }
 
@@ -44,13 +46,14 @@ type place struct {
 }
 
 func newGather(slot time.Duration) *gather {
-	return &gather{slot: int64(slot / time.Second), seed: maphash.MakeSeed(), last: make([]place, 64), removed: map[string]bool{}}
+	return &gather{slot: int64(slot / time.Second), seed: maphash.MakeSeed(), last: make([]place, 64), removed: map[string]bool{}, ids: map[string]map[int64]*distinct.Set{}}
 }
 
 // again begins the next batch in the memory of the last one, which was written.
 func (g *gather) again() {
 	clear(g.last)
 	clear(g.removed)
+	clear(g.ids)
 	clear(g.rows) // the keys
 	g.rows, g.before, g.all, g.text, g.gaps = g.rows[:0], g.before[:0], g.all[:0], 0, nil
 }
@@ -62,6 +65,10 @@ func (g *gather) add(b record.Batch, retention time.Duration) {
 		g.list = b.AppendHits(g.list[:0])
 		g.addHits(g.list)
 		clear(g.list) // the keys
+	case record.KindDistinct:
+		for _, d := range b.Distinct() {
+			g.addIDs(d)
+		}
 	case record.KindWindows, record.KindEvicted, record.KindClear:
 		at := time.UnixMilli(b.CutAt)
 		gap := store.Gap{First: at.Add(-retention), Last: at, Why: "a backup was restored: its hits are not known by the hour"}
@@ -71,6 +78,25 @@ func (g *gather) add(b record.Batch, retention time.Duration) {
 			g.gaps = append(g.gaps, gap)
 		}
 	}
+}
+
+// addIDs takes ids of a key.
+func (g *gather) addIDs(d replication.KeyDistinct) {
+	if g.ids[d.Key] == nil {
+		g.ids[d.Key] = map[int64]*distinct.Set{}
+		g.text += len(d.Key)
+	}
+	d.Set.Spans(g.slot, func(start int64, ids *distinct.Set) {
+		was := g.ids[d.Key][start]
+		if was == nil {
+			g.ids[d.Key][start] = ids
+			g.text += ids.Size()
+			return
+		}
+		before := was.Size()
+		was.Merge(ids)
+		g.text += was.Size() - before
+	})
 }
 
 // lookUpBlock is how many keys addHits looks up together.
@@ -107,6 +133,7 @@ func (g *gather) hit(hash uint64, key string, at int64, n uint64) {
 		for row := last.row; row > 0; row = g.before[row-1] {
 			g.rows[row-1].N = 0
 		}
+		delete(g.ids, key)
 		if !g.removed[key] {
 			g.removed[strings.Clone(key)] = true
 			g.text += len(key)
@@ -191,7 +218,7 @@ func (g *gather) batch() *store.Batch {
 		g.rows = slices.DeleteFunc(g.rows, func(r store.Row) bool { return r.N == 0 })
 	}
 	g.rows = append(g.rows, g.all...)
-	b.Rows = g.rows
+	b.Rows, b.IDs = g.rows, store.IDs{Slot: g.slot, Sets: g.ids}
 	return b
 }
 

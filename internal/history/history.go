@@ -273,6 +273,20 @@ func (h *History) Totals(ctx context.Context, key string, bounds []int64) (total
 	return totals, asOf, err
 }
 
+// Unions returns how many different ids a key had in the spans between bounds, of all that were seen until asOf.
+func (h *History) Unions(ctx context.Context, key string, bounds []int64) (ids []api.Distinct, asOf time.Time, err error) {
+	asOf, err = h.view(ctx, func(v *store.View) (err error) {
+		ids, err = Unions(ctx, v, key, bounds, h.cfg.Keep, time.Now())
+		if !h.Status().Known && !v.Begun(h.journal.ID()) { // it is not known yet what a new database lacks
+			for i := range ids {
+				ids[i].Upper = nil
+			}
+		}
+		return err
+	})
+	return ids, asOf, err
+}
+
 // Top returns the n keys with a prefix that have the most hits in [from, to), Unix seconds, of all hits that were taken until asOf.
 func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []engine.KeyCount, asOf time.Time, err error) {
 	h.awaitTables(ctx)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/store"
 )
@@ -48,6 +50,66 @@ func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep
 		}
 	}
 	return all, err
+}
+
+// Unions returns the different ids of a key in each span between bounds. A day of which slots are deleted, and which is partly in a
+// span, is in Upper only.
+func Unions(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]api.Distinct, error) {
+	r := reader{bounds: bounds, totals: make([]engine.Count, len(bounds)-1)}
+	sure, perhaps := make([]*distinct.Set, len(r.totals)), make([]*distinct.Set, len(r.totals))
+	take := func(begins, wide int64, set *distinct.Set) {
+		for i := r.spanOf(begins); i < len(r.totals) && bounds[i] < begins+wide; i++ {
+			to := &perhaps[i]
+			if bounds[i] <= begins && begins+wide <= bounds[i+1] {
+				to = &sure[i]
+			}
+			if *to == nil {
+				*to = distinct.New(1)
+			}
+			(*to).Merge(set)
+		}
+	}
+	slotsSince, daysSince := kept(key, keep, now)
+	slotsSince = max(slotsSince, v.Since)
+	first, last := bounds[0]/store.DaySeconds, (bounds[len(bounds)-1]+store.DaySeconds-1)/store.DaySeconds
+	split := r.splitDays(max(first, slotsSince), last)
+	err := v.IDs(ctx, key, first*store.DaySeconds, last*store.DaySeconds, true, func(begins, wide int64, set *distinct.Set) {
+		if !split[begins/store.DaySeconds] {
+			take(begins, wide, set)
+		}
+	})
+	for day := range split {
+		err = cmp.Or(err, v.IDs(ctx, key, day*store.DaySeconds, (day+1)*store.DaySeconds, false, take))
+	}
+	since, failed := v.IDsSince(ctx)
+	if err = cmp.Or(err, failed); err != nil {
+		return nil, err
+	}
+	if len(v.Journals) == 0 {
+		since = math.MaxInt64
+	}
+	for _, g := range v.Gaps {
+		r.doubt(g.First.Unix(), g.Last.Unix())
+	}
+	r.doubt(0, max(daysSince*store.DaySeconds, since)-1)
+	all := make([]api.Distinct, len(r.totals))
+	for i := range all {
+		ids := distinct.New(1)
+		if sure[i] != nil {
+			ids.Merge(sure[i])
+		}
+		c := ids.Count(-1)
+		all[i] = api.Distinct{Lower: c.Lower, Estimate: c.Estimate, Error: c.Error}
+		if perhaps[i] != nil {
+			ids.Merge(perhaps[i])
+			c = ids.Count(-1)
+			all[i].Estimate, all[i].Error = (all[i].Lower+c.Upper)/2, c.Error
+		}
+		if r.totals[i].HasUpper() {
+			all[i].Upper = &c.Upper
+		}
+	}
+	return all, nil
 }
 
 func totalsOf(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]engine.Count, error) {

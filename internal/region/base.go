@@ -228,7 +228,7 @@ func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64,
 	err := r.journal.ReadFlushes(ctx, t, upTo, func(flush []record.Part) error {
 		for _, p := range flush {
 			for _, b := range p.Batches {
-				if b.Partition >= len(then) || len(b.Entries) == 0 || b.OfLimits() || b.Kind == record.KindDistinct || !wanted(p) {
+				if b.Partition >= len(then) || len(b.Entries) == 0 || b.OfLimits() || !wanted(p) {
 					continue
 				}
 				if at := has[b.Partition][p.Origin]; p.Epoch < at.Epoch || p.Epoch == at.Epoch && b.Seq <= at.Seq {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
@@ -30,11 +31,12 @@ type part struct {
 	keys []*keySum          // the same, in the order in which they came first
 }
 
-// step is either deltas or a batch of another kind.
+// step is either deltas, and ids after them, or a batch of another kind.
 type step struct {
 	deltas []replication.Delta
+	ids    []replication.KeyDistinct
 	kind   uint64
-	raw    []byte // the entries of that batch
+	raw    []byte // the entries of that batch; nil: deltas and ids
 	n      uint64
 }
 
@@ -43,6 +45,7 @@ type keySum struct {
 	key  string
 	done []replication.Delta // up to the last removal, in order
 	open []replication.Delta // after it, by second, each once
+	ids  *distinct.Set       // after it; nil: there are none
 }
 
 // NewSum returns an empty Sum, of so many partitions.
@@ -50,7 +53,7 @@ func NewSum(partitions int) *Sum { return &Sum{parts: make([]*part, partitions)}
 
 // Add adds a batch. Admissions are left out, and hits for history alone: both are the region's own.
 func (s *Sum) Add(b record.Batch) {
-	if b.OfLimits() || b.Kind == record.KindPast || b.Kind == record.KindDistinct || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
+	if b.OfLimits() || b.Kind == record.KindPast || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
 		return
 	}
 	p := s.parts[b.Partition]
@@ -59,7 +62,14 @@ func (s *Sum) Add(b record.Batch) {
 		s.parts[b.Partition] = p
 		s.touched = append(s.touched, b.Partition)
 	}
-	if b.Kind != record.KindHits {
+	for _, d := range b.Distinct() {
+		if k := p.sumFor(d.Key); k.ids == nil {
+			k.ids = d.Set
+		} else {
+			k.ids.Merge(d.Set)
+		}
+	}
+	if b.Kind != record.KindHits && b.Kind != record.KindDistinct {
 		p.close()
 		p.done = append(p.done, step{kind: b.Kind, raw: bytes.Clone(b.Entries), n: b.N})
 		return
@@ -69,16 +79,22 @@ func (s *Sum) Add(b record.Batch) {
 	}
 }
 
-func (p *part) add(d replication.Delta) {
-	k := p.open[d.Key]
+// sumFor is what came of a key.
+func (p *part) sumFor(key string) *keySum {
+	k := p.open[key]
 	if k == nil {
-		k = &keySum{key: d.Key}
-		p.open[d.Key] = k
+		k = &keySum{key: key}
+		p.open[key] = k
 		p.keys = append(p.keys, k)
 	}
+	return k
+}
+
+func (p *part) add(d replication.Delta) {
+	k := p.sumFor(d.Key)
 	if d.N == 0 {
 		k.done = append(append(k.done, k.open...), d)
-		k.open = nil
+		k.open, k.ids = nil, nil
 		return
 	}
 	at, found := slices.BinarySearchFunc(k.open, d.At, func(have replication.Delta, second int64) int { return cmp.Compare(have.At, second) })
@@ -93,11 +109,13 @@ func (p *part) close() {
 	if len(p.keys) == 0 {
 		return
 	}
-	var deltas []replication.Delta
+	var s step
 	for _, k := range p.keys {
-		deltas = append(append(deltas, k.done...), k.open...)
+		if s.deltas = append(append(s.deltas, k.done...), k.open...); k.ids != nil {
+			s.ids = append(s.ids, replication.KeyDistinct{Key: k.key, Set: k.ids})
+		}
 	}
-	p.done = append(p.done, step{deltas: deltas})
+	p.done = append(p.done, s)
 	p.open, p.keys = map[string]*keySum{}, nil
 }
 
@@ -108,11 +126,12 @@ func (s *Sum) Cut(e *record.Encoder) {
 		p := s.parts[partition]
 		p.close()
 		for _, one := range p.done {
-			if one.deltas != nil {
-				e.Add(partition, one.deltas)
-			} else {
+			if one.raw != nil {
 				e.AddRestored(partition, one.kind, one.raw, one.n)
+				continue
 			}
+			e.Add(partition, one.deltas)
+			e.AddDistinct(partition, one.ids)
 		}
 		s.parts[partition] = nil
 	}

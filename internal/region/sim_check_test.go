@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -90,6 +91,10 @@ func contentOf(w *simWorld, e *engine.Engine) string {
 		for i := range s.Keys {
 			window, _ := s.Keys[i].Window.MarshalBinary()
 			text += fmt.Sprintf(" %s=%x", s.Keys[i].Key, window)
+		}
+		slices.SortFunc(s.Distinct, func(a, b replication.KeyDistinct) int { return strings.Compare(a.Key, b.Key) })
+		for _, d := range s.Distinct {
+			text += fmt.Sprintf(" %s has %x", d.Key, d.Set.Append(nil))
 		}
 	}
 	return text

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/durable"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
@@ -60,6 +61,11 @@ func (j *simJournal) write() {
 				}
 			}
 			e.Add(partition, list)
+			if rng.IntN(2) == 0 {
+				ids := distinct.New(int64(simEngine().Retention / time.Second))
+				ids.Add(simNow.Unix()-int64(rng.IntN(20)), rng.Uint64N(50))
+				e.AddDistinct(partition, []replication.KeyDistinct{{Key: j.w.keys[partition][rng.IntN(simKeys)], Set: ids}})
+			}
 		}
 		j.pending[writer] = e.End(nil)
 	}

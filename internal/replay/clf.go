@@ -52,14 +52,14 @@ var clfFieldNames = [clfFieldCount]string{
 // address or a name.
 //
 // The host, the time, the quoted request and the status must be there; what follows may be missing. Values are kept as they are
-// written: no %-decoding, no unescaping, "-" stays "-".
+// written: no %-decoding, no unescaping. "-" is no value.
 type clfParser struct {
 	clock      clfClock
 	tail, user bool // a template asks for a field after the status, between host and time
 }
 
 func newCLFParser(p *plan) parser {
-	return &clfParser{tail: uses(p.bound, clfBytes, clfReferer, clfAgent), user: uses(p.bound, clfIdent, clfUser)}
+	return &clfParser{tail: p.uses(clfBytes, clfReferer, clfAgent), user: p.uses(clfIdent, clfUser)}
 }
 
 func (p *clfParser) parse(b []byte, l *line) error {
@@ -191,7 +191,7 @@ func splitRequest(b []byte, f [][]byte) {
 // splitUser cuts `ident user `, where the user may hold spaces.
 func splitUser(b []byte, f [][]byte) {
 	f[clfIdent], b = word(b)
-	f[clfUser] = nilIfEmpty(bytes.TrimRight(b, " "))
+	f[clfUser] = known(bytes.TrimRight(b, " "))
 }
 
 // splitTail cuts `bytes "referer" "agent"`.
@@ -201,35 +201,36 @@ func splitTail(b []byte, f [][]byte) {
 	f[clfAgent], _ = quoted(b)
 }
 
-// word cuts the first word off b. It is nil if there is none.
+// word cuts the first word off b. It is nil if there is none, or "-".
 func word(b []byte) (w, rest []byte) {
 	for len(b) > 0 && b[0] == ' ' {
 		b = b[1:]
 	}
 	if i := bytes.IndexByte(b, ' '); i >= 0 {
-		return nilIfEmpty(b[:i]), b[i+1:]
+		return known(b[:i]), b[i+1:]
 	}
-	return nilIfEmpty(b), nil
+	return known(b), nil
 }
 
-// quoted cuts a string in quotes off b, and the space after it. Quotes inside follow a backslash. It is nil if there is none.
+// quoted cuts a string in quotes off b, and the space after it. Quotes inside follow a backslash. It is nil if there is none, or nothing or "-" in it.
 func quoted(b []byte) (s, rest []byte) {
 	if len(b) == 0 || b[0] != '"' {
-		return nil, nil
+		return nil, bytes.TrimPrefix(b, []byte("- ")) // without quotes
 	}
 	for i := 1; i < len(b); i++ {
 		switch b[i] {
 		case '\\':
 			i++
 		case '"':
-			return b[1:i], bytes.TrimPrefix(b[i+1:], []byte(" "))
+			return known(b[1:i]), bytes.TrimPrefix(b[i+1:], []byte(" "))
 		}
 	}
 	return nil, nil
 }
 
-func nilIfEmpty(b []byte) []byte {
-	if len(b) == 0 {
+// known is a value; nil: it is empty, or "-", which says that there is none.
+func known(b []byte) []byte {
+	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
 		return nil
 	}
 	return b

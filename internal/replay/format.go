@@ -18,12 +18,14 @@ type Format string
 const (
 	Auto Format = "auto"
 	CLF  Format = "clf"  // Apache and nginx, common or combined
+	S3   Format = "s3"   // Amazon S3
+	W3C  Format = "w3c"  // columns that a #Fields line names: Amazon CloudFront, IIS
 	JSON Format = "json" // one object per line
 	TSV  Format = "tsv"  // epoch count [key]
 )
 
 // Formats lists all formats, in the order in which they are offered.
-var Formats = []Format{Auto, CLF, JSON, TSV}
+var Formats = []Format{Auto, CLF, S3, W3C, JSON, TSV}
 
 // formats says how the lines of each format are read.
 var formats = map[Format]struct {
@@ -31,30 +33,36 @@ var formats = map[Format]struct {
 	keys   []string // templates that are used if none are named
 	parser func(p *plan) parser
 }{
-	CLF:  {clfFieldNames[:], []string{"url:{path}", "host:{host}"}, newCLFParser},
+	CLF:  {clfFieldNames[:], pageKeys, newCLFParser},
+	S3:   {s3FieldNames, pageKeys, func(*plan) parser { return &s3Parser{} }},
+	W3C:  {nil, pageKeys, newW3CParser},
 	JSON: {nil, []string{"{key}"}, newJSONParser},
 	TSV:  {[]string{"key"}, []string{"{key}"}, func(*plan) parser { return tsvParser{} }},
 }
 
-// formatList says what the formats are, for messages.
-const formatList = "clf (Apache and nginx, common or combined), json (one object per line, with its time in " + timeFields + "), tsv (epoch count [key], with tabs or spaces between them)"
+var pageKeys = []string{"url:{path}", "host:{host}"}
 
 // detectLines is how many lines at the start of a log tell its format.
 const detectLines = 100
 
 // detect returns the format that most of the first lines of text are written in. Lines that no format can read are JSON if they are
-// objects, so that their reasons speak of JSON. Other text is read as CLF: its lines are shown as malformed, and useless says that
-// no format fits.
-func detect(text []byte) Format {
-	best, most, objects := CLF, 0, 0
-	for _, f := range []Format{CLF, JSON, TSV} {
+// objects, so that their reasons speak of JSON. Other text is read as CLF, and reasons say why the first line fits no format.
+func detect(text []byte) (best Format, reasons string) {
+	best = CLF
+	most, objects := 0, 0
+	var why []string
+	for _, f := range Formats[1:] {
 		plan, _ := newPlan(f, nil)
+		plan.columns = columnsOf(text)
 		p, l := plan.newParser(), plan.newLine()
-		good := 0
+		good, reason := 0, ""
 		for b := range firstLines(text) {
 			err := p.parse(b, &l)
-			if err == nil {
+			switch {
+			case err == nil:
 				good++
+			case reason == "" && len(bytes.TrimSpace(b)) > 0 && !errors.Is(err, errComment):
+				reason = err.Error()
 			}
 			if f == JSON && !errors.Is(err, errNotJSON) {
 				objects++
@@ -63,11 +71,15 @@ func detect(text []byte) Format {
 		if good > most {
 			best, most = f, good
 		}
+		why = append(why, fmt.Sprintf("%s (%s)", f, reason))
 	}
-	if most == 0 && objects > 0 {
-		return JSON
+	switch {
+	case most > 0:
+		return best, ""
+	case objects > 0:
+		return JSON, ""
 	}
-	return best
+	return best, strings.Join(why, ", ")
 }
 
 // firstLines yields the lines by which a format is detected.
@@ -90,6 +102,15 @@ const maxFields = 40
 func (p *plan) fieldsOf(text []byte) string {
 	var names []string
 	all := formats[p.format].fields
+	if p.format == W3C {
+		for name, columns := range columnOf {
+			if slices.ContainsFunc(columns, func(c string) bool { return slices.Contains(p.columns, c) }) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return braced(append(names, p.columns...))
+	}
 	if all == nil {
 		for b := range firstLines(text) {
 			var fields map[string]json.RawMessage
@@ -144,10 +165,12 @@ type plan struct {
 	templates []template
 	bound     []boundTemplate // parallel to templates
 	fields    []string        // by their places in line.fields
+	columns   []string        // of a W3C log
 	has       string          // the fields of the first lines, for messages
+	reasons   string          // why they fit no format; "": they do
 
 	site   *Site                     // makes the keys, in place of templates; nil: they do
-	places [len(requestFields)][]int // of the fields of a Request, in line.fields
+	places [len(requestFields)][]int // in line.fields, of the fields of a Request that are read
 }
 
 // newPlan binds templates, or the format's own if there are none, to the fields of a format.
@@ -161,14 +184,7 @@ func newPlan(format Format, templates []template) (*plan, error) {
 		}
 	}
 	for _, t := range p.templates {
-		bound, unknown := t.bind(func(name string) int {
-			at := slices.Index(p.fields, name)
-			if at < 0 && f.fields == nil {
-				at = len(p.fields)
-				p.fields = append(p.fields, name)
-			}
-			return at
-		})
+		bound, unknown := t.bind(p.place)
 		if unknown != "" {
 			return nil, fmt.Errorf("key template %s: a %s log has no field {%s}; it has %s", t.text, format, unknown, braced(p.fields))
 		}
@@ -192,6 +208,9 @@ const MaxWeight = 1 << 32
 type line struct {
 	at int64  // Unix seconds, rounded down
 	n  uint64 // hits this line stands for; 0 is a line without hits
+
+	status  uint64 // of its answer, if Options.Outcomes asks for it; 0: it has none
+	visitor uint64 // of a page view of a Site; 0: it is none
 
 	fields [][]byte // that templates ask for, by place; nil: this line does not have the field
 }
@@ -245,7 +264,7 @@ func (tsvParser) parse(b []byte, l *line) error {
 // cell cuts the text before the first tab off b. It is nil if it is empty.
 func cell(b []byte) (c, rest []byte) {
 	c, rest, _ = bytes.Cut(b, []byte("\t"))
-	return nilIfEmpty(bytes.TrimSpace(c)), rest
+	return known(bytes.TrimSpace(c)), rest
 }
 
 // Lines takes what is in a log from Scan.
@@ -258,9 +277,9 @@ type Lines interface {
 
 // A LineWorker takes the lines of some parts of the log, in their order, from one goroutine.
 type LineWorker interface {
-	// Line takes a line that stands for n > 0 requests at a time in Unix seconds, with the keys that the templates make of it, if
-	// any. It must not keep them.
-	Line(at int64, n uint64, keys [][]byte) error
+	// Line takes a line that stands for n > 0 requests at a time in Unix seconds, and the keys that the templates make of it, if
+	// any. It must not keep them. status is of the answer, if Options.Outcomes asks for it; 0: it has none.
+	Line(at int64, n, status uint64, keys [][]byte) error
 	// Part ends a part: its result goes to Take.
 	Part() any
 }
@@ -282,7 +301,7 @@ func Scan(ctx context.Context, o Options, lines Lines) (*Report, error) {
 // lineSink gives lines to a LineWorker.
 type lineSink struct{ LineWorker }
 
-func (s *lineSink) line(at int64, n uint64, keys [][]byte) error { return s.Line(at, n, keys) }
+func (s *lineSink) line(l *line, keys [][]byte) error { return s.Line(l.at, l.n, l.status, keys) }
 
 func (s *lineSink) flush(c *chunk) { c.part = s.Part() }
 
@@ -400,9 +419,11 @@ func (t boundTemplate) appendKey(key []byte, fields [][]byte) ([]byte, bool) {
 	return key, true
 }
 
-// uses reports whether a template asks for a field at one of the places.
-func uses(templates []boundTemplate, places ...int) bool {
-	return slices.ContainsFunc(templates, func(t boundTemplate) bool {
-		return slices.ContainsFunc(t, func(p boundPart) bool { return slices.Contains(places, p.place) })
-	})
+// uses reports whether the plan reads a field at one of the places.
+func (p *plan) uses(places ...int) bool {
+	reads := func(at int) bool { return slices.Contains(places, at) }
+	return slices.ContainsFunc(p.places[:], func(field []int) bool { return slices.ContainsFunc(field, reads) }) ||
+		slices.ContainsFunc(p.bound, func(t boundTemplate) bool {
+			return slices.ContainsFunc(t, func(p boundPart) bool { return reads(p.place) })
+		})
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Keys []string
 	// Site, if set, makes keys in place of Keys.
 	Site *Site
+	// Outcomes has Scan give the status of the answers.
+	Outcomes bool
 	// DefaultKeys, if set, returns the templates for a format if Keys is empty; none: the default of Keys.
 	DefaultKeys func(Format) []string
 
@@ -100,7 +102,7 @@ func (o Options) validate() error {
 		return bad("FromEnd", "beginning at the end of a file needs --follow: there is nothing after it otherwise")
 	}
 	if !slices.Contains(Formats, o.Format) {
-		return bad("Format", "%q is not a format: auto, clf, json or tsv", o.Format)
+		return bad("Format", "%q is not a format: %v", o.Format, Formats)
 	}
 	if o.Top < 1 || o.Top > MaxTop {
 		return bad("Top", "%d keys: it must be 1 to %d", o.Top, MaxTop)

@@ -161,9 +161,9 @@ func (r *reader) send(index int, text []byte) {
 
 // prepare makes the plan from the first lines of the first file that has any. Later files must be of the same format.
 func (r *reader) prepare(text []byte) error {
-	format := r.opts.Format
+	format, reasons := r.opts.Format, ""
 	if format == Auto {
-		format = detect(text)
+		format, reasons = detect(text)
 	}
 	if r.plan == nil {
 		if len(r.templates) == 0 && r.opts.DefaultKeys != nil {
@@ -182,6 +182,10 @@ func (r *reader) prepare(text []byte) error {
 		if err != nil {
 			return &OptionError{Field: "Keys", Message: err.Error()}
 		}
+		if r.opts.Outcomes {
+			plan.read(statusField)
+		}
+		plan.columns, plan.reasons = columnsOf(text), reasons
 		plan.has = plan.fieldsOf(text)
 		r.plan = plan
 	}

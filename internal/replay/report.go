@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -36,6 +37,10 @@ type Report struct {
 	Busiest []Peak `json:"busiest"`        // the second, the minute, the 5 minutes
 	Now     []Rate `json:"now"`            // up to the newest hit
 	Top     []Top  `json:"top,omitempty"`
+
+	// Views and Visitors are of the log of a site.
+	Views    uint64        `json:"views,omitempty"`
+	Visitors *api.Distinct `json:"visitors,omitempty"`
 
 	// Refused are hits whose key is empty, longer than a key may be, or "*". They are in the totals.
 	Refused uint64 `json:"refused"`
@@ -101,6 +106,8 @@ type Rate struct {
 type Top struct {
 	Template string   `json:"template"`
 	Keys     []TopKey `json:"keys"`
+	// Of is what shares are of: all hits, or the views of a site, with those that were filtered for the reasons of these.
+	Of uint64 `json:"of"`
 	// Keyless are the hits of lines that lack a field of the template.
 	Keyless uint64 `json:"keyless"`
 }
@@ -167,7 +174,7 @@ func (p *pipeline) report() (*Report, error) {
 		}
 	case p.lines != nil:
 		for i, t := range p.plan.templates {
-			r.Top = append(r.Top, Top{Template: t.text, Keyless: p.keyless[i]})
+			r.Top = append(r.Top, Top{Template: t.text, Keyless: p.keyless[i], Of: r.Hits})
 		}
 	}
 	return r, p.useless(r)
@@ -176,8 +183,8 @@ func (p *pipeline) report() (*Report, error) {
 // useless returns why a replay without a failure was in vain.
 func (p *pipeline) useless(r *Report) error {
 	switch {
-	case r.Lines == 0 && r.Malformed > 0 && p.opts.Format == Auto && r.Format == CLF:
-		return fmt.Errorf("no line fits a format: %s; the first malformed lines say why they are not clf", formatList)
+	case r.Lines == 0 && r.Malformed > 0 && p.plan.reasons != "":
+		return fmt.Errorf("no line fits a format: %s", p.plan.reasons)
 	case r.Lines == 0 && r.Malformed > 0:
 		return fmt.Errorf("no line could be read as %s: the first malformed lines say why; --format reads them as another format", r.Format)
 	case r.Lines == 0 && r.Ahead > 0:
@@ -260,18 +267,44 @@ func unix(at int64) Time { return Time{Time: time.Unix(at, 0).UTC()} }
 func (p *pipeline) top(r *Report) error {
 	stats := p.engine.Stats()
 	r.EvictedKeys, r.EvictedHits = stats.EvictedKeys, stats.EvictedHits
+	filtered, err := p.views(r)
+	if err != nil {
+		return err
+	}
 	for i, t := range p.plan.templates {
 		keys, err := p.engine.Top(p.second, time.Second, p.opts.Top, t.prefix())
 		if err != nil {
 			return fmt.Errorf("top keys of %s: %w", t.text, err)
 		}
-		top := Top{Template: t.text, Keys: []TopKey{}, Keyless: p.keyless[i]}
+		top := Top{Template: t.text, Keys: []TopKey{}, Keyless: p.keyless[i], Of: r.Hits}
+		if site := p.opts.Site; site != nil {
+			if top.Of = r.Views; t.prefix() == site.Filtered+":" {
+				top.Of += filtered
+			}
+		}
 		for _, k := range keys {
 			top.Keys = append(top.Keys, TopKey{Key: k.Key, Hits: k.Estimate, Lower: k.Lower, Upper: k.Upper})
 		}
 		r.Top = append(r.Top, top)
 	}
 	return nil
+}
+
+// views notes the views and visitors of a site, and returns how many requests for its pages were filtered.
+func (p *pipeline) views(r *Report) (filtered uint64, err error) {
+	site := p.opts.Site
+	if site == nil {
+		return 0, nil
+	}
+	views, err := p.engine.CountAt(p.second, site.Views, time.Second)
+	bots, failed := p.engine.CountAt(p.second, site.Filtered, time.Second)
+	set, _, unread := p.engine.Distinct(p.second, site.Views, time.Second)
+	r.Views, r.Visitors = views.Estimate, &api.Distinct{Upper: new(uint64)}
+	if set != nil {
+		c := set.Count(p.second.Unix() - 1)
+		*r.Visitors = api.Distinct{Estimate: c.Estimate, Error: c.Error, Lower: c.Lower, Upper: &c.Upper}
+	}
+	return bots.Estimate, cmp.Or(err, failed, unread)
 }
 
 // Print writes the report for a person. Text of the log can't control the terminal.
@@ -342,6 +375,9 @@ func (p printer) totals(r *Report) {
 	if r.First != nil {
 		p.Row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), units.FormatDuration(time.Duration(r.SpanSeconds)*time.Second)))
 	}
+	if r.Visitors != nil {
+		p.Row("views", units.Grouped(r.Views)+" by "+r.Visitors.String()+" visitors")
+	}
 	p.Row("late", units.Plural(r.Late, "line")+" older than a line before")
 	p.Row("malformed", units.Plural(r.Malformed, "line"))
 	if r.Ahead > 0 {
@@ -387,12 +423,16 @@ func (p printer) top(r *Report) {
 			if k.Lower != k.Upper {
 				hits += fmt.Sprintf(" (%s to %s)", units.Grouped(k.Lower), units.Grouped(k.Upper))
 			}
-			p.Row(hits, fmt.Sprintf("%.1f%%", 100*float64(k.Hits)/float64(r.Hits)), k.Key)
+			p.Row(hits, t.share(k.Hits), k.Key)
 		}
 		if t.Keyless > 0 {
-			p.Row(units.Grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(no such key in the line)")
+			p.Row(units.Grouped(t.Keyless), t.share(t.Keyless), "(no such key in the line)")
 		}
 	}
+}
+
+func (t *Top) share(n uint64) string {
+	return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(t.Of, 1)))
 }
 
 func stamp(t Time) string { return t.UTC().Format(time.RFC3339) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -171,7 +172,7 @@ func (p *pipeline) newSink() sink {
 	case p.lines != nil:
 		return &lineSink{p.lines.NewWorker()}
 	case p.engine != nil:
-		return newGatherSink(p.engine, p.second)
+		return newGatherSink(p.engine, p.second, p.opts.Site)
 	}
 	return newSendSink()
 }
@@ -195,8 +196,8 @@ func (p *pipeline) named() []error {
 
 // A sink takes the keys' hits from one worker.
 type sink interface {
-	// line counts n hits of each of the line's keys, if any. It must not keep them.
-	line(at int64, n uint64, keys [][]byte) error
+	// line counts the hits of a line for each of its keys, if any. It must not keep them.
+	line(l *line, keys [][]byte) error
 	// flush is called after the last line of each chunk.
 	flush(c *chunk)
 	// close is called after the last chunk.
@@ -248,7 +249,7 @@ func (w *worker) chunk(c *chunk) error {
 		}
 		b = trimEnd(b)
 		if err := w.parser.parse(b, &w.line); err != nil {
-			if len(bytes.TrimSpace(b)) > 0 {
+			if len(bytes.TrimSpace(b)) > 0 && !errors.Is(err, errComment) {
 				c.addMalformed(b, err)
 			}
 			continue
@@ -270,7 +271,7 @@ func (w *worker) chunk(c *chunk) error {
 
 // count counts the line under the key of each template.
 func (w *worker) count(f *found) error {
-	at, n := w.line.at, w.line.n
+	n := w.line.n
 	w.text, w.ends = w.text[:0], w.ends[:0]
 	if w.plan.site != nil {
 		return w.countView()
@@ -294,7 +295,10 @@ func (w *worker) count(f *found) error {
 		w.keys = append(w.keys, w.text[start:end])
 		start = end
 	}
-	return w.sink.line(at, n, w.keys)
+	if w.line.status = 0; len(w.plan.places[statusField]) > 0 {
+		w.line.status, _ = parseUint(w.plan.field(&w.line, statusField))
+	}
+	return w.sink.line(&w.line, w.keys)
 }
 
 // countView counts the line under the keys of its page view, if it is one.
@@ -303,7 +307,7 @@ func (w *worker) countView() error {
 	for _, key := range w.plan.siteKeys(&w.line) {
 		w.keys = append(w.keys, []byte(key))
 	}
-	return w.sink.line(w.line.at, w.line.n, w.keys)
+	return w.sink.line(&w.line, w.keys)
 }
 
 // gatherAtMost is how many different keys a worker gathers: a few MiB of them.
@@ -316,19 +320,24 @@ type gatherSink struct {
 	engine *engine.Engine
 	at     time.Time // the one second
 
-	index map[string]int // of a key in hits
-	hits  []uint64
+	index    map[string]int // of a key in hits
+	hits     []uint64
+	site     *Site         // nil: it is no log of a site
+	visitors *distinct.Set // of the site
 }
 
-func newGatherSink(e *engine.Engine, at time.Time) *gatherSink {
-	return &gatherSink{engine: e, at: at, index: make(map[string]int)}
+func newGatherSink(e *engine.Engine, at time.Time, site *Site) *gatherSink {
+	return &gatherSink{engine: e, at: at, index: make(map[string]int), site: site, visitors: distinct.New(1)}
 }
 
-func (s *gatherSink) line(_ int64, n uint64, keys [][]byte) error {
+func (s *gatherSink) line(l *line, keys [][]byte) error {
 	for _, key := range keys {
-		if err := s.add(key, n); err != nil {
+		if err := s.add(key, l.n); err != nil {
 			return err
 		}
+	}
+	if l.visitor != 0 {
+		s.visitors.Add(s.at.Unix(), l.visitor)
 	}
 	return nil
 }
@@ -381,7 +390,13 @@ const handOverBlock = 64
 
 func (*gatherSink) flush(*chunk) {}
 
-func (s *gatherSink) close() error { return s.handOver() }
+func (s *gatherSink) close() error {
+	err := s.handOver()
+	if s.site != nil && s.visitors.Newest() >= 0 {
+		err = errors.Join(err, s.engine.AddDistinct(s.site.Views, s.visitors))
+	}
+	return err
+}
 
 // sendSink collects what is sent to a server. Equal keys of the same second become one hit of n.
 type sendSink struct {
@@ -396,14 +411,14 @@ type hitKey struct {
 
 func newSendSink() *sendSink { return &sendSink{index: make(map[hitKey]int)} }
 
-func (s *sendSink) line(at int64, n uint64, keys [][]byte) error {
+func (s *sendSink) line(l *line, keys [][]byte) error {
 	for _, key := range keys {
-		if i, ok := s.index[hitKey{at, string(key)}]; ok {
-			s.hits[i].N += n
+		if i, ok := s.index[hitKey{l.at, string(key)}]; ok {
+			s.hits[i].N += l.n
 			continue
 		}
-		h := client.Hit{Key: string(key), N: n, At: time.Unix(at, 0)}
-		s.index[hitKey{at, h.Key}] = len(s.hits)
+		h := client.Hit{Key: string(key), N: l.n, At: time.Unix(l.at, 0)}
+		s.index[hitKey{l.at, h.Key}] = len(s.hits)
 		s.hits = append(s.hits, h)
 	}
 	return nil

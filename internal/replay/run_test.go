@@ -200,7 +200,7 @@ func TestOddFiles(t *testing.T) {
 		{"empty", "", 0, 0, ""},
 		{"only line ends", "\n\r\n\n", 0, 0, ""},
 		{"rubbish", "\x00\x01\xff\xfe\n\x80", 0, 2, "no line fits a format: clf"},
-		{"CSV", "time,url\n2026-01-01,/a\n", 0, 2, "tsv (epoch count [key]"},
+		{"CSV", "time,url\n2026-01-01,/a\n", 0, 2, "tsv (not `epoch count [key]`)"},
 		{"long line", good + strings.Repeat("x", MaxLineBytes+1) + "\n" + good, 2, 1, ""},
 		{"line longer than a chunk", good + strings.Repeat("x", 3*chunkBytes) + "\n" + good, 2, 1, ""},
 		{"long line at the end", good + strings.Repeat("x", 3*chunkBytes), 1, 1, ""},
@@ -287,7 +287,7 @@ func TestFieldThatNoLineHas(t *testing.T) {
 		{`{"time_iso8601":"2026-01-31T11:00:00Z","uri":"/a","n":1,"x":{"y":1}}`, "url:{path}", "url:{path}: no line has such a field; the lines have {n} {time_iso8601} {uri}", ""},
 		{`{"when":"2026-01-31T11:00:00Z","uri":"/a"}`, "url:{uri}", "no line could be read as json", ""},
 		{`{"ts":"2026-01-31T11:00:00Z","uri":"/a"}`, "", "", "no line has a key of {key}; the lines have {ts} {uri}"},
-		{`h - - [31/Jan/2026:11:00:00 +0000] "GET / HTTP/1.0" 200 1`, "from:{referer}", "the lines have {host} {ident} {user} {time} {request} {method} {path} {proto} {status} {bytes}", ""},
+		{`h - - [31/Jan/2026:11:00:00 +0000] "GET / HTTP/1.0" 200 1`, "from:{referer}", "the lines have {host} {time} {request} {method} {path} {proto} {status} {bytes}", ""},
 		{"1769857200\t1", "{key}", "no line has such a field; the lines have no fields", ""},
 		{"1769857200\t1", "", "", ""},
 	} {

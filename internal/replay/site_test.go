@@ -16,7 +16,7 @@ func TestRequestsOfSites(t *testing.T) {
 		"nginx":   `{"time_iso8601":"2026-01-31T12:00:00+00:00","request_method":"GET","status":"200","request_uri":"/a?b=1","http_referer":"https://news.example/","http_user_agent":"Firefox"}`,
 	} {
 		var got []string
-		report, err := Run(t.Context(), Options{Files: []string{Stdin}, Stdin: strings.NewReader(log + "\n"), Workers: 1, Site: &Site{Keys: []string{"s:{name}"}, Make: func(r Request) []string {
+		report, err := Run(t.Context(), Options{Files: []string{Stdin}, Stdin: strings.NewReader(log + "\n"), Workers: 1, Site: &Site{Keys: []string{"s:{name}"}, Views: "s:a", Filtered: "s:bot", Make: func(r Request) []string {
 			got = append(got, fmt.Sprintf("%s %s %s %s %s %s", r.Method, r.Status, r.Path, r.Referrer, r.Agent, r.Purpose))
 			return []string{"s:b", "s:a"}
 		}}})
@@ -27,7 +27,7 @@ func TestRequestsOfSites(t *testing.T) {
 		if want := "GET 200 /a?b=1 https://news.example/ Firefox "; len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, not %q", name, got, want)
 		}
-		if len(report.Top) != 1 || len(report.Top[0].Keys) != 2 || report.Top[0].Keys[0].Key != "s:a" || report.Hits != 1 {
+		if len(report.Top) != 1 || len(report.Top[0].Keys) != 2 || report.Top[0].Keys[0].Key != "s:a" || report.Hits != 1 || report.Views != 1 || report.Visitors.Estimate != 1 || report.Top[0].Of != 1 {
 			t.Errorf("%s: %+v", name, report.Top)
 		}
 	}

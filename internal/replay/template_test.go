@@ -73,7 +73,7 @@ func TestDetect(t *testing.T) {
 		"{\"when\":\"now\"}\n":     JSON, // its time is not found, and the reason says so
 		"epoch\tcount\n1 2\n3 4\n": TSV,
 	} {
-		if got := detect([]byte(text)); got != want {
+		if got, _ := detect([]byte(text)); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}

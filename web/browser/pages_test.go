@@ -106,7 +106,7 @@ func TestPages(t *testing.T) {
 		p.until(`/\(hits\/(s|min|h|d)\)/.test(document.querySelector("figure.chart").parentElement.querySelector("h2").textContent)`)
 		p.until(`[...document.querySelectorAll(".u-legend .u-value")].every(e => e.textContent !== "" && e.textContent !== "--")`) // nothing is pointed at
 		p.until(live)
-		p.do(chromedp.Click(`//button[text()="Closer"]`))
+		p.do(chromedp.Click(`//button[@aria-label="Closer"]`))
 		p.until(`location.hash.includes("from=") && document.querySelector(".said").textContent.includes("each point is")`)
 		p.do(chromedp.Click(`//a[text()="Now"]`))
 		p.until(`!location.hash.includes("from=")`)

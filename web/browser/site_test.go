@@ -74,7 +74,7 @@ func TestSite(t *testing.T) {
 	p.do(chromedp.Click(chromedp.CSS(`.values summary`)))
 	p.until(`document.querySelectorAll(".values tbody tr").length === 30`)
 	day := time.Now().Add(-5 * 24 * time.Hour).Format("01022006")
-	p.do(chromedp.SendKeys(chromedp.CSS(`input[aria-label="First day"]`), day), chromedp.SendKeys(chromedp.CSS(`input[aria-label="Last day"]`), day+kb.Enter))
+	p.do(chromedp.SendKeys(chromedp.CSS(`#from`), day), chromedp.SendKeys(chromedp.CSS(`#to`), day+kb.Enter))
 	p.until(`/period=\d{4}-\d\d-\d\d\.\./.test(decodeURIComponent(location.hash))`)
 	p.until(`/^0 \d+ 0$/.test(` + strings.Replace(tiles, ".map", ".slice(1).map", 1) + `)`)
 	p.do(chromedp.Click(`//a[text()="Today"]`))

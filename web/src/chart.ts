@@ -109,7 +109,7 @@ export class Chart {
   private readonly size = new ResizeObserver(() => this.plot?.setSize(this.room()));
   private readonly again = () => this.last && this.draw(this.last, true);
 
-  constructor(private readonly label: string, private readonly zoom?: (from: number, to: number) => void, private readonly height = 240, private readonly counted = "hits") {
+  constructor(private readonly label: string, private readonly zoom?: (from: number, to: number) => void, private readonly height = 240, public counted = "hits") {
     this.box.setAttribute("role", "img");
     this.box.style.minHeight = `${height + 30}px`; // what is below does not move when the first values come
     this.element = h("figure", { class: "chart" }, this.box, this.shown);

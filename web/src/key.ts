@@ -18,7 +18,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   const window = windowOf(place, "1h");
   const from = Number(place.params.get("from"));
   const to = Number(place.params.get("to"));
-  const zoomed = to > from;
+  const closer = to > from;
   const others = place.params.getAll("with").filter((other) => other !== key).slice(0, 4);
   const notices = new Notices();
   const unknown = h("p", { class: "empty", role: "status" });
@@ -28,17 +28,14 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     counts.set(seconds, made);
     return h("div", { class: "tile" }, h("dt", {}, spoken[w]!), h("dd", {}, made.count.element, made.change.element));
   }));
-  const zoom = (from: number, to: number) => {
-    const least = Math.max(to - from, 8);
-    location.hash = link("key", key, { window, with: others, from: String(Math.floor((from + to - least) / 2)), to: String(Math.ceil((from + to + least) / 2)) });
-  };
+  const zoom = zoomed(key, { window, with: others });
   const chart = new Chart(`Hits of ${shown(key)}`, zoom, 300);
   const state = { from: 0, to: 0 };
-  const button = (title: string, change: (span: number) => [number, number]) =>
-    h("button", { type: "button", click: () => { const [left, right] = change(state.to - state.from); zoom(state.from + left, state.to + right); } }, title);
-  const tools = h("div", { class: "tools", role: "group", "aria-label": "Zoom" },
-    button("Earlier", (s) => [-s / 2, -s / 2]), button("Later", (s) => [s / 2, s / 2]), button("Closer", (s) => [s / 4, -s / 4]), button("Wider", (s) => [-s / 2, s / 2]),
-    zoomed && h("a", { class: "button", href: link("key", key, { window, with: others }) }, "Now"));
+  const button = (title: string, icon: string, change: (span: number) => [number, number]) =>
+    h("button", { type: "button", class: "icon", "aria-label": title, title, click: () => { const [left, right] = change(state.to - state.from); zoom(state.from + left, state.to + right); } }, icon);
+  const tools = h("div", { class: "tools", role: "group", "aria-label": "Zoom, or drag over the chart" },
+    button("Earlier", "\u2190", (s) => [-s / 2, -s / 2]), button("Later", "\u2192", (s) => [s / 2, s / 2]), button("Closer", "+", (s) => [s / 4, -s / 4]), button("Wider", "\u2212", (s) => [-s / 2, s / 2]),
+    closer && h("a", { class: "button", href: link("key", key, { window, with: others }) }, "Now"));
   const said = h("p", { class: "said" });
   const asking = new AbortController();
 
@@ -56,7 +53,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
       ...(before ? [{ label: `${spoken[window]} before`, values: before, color: "--muted", dashed: true }] : []),
       ...beside.map((other, i) => ({ label: shown(other.key), values: other.line, color: `--other${i}` })),
     ]));
-    fill(said, zoomed ? `${moment(line.from)} to ${moment(line.to)}, ` : "", `each point is ${duration(line.step_s)}`, line.lower ? "; the band shows the bounds" : "; exact");
+    fill(said, closer ? `${moment(line.from)} to ${moment(line.to)}, ` : "", `each point is ${duration(line.step_s)}`, line.lower ? "; the band shows the bounds" : "; exact");
   };
   const ask = async () => {
     try {
@@ -71,17 +68,17 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
       if (!asking.signal.aborted) fill(said, String((failure as Error).message));
     }
   };
-  if (zoomed) void ask();
+  if (closer) void ask();
   const heat = h("div", {}, h("p", { class: "said" }, "Asking\u2026"));
   void heatMap(key, asking.signal).then((made) => fill(heat, made), (failure) => asking.signal.aborted || fill(heat, h("p", { class: "said" }, (failure as Error).message)));
 
   const regions = new RegionParts();
   const past = new HistoryCard(key);
   const element = h("div", { class: "page" },
-    h("div", { class: "title" }, h("h1", { tabindex: -1, class: "key" }, name(key)), windowTabs(place, zoomed ? "" : window)),
+    h("div", { class: "title" }, h("h1", { tabindex: -1, class: "key" }, name(key)), windowTabs(place, closer ? "" : window)),
     notices.element,
     card("Hits in the last", null, tiles, unknown),
-    card(chart.titled(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said, zoomed ? null : h("div", { class: "row" }, compare, compared)),
+    card(chart.titled(closer ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said, closer ? null : h("div", { class: "row" }, compare, compared)),
     regions.element, past.element,
     card("By hour and day of the week", null, heat));
   return {
@@ -97,10 +94,16 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
       const none = of.counts.every((c) => c.upper === 0) && (of.regions ?? []).every((r) => r.counts.every((c) => c.upper === 0));
       text(unknown, none ? "No hit of this key is known in the last week: it was never counted, or longer ago. Is its name right?" : "");
       regions.set(of.regions);
-      if (!zoomed) plot(of.line, of.before, of.with);
+      if (!closer) plot(of.line, of.before, of.with);
     },
   };
 }
+
+/** zoomed shows a time of a key, 8 s at least. */
+export const zoomed = (key: string, more: Record<string, string | string[] | undefined> = {}) => (from: number, to: number) => {
+  const least = Math.max(to - from, 8);
+  location.hash = link("key", key, { ...more, from: String(Math.floor((from + to - least) / 2)), to: String(Math.ceil((from + to + least) / 2)) });
+};
 
 /** stepOf divides a span into at most 120 parts of a power of two. */
 function stepOf(span: number): number {

@@ -4,10 +4,11 @@ import { change } from "./api";
 import { Chart, plotOf, Spark, whole } from "./chart";
 import { attr, fill, h, name, text } from "./dom";
 import { clock, duration, microusd, moment, number, percent } from "./format";
+import { zoomed } from "./key";
 import { address, card, copyable, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
 import { LiveTable } from "./table";
-import type { AtOnce, DeniedKey, Limits, LimitKey, Policy, Reserved } from "./types";
+import type { AtOnce, DeniedKey, Limits, Line, LimitKey, Policy, Reserved } from "./types";
 import { whyForm } from "./why";
 
 /** sample makes a policy for who has none. */
@@ -80,7 +81,9 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
 
   const admin = new Admin(place.name);
   const acts = (key: string) => h("td", { class: "n acts" }, h("button", { type: "button", class: "plain", "aria-label": `Change ${key}`, click: () => admin.open(key) }, "\u2026"));
-  const chart = new Chart(`Decisions of ${place.name}`, undefined, 260, "decisions");
+  const chart = new Chart(`Decisions of ${place.name}`, zoomed(`limit:${place.name}:allowed`), 260, "decisions");
+  const spent = new Chart(`Spend of keys of ${place.name}`, undefined, 220);
+  const spentCard = card(spent.titled("Spend over time"), null, spent.element);
   const facts = h("p", { class: "said" });
   const keys = new LiveTable<LimitKey>(`Keys that have used most of ${place.name}`, [
     { title: "Key" }, { title: "Used", class: "n" }, { title: "Share", class: "part" }, { title: "Reserved", class: "n reserved" }, { title: "Whole again in", class: "n" }, { title: "Change", class: "n acts", hidden: true },
@@ -121,14 +124,14 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
     };
   });
   const fullest = card("Fullest keys", null, keys.element);
-  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), fullest, card("Most denied keys, in 5 minutes", null, denied.element), admin.dialog] : [];
+  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), spentCard, fullest, card("Most denied keys, in 5 minutes", null, denied.element), admin.dialog] : [];
   for (const part of detail) part.hidden = part !== admin.dialog; // until it is known that there is such a policy
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), whyForm(), windowTabs(place, window)),
     notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), permitsCard, ...detail);
 
   return {
-    page: { title: place.name ? `Limit ${place.name}` : "Limits", element, close: () => chart.close() },
+    page: { title: place.name ? `Limit ${place.name}` : "Limits", element, close: () => (chart.close(), spent.close()) },
     path: "v1/views/limits", params: { window, name: place.name },
     view(of) {
       notices.set(of.file?.error ? [{ code: "policy file", message: of.file.error }] : [], of.late);
@@ -149,6 +152,14 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       for (const part of detail) part.hidden = false;
       const p = of.limits[at]!;
       const lines = of.lines[at]!;
+      spentCard.hidden = !of.spend?.length;
+      if (of.spend?.length) {
+        spent.counted = p.cost === "microusd" ? "$" : p.cost!;
+        const scale = p.cost === "microusd" ? 1e-6 : 1;
+        const scaled = (line: Line): Line => ({ ...line, estimate: line.estimate.map((n) => n * scale), lower: line.lower?.map((n) => n * scale), upper: line.upper?.map((n) => n === null ? n : n * scale) });
+        const [first, ...others] = of.spend;
+        spent.draw(plotOf(scaled(first!.line), first!.key, others.map((o, i) => ({ label: o.key, color: `--other${i}`, line: scaled(o.line) }))));
+      }
       text(fullest.querySelector("h2")!, p.cost === "microusd" ? "Spend" : "Fullest keys");
       text(facts, `${rule(p)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; ${p.calendar ? "a calendar quota" : `algorithm ${p.algorithm}`}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all", leased: "one node, which grants parts to the others" }[p.where] ?? p.where}${p.version ? `; put by API, version ${number(p.version)}` : ""}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}${p.cost ? `; a request takes its cost ${p.cost}` : ""}${p.count_if ? `; counts requests with ${p.count_if}` : ""}${p.wait_s ? `; it waits for up to ${duration(p.wait_s)} in place of being denied` : ""}${p.deny_for_s ? `; a key that was over is banned for ${duration(p.deny_for_s)}` : ""}.`);
       chart.draw(plotOf(lines.allowed, "allowed", [

@@ -4,6 +4,7 @@ import { Chart, plotOf, Spark, Tile, whole } from "./chart";
 import { h, name, text } from "./dom";
 import { compact, count, number, range } from "./format";
 import { address, card, Change, copyable, Count, Notices, spoken, windowTabs, type Page } from "./parts";
+import { zoomed } from "./key";
 import { here, link, windowOf, type Place } from "./place";
 import { LiveTable, type Row } from "./table";
 import type { KeyView, Overview } from "./types";
@@ -80,7 +81,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
   const change = new Change();
   const tiles = h("div", { class: "tiles three" }, now.element, hits.element, keys.element);
   const notices = new Notices();
-  const chart = new Chart("Hits of all keys");
+  const chart = new Chart("Hits of all keys", zoomed("*"));
   const chartCard = card(chart.titled("Hits over time"), null, chart.element);
   const scale = { most: 1 };
   const table = new LiveTable<KeyView>(`Keys with most hits in ${spoken[window]}`, [

@@ -3,9 +3,10 @@
 import "./style.css";
 import { Chart, type Plot, Tile } from "./chart";
 import { attr, fill, h, name, text } from "./dom";
-import { bytes, compact, duration, moment, number, percent, unitOf, zone } from "./format";
+import { bytes, compact, distinct, duration, moment, number, percent, unitOf, zone } from "./format";
 import { keep, kept } from "./kept";
 import { card, mark } from "./parts";
+import type { Distinct } from "./types";
 
 interface File { name: string; lines: number; hits: number; late: number; ahead: number; malformed: number; problem?: string }
 interface Malformed { file: string; line: number; reason: string; text: string }
@@ -16,7 +17,8 @@ interface Common {
 interface Replay extends Common {
   hits: number; line?: { from: number; step_s: number; hits: number[] }; warning?: string; refused: number; evicted_keys: number;
   busiest: { window_s: number; at: number; hits: number }[]; now: { window_s: number; hits: number; per_second: number }[];
-  top?: { template: string; keys: { key: string; estimate: number; lower: number; upper: number }[]; keyless: number }[];
+  top?: { template: string; keys: { key: string; estimate: number; lower: number; upper: number }[]; of: number; keyless: number }[];
+  views?: number; visitors?: Distinct;
 }
 interface Limit {
   name: string; keys: string; by?: string; limit: number; per_s: number; burst: number; algorithm: string; mode: string; enforced: boolean;
@@ -68,13 +70,14 @@ function replayPage(r: Replay): (Node | null)[] {
     notices(r, r.warning ? [r.warning] : []),
     h("div", { class: "tiles" },
       tile("Hits", number(r.hits), `in ${number(r.lines)} lines`, "", true),
+      ...(r.visitors ? [tile("Views", number(r.views ?? 0)), tile("Visitors", ...distinct(r.visitors, "counted anew every day"))] : []),
       tile("Span", r.span_s ? duration(r.span_s) : "none", r.first !== undefined && r.last !== undefined ? `${moment(r.first)} to ${moment(r.last)}` : ""),
       tile("Mean", r.span_s ? `${compact(r.hits / r.span_s)}/s` : "0"),
       tile("Busiest second", peak ? number(peak.hits) : "0", peak ? moment(peak.at) : "")),
     r.line ? chart("Hits of the log", "Hits over time", plot(r.line.from, r.line.step_s, [{ label: "Hits", color: "--accent", counts: r.line.hits }]), "hits") : null,
     ...(r.top ?? []).map((t) => card(`Top keys of ${t.template}`, t.keyless ? h("span", { class: "quiet" }, `${number(t.keyless)} hits have none`) : null,
       table(`Keys of ${t.template} with most hits`, [["Key", "key"], ["Hits", "n"], ["Of all", "n"], ["Share of the first", "share"]],
-        t.keys.map((k) => [name(k.key), range(k), percent(k.estimate / Math.max(1, r.hits)), meter(k.estimate / Math.max(1, t.keys[0]!.estimate))])))),
+        t.keys.map((k) => [name(k.key), range(k), percent(k.estimate / Math.max(1, t.of)), meter(k.estimate / Math.max(1, t.keys[0]!.estimate))])))),
     h("div", { class: "two" },
       card("Busiest windows", null, table("Busiest windows", [["Window"], ["Hits", "n"], ["Ends at", "n"]], r.busiest.map((p) => [duration(p.window_s), number(p.hits), moment(p.at)]))),
       card("Up to the newest hit", null, table("Rates up to the newest hit", [["Window"], ["Hits", "n"], ["Per second", "n"]], r.now.map((n) => [duration(n.window_s), number(n.hits), compact(n.per_second)])))),

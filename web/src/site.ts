@@ -3,6 +3,7 @@
 import { bars, Chart, Tile } from "./chart";
 import { attr, fill, h, name, text } from "./dom";
 import { distinct, moment, range, zone } from "./format";
+import { zoomed } from "./key";
 import { address, card, copyable, Count, Notices, type Page } from "./parts";
 import { link, type Place } from "./place";
 import { LiveTable } from "./table";
@@ -60,17 +61,17 @@ export function sitePage(place: Place): { page: Page; path: string; params: Reco
   const views = new Tile("Views");
   const filtered = new Tile("Filtered");
   const notices = new Notices();
-  const chart = new Chart(`Views of ${site}`, undefined, 220, "views");
+  const chart = new Chart(`Views of ${site}`, (left, right) => { if (!("public" in document.body.dataset)) zoomed(`${site}:visitors`)(left, right); }, 220, "views");
   const said = h("p", { class: "said" });
   const lists = h("div", { class: "two tops" });
   const more = place.params.get("more") ?? "";
   const made = new Map<string, Top>();
   const [from = "", to = from] = period in periods ? [] : period.split("..");
-  const day = (label: string, value: string) => h("input", { type: "date", "aria-label": label, value, required: true });
-  const first = day("First day", from);
-  const last = day("Last day", to);
+  const day = (label: string, value: string) => h("input", { type: "date", id: label, value, required: true });
+  const first = day("from", from);
+  const last = day("to", to);
   const custom = h("form", { class: "row days", submit: (e: Event) => { e.preventDefault(); location.hash = link("site", site, { period: `${first.value}..${last.value}` }); } },
-    first, last, h("button", { type: "submit" }, "Show"));
+    h("label", { for: "from" }, "From"), first, h("label", { for: "to" }, "to"), last, h("button", { type: "submit" }, "Show"));
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, name(site)),
       h("div", { class: "row" }, h("nav", { class: "tabs", "aria-label": "Period" }, ...Object.entries(periods).map(([of, title]) =>

@@ -46,7 +46,7 @@ export interface Denial {
   }[];
 }
 export interface Limits extends Freshness {
-  denied_keys?: DeniedKey[]; may_change?: boolean;
+  spend?: { key: string; line: Line }[]; denied_keys?: DeniedKey[]; may_change?: boolean;
   window_s: number; at: number; limits: Policy[]; at_once?: AtOnce[]; more?: number; of?: string; keys: LimitKey[];
   file?: { path: string; loaded_at: number; error?: string };
   lines: { name: string; allowed: Line; denied: Line; shadow_denied: Line }[];

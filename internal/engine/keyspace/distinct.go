@@ -17,9 +17,16 @@ import (
 
 // ids are the distinct ids of a partition's keys.
 type ids struct {
-	sets  map[string]*distinct.Set // by key; nil: no key has any
-	fresh map[string]*distinct.Set // those that no cut has
+	sets  map[string]*distinct.Set           // by key; nil: no key has any
+	fresh map[string]map[int64]*distinct.Set // those that no cut has, by key and quarter of an hour
 }
+
+// quarter is the narrowest slot of a history, in seconds. Each set of a cut has ids of one, because a set knows only when an id was
+// seen last, and that less exactly the older it is.
+const quarter = 15 * 60
+
+// noQuarter is for ids that were seen at many times.
+const noQuarter = -1
 
 // idShare is the divisor of the budget that bounds the sets: beyond, the coldest keys with ids are evicted.
 const idShare = 2
@@ -89,18 +96,18 @@ func (k *Keyspace) HasIDs(key string) bool {
 	return p.sets[key] != nil
 }
 
-// AddID notes that an id of a key was seen at a second that was checked.
-func (k *Keyspace) AddID(key string, second int64, hash uint64) {
+// AddID notes that an id of a key was seen at a second that was checked. It is for a history alone if it is past.
+func (k *Keyspace) AddID(key string, second int64, hash uint64, past bool) {
 	p := k.partition(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed := true
-	if !p.away.Load() {
-		p.change(p.setOf(key), func(set *distinct.Set) { changed = set.Add(second, hash) })
+	if !past && !p.away.Load() {
+		p.change(p.setOf(key), func(set *distinct.Set) { changed = set.Add(second, hash) || second/quarter < set.Newest()/quarter })
 		k.makeSpaceForIDs(p)
 	}
 	if changed {
-		p.gatherIDs(key, idWaitingBytes, func(set *distinct.Set) { set.Add(second, hash) })
+		p.gatherIDs(key, second/quarter, idWaitingBytes, func(set *distinct.Set) { set.Add(second, hash) })
 	}
 }
 
@@ -113,7 +120,7 @@ func (k *Keyspace) AddIDs(key string, set *distinct.Set) {
 		p.mergeIDs(key, set, p.look())
 		k.makeSpaceForIDs(p)
 	}
-	p.gatherIDs(key, set.Size(), func(fresh *distinct.Set) { fresh.Merge(set) })
+	p.gatherIDs(key, noQuarter, set.Size(), func(fresh *distinct.Set) { fresh.Merge(set) })
 }
 
 // setOf finds or makes the set of a key, which may be another one's bytes. The caller holds mu.
@@ -163,17 +170,20 @@ func (p *partition) mergeIDs(key string, more *distinct.Set, limit int64) {
 }
 
 // gatherIDs notes ids for the next cut. The caller holds mu.
-func (p *partition) gatherIDs(key string, bytes int, add func(set *distinct.Set)) {
+func (p *partition) gatherIDs(key string, at int64, bytes int, add func(set *distinct.Set)) {
 	if !p.shared.gather {
 		return
 	}
-	set := p.fresh[key]
+	if p.fresh == nil {
+		p.fresh = map[string]map[int64]*distinct.Set{}
+	}
+	if p.fresh[key] == nil {
+		p.fresh[strings.Clone(key)] = map[int64]*distinct.Set{}
+	}
+	set := p.fresh[key][at]
 	if set == nil {
-		if p.fresh == nil {
-			p.fresh = map[string]*distinct.Set{}
-		}
 		set = distinct.New(p.shared.clock.Retention)
-		p.fresh[strings.Clone(key)] = set
+		p.fresh[key][at] = set
 		p.bytes += waitingBytes(key)
 	}
 	add(set)
@@ -184,7 +194,9 @@ func (p *partition) gatherIDs(key string, bytes int, add func(set *distinct.Set)
 // cutIDs takes what was gathered, by key. The caller holds mu.
 func (p *partition) cutIDs() (list []replication.KeyDistinct) {
 	for _, key := range slices.Sorted(maps.Keys(p.fresh)) {
-		list = append(list, replication.KeyDistinct{Key: key, Set: p.fresh[key]})
+		for _, at := range slices.Sorted(maps.Keys(p.fresh[key])) {
+			list = append(list, replication.KeyDistinct{Key: key, Set: p.fresh[key][at]})
+		}
 	}
 	p.fresh = nil
 	return list
@@ -209,7 +221,7 @@ func (p *partition) forgetAllIDs() {
 
 // restoreIDs adds what no cut has of a key again, after a removal of an other node. The caller holds mu.
 func (p *partition) restoreIDs(key string, limit int64) {
-	if set := p.fresh[key]; set != nil {
+	for _, set := range p.fresh[key] {
 		p.mergeIDs(strings.Clone(key), set.Clone(), limit)
 	}
 }
@@ -226,7 +238,7 @@ func (k *Keyspace) MergeDistinct(number int, list []replication.KeyDistinct) {
 // mergeDistinct is MergeDistinct. The caller holds mu.
 func (k *Keyspace) mergeDistinct(p *partition, list []replication.KeyDistinct, limit int64) {
 	for _, d := range list {
-		if p.gone[d.Key] == 0 { // else it was before a removal of ours
+		if p.gone[d.Key] == 0 && d.Set.Newest() > limit-p.shared.clock.Retention { // else it was before a removal of ours, or is past
 			p.mergeIDs(d.Key, d.Set, limit)
 		}
 	}

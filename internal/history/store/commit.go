@@ -18,6 +18,7 @@ import (
 type Batch struct {
 	Remove []string // keys whose rows are deleted, before Rows are added
 	Rows   []Row    // of different keys and slots; added to what is there. Commit puts them in order
+	IDs    IDs      // added to what is there; Commit changes them
 	Gaps   []Gap
 
 	UpTo     uint64 // the last message that was read for it: greater than in the batch before
@@ -40,6 +41,9 @@ func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
 			return err
 		}
 		if _, err := s.removeKeys(ctx, tx, b.Remove); err != nil {
+			return err
+		}
+		if err := s.addIDs(ctx, tx, l.Origin, b.IDs); err != nil {
 			return err
 		}
 		return s.add(ctx, tx, l.Origin, l.Rolled, b.UpTo, b.Rows)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Selection is what of history is exported.
@@ -138,7 +139,7 @@ func (s *Store) BeginFill(ctx context.Context, l *Lease) (origin int64, err erro
 		if err != nil {
 			return err
 		}
-		for _, table := range []string{"weir_hours", "weir_days", "weir_sums", "weir_origins"} {
+		for _, table := range []string{"weir_hours", "weir_days", "weir_sums", "weir_ids", "weir_origins"} {
 			if len(left) == 0 {
 				break
 			}
@@ -152,9 +153,12 @@ func (s *Store) BeginFill(ctx context.Context, l *Lease) (origin int64, err erro
 	return origin, err
 }
 
-// AddFill adds rows to a filling, and puts them in order. All calls together have each key and slot once.
-func (s *Store) AddFill(ctx context.Context, l *Lease, origin int64, slots, days []Row) error {
+// AddFill adds rows to a filling, and puts them in order. All calls together have each key and slot of slots and days once.
+func (s *Store) AddFill(ctx context.Context, l *Lease, origin int64, slots, days []Row, ids IDs) error {
 	return s.fenced(ctx, l, func(tx *sql.Tx) error {
+		if err := s.addIDs(ctx, tx, origin, ids); err != nil {
+			return err
+		}
 		sortRows(slots)
 		if err := s.d.upsert(ctx, tx, &hours, slots, origin, 1); err != nil {
 			return err
@@ -164,13 +168,16 @@ func (s *Store) AddFill(ctx context.Context, l *Lease, origin int64, slots, days
 }
 
 // EndFill makes a filling count, and sets the position after it. rolled is the first day that must be summed up again: the filling
-// has no row for it.
+// has no row for it. Snapshots do not know when ids were seen but for the last time, so these are known from now on.
 func (s *Store) EndFill(ctx context.Context, l *Lease, origin int64, b *Batch, rolled int64) error {
 	after := *l
 	after.Position, after.Message, after.AsOf, after.Rolled = b.Position, b.Message, b.AsOf, rolled
 	after.Gaps += len(b.Gaps)
 	err := s.fenced(ctx, l, func(tx *sql.Tx) error {
 		if err := s.exec(ctx, tx, "UPDATE weir_origins SET complete = 1 WHERE origin = ?", origin); err != nil {
+			return err
+		}
+		if err := s.exec(ctx, tx, "INSERT INTO weir_ids ({key}, begins, wide, origin, ids) VALUES ('', ?, 0, ?, '')", time.Now().Unix(), origin); err != nil {
 			return err
 		}
 		return s.reached(ctx, tx, &after, b.Gaps)

@@ -193,7 +193,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // version is the version of the tables that this build knows: each migration makes the next one.
-const version = 2
+const version = 3
 
 var errLater = errors.New("the tables of history are those of a later version of Weir")
 

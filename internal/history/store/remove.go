@@ -44,8 +44,10 @@ func (s *Store) removeKeys(ctx context.Context, tx *sql.Tx, keys []string) (n in
 				return n, err
 			}
 		}
-		if err := remove("DELETE FROM weir_days WHERE {key} = ?", key); err != nil {
-			return n, err
+		for _, table := range []string{"weir_days", "weir_ids"} {
+			if err := remove("DELETE FROM "+table+" WHERE {key} = ?", key); err != nil {
+				return n, err
+			}
 		}
 	}
 	return n, nil
@@ -147,22 +149,25 @@ func (s *Store) expire(ctx context.Context, l *Lease, table string, before int64
 		if day >= before {
 			break
 		}
-		if err := s.dropSlots(ctx, l, day, strings.HasPrefix(where, everything), "DELETE FROM weir_hours WHERE day = ? AND "+where, append([]any{day}, args...)...); err != nil {
+		if err := s.dropSlots(ctx, l, day, strings.HasPrefix(where, everything), where, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// dropSlots deletes slots of a day. all says that nearly all keys have none after it: then the day counts as one without slots.
-func (s *Store) dropSlots(ctx context.Context, l *Lease, day int64, all bool, statement string, args ...any) error {
+// dropSlots deletes the slots of a day, of the keys that where says. all says that nearly all keys have none after it: then the day counts as one without slots.
+func (s *Store) dropSlots(ctx context.Context, l *Lease, day int64, all bool, where string, args ...any) error {
 	return s.fenced(ctx, l, func(tx *sql.Tx) error {
 		if all {
 			if err := s.exec(ctx, tx, "UPDATE weir_journals SET since = ? WHERE journal = ? AND since <= ?", day+1, l.Journal, day); err != nil {
 				return err
 			}
 		}
-		return s.exec(ctx, tx, statement, args...)
+		if err := s.exec(ctx, tx, "DELETE FROM weir_ids WHERE begins >= ? AND begins < ? AND wide < 86400 AND "+where, append([]any{day * DaySeconds, (day + 1) * DaySeconds}, args...)...); err != nil {
+			return err
+		}
+		return s.exec(ctx, tx, "DELETE FROM weir_hours WHERE day = ? AND "+where, append([]any{day}, args...)...)
 	})
 }
 
@@ -171,6 +176,9 @@ func (s *Store) dropDays(ctx context.Context, l *Lease, before int64, where stri
 	month, year := spansOf(before)
 	return s.fenced(ctx, l, func(tx *sql.Tx) error {
 		if err := s.exec(ctx, tx, "DELETE FROM weir_days WHERE day < ? AND "+where, append([]any{before}, args...)...); err != nil {
+			return err
+		}
+		if err := s.exec(ctx, tx, "DELETE FROM weir_ids WHERE begins < ? AND "+where, append([]any{before * DaySeconds}, args...)...); err != nil {
 			return err
 		}
 		return s.exec(ctx, tx, "DELETE FROM weir_sums WHERE (span < ? OR span > ? AND span < ?) AND "+where, append([]any{year, firstMonth, month}, args...)...)
@@ -184,5 +192,5 @@ func (s *Store) DropOldest(ctx context.Context, l *Lease) (day int64, ok bool, e
 	if err != nil || len(days) == 0 || days[0] >= l.Rolled {
 		return 0, false, s.named(err)
 	}
-	return days[0], true, s.dropSlots(ctx, l, days[0], true, "DELETE FROM weir_hours WHERE day = ?", days[0])
+	return days[0], true, s.dropSlots(ctx, l, days[0], true, everything)
 }

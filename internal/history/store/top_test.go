@@ -83,7 +83,7 @@ func testTop(t *testing.T, s *store.Store) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.AddFill(t.Context(), &l, f, hits(month*30-20, month*30, 50), nil); err != nil {
+			if err := s.AddFill(t.Context(), &l, f, hits(month*30-20, month*30, 50), nil, store.IDs{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.EndFill(t.Context(), &l, f, &store.Batch{Message: l.Message + 1, AsOf: time.Unix((first+month*30)*day, 0)}, min(l.Rolled, first+month*30-20)); err != nil {

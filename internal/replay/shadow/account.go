@@ -98,6 +98,7 @@ type clerk struct {
 
 	begun       bool
 	first, last int64  // requests, Unix s
+	unsaid      uint64 // requests whose answer has no status
 	stranger    string // a key that no policy is for
 	missed      missed
 	problem     error // why the first undecided request is so
@@ -143,7 +144,9 @@ func (c *clerk) part(p *part) {
 
 func (c *clerk) line(a *asked, questions []question) {
 	c.time(a)
-	c.Requests += a.n
+	if c.Requests += a.n; a.status == 0 {
+		c.unsaid += a.n
+	}
 	switch {
 	case a.undecided:
 		c.Undecided += a.n

@@ -99,7 +99,7 @@ func (j *judge) line(p *part, a *asked, routes []*route) error {
 		j.now.Store(a.at)
 	}
 	from := len(p.questions)
-	err := p.gather(routes)
+	err := p.gather(routes, a.status)
 	a.questions = len(p.questions)
 	switch asked := p.questions[from:]; {
 	case err != nil:
@@ -121,29 +121,30 @@ func (j *judge) line(p *part, a *asked, routes []*route) error {
 	return nil
 }
 
-// gather brings the checks of a request's keys together.
-func (p *part) gather(routes []*route) (err error) {
+// gather brings the checks of a request's keys together, for an answer with a status.
+func (p *part) gather(routes []*route, status uint64) (err error) {
 	from := len(p.questions)
 	for _, to := range routes {
 		if to.err != nil {
 			err = to.err
 		}
 		for i := range to.checks {
-			p.ask(&to.checks[i], from)
+			p.ask(&to.checks[i], from, status)
 		}
 	}
 	return err
 }
 
 // ask adds a question, or asks one that is there since from once more.
-func (p *part) ask(c *check, from int) {
+func (p *part) ask(c *check, from int, status uint64) {
 	for i := range p.questions[from:] {
 		if q := &p.questions[from+i]; q.rule == c.rule && q.key == c.key {
 			q.times++
 			return
 		}
 	}
-	p.questions = append(p.questions, question{check: c, times: 1})
+	free := c.rule.account.policy.CountIf != nil && status != 0 && !c.rule.account.policy.CountIf.Holds(status)
+	p.questions = append(p.questions, question{check: c, times: 1, free: free})
 }
 
 // decideOrBan is decide with bans (deny_for): nothing is taken while a key is banned because it was over its limit.
@@ -182,7 +183,8 @@ func (a *account) bans() bool { return a.policy.DenyFor > 0 && !a.shadow }
 
 // decide asks the engine, and returns how many of n requests are let through.
 func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) {
-	if q := &asked[0]; n == 1 && q.times == 1 && len(asked) == 1 && !q.rule.account.shadow {
+	free := slices.ContainsFunc(asked, func(q question) bool { return q.free })
+	if q := &asked[0]; n == 1 && q.times == 1 && len(asked) == 1 && !q.rule.account.shadow && !free {
 		// As TakeAll of it alone, at a fraction of its cost.
 		if q.rule.keyed.Allow(q.key) {
 			return 1, nil
@@ -197,7 +199,7 @@ func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) 
 		q.denied = 1
 		return 0, nil
 	}
-	if n > 1 {
+	if n > 1 || free {
 		return j.decideMany(asked, n)
 	}
 	j.prepare(asked, func(q *question) uint64 { return q.times })
@@ -217,25 +219,33 @@ func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) 
 }
 
 // decideMany decides n requests at one time as if they came one after the other. Each limit lets through as many as it has left, and
-// the least of these pass. A limit in shadow mode goes on with what it has.
+// the least of these pass. A limit in shadow mode goes on with what it has. One for which they are free has it all again after each.
 func (j *judge) decideMany(asked []question, n uint64) (admitted uint64, err error) {
 	j.prepare(asked, func(*question) uint64 { return 0 })
 	if _, err := j.engine.Limits().PeekAll(j.checks, j.verdicts); err != nil {
 		return 0, err
 	}
+	left := func(i int) uint64 {
+		passes := j.verdicts[i].Remaining / asked[i].times
+		if asked[i].free && passes > 0 {
+			return n
+		}
+		return passes
+	}
 	admitted = n
-	for i, v := range j.verdicts {
+	for i := range asked {
 		if !j.checks[i].Shadow {
-			admitted = min(admitted, v.Remaining/asked[i].times)
+			admitted = min(admitted, left(i))
 		}
 	}
-	for i, v := range j.verdicts {
-		q := &asked[i]
-		left := v.Remaining / q.times
+	for i := range asked {
+		q, left := &asked[i], left(i)
 		if left <= admitted && left < n {
 			q.denied = n - left
 		}
-		j.checks[i].N = min(admitted, left) * q.times
+		if j.checks[i].N = min(admitted, left) * q.times; q.free {
+			j.checks[i].N = 0
+		}
 	}
 	_, err = j.engine.Limits().TakeAll(j.checks, j.verdicts)
 	return admitted, err
@@ -308,6 +318,7 @@ func (m *missed) add(more missed) {
 type asked struct {
 	at        int64 // Unix s
 	n         uint64
+	status    uint64 // of the answer; 0: not known
 	routes    int
 	questions int
 
@@ -322,6 +333,7 @@ type question struct {
 	*check
 	times  uint64
 	denied uint64 // requests of the line
+	free   bool   // its answer does not count (policy.Policy.CountIf)
 }
 
 func newRouter(j *judge) *router {
@@ -329,7 +341,7 @@ func newRouter(j *judge) *router {
 }
 
 // Line implements replay.LineWorker.
-func (r *router) Line(at int64, n uint64, keys [][]byte) error {
+func (r *router) Line(at int64, n, status uint64, keys [][]byte) error {
 	p := r.part
 	before := len(p.routes)
 	for _, key := range keys {
@@ -351,7 +363,7 @@ func (r *router) Line(at int64, n uint64, keys [][]byte) error {
 	if len(p.routes) == before {
 		p.unmatched += n
 	}
-	p.asked = append(p.asked, asked{at: at, n: n, routes: len(p.routes)})
+	p.asked = append(p.asked, asked{at: at, n: n, status: status, routes: len(p.routes)})
 	return nil
 }
 
@@ -424,7 +436,7 @@ var clfKeys = []struct{ prefix, template string }{
 // host:{host}, url:{path} and path:{path} whose beginning the keys of a policy have, or else ip:{host}. Other formats have a key of
 // their own: there are none.
 func DefaultKeys(format replay.Format, set *policy.Set) (templates []string) {
-	if format != replay.CLF {
+	if format == replay.JSON || format == replay.TSV {
 		return nil
 	}
 	policies := set.Policies()

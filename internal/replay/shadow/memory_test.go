@@ -64,7 +64,7 @@ func TestLedgerStaysWithinBudget(t *testing.T) {
 		}
 		worker := j.NewWorker()
 		for i, a := range log[:lines] {
-			if err := worker.Line(a.at, 1, [][]byte{[]byte(a.keys[0])}); err != nil {
+			if err := worker.Line(a.at, 1, 0, [][]byte{[]byte(a.keys[0])}); err != nil {
 				t.Fatal(err)
 			}
 			if i%1000 == 999 || i == lines-1 {

@@ -43,6 +43,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer j.close()
+	o.Log.Outcomes = o.Policies.HasOutcomes()
 	log, runErr := replay.Scan(ctx, o.Log, j)
 	j.clerk.close()
 	if log == nil {
@@ -157,8 +158,8 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 		if p.Cost != "" {
 			r.Warnings = append(r.Warnings, p.Name+": a log does not say how many "+p.Cost+" a request needed: here each counts as one")
 		}
-		if p.CountIf != nil {
-			r.Warnings = append(r.Warnings, p.Name+": count_if is left out: every request counts here, also those whose answer a server would not count, which denies fewer")
+		if p.CountIf != nil && c.unsaid > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s without a status: they count here, whatever count_if says", p.Name, units.Plural(c.unsaid, "request")))
 		}
 		if p.Wait > 0 {
 			r.Warnings = append(r.Warnings, p.Name+": nothing waits here: a request that would pass within its wait is denied")
@@ -190,6 +191,9 @@ func (a *account) finish(ctx context.Context, top int) {
 func (a *account) findNeeds(ctx context.Context) {
 	switch {
 	case a.plain == 0:
+		return
+	case a.policy.CountIf != nil:
+		a.NeedsUnknown = "with count_if it depends on the answers"
 		return
 	case a.cut:
 		a.NeedsUnknown = "the records of the keys did not fit in memory"

@@ -242,14 +242,15 @@ type siteQuestion struct {
 	TZ     string `query:"tz" doc:"The time zone of days, by its name; default UTC. Ignored without a token." example:"Europe/Berlin"`
 }
 
-// identifyReader is identify for the page of a site, which everybody may read if the site says so: as an identity that
-// may read the keys of this site, and nothing else.
+// identifyReader is identify for the page of a site. Who may not read its keys is everybody, if the site is public: an identity
+// that may read the keys of this site, and nothing else.
 func (s *Server) identifyReader(r *http.Request) (access.Caller, error) {
 	c, err := s.identify(r)
-	if c.Known() || err != nil || !s.service.Locked() {
+	if err != nil || !s.service.Locked() {
 		return c, err
 	}
-	if site, err := s.pages.Site(r.URL.Query().Get("site")); err == nil && site.Public != nil {
+	site, unknown := s.pages.Site(r.URL.Query().Get("site"))
+	if unknown == nil && site.Public != nil && !(c.Known() && s.service.ReadsPrefix(c, site.Name+":")) {
 		q := r.URL.Query()
 		q.Del("tz") // the page is made once for all
 		r.URL.RawQuery = q.Encode()

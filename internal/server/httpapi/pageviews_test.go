@@ -353,7 +353,12 @@ func TestPublicSite(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	a.wantProblem(a.as("part", http.MethodGet, "/v1/views/site?site=other.org", ""), "forbidden", http.StatusForbidden)
-	a.wantProblem(a.as("own", http.MethodGet, page, ""), "forbidden", http.StatusForbidden)
+	for _, other := range []string{"own", "part"} { // who may not read the site is everybody
+		if r := a.as(other, http.MethodGet, page+"&more=path", ""); r.status != http.StatusOK || !strings.Contains(r.body, `"public":true`) {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		a.wantProblem(a.as(other, http.MethodGet, page+"&period=2026-01-01", ""), "forbidden", http.StatusForbidden)
+	}
 	if r := a.as("own", http.MethodGet, "/v1/views/site", ""); !strings.Contains(r.body, `["other.org"]`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}

@@ -104,6 +104,8 @@ type seriesQuestion struct {
 
 	Align string `query:"align" doc:"Whole hours, days, weeks (from Monday), months or years in place of step: hour, day, week, month, year. From history where the server keeps one: exact, also years back." example:"day"`
 	TZ    string `query:"tz" doc:"The time zone of align, by its name; default UTC." example:"Europe/Berlin"`
+
+	Distinct bool `query:"distinct" doc:"With align: count the different ids of each span too, from history, in at most 1000 spans."`
 	ReachParams
 }
 
@@ -158,6 +160,8 @@ func (s *Server) registerCounts(to *router) {
 func (s *Server) series(ctx context.Context, c access.Caller, q *seriesQuestion) (none api.SeriesAnswer, err error) {
 	p := params{now: s.service.Now()}
 	switch {
+	case q.Distinct && q.Align == "":
+		return none, fail(api.CodeInvalidParameter, "distinct", "distinct needs align, such as align=day; /v1/count counts the different ids of a window")
 	case q.Align == "" && q.TZ == "":
 		query := queries.SeriesQuery{Key: q.Key, Scope: q.Scope, Step: p.window("step", cmp.Or(q.Step, "1m")), To: p.ago("to", q.To), From: p.ago("from", q.From), Fresh: p.fresh(q.Fresh)}
 		if p.err != nil {
@@ -167,7 +171,7 @@ func (s *Server) series(ctx context.Context, c access.Caller, q *seriesQuestion)
 	case q.Step != "" && q.Align != "":
 		return none, fail(api.CodeInvalidParameter, "step", "step: align="+q.Align+" says how long the spans are: give step or align, not both")
 	}
-	query := queries.AlignedQuery{Key: q.Key, Spans: p.spans(q.Align, q.TZ, q.From, q.To, &q.ReachParams)}
+	query := queries.AlignedQuery{Key: q.Key, Distinct: q.Distinct, Spans: p.spans(q.Align, q.TZ, q.From, q.To, &q.ReachParams)}
 	if p.err != nil {
 		return none, p.err
 	}

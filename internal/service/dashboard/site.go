@@ -117,8 +117,12 @@ func SiteView(ctx context.Context, s *service.Service, c access.Caller, q SiteQu
 		return &d
 	}
 	a.Now = visitors(siteNow, time.Time{})
+	if p.history {
+		d, failed := s.UnionBetween(ctx, c, views, p.From, p.To)
+		a.Visitors, err = &d, cmp.Or(err, failed)
+	}
 	switch {
-	case p.beyond(s):
+	case a.Visitors != nil && a.Visitors.Upper != nil, p.beyond(s):
 	case !p.ended:
 		a.Visitors = visitors(p.window(), time.Time{})
 	default:

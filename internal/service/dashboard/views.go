@@ -8,9 +8,11 @@ package dashboard
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/limits"
@@ -81,6 +83,7 @@ func regionsOf(ctx context.Context, s *service.Service, c access.Caller, key str
 const (
 	maxPolicies = 100 // of one view
 	fullest     = 15  // keys of the policy that is looked at
+	spending    = 5   // of them, whose use over time is shown
 	// deniedWithin is when its most denied keys were denied.
 	deniedWithin = 5 * time.Minute
 )
@@ -130,6 +133,9 @@ func LimitsView(ctx context.Context, s *service.Service, c access.Caller, q Limi
 			return answer, err
 		}
 		answer.Keys = keys.Keys
+		if answer.Spend, err = spend(ctx, s, c, &answer, divided); err != nil {
+			return answer, err
+		}
 		who, err := s.Who(c, limits.WhoQuery{Window: deniedWithin, N: fullest, Limit: q.Name})
 		if err != nil {
 			return answer, err
@@ -138,6 +144,32 @@ func LimitsView(ctx context.Context, s *service.Service, c access.Caller, q Limi
 		answer.MayChange = s.MayChangeLimit(c, q.Name)
 	}
 	return answer, nil
+}
+
+// spend is what the fullest keys have used over time, if the policy that is looked at has a cost.
+func spend(ctx context.Context, s *service.Service, c access.Caller, a *api.LimitsView, divided parts) (list []api.Spend, err error) {
+	at := slices.IndexFunc(a.Limits, func(p api.LimitPolicy) bool { return p.Name == a.Of && p.Cost != "" })
+	if at < 0 {
+		return nil, nil
+	}
+	keys := a.Keys[:min(len(a.Keys), spending)]
+	var questions []limits.DecisionQuestion
+	for _, k := range keys {
+		for _, q := range divided.append(nil, "", 0) {
+			questions = append(questions, limits.DecisionQuestion{Policy: a.Of, Outcome: strings.TrimPrefix(admit.SpentOf, ":") + k.Key, At: q.At, Window: q.Window})
+		}
+	}
+	if len(questions) == 0 {
+		return nil, nil
+	}
+	bounds, _, err := s.BatchDecisions(ctx, c, questions)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		list = append(list, api.Spend{Key: k.Key, Line: divided.line(&bounds)})
+	}
+	return list, nil
 }
 
 const (

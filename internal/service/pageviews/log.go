@@ -6,7 +6,7 @@ import (
 )
 
 // Log makes the keys of a site of what its access log says, as Counter does of what browsers say. It has no limits and
-// no bound of names: who writes the log is trusted. Visitors are not distinguished.
+// no bound of names: who writes the log is trusted.
 type Log struct {
 	site   *Site
 	agents agents
@@ -24,9 +24,13 @@ func NewLog(site string) (*Log, error) {
 	return l, nil
 }
 
+// Views is the key of all views, and Filtered of what crawlers asked for.
+func (l *Log) Views() string    { return l.site.Name + ":visitors" }
+func (l *Log) Filtered() string { return l.site.Name + ":bot" }
+
 // Templates are how the keys begin that Keys makes, for a report.
 func (l *Log) Templates() []string {
-	list := []string{l.site.Name + ":visitors"}
+	list := []string{l.Views()}
 	for _, class := range l.site.Classes() {
 		if class != "event" { // which no log has
 			list = append(list, l.site.Name+":"+class+":{name}")
@@ -35,7 +39,7 @@ func (l *Log) Templates() []string {
 	return list
 }
 
-// Keys are the keys of a request; none: it is not for a page, or there is none. Many goroutines may call it.
+// Keys are the keys of a request; none: it is not for a page. Many goroutines may call it.
 func (l *Log) Keys(method, status string, v *View) []string {
 	page := Path(v.Path)
 	if method != "GET" || len(status) != 3 || status[0] != '2' && status != "304" || assets[strings.ToLower(path.Ext(page))] {
@@ -44,12 +48,12 @@ func (l *Log) Keys(method, status string, v *View) []string {
 	by, site := l.agents.find(v.Agent), l.site.Name
 	switch {
 	case by.bot:
-		return []string{site + ":bot", site + ":bot:crawler"}
+		return []string{l.Filtered(), site + ":bot:crawler"}
 	case v.Prefetch:
-		return []string{site + ":bot", site + ":bot:prefetch"}
+		return []string{l.Filtered(), site + ":bot:prefetch"}
 	}
 	keys := l.site.keys(v, by, func(class, name string) string { return site + ":" + class + ":" + name })
-	return append(keys, site+":visitors", site+":path:"+page)
+	return append(keys, l.Views(), site+":path:"+page)
 }
 
 // assets are the extensions of files that are no pages.

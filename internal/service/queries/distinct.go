@@ -27,7 +27,7 @@ func (s *Service) Distinct(ctx context.Context, c access.Caller, q DistinctQuery
 	if err != nil {
 		return api.Distinct{}, err
 	}
-	return s.distinctAnswer(u, ""), nil
+	return s.distinctAnswer(u, request.Region), nil
 }
 
 // Union returns the different ids of keys together, of this region.
@@ -114,8 +114,7 @@ func (u *idUnion) add(more idUnion) {
 	}
 }
 
-// distinctAnswer counts the ids. There is no upper bound where SourceBounds has none, nor in a window beyond the retention,
-// nor for all regions: regions do not exchange ids.
+// distinctAnswer counts the ids. There is no upper bound where SourceBounds has none, nor in a window beyond the retention.
 func (s *Service) distinctAnswer(u idUnion, scope request.Scope) (d api.Distinct) {
 	var c distinct.Count
 	if u.set != nil {
@@ -127,10 +126,8 @@ func (s *Service) distinctAnswer(u idUnion, scope request.Scope) (d api.Distinct
 	if upper := c.Upper + u.gone; upper >= u.gone && len(u.fresh.Late) == 0 && s.parts.Sources.Now().Unix()-u.from <= int64(s.parts.Sources.engine.Config().Retention/time.Second) {
 		d.Upper = &upper
 	}
-	if s.parts.Regions != nil {
-		if d.Region = s.parts.Regions.Region(); scope != request.Region && scope != request.Node {
-			d.Upper = nil
-		}
+	if s.parts.Regions != nil && (scope == request.Region || scope == request.Node) {
+		d.Region = s.parts.Regions.Region()
 	}
 	return d
 }
@@ -170,9 +167,4 @@ func (h held) Distinct(_ context.Context, _ uint64, q api.CountQuestion) (*disti
 	fresh := h.s.Freshness()
 	set, gone, err := h.s.engine.Distinct(q.At, q.Key, q.Window)
 	return set, gone, fresh, err
-}
-
-// Distinct answers for this region alone: regions do not exchange ids.
-func (w *Worldwide) Distinct(ctx context.Context, upTo uint64, q api.CountQuestion) (*distinct.Set, uint64, api.Freshness, error) {
-	return w.own.Distinct(ctx, upTo, q)
 }

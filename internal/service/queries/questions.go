@@ -31,7 +31,7 @@ type CountQuery struct {
 	Scope   request.Scope
 	// ByRegion asks for the part of each region in addition to the sum, in scope global.
 	ByRegion bool
-	// Distinct asks for the number of different ids too, of this region.
+	// Distinct asks for the number of different ids too.
 	Distinct bool
 }
 
@@ -355,7 +355,7 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 		return err
 	}
 	if s.parts.History == nil {
-		return &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral"}
+		return errNoHistory
 	}
 	if q.Unit != calendar.Day && q.Unit != calendar.Hour {
 		return &api.Error{Code: api.CodeInvalidParameter, Field: "unit", Message: "unit must be day or hour"}
@@ -376,7 +376,7 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 	if ctx.Err() != nil {
 		return err
 	}
-	return request.Explain(ctx, s.parts.Log, err, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read: the server's log says why"},
+	return request.Explain(ctx, s.parts.Log, err, errHistoryFails,
 		"an export failed", "who", c.String())
 }
 

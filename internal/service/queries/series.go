@@ -155,9 +155,13 @@ func (q *Spans) ofRegion() error {
 
 // AlignedQuery asks for the hits of a key in each of some spans: without From in the last 24, and without To up to now.
 type AlignedQuery struct {
-	Key string
+	Key      string
+	Distinct bool // asks for the number of different ids too, which only history has
 	Spans
 }
+
+// maxUnions is of how many spans different ids are counted at most.
+const maxUnions = 1000
 
 // defaultSpans is how many spans there are without From.
 const defaultSpans = 24
@@ -190,6 +194,15 @@ func (s *Service) Aligned(ctx context.Context, c access.Caller, q AlignedQuery) 
 	totals, asOf, err := s.history(ctx, q, bounds)
 	if err != nil {
 		return none, err
+	}
+	if q.Distinct {
+		ids, err := s.unions(ctx, q.Key, bounds)
+		if err != nil {
+			return none, err
+		}
+		for i := range ids {
+			answer.Points[i].Distinct = &ids[i]
+		}
 	}
 	answer.Freshness = api.Freshness{AsOf: api.Millis(asOf)}
 	open := fill(answer.Points, totals)
@@ -241,6 +254,44 @@ func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (
 	}
 	return totals, asOf, nil
 }
+
+// unions asks history for the number of different ids.
+func (s *Service) unions(ctx context.Context, key string, bounds []int64) ([]api.Distinct, error) {
+	switch {
+	case len(bounds) > maxUnions+1:
+		return nil, &api.Error{Code: api.CodeInvalidRange, Field: "from", Message: fmt.Sprintf("distinct ids are counted in at most %d spans at a time", maxUnions)}
+	case s.parts.History == nil:
+		return nil, errNoHistory
+	}
+	ctx, cancel := context.WithTimeout(ctx, HistoryTimeout)
+	defer cancel()
+	ids, asOf, err := s.parts.History.Unions(ctx, key, bounds)
+	if err == nil && asOf.UnixMilli() <= 0 {
+		err = errNotRead
+	}
+	if err != nil {
+		s.parts.Log.WarnContext(ctx, "history could not answer", "error", err)
+		err = errHistoryFails
+	}
+	return ids, err
+}
+
+// UnionBetween counts the different ids of a key in [from, to), by history.
+func (s *Service) UnionBetween(ctx context.Context, c access.Caller, key string, from, to time.Time) (d api.Distinct, err error) {
+	if _, err := s.parts.Gate.EnterKeys(c, auth.Read, key); err != nil {
+		return d, err
+	}
+	ids, err := s.unions(ctx, key, []int64{from.Unix(), to.Unix()})
+	if err == nil {
+		d = ids[0]
+	}
+	return d, err
+}
+
+var (
+	errNoHistory    = &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral"}
+	errHistoryFails = &api.Error{Code: api.CodeNoHistory, Message: "history can't be read now: the server's log says why. Try again later"}
+)
 
 // awaitFresh waits until history has all hits before the question, if that is asked for.
 func (s *Service) awaitFresh(ctx context.Context, fresh time.Duration) error {
@@ -330,7 +381,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 	case q.N > MaxAlignedTop:
 		return none, &api.Error{Code: api.CodeInvalidParameter, Field: "n", Message: fmt.Sprintf("n: at most %d keys with align", MaxAlignedTop)}
 	case s.parts.History == nil:
-		return none, &api.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral, or query without align"}
+		return none, errNoHistory
 	}
 	asked, err := s.parts.Sources.Await(ctx, q.Fresh)
 	if err != nil {
@@ -362,7 +413,7 @@ func (s *Service) AlignedTop(ctx context.Context, c access.Caller, q AlignedTopQ
 			return none, &api.Error{Code: api.CodeNoHistory, Message: fmt.Sprintf("history did not find the top keys of this time within %v: query whole months or years of UTC, or fewer keys", HistoryTimeout)}
 		default:
 			s.parts.Log.WarnContext(ctx, "history could not answer", "error", err)
-			return none, &api.Error{Code: api.CodeNoHistory, Message: "history can't be read now: the server's log says why. Try again, or query without align"}
+			return none, errHistoryFails
 		}
 		if i == 0 || asOf.Before(answer.AsOf.Time) {
 			answer.Freshness = api.Freshness{AsOf: api.Millis(asOf)}

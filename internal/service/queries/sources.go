@@ -58,6 +58,8 @@ type History interface {
 	// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all
 	// hits that were taken until asOf.
 	Totals(ctx context.Context, key string, bounds []int64) (totals []engine.Count, asOf time.Time, err error)
+	// Unions returns how many different ids a key had in the spans between bounds, of all that were seen until asOf.
+	Unions(ctx context.Context, key string, bounds []int64) (ids []api.Distinct, asOf time.Time, err error)
 	// Top returns the n keys with the most hits in [from, to), in Unix seconds, most hits first. The keys begin with
 	// prefix. The hits include everything taken until asOf.
 	Top(ctx context.Context, prefix string, from, to int64, n int) (keys []engine.KeyCount, asOf time.Time, err error)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/distinct"
 	"github.com/weir-counter/weir/internal/engine"
 )
 
@@ -163,6 +164,28 @@ func (w *Worldwide) Keys(ctx context.Context, upTo uint64, prefix, after string,
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	return keys[:min(len(keys), limit)], w.with(fresh, others), err
+}
+
+// Distinct is the union of all regions' ids.
+func (w *Worldwide) Distinct(ctx context.Context, upTo uint64, q api.CountQuestion) (*distinct.Set, uint64, api.Freshness, error) {
+	others := w.others()
+	set, gone, fresh, err := w.own.Distinct(ctx, upTo, q)
+	if err != nil {
+		return nil, 0, fresh, err
+	}
+	err = w.s.regions.Read(func(region string, e *engine.Engine) error {
+		if _, known := others[region]; !known {
+			return nil
+		}
+		more, lost, err := e.Distinct(q.At, q.Key, q.Window)
+		if gone += min(lost, ^gone); set == nil {
+			set = more
+		} else if more != nil {
+			set.Merge(more)
+		}
+		return err
+	})
+	return set, gone, w.with(fresh, others), err
 }
 
 // Delete deletes what this region has counted of a key, for all regions.

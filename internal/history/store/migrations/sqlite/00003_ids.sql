@@ -1,0 +1,18 @@
+-- +goose Up
+CREATE TABLE weir_ids (
+    key    TEXT NOT NULL,
+    begins INTEGER NOT NULL,
+    wide   INTEGER NOT NULL,
+    origin INTEGER NOT NULL,
+    ids    BLOB NOT NULL,
+    PRIMARY KEY (key, begins, wide, origin)
+);
+CREATE INDEX weir_ids_by_time ON weir_ids (begins);
+-- What was read without ids ends now.
+INSERT INTO weir_ids (key, begins, wide, origin, ids)
+    SELECT '', unixepoch(), 0, origin, x'' FROM weir_journals WHERE position IS NOT NULL;
+-- Who wrote without ids has its lease no longer.
+UPDATE weir_journals SET token = token + 1;
+
+-- +goose Down
+DROP TABLE weir_ids;
