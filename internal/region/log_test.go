@@ -14,7 +14,7 @@ func TestLogKeepsVia(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(nats.Close)
+	t.Cleanup(func() { _ = nats.Close() })
 	l, err := openLog(t.Context(), nats, 7)
 	if err != nil {
 		t.Fatal(err)
