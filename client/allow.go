@@ -13,8 +13,8 @@ import (
 // Check asks limits for admissions of a key.
 type Check struct {
 	Key string
-	// Limit names the one policy of the server that is asked. Empty: all that apply to the key. With Inline it is the name of
-	// that limit.
+	// Limit names the one policy of the server that is asked. Empty: all that apply to the key. With Inline it is the
+	// name of the inline limit.
 	Limit string
 	// Inline is a limit that is sent with the request, in place of the server's policies.
 	Inline *Limit
@@ -107,7 +107,7 @@ func asAllow(checks []Check, peek bool) api.AllowObject {
 func (c *Client) askAround(ctx context.Context, r request, peek bool) (text []byte, err error) {
 	first := c.nodes.first()
 	for i := range c.nodes.count() {
-		text, err = c.attempt(ctx, c.nodes.from(first, i), r)
+		text, err = c.attempt(ctx, c.nodes.after(first, i), r)
 		refused, isError := errors.AsType[*Error](err)
 		unable := isError && refused.Status >= http.StatusInternalServerError && (peek || refused.tookNothing()) || !isError && (peek || neverSent(err))
 		if err == nil || !unable || ctx.Err() != nil {

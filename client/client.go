@@ -152,8 +152,8 @@ func (n *nodes) count() int { return len(n.bases) }
 
 func (n *nodes) first() int { return int(n.good.Load()) }
 
-// from returns the i-th node to ask, when first was asked first.
-func (n *nodes) from(first, i int) int { return (first + i) % len(n.bases) }
+// after returns the node that is asked i nodes after the first one.
+func (n *nodes) after(first, i int) int { return (first + i) % len(n.bases) }
 
 // answered records that a node works.
 func (n *nodes) answered(at int) {
@@ -164,7 +164,7 @@ func (n *nodes) answered(at int) {
 
 // failed records that a node does not work: from now on, the next one is asked first.
 func (n *nodes) failed(at int) {
-	n.good.CompareAndSwap(int64(at), int64(n.from(at, 1)))
+	n.good.CompareAndSwap(int64(at), int64(n.after(at, 1)))
 }
 
 // RemoveNode removes a node that never comes back: quorums are counted without it, and no answer waits for it. If the node
@@ -183,7 +183,7 @@ type Scope string
 
 // The scopes. The zero Scope is ScopeGlobal at a server that counts for a region, else ScopeRegion.
 const (
-	ScopeNode   Scope = "node"   // hits that the node holds which is asked
+	ScopeNode   Scope = "node"   // hits that the asked node holds
 	ScopeRegion Scope = "region" // hits of its region: a server, or a cluster
 	ScopeGlobal Scope = "global" // hits of all regions
 )
@@ -200,8 +200,8 @@ func (c *Client) ForgetRegion(ctx context.Context, region string) error {
 	return err
 }
 
-// Backup returns all counts as one file, as a node is sending it. The caller closes it. Only ctx bounds the time. The file ends
-// with its own checksum: it may break off, and is whole only if it verifies.
+// Backup streams all counts as one file from a node. The caller closes it. Only ctx bounds the time. The stream may break
+// off: the file is whole only if the checksum at its end verifies.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	answer, err := c.download(ctx, "/v1/backup", nil)
 	if err != nil {
@@ -223,8 +223,8 @@ type ExportQuery struct {
 	From, To string // as the API takes them: RFC 3339, Unix seconds, or a duration before now such as -365d; "": all
 }
 
-// Export returns history as a file, as a node is sending it. The caller closes it. Only ctx bounds the time. missing has the
-// times of which hits may be missing, for people; "": none.
+// Export streams history as a file from a node. The caller closes it. Only ctx bounds the time. missing says in words for which
+// times hits may be missing; "": for none.
 func (c *Client) Export(ctx context.Context, q ExportQuery) (file io.ReadCloser, missing string, err error) {
 	v := values("unit", q.Unit, "format", q.Format, "prefix", q.Prefix, "from", q.From, "to", q.To)
 	answer, err := c.download(ctx, "/v1/export", v)
@@ -234,7 +234,7 @@ func (c *Client) Export(ctx context.Context, q ExportQuery) (file io.ReadCloser,
 	return answer.Body, answer.Header.Get("Weir-Missing"), nil
 }
 
-// download asks for a file of any size, of the node that answered last.
+// download asks the node that answered last for a file of any size.
 func (c *Client) download(ctx context.Context, path string, query url.Values) (*http.Response, error) {
 	req, err := c.newRequest(ctx, c.nodes.first(), request{method: http.MethodGet, path: path, query: query}, "*/*", nil)
 	if err != nil {

@@ -19,9 +19,9 @@ func (c *Client) Limits(ctx context.Context, window time.Duration) (api.LimitsAn
 	return get[api.LimitsAnswer](ctx, c, "/v1/limits", values("window", length(window)), 0)
 }
 
-// LimitKeys returns the keys that have used most of a policy, at most most of them; 0 is 20.
-func (c *Client) LimitKeys(ctx context.Context, name string, most int) (api.LimitKeysAnswer, error) {
-	return get[api.LimitKeysAnswer](ctx, c, "/v1/limits/"+segment(name)+"/keys", values("n", number(most)), 0)
+// LimitKeys returns the n keys that have used most of a policy; 0 is 20.
+func (c *Client) LimitKeys(ctx context.Context, name string, n int) (api.LimitKeysAnswer, error) {
+	return get[api.LimitKeysAnswer](ctx, c, "/v1/limits/"+segment(name)+"/keys", values("n", number(n)), 0)
 }
 
 // ForgetInline forgets what keys have used of the inline limits of a name (Check.Inline), or of all inline limits if name
@@ -60,21 +60,21 @@ func (c *Client) Unban(ctx context.Context, limit, key string) (api.UnbanAnswer,
 	return call[api.UnbanAnswer](ctx, c, request{method: http.MethodDelete, path: "/v1/bans", query: url.Values{"limit": {limit}, "key": {key}}})
 }
 
-// Bans lists the keys that are banned, as the node that is asked knows them: at most n, 1 to 1000, those whose ban ends last first.
+// Bans lists the keys that are banned, as the node that is asked knows them: at most n, 1 to 1000, the bans that end last first.
 func (c *Client) Bans(ctx context.Context, n int) (api.BansAnswer, error) {
 	return get[api.BansAnswer](ctx, c, "/v1/bans", url.Values{"n": {strconv.Itoa(n)}}, 0)
 }
 
-// Refund gives back what Allow took for checks, all at one time: with the zero time the newest admissions. It makes one
+// Refund gives back what Allow took for checks at the time taken, or, with the zero time, the newest admissions. It makes one
 // attempt, because a second one would give back twice.
 func (c *Client) Refund(ctx context.Context, taken time.Time, checks ...Check) (api.RefundAnswer, error) {
 	return post[api.RefundAnswer](ctx, c, request{path: "/v1/refund", query: values("taken", moment(taken)), once: true}, asAllow(checks, false))
 }
 
-// Reservation is how admissions are reserved.
+// Reservation says for how long admissions are reserved, and what becomes of them then.
 type Reservation struct {
-	TTL      time.Duration // within which it is settled; 0: a minute
-	GiveBack bool          // what is not settled is given back; else it stays used
+	TTL      time.Duration // time to settle them; 0: a minute
+	GiveBack bool          // if not settled by then, they are given back; else they stay used
 }
 
 // Reserve takes what a request may need, as Allow does; Settle reports how much it did need. The client makes the ID, so it
@@ -133,12 +133,12 @@ type PolicyVersion struct {
 }
 
 // PutPolicy puts a policy: text is its fields, in YAML or JSON, as an entry of a policy file has them. With a condition it
-// makes one attempt. If the answer of that gets lost, the version may have changed: ask for the policy then.
+// makes one attempt. If that gets no answer, the policy may have changed or not: call Policy.
 func (c *Client) PutPolicy(ctx context.Context, name, text string, want PolicyVersion) (api.PutAnswer, error) {
 	return call[api.PutAnswer](ctx, c, changePolicy(request{method: http.MethodPut, path: policyPath(name), body: []byte(text), contentType: "application/yaml"}, want))
 }
 
-// DeletePolicy deletes a policy that was put by API. Its attempts are as for PutPolicy.
+// DeletePolicy deletes a policy that was put by API. It makes as many attempts as PutPolicy.
 func (c *Client) DeletePolicy(ctx context.Context, name string, want PolicyVersion) (api.DeletedPolicy, error) {
 	return call[api.DeletedPolicy](ctx, c, changePolicy(request{method: http.MethodDelete, path: policyPath(name)}, want))
 }
@@ -170,7 +170,7 @@ func (c *Client) Why(ctx context.Context, id string) (why api.DenialAnswer, err 
 	first := c.nodes.first()
 	for i := range c.nodes.count() {
 		var text []byte
-		text, err = c.attempt(ctx, c.nodes.from(first, i), request{method: http.MethodGet, path: "/v1/denials/" + segment(id)})
+		text, err = c.attempt(ctx, c.nodes.after(first, i), request{method: http.MethodGet, path: "/v1/denials/" + segment(id)})
 		if err == nil {
 			return why, decode(text, &why)
 		}
@@ -184,7 +184,7 @@ func (c *Client) Why(ctx context.Context, id string) (why api.DenialAnswer, err 
 
 // WhoQuery asks for the keys that limits deny.
 type WhoQuery struct {
-	Window time.Duration // the keys were denied within it, at most 5 minutes; 0: one
+	Window time.Duration // in which the keys were denied, at most 5 minutes; 0: one minute
 	Prefix string        // only counted keys that begin with it
 	Limit  string        // only of this limit; "": all, also inline limits
 	Most   int           // how many keys to list; 0: 20
@@ -209,7 +209,7 @@ func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who api.WhoAnswer, m
 			missing = append(missing, err)
 			continue
 		}
-		if len(missing) == at {
+		if len(missing) == at { // the first one that answers
 			who = api.WhoAnswer{At: one.At, WindowSeconds: one.WindowSeconds, Prefix: one.Prefix, Node: one.Node}
 		} else {
 			who.Node = ""
@@ -236,9 +236,7 @@ func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who api.WhoAnswer, m
 		return who, nil, errors.Join(missing...)
 	}
 	slices.SortStableFunc(who.Keys, func(a, b api.LimitedKey) int { return cmp.Compare(b.Denied, a.Denied) })
-	if q.Most > 0 {
-		who.Keys = who.Keys[:min(q.Most, len(who.Keys))]
-	}
+	who.Keys = who.Keys[:min(cmp.Or(q.Most, 20), len(who.Keys))]
 	return who, missing, nil
 }
 

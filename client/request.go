@@ -133,7 +133,7 @@ func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
 		var body []byte
 		var err error
 		for i := 0; i <= others; i++ {
-			at := c.nodes.from(first, i)
+			at := c.nodes.after(first, i)
 			attempts++
 			body, err = c.attempt(ctx, at, r)
 			if err == nil {

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
 // Who is limited is asked of all nodes, and added up; who does not answer is missing.
 func TestWhoOfAll(t *testing.T) {
 	t.Parallel()
+	most := "2"
 	node := func(keys string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Get("n") != "2" {
+			if r.URL.Query().Get("n") != most {
 				t.Errorf("%s", r.URL)
 			}
 			fmt.Fprintf(w, `{"at":1000,"window_s":60,"node":"x","forgotten":1,"keys":[%s]}`, keys)
@@ -37,6 +39,17 @@ func TestWhoOfAll(t *testing.T) {
 	}
 	if who.Keys[1].Key != "a" {
 		t.Errorf("%+v", who.Keys[1])
+	}
+	var many []string // as many as a server lists by default
+	for i := range 20 {
+		many = append(many, key(fmt.Sprint("many", i), 1, 900, 990, 3))
+	}
+	most = ""
+	if c, err = New(node(strings.Join(many, ","))+","+a, Options{Retries: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if who, _, err := c.WhoOfAll(t.Context(), WhoQuery{}); err != nil || len(who.Keys) != 20 || who.Keys[0].Key != "a" {
+		t.Errorf("%d keys, %v: want 20", len(who.Keys), err)
 	}
 	none, err := New("127.0.0.1:1", Options{Retries: -1})
 	if err != nil {

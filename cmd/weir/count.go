@@ -29,10 +29,9 @@ type countFlags struct {
 	scope   client.Scope
 	by      string // region, or nothing
 	ids     bool   // how many different ids too
-	said    bool   // what the answer lacks
 }
 
-// command completes a command that has these flags.
+// command adds the flags to cmd, and returns it.
 func (f *countFlags) command(w *cli.World, cmd *cobra.Command) *cobra.Command {
 	f.Remote.Define(cmd)
 	f.Remote.DefineEvery(cmd)
@@ -44,14 +43,6 @@ func (f *countFlags) command(w *cli.World, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// once is Incomplete of the first answer: all have the same.
-func (f *countFlags) once(w *cli.World, fresh api.Freshness) {
-	if !f.said {
-		f.said = true
-		f.Incomplete(w, fresh)
-	}
-}
-
 func (f *countFlags) query(keys []string) client.CountQuery {
 	if len(keys) == 0 {
 		keys = []string{weir.AllKeys}
@@ -59,8 +50,8 @@ func (f *countFlags) query(keys []string) client.CountQuery {
 	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh, Scope: f.scope, ByRegion: f.by != "", Distinct: f.ids}
 }
 
-// sourced are the cells of a row, and what its answer is of, where that is history.
-func sourced(source string, cells ...string) []string {
+// withSource appends the source of an answer, if that is not windows, to the cells of its row.
+func withSource(source string, cells ...string) []string {
 	if source != "" {
 		cells = append(cells, "from "+source)
 	}
@@ -84,13 +75,15 @@ func newCount(w *cli.World) *cobra.Command {
 				row = append(row, "DISTINCT")
 			}
 			t.Row(row...)
-			for _, n := range counts {
-				f.once(w, n.Freshness)
+			for i, n := range counts {
+				if i == 0 { // all have the same
+					f.Incomplete(w, n.Freshness)
+				}
 				row = []string{n.Key, cli.WindowText(n.WindowSeconds), n.Bounds.String()}
 				if n.Distinct != nil {
 					row = append(row, n.Distinct.String())
 				}
-				t.Row(sourced(n.Source, row...)...)
+				t.Row(withSource(n.Source, row...)...)
 				for _, part := range n.Regions {
 					t.Row("  "+part.Region, "", part.Bounds.String())
 				}
@@ -113,9 +106,11 @@ all hits are counted.`,
 			return c.Rate(ctx, f.query(keys))
 		}, func(t *cli.Table, rates []api.RateAnswer) {
 			t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
-			for _, n := range rates {
-				f.once(w, n.Freshness)
-				t.Row(sourced(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())...)
+			for i, n := range rates {
+				if i == 0 { // all have the same
+					f.Incomplete(w, n.Freshness)
+				}
+				t.Row(withSource(n.Source, n.Key, cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())...)
 				for _, part := range n.Regions {
 					t.Row("  "+part.Region, "", part.Per(n.WindowSeconds).String(), part.Bounds.String())
 				}
@@ -192,7 +187,7 @@ func printSeries(t *cli.Table, series api.SeriesAnswer) {
 	}
 }
 
-// spanText is the time of a point: of a span of a time zone, where it begins there.
+// spanText writes when the window of a point ends, or when a span of the calendar begins, in its time zone.
 func spanText(zone string, p api.Point) string {
 	if p.Start == nil {
 		return cli.TimeText(p.At)

@@ -117,7 +117,7 @@ func keyMemory(l workload, hits float64) (int64, error) {
 }
 
 func newSize(w *cli.World) *cobra.Command {
-	var r cli.Remote // for print alone
+	var r cli.Remote // only prints
 	l := workload{keys: 1e6, hits: 200, reads: 1000, retention: 30 * 24 * time.Hour, history: 365 * 24 * time.Hour, nodes: 1, regions: 1, keyBytes: 20}
 	cmd := &cobra.Command{
 		Use:   "size",
@@ -155,6 +155,7 @@ func quantity(to *float64) cli.Value[float64] {
 		for suffix, by := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9} {
 			if before, found := strings.CutSuffix(number, suffix); found {
 				number, factor = before, by
+				break
 			}
 		}
 		n, err := strconv.ParseFloat(number, 64)

@@ -82,3 +82,20 @@ func TestSizeOfALongRetention(t *testing.T) {
 		t.Errorf("%d bytes, %v", s.KeyMemory, err)
 	}
 }
+
+// A number has one suffix.
+func TestQuantity(t *testing.T) {
+	t.Parallel()
+	for range 100 { // whatever the order of the suffixes in a map
+		var n float64
+		if err := quantity(&n).Set("1kM"); err == nil {
+			t.Fatalf("1kM is %v", n)
+		}
+	}
+	for text, want := range map[string]float64{"200": 200, "1.5k/s": 1500, "3M": 3e6, "2G": 2e9} {
+		var n float64
+		if err := quantity(&n).Set(text); err != nil || n != want {
+			t.Errorf("%s is %v, %v", text, n, err)
+		}
+	}
+}

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/testsupport"
 )
@@ -94,4 +99,31 @@ func TestTopInATerminal(t *testing.T) {
 	gone := inTerminal(t, "top", "--server", "127.0.0.1:1", "--every", "1s")
 	gone.shows("is a server running?")
 	gone.shows("left with 1")
+}
+
+// With --every, each answer says what it lacks.
+func TestCountEveryIncomplete(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"count", "rate"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		asked := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			late := ""
+			if asked++; asked > 1 {
+				late = `,"late":[{"node":"n2","since":900}]`
+			}
+			if asked > 3 {
+				interrupt()
+			}
+			fmt.Fprintf(w, `{"key":"a","window_s":300,"at":1000,"lower":1,"estimate":1,"upper":1,"exact":true,"as_of":1000%s}`, late)
+		}))
+		defer s.Close()
+		var out, status bytes.Buffer
+		if code := run(ctx, &cli.World{Stdout: &out, Stderr: &status, Env: lookup(nil)}, []string{command, "a", "--server", s.URL, "--every", "1ms"}); code != exitOK {
+			t.Errorf("weir %s left with %d: %s", command, code, &status)
+		}
+		if got := strings.Count(status.String(), "incomplete: hits of n2"); got != 2 {
+			t.Errorf("weir %s warned %d times of 2: %s", command, got, &status)
+		}
+	}
 }

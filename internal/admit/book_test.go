@@ -53,6 +53,14 @@ func TestVersions(t *testing.T) {
 	if _, _, err := b.Delete("login", PolicyCondition{}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("again: %v", err)
 	}
+	b, _ = put(t, b, "zone", "a", PolicyCondition{})
+	for _, name := range []string{"login", "zzz"} { // a policy that sorts after it, or none
+		for _, want := range []PolicyCondition{{New: true}, {Share: true}} {
+			if left, _, err := b.Delete(name, want); !errors.Is(err, ErrUnknown) || len(left.Policies) != 1 {
+				t.Errorf("delete of %s with %+v: %v, %v are left", name, want, err, names(left))
+			}
+		}
+	}
 	if _, again := put(t, b, "login", "c", PolicyCondition{New: true}); again <= second {
 		t.Errorf("version %d of a policy that had %d before it was deleted", again, second)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// This part has the policies that were put by API: their texts and versions, who put them and when. They are one book
-// that is stored as a whole, so that all nodes have the same. It is pure: other packages know where the book is stored
-// and what its texts mean.
+// StoredPolicies, the book, are the policies that were put by API: their texts and versions, who put them and when. The book is
+// stored as a whole, so that all nodes have the same. This file is pure: other packages know where the book is stored and
+// what its texts mean.
 //
 // Invariant: a version is given once. A policy that is deleted and put again has a version that it never had.
 
@@ -27,23 +27,23 @@ const (
 // StoredPolicy is one entry of a book.
 type StoredPolicy struct {
 	Name    string    `json:"name"`
-	Version uint64    `json:"version"` // of the book's change that put it, from 1
+	Version uint64    `json:"version"` // the number of the change that put it, from 1
 	Text    string    `json:"text"`    // as package policy reads it
 	By      string    `json:"by"`      // who put it
 	At      time.Time `json:"at"`      // when, in UTC
 }
 
-// StoredPolicies is all of them. The zero Book has none.
+// StoredPolicies is the book. The zero StoredPolicies has no policies.
 type StoredPolicies struct {
 	Last     uint64         `json:"last"`     // how many changes there were
 	Policies []StoredPolicy `json:"policies"` // by name
 }
 
-// PolicyCondition is what must be so for a change to be made. The zero Condition is always so.
+// PolicyCondition is a condition for a change of a policy. The zero PolicyCondition always holds.
 type PolicyCondition struct {
-	Version uint64 // the policy has this version; 0: any, or it is not there
-	New     bool   // it is not there
-	Share   bool   // whoever puts it has no more than a Share of all policies
+	Version uint64 // the policy has this version; 0: any, or it does not exist
+	New     bool   // the policy does not exist
+	Share   bool   // its author has at most a Share of all policies
 }
 
 // Share is the part of a common bound that one identity that is for some keys only may use. Such bounds are on
@@ -52,10 +52,10 @@ type PolicyCondition struct {
 func Share(bound int) int { return bound / 8 }
 
 var (
-	// ErrPolicyVersion is why a change was not made: its Condition is not so.
+	// ErrPolicyVersion is the error of a change whose condition does not hold.
 	ErrPolicyVersion = errors.New("the policy has another version")
 
-	// ErrUnknown is for a policy that is not there.
+	// ErrUnknown is the error for a policy that does not exist.
 	ErrUnknown = errors.New("no policy of that name was put by API")
 
 	// ErrFull is the error if a book can't hold one more policy.
@@ -69,7 +69,7 @@ const (
 	bookVersion = 1
 )
 
-// ReadStoredPolicies reads the bytes of a book. None are the zero Book.
+// ReadStoredPolicies reads the bytes of a book. No bytes are an empty book.
 func ReadStoredPolicies(data []byte) (b StoredPolicies, err error) {
 	if len(data) == 0 {
 		return b, nil
@@ -87,7 +87,7 @@ func ReadStoredPolicies(data []byte) (b StoredPolicies, err error) {
 	return b, nil
 }
 
-// Bytes are what Read reads.
+// Bytes returns the book as ReadStoredPolicies reads it.
 func (b StoredPolicies) Bytes() []byte {
 	content, err := json.Marshal(b)
 	if err != nil {
@@ -96,7 +96,7 @@ func (b StoredPolicies) Bytes() []byte {
 	return wire.Seal(append([]byte{bookMagic, bookVersion}, content...), 0)
 }
 
-// Find is the policy of a name.
+// Find returns the policy of a name.
 func (b StoredPolicies) Find(name string) (StoredPolicy, bool) {
 	at, ok := b.find(name)
 	if !ok {
@@ -109,7 +109,7 @@ func (b StoredPolicies) find(name string) (at int, ok bool) {
 	return slices.BinarySearchFunc(b.Policies, name, func(p StoredPolicy, name string) int { return strings.Compare(p.Name, name) })
 }
 
-// check fails with ErrVersion unless want is so of what the book has of a name.
+// check fails with ErrPolicyVersion unless a condition holds for the policy of a name.
 func (b StoredPolicies) check(name string, want PolicyCondition) error {
 	have, ok := b.Find(name)
 	switch {
@@ -123,8 +123,8 @@ func (b StoredPolicies) check(name string, want PolicyCondition) error {
 	return nil
 }
 
-// Put returns a book with p in place of the policy of its name, under a new version, which it fills in. The error wraps ErrVersion or
-// ErrFull.
+// Put returns a book with p in place of the policy of its name, under a new version, which it fills in. The error wraps
+// ErrPolicyVersion or ErrFull.
 func (b StoredPolicies) Put(p *StoredPolicy, want PolicyCondition) (StoredPolicies, error) {
 	if err := b.check(p.Name, want); err != nil {
 		return b, err
@@ -154,14 +154,14 @@ func (b StoredPolicies) Put(p *StoredPolicy, want PolicyCondition) (StoredPolici
 	return next, nil
 }
 
-// Delete returns a book without a policy, and the policy. The error wraps ErrVersion or ErrUnknown.
+// Delete returns a book without a policy, and the policy. The error wraps ErrPolicyVersion or ErrUnknown.
 func (b StoredPolicies) Delete(name string, want PolicyCondition) (StoredPolicies, StoredPolicy, error) {
-	at, ok := b.find(name)
-	if !ok && want == (PolicyCondition{}) {
-		return b, StoredPolicy{}, fmt.Errorf("%w: %q", ErrUnknown, name)
-	}
 	if err := b.check(name, want); err != nil {
 		return b, StoredPolicy{}, err
+	}
+	at, ok := b.find(name)
+	if !ok {
+		return b, StoredPolicy{}, fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
 	gone := b.Policies[at]
 	return StoredPolicies{Last: b.Last + 1, Policies: slices.Delete(slices.Clone(b.Policies), at, at+1)}, gone, nil
