@@ -121,7 +121,7 @@ type SettleAnswer struct {
 	Limits []LimitSettled `json:"limits" nullable:"false"`
 }
 
-// LimitSettled is what a reservation had of one limit.
+// LimitSettled is the part of a reservation in one limit.
 type LimitSettled struct {
 	Name      string `json:"name" example:"tokens"`
 	Key       string `json:"key" doc:"The key as it is counted." example:"team:7"`

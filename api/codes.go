@@ -27,13 +27,13 @@ const (
 	CodeTooFarAhead   Code = "too_far_ahead"    // a hit beyond the engine's clock plus MaxAhead
 	CodeInvalidWindow Code = "invalid_window"   // a window that is not whole seconds within 1 s to 1e9 s
 	CodeInvalidRange  Code = "invalid_range"    // a series or page with impossible limits
-	CodeInvalidLimit  Code = "invalid_limit"    // a limit outside what it may be
-	CodeInvalidConfig Code = "invalid_config"   // a Config field outside what it may be
+	CodeInvalidLimit  Code = "invalid_limit"    // a limit outside its bounds
+	CodeInvalidConfig Code = "invalid_config"   // a Config field outside its bounds
 	CodeOverloaded    Code = "overloaded"       // hits wait for the journal and MaxWaiting is reached: retry later
-	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory can hold
-	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
+	CodeOnceFull      Code = "idempotency_full" // OnceMemory has no space for one more idempotency key
+	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with other content before
 	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
-	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time
+	CodeNotFresh      Code = "not_fresh"        // newer hits of other nodes did not arrive while a question waited for them
 	CodeClosed        Code = "closed"           // the engine was closed
 )
 
@@ -55,7 +55,7 @@ const (
 	CodeNotDurable            Code = "not_durable"             // counted, but not on disk in time
 	CodeDurableFull           Code = "durable_full"            // not counted: too many wait for the disk
 
-	// One line of it.
+	// One line of a body of hits.
 	CodeInvalidLine  Code = "invalid_line"  // not `key [n [at]]`
 	CodeInvalidJSON  Code = "invalid_json"  // not JSON, or not an object
 	CodeUnknownField Code = "unknown_field" // a field other than key, n and at
@@ -63,27 +63,27 @@ const (
 
 	// A question.
 	CodeMissingKey       Code = "missing_key"
-	CodeInvalidParameter Code = "invalid_parameter" // a parameter outside what it may be
+	CodeInvalidParameter Code = "invalid_parameter" // a parameter outside its bounds
 	CodeUnknownParameter Code = "unknown_parameter"
 	CodeTooManyAnswers   Code = "too_many_answers" // keys times windows over MaxAnswers
 	CodeUnknownKey       Code = "unknown_key"      // a delete of a key that is not there
 
 	// A decision of a limit. What is wrong with its body has the codes of lines.
-	CodeUnknownLimit     Code = "unknown_limit"     // there is no policy of that name
+	CodeUnknownLimit     Code = "unknown_limit"     // no policy has this name
 	CodeOwnerUnreachable Code = "owner_unreachable" // the node that decides for the key did not answer: not known whether it is over the limit
 
 	// A policy that is put by API.
-	CodeInvalidPolicy   Code = "invalid_policy"   // one that a policy file could not have
-	CodeVersionMismatch Code = "version_mismatch" // it has another version than the change is for
-	CodePolicyInFile    Code = "policy_in_file"   // the policy file has one of that name, which goes first
-	CodePoliciesFull    Code = "policies_full"    // there are as many as may be
-	CodeNoPoliciesAPI   Code = "policies_api_off" // this server takes none
+	CodeInvalidPolicy   Code = "invalid_policy"   // a policy that a policy file could not have
+	CodeVersionMismatch Code = "version_mismatch" // the policy has another version than the change requires
+	CodePolicyInFile    Code = "policy_in_file"   // the policy file has a policy of this name, which takes precedence
+	CodePoliciesFull    Code = "policies_full"    // there is no space for another policy
+	CodeNoPoliciesAPI   Code = "policies_api_off" // this server takes no policies by API
 
-	// A permit of a limit of how many at once.
-	CodeAtOnce     Code = "at_once"     // as many as may are held
-	CodePermitLost Code = "permit_lost" // it is not held, or no longer
+	// A permit of a concurrency limit.
+	CodeAtOnce     Code = "at_once"     // all permits are held
+	CodePermitLost Code = "permit_lost" // the permit is not held, or no longer
 
-	CodeUnknownReservation Code = "unknown_reservation" // it is over, or not known to this node
+	CodeUnknownReservation Code = "unknown_reservation" // the reservation has ended, or this node does not know it
 
 	// Why a decision was a denial.
 	CodeUnknownDenial Code = "unknown_denial" // no denial has that ID, or the caller may not read it
@@ -102,9 +102,9 @@ const (
 	CodeNoCluster   Code = "no_cluster"  // this server counts alone
 	CodeNotRemoved  Code = "not_removed" // no quorum, or not in time
 
-	CodeUnknownRegion Code = "unknown_region" // there is none of that name
+	CodeUnknownRegion Code = "unknown_region" // no region has this name
 
-	// Who calls.
+	// The caller.
 	CodeUnauthorized Code = "unauthorized"    // no token, or one that is not known or has expired
 	CodeForbidden    Code = "forbidden"       // the caller has no role for this, or not for this key or limit
 	CodeCeiling      Code = "ceiling_reached" // the caller's own ceiling, as the tokens file has it: retry later
@@ -116,7 +116,7 @@ const (
 	CodeStarting         Code = "starting" // not ready: it joins, or reads its journal
 	CodeStopping         Code = "stopping"
 	CodeJournalFailing   Code = "journal_failing" // not ready: hits do not reach the disk
-	CodeClientGone       Code = "client_gone"     // while other nodes were asked: nobody reads it
+	CodeClientGone       Code = "client_gone"     // the client closed the connection while other nodes were asked
 	CodeInternal         Code = "internal"
 )
 

@@ -161,7 +161,7 @@ type RefundAnswer struct {
 	Limits   []LimitRefund `json:"limits" nullable:"false" doc:"What came of each limit, as in the answer to the request that took."`
 }
 
-// LimitRefund is what came of giving admissions of one limit back.
+// LimitRefund is the result of a refund in one limit.
 type LimitRefund struct {
 	Name      string `json:"name" example:"tokens"`
 	Key       string `json:"key" doc:"The key as it is counted." example:"team:7"`
@@ -176,7 +176,7 @@ type BanAnswer struct {
 	Until Time   `json:"until" doc:"When it ends."`
 }
 
-// UnbanAnswer tells of a ban that was lifted.
+// UnbanAnswer says whether a ban was lifted.
 type UnbanAnswer struct {
 	Name string `json:"name" example:"login"`
 	Key  string `json:"key" doc:"The key as it is counted." example:"login:bob"`

@@ -80,7 +80,7 @@ type Bounds struct {
 	Exact    bool    `json:"exact" doc:"lower = upper: the true number of the hits that were taken until as_of."`
 }
 
-// HasUpper tells whether an upper bound is known. Without one the true number may be any from Lower up.
+// HasUpper reports whether an upper bound is known. Without one the true number may be any from Lower up.
 func (b Bounds) HasUpper() bool { return b.Upper != nil }
 
 // String is the number, with what is known of it: "12", "12 (10 to 15)", or without
@@ -128,8 +128,8 @@ func (p PerSecond) String() string {
 	return fmt.Sprintf("%.3f (%.3f to %.3f)", p.Estimate, p.Lower, *p.Upper)
 }
 
-// Distinct is how many different ids, such as visitors, hits of a key carried. Lower and Upper bound the answer as far as
-// the window begins within a slot of time. Error is another matter: with it, all three are estimates, and no bounds.
+// Distinct is how many different ids, such as visitors, hits of a key carried. Lower and Upper differ if
+// the window begins within a slot of time. If Error is not 0, all three are estimates, and Lower and Upper no bounds.
 type Distinct struct {
 	Estimate uint64  `json:"estimate" doc:"The best guess of how many different ids."`
 	Error    float64 `json:"error" doc:"The relative standard error of lower, estimate and upper: in two of three answers they are off by no more. 0: there is none, and lower and upper are bounds."`
@@ -222,7 +222,7 @@ func (t *Time) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// Millis cuts a time to milliseconds: what was complete then, was before.
+// Millis rounds a time down to milliseconds: what is complete up to t is complete up to then.
 func Millis(t time.Time) Time { return Time{t.Truncate(time.Millisecond)} }
 
 // Period is a duration that JSON carries as a text of seconds, to the nanosecond: one

@@ -86,7 +86,7 @@ type SiteView struct {
 	Sites    []string  `json:"sites,omitempty" doc:"Without site: the sites that the caller may read."`
 	Public   bool      `json:"public,omitempty" doc:"Everybody may read the page, and who asks has no identity."`
 	From     Time      `json:"from" doc:"The first second of the period."`
-	To       Time      `json:"to" doc:"The last second of the span, or now."`
+	To       Time      `json:"to" doc:"The last second of the period, or now."`
 	Unit     string    `json:"unit,omitempty" doc:"What the points of line are: hour, day or month."`
 	Now      *Distinct `json:"now,omitempty" doc:"Visitors of the last 5 minutes, whatever the period."`
 	Visitors *Distinct `json:"visitors,omitempty" doc:"Of the period: each counts anew every day. Absent where the period began before the retention, without history."`
@@ -137,7 +137,7 @@ type NodesView struct {
 
 // LogView is the live log: hits and denials of one node as they come.
 type LogView struct {
-	Since   Time       `json:"since" doc:"The interval that hits and denials are about, which ends at at, began."`
+	Since   Time       `json:"since" doc:"The start of the interval that hits and denials are about; at is its end."`
 	At      Time       `json:"at"`
 	Node    string     `json:"node,omitempty" doc:"The node that took them, of a cluster: others have a log of their own."`
 	Events  []LogEvent `json:"events" nullable:"false" doc:"The newest first: of the last 100 hits and 100 denials that were shown."`

@@ -67,7 +67,7 @@ type Sender struct {
 	mu       sync.Mutex // guards all below
 	closed   bool
 	epoch    uint64         // of the next lines that are taken from the table
-	open     map[uint64]int // lines that were taken, and of which it is not known what became of them, by epoch
+	open     map[uint64]int // by epoch: how many lines were taken and are not settled
 	failures []error        // of the last attempt at each node; nil: it succeeded, or there was none
 	changed  chan struct{}  // closed and replaced after each attempt
 	stats    SenderStats
@@ -110,7 +110,7 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 		client: c, opts: o, table: newSumTable(o.MaxLines, o.MaxBytes), wake: concurrency.NewSignal(), stop: stop, ended: make(chan struct{}),
 		open: map[uint64]int{}, failures: make([]error, c.nodes.count()), closing: make(chan struct{}), changed: make(chan struct{}),
 	}
-	s.table.half = s.wake.Raise
+	s.table.overHalf = s.wake.Raise
 	go s.run(ctx)
 	return s, nil
 }

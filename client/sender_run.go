@@ -11,8 +11,8 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// run sends what there is, every interval and when it is woken, until ctx ends. It waits for one batch at a time, but for those in
-// doubt, and makes no new ones meanwhile, so that hits continue to add up. There are at most as many batches as nodes.
+// run sends the hits of the table every interval, and when it is woken, until ctx ends. It begins a batch once the batch before is
+// settled or in doubt, so that hits add up meanwhile. At most as many batches as nodes are under way.
 func (s *Sender) run(ctx context.Context) {
 	defer close(s.ended)
 	var sending sync.WaitGroup
@@ -95,8 +95,8 @@ func hitsOf(lines []sumLine) (n uint64) {
 	return n
 }
 
-// send sends lines until it is known what became of them, or ctx ends. It calls free then, and when an attempt got no answer: the
-// other nodes may take new hits meanwhile.
+// send sends lines until it is known what became of them, or ctx ends. It calls free then, or once a batch is in
+// doubt: other nodes may take the next batch meanwhile.
 func (s *Sender) send(ctx context.Context, epoch uint64, lines []sumLine, free func()) {
 	defer free()
 	for most := len(lines); len(lines) > 0; {
@@ -120,13 +120,13 @@ func (s *Sender) send(ctx context.Context, epoch uint64, lines []sumLine, free f
 	}
 }
 
-// deliver sends a batch again and again, until it is known what became of its first lines. It returns how many these are; 0: the
-// batch is too large. It is not ok if ctx ended.
+// deliver repeats a batch until it is known what became of it, or of its first lines. It returns the number of these lines, or 0 if
+// the batch is too large. ok is false if ctx ended.
 //
 // A batch that got no answer may have been counted. From then on only that node is asked.
 func (s *Sender) deliver(ctx context.Context, b *batch, free func()) (done int, ok bool) {
-	node, until := -1, time.Time{} // the only one to ask, and until when
-	hurry := s.closing             // the first pause ends with it
+	node, until := -1, time.Time{} // once the batch is in doubt: the only node to ask, and until when
+	hurry := s.closing             // ends one pause when it is closed
 	for asked, round := 1, 0; ; asked++ {
 		at := node
 		if node < 0 {
@@ -148,11 +148,11 @@ func (s *Sender) deliver(ctx context.Context, b *batch, free func()) (done int, 
 				node, until = at, time.Now().Add(s.opts.GiveUp)
 				free()
 			}
-			s.tell(at, "a batch of %d hits got no answer, and is sent there again: %w", hitsOf(b.lines), o.err)
+			s.report(at, "a batch of %d hits got no answer, and is sent there again: %w", hitsOf(b.lines), o.err)
 		case o.end == tooLarge:
 			return 0, true
 		default:
-			s.tell(at, "hits wait: %w", o.err)
+			s.report(at, "hits wait: %w", o.err)
 			if asked%s.client.nodes.count() != 0 {
 				continue // another node, at once
 			}
@@ -168,18 +168,18 @@ func (s *Sender) deliver(ctx context.Context, b *batch, free func()) (done int, 
 		case node < 0 || time.Now().Before(until):
 		case s.opts.AtLeastOnce:
 			node = -1
-			s.tell(at, "of %d hits that it did not answer in %v nobody knows whether they count: they are sent again, also to other nodes", hitsOf(b.lines), s.opts.GiveUp)
+			s.report(at, "of %d hits that it did not answer in %v nobody knows whether they count: they are sent again, also to other nodes", hitsOf(b.lines), s.opts.GiveUp)
 		default:
 			s.mu.Lock()
 			s.stats.InDoubt += hitsOf(b.lines)
 			s.mu.Unlock()
-			s.tell(at, "of %d hits that it did not answer in %v nobody knows whether they count: they are dropped", hitsOf(b.lines), s.opts.GiveUp)
+			s.report(at, "of %d hits that it did not answer in %v nobody knows whether they count: they are dropped", hitsOf(b.lines), s.opts.GiveUp)
 			return len(b.lines), true
 		}
 	}
 }
 
-// pause is false if ctx ended meanwhile. Once *hurry is closed, it ends, for once.
+// pause waits for d, and reports whether ctx has not ended. Once *hurry is closed, one pause ends early.
 func (s *Sender) pause(ctx context.Context, d time.Duration, hurry *chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -196,13 +196,13 @@ func (s *Sender) pause(ctx context.Context, d time.Duration, hurry *chan struct{
 type end int
 
 const (
-	inDoubt  end = iota // nobody knows whether it was counted
-	waits               // this attempt counted nothing: any node may be sent it
-	tooLarge            // the same, because the server takes smaller batches
-	settled             // the server counted or rejected the first lines, done of them
+	inDoubt    end = iota // nobody knows whether it was counted
+	notCounted            // this attempt counted nothing: any node may get the batch
+	tooLarge              // nor did it, because the server takes smaller batches
+	settled               // the server counted or rejected the first lines, done of them
 )
 
-// outcome is what an attempt came to.
+// outcome is the end of an attempt, with its details.
 type outcome struct {
 	end
 	done    int
@@ -218,26 +218,26 @@ func (s *Sender) attempt(ctx context.Context, at int, b *batch) (o outcome) {
 	}
 	r, err := s.client.hitsRequest(body, b.key)
 	if err != nil {
-		return outcome{end: waits, err: err}
+		return outcome{end: notCounted, err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	text, err := s.client.attempt(ctx, at, r)
 	o = outcome{done: len(b.lines), err: err}
 	var answer api.HitsAnswer
-	wrong := decode(text, &answer)
+	unreadable := decode(text, &answer)
 	switch {
-	case err == nil && wrong == nil:
+	case err == nil && unreadable == nil:
 		o.end = settled
 	case err == nil:
-		o.err = wrong // not a Weir server, but maybe a proxy of one
+		o.err = unreadable // not a Weir server, but maybe a proxy of one
 	case neverSent(err):
-		o.end = waits
+		o.end = notCounted
 	case !errors.As(err, &o.refused) || !o.refused.tookNothing():
 	case o.refused.tooLarge() && len(b.lines) > 1:
 		o.end = tooLarge
-	case o.refused.temporary() || wrong != nil || !o.refused.final(&answer):
-		o.end = waits
+	case o.refused.temporary() || unreadable != nil || !o.refused.final(&answer):
+		o.end = notCounted
 	default:
 		o.end = settled
 	}
@@ -265,9 +265,9 @@ func (s *Sender) attempt(ctx context.Context, at int, b *batch) (o outcome) {
 	switch {
 	case rejected == 0:
 	case len(answer.Rejected) > 0:
-		s.tell(at, "%d hits were rejected, the first because %s (%s)", rejected, answer.Rejected[0].Message, answer.Rejected[0].Code)
+		s.report(at, "%d hits were rejected, the first because %s (%s)", rejected, answer.Rejected[0].Message, answer.Rejected[0].Code)
 	default:
-		s.tell(at, "%d hits were rejected: %w", rejected, o.err)
+		s.report(at, "%d hits were rejected: %w", rejected, o.err)
 	}
 	return o
 }
@@ -289,8 +289,8 @@ func (s *Sender) wakeWaiting() {
 	s.changed = make(chan struct{})
 }
 
-// tell passes what keeps hits from being counted by a node to Notify.
-func (s *Sender) tell(at int, format string, args ...any) {
+// report passes to Notify why a node does not count hits.
+func (s *Sender) report(at int, format string, args ...any) {
 	if s.opts.Notify != nil {
 		s.notify.Lock()
 		defer s.notify.Unlock()

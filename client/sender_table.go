@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHits is how many hits a server takes as one, of one key at one time.
+// MaxHits is the most hits of one key at one time that a server takes as one line.
 const MaxHits = 1 << 40
 
 const maxSumKeyBytes = 512
@@ -25,7 +25,7 @@ type sumLine struct {
 	N      uint64
 }
 
-// Bytes is what the line takes of the bound.
+// Bytes is how much of the bound the line uses.
 func (l *sumLine) Bytes() int64 { return int64(len(l.Key)) + sumLineBytes }
 
 // sumTable adds up hits by key and second until they are taken, within a bound of lines and bytes. It is safe for many
@@ -35,7 +35,7 @@ func (l *sumLine) Bytes() int64 { return int64(len(l.Key)) + sumLineBytes }
 type sumTable struct {
 	maxLines, maxBytes int64
 	lines, bytes       atomic.Int64 // within the bound, but for the moment until a line beyond it is taken back
-	half               func()       // called for each line beyond a half of the bound: it is time to take them
+	overHalf           func()       // called for each line beyond half of the bound: it is time to take them
 
 	seed   maphash.Seed
 	shards [64]shard
@@ -47,7 +47,7 @@ type shard struct {
 	closed  bool
 	places  map[place]int32 // in lines
 	lines   []sumLine
-	taken   uint64 // hits, ever
+	added   uint64 // hits, ever
 	refused uint64 // hits beyond the bound
 	_       [64]byte
 }
@@ -59,7 +59,7 @@ type place struct {
 
 // newSumTable returns an empty table of at most so many lines and bytes, both at least 1.
 func newSumTable(lines int, bytes int64) *sumTable {
-	t := &sumTable{maxLines: int64(lines), maxBytes: bytes, half: func() {}, seed: maphash.MakeSeed()}
+	t := &sumTable{maxLines: int64(lines), maxBytes: bytes, overHalf: func() {}, seed: maphash.MakeSeed()}
 	for i := range t.shards {
 		t.shards[i].places = map[place]int32{}
 	}
@@ -80,7 +80,7 @@ func (t *sumTable) Add(key string, second int64, n uint64) error {
 	}
 	if i, ok := s.places[place{second, key}]; ok && s.lines[i].N <= MaxHits-n {
 		s.lines[i].N += n
-		s.taken += n
+		s.added += n
 		return nil
 	}
 	return t.begin(s, key, second, n)
@@ -107,11 +107,11 @@ func (t *sumTable) begin(s *shard, key string, second int64, n uint64) error {
 		return ErrFull
 	}
 	if lines > t.maxLines/2 || bytes > t.maxBytes/2 {
-		t.half()
+		t.overHalf()
 	}
 	s.places[place{second, line.Key}] = int32(len(s.lines))
 	s.lines = append(s.lines, line)
-	s.taken += n
+	s.added += n
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (t *sumTable) Take() (all []sumLine) {
 	return all
 }
 
-// Release gives back what lines that were taken use of the bound.
+// Release frees the part of the bound that lines used, after Take.
 func (t *sumTable) Release(lines []sumLine) {
 	for i := range lines {
 		t.bytes.Add(-lines[i].Bytes())
@@ -155,7 +155,7 @@ func (t *sumTable) Stats() SenderStats {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		st.Taken += s.taken
+		st.Taken += s.added
 		st.Refused += s.refused
 		s.mu.Unlock()
 	}

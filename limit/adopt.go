@@ -73,7 +73,7 @@ func (p *Plan) chargeAll(s *State, now int64, was []admissions) {
 	}
 }
 
-// sameCells tells whether both plans read a state alike, whatever their bursts.
+// sameCells reports whether both plans read a state alike, whatever their bursts.
 func (p *Plan) sameCells(old *Plan) bool {
 	return p.form == fixed && p.form == old.form && p.interval == old.interval && p.limit.Calendar == old.limit.Calendar
 }
@@ -95,7 +95,7 @@ func (p *Plan) needsPast(old *Plan, was []admissions) bool {
 	}
 }
 
-// ahead tells whether the state has seen a time later than now.
+// ahead reports whether the state has seen a time later than now.
 func (p *Plan) ahead(s *State, now int64) bool {
 	if s.past != nil && max(s.past.newest(), s.past.used) > now {
 		return true
@@ -275,9 +275,9 @@ func (s *State) gcraRefund(p *Plan, now, first int64, n uint64) (given uint64) {
 	return min(n, uint64((give+since+p.width-1)/p.width))
 }
 
-// Shift moves all that s knows by so many ns, to another clock: one that shows by more at the same moment. Window and
+// Shift moves all that s knows to another clock, which shows by ns more at the same moment. Window and
 // GCRA are exact. What is counted in Fixed's intervals counts as up to one of these later, never as earlier: it never
-// makes later decisions more generous. So does what would lie before the epoch of the clock.
+// makes later decisions more generous. The same holds for times that would lie before the epoch of the clock.
 //
 // Times may be ahead of the caller's clock then: p.Adopt(s, p, now) repairs that.
 func (p *Plan) Shift(s *State, by int64) {

@@ -26,7 +26,7 @@ func (s *State) fixedAllow(p *Plan, now int64, n uint64) bool {
 	return true
 }
 
-// fixedCharge ignores what is of an earlier interval: it is over.
+// fixedCharge ignores admissions of an earlier interval, which has ended.
 func (s *State) fixedCharge(p *Plan, at int64, n uint64) {
 	if at < p.periodStart(s.at) {
 		return

@@ -32,7 +32,7 @@ const (
 // logPlan is what a Plan of a Window says about its log.
 type logPlan struct {
 	span   int64  // T in units, rounded up
-	merge  uint64 // neighbors with at most so many admissions are one entry
+	merge  uint64 // neighbors with at most this many admissions together are one entry
 	most   int    // entries that have the whole burst
 	times  uint64 // the low bits of an entry that are a time
 	counts uint64 // what an entry can count at most: more than twice the burst decide nothing more
@@ -131,7 +131,7 @@ func (s *State) logDrop(p *Plan) {
 	}
 }
 
-// logAdmit adds n admissions at a time, or at the newest if that is later. What has left by then has been dropped.
+// logAdmit adds n admissions at a time, or at the newest if that is later. Admissions that have left by then were dropped before.
 func (s *State) logAdmit(p *Plan, now int64, n uint64) {
 	s.logAdd(p, p.unitAfter(now), n)
 }

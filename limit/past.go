@@ -131,7 +131,7 @@ func (b *past) newest() int64 {
 	return newest
 }
 
-// pastIdle tells whether nothing of a past matters.
+// pastIdle reports whether nothing of a past matters.
 func (s *State) pastIdle(p *Plan, now int64) bool {
 	return s.past == nil || now-s.past.newest() >= s.past.lapsed(now, p.interval).interval
 }
@@ -186,7 +186,7 @@ func (p *Plan) history(s *State, now int64, list []admissions) []admissions {
 	form := newest(p.formHistory(s, now, nil), p.limit.Burst)
 	others := now - p.interval
 	switch {
-	case p.ahead(s, now): // and has forgotten others as of then
+	case p.ahead(s, now): // and it has forgotten other times up to then
 		others = now
 	case total(form) == p.limit.Burst:
 		others = form[0].at

@@ -245,7 +245,7 @@ func hashed(kind, value string) string {
 type AddressOptions struct {
 	// Trusted are the addresses of your own proxies, which append to X-Forwarded-For. The header is read only if the request
 	// comes from one of them, and only the part that they wrote. It is read from its right end to the first address that is not
-	// trusted, the client. The client may have written what is left of that. None: the header is not read.
+	// trusted, the client. What is left of that address may be the client's own text. None: the header is not read.
 	//
 	// A network that clients can send from must not be in here.
 	Trusted []netip.Prefix

@@ -315,7 +315,7 @@ var ErrUnavailable = errors.New("no answer from Weir")
 // silently lift the limit.
 var ErrMisconfigured = errors.New("a limit that Weir does not know")
 
-// Check is what a request takes of one limit.
+// Check is what a request takes from one limit.
 type Check struct {
 	Limit string // "" for a Decider with policies: all that Key fits
 	Key   string

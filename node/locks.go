@@ -31,7 +31,7 @@ type TLS struct {
 // Tokens say who may do what.
 type Tokens struct {
 	// File is the tokens file, read at the start, again when it changes, and at Reload. "": there
-	// is none, and who reaches a listener may do everything.
+	// is none, and anybody who reaches a listener may do everything.
 	File string
 }
 

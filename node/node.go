@@ -230,7 +230,7 @@ type parts []func(ctx context.Context) error
 
 func (p *parts) opened(closing func(ctx context.Context) error) { *p = append(*p, closing) }
 
-// close closes the newest part first, all of them whatever becomes of one.
+// close closes all parts, the newest first, even if one fails.
 func (p *parts) close(ctx context.Context) (err error) {
 	for len(*p) > 0 {
 		last := len(*p) - 1

@@ -112,7 +112,7 @@ func (p *parser) concurrency(n *yaml.Node) {
 	p.atOnce = append(p.atOnce, parsedConcurrency{c, made.pattern, made.template})
 }
 
-// hasMax tells whether an element of limits has a field max.
+// hasMax reports whether an element of limits has a field max.
 func hasMax(n *yaml.Node) bool {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == "max" {

@@ -30,7 +30,7 @@ func (c Condition) Holds(status uint64) bool {
 	return !slices.ContainsFunc(c, func(one comparison) bool { return !operators[one.operator][1+cmp.Compare(status, one.status)] })
 }
 
-// String is the condition as a file has it, "" if there is none.
+// String is the condition as a file has it; "" for no condition.
 func (c Condition) String() string {
 	var all []string
 	for _, one := range c {

@@ -268,8 +268,8 @@ func (s *Set) Match(key string) (matches []Match) {
 	return matches
 }
 
-// Near is the first policy that would be for a key, which it is not, if its `{name}` took any text as `{name*}` does.
-// Such a key has a : or / more than whoever wrote the policy thought of, and no limit.
+// Near returns the first policy that is not for a key but would be if its `{name}` took any text, as `{name*}` does. Such a
+// key has a : or / more than the author of the policy expected, and no limit.
 func (s *Set) Near(key string) (p Policy, ok bool) {
 	for _, at := range s.index.Candidates(key) {
 		loose := s.patterns[at].Loose()

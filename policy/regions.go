@@ -16,8 +16,8 @@ import (
 // A Part is what one region has of a limit over regions.
 type Part = api.RegionPart
 
-// whereGlobal is the word of the file for a limit over regions; it is no limit.Where, since in a region it is kept as one
-// of these.
+// whereGlobal is the word of the file for a limit over regions. It is no limit.Where: each region keeps its part by a
+// limit.Where.
 const whereGlobal = "global"
 
 // wordShared is a word of earlier builds. As where, it is read as leased. As within, it is refused.
@@ -114,7 +114,7 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 	return parts
 }
 
-// checkParts tells whether each part of a limit is a limit.
+// checkParts reports whether each part of a limit is a limit.
 func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
 	for i, part := range PartsOf(made.Limit.Burst, made.Parts) {
 		made.Parts[i] = part
@@ -127,7 +127,7 @@ func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
 	}
 }
 
-// PartOf is a part of a limit, whose burst is filled in: so many of the burst, within the same interval. By rate and
+// PartOf returns a part of a limit whose burst is filled in: burst of its burst, within the same interval. By rate and
 // burst apart, both rounded down, the interval could come out shorter, and the parts together more than the whole.
 func PartOf(whole limit.Limit, burst uint64) limit.Limit {
 	if whole.Calendar.Unit != limit.NoUnit {

@@ -43,8 +43,8 @@ const (
 	MinDenyFor = time.Second      // the shortest Policy.DenyFor
 )
 
-// duration reads a duration from least to most, 0 if it is not there or not good. words go behind the error that it is
-// none, and say what else may stand there.
+// duration reads a duration from least to most, 0 if it is not there or not good. words are added to the error about an
+// invalid text: what else it may be.
 func (p *parser) duration(n *yaml.Node, field, example string, least, most time.Duration, words string) time.Duration {
 	text, ok := p.Text(n, field, example)
 	if !ok {

@@ -13,10 +13,10 @@ type Count struct {
 	Lower, Estimate, Upper uint64
 }
 
-// Exact tells whether nothing is in doubt: Lower = Estimate = Upper.
+// Exact reports whether nothing is in doubt: Lower = Estimate = Upper.
 func (c Count) Exact() bool { return c.Lower == c.Upper && c.HasUpper() }
 
-// HasUpper tells whether Upper is a bound; if not, there may be any number of hits from Lower up.
+// HasUpper reports whether Upper is a bound; if not, there may be any number of hits from Lower up.
 func (c Count) HasUpper() bool { return c.Upper != math.MaxUint64 }
 
 // AtLeast is the count where more hits may be missing than anybody knows: it has no upper bound.
@@ -85,7 +85,7 @@ type reading struct {
 }
 
 // recent is count of a window that ends at the newest second or later and begins within level 0, as
-// most do: both readings are of one level, and nothing is in doubt.
+// most do: both readings are in one level, and nothing is in doubt.
 func (p *pyramid) recent(newest, at, seconds int64) (c Count, ok bool) {
 	if at < newest || at-seconds <= newest-baseSlots || at-seconds < newest-p.retention {
 		return Count{}, false

@@ -211,7 +211,7 @@ func (d *decoder) pairs(newest int64) pairs {
 	return packed
 }
 
-// whole tells whether the item that ends at byte end lies within p.
+// whole reports whether the item that ends at byte end lies within p.
 func (p pairs) whole(end int) bool {
 	if end == 0 {
 		return false

@@ -25,7 +25,7 @@ const (
 	MaxSeconds = 1_000_000_000
 
 	// MaxTime is the latest time a hit may have, in Unix seconds (the year 2514). The earliest is 0. It is one less
-	// than 34 bits hold, so that callers who pack times have a number that is none.
+	// than 34 bits hold, so that callers that pack times can mark the absence of one.
 	MaxTime = 1<<34 - 2
 
 	// DefaultRetention is used where none is given: 30 days, in seconds.
@@ -53,11 +53,11 @@ type Window struct {
 type Outcome uint8
 
 const (
-	Refused    Outcome = iota // before 1970 or after MaxTime, or as the error with it says: nothing changed
-	Counted                   // in its slot
-	Late                      // in its slot, but the window has seen a newer second
+	Refused    Outcome = iota // before 1970 or after MaxTime, or for the reason in the error: nothing changed
+	Counted                   // added to its slot
+	Late                      // added to its slot; the window has a newer hit
 	TooLate                   // refused: older than the retention, nothing changed
-	ForHistory                // older than the retention: in no slot, and kept for a history by who has one (weir.Engine)
+	ForHistory                // older than the retention: in no slot, but a weir.Engine keeps it for its history
 )
 
 // String is the outcome in lower case.
@@ -106,7 +106,7 @@ func (w *Window) Total() uint64 {
 	return w.pairs().total(w.newest())
 }
 
-// Dense tells whether the hits are kept in the pyramid rather than as pairs.
+// Dense reports whether the hits are kept in the pyramid rather than as pairs.
 func (w *Window) Dense() bool { return w.dense != nil }
 
 // Size is the memory the window takes, itself included, in bytes.
@@ -142,9 +142,9 @@ func (w *Window) Add(at int64, n uint64) Outcome {
 	return Counted
 }
 
-// Settle counts n hits that were accepted before, at a second from 0 to MaxTime: it never refuses. Hits that are older
-// than the retention by now count as hits that have left, with all before them. No pair may be older than a hit that
-// has left, or a window between the two would be called exact.
+// Settle counts n hits that were accepted earlier, at a second from 0 to MaxTime. It never refuses. If they are now older
+// than the retention, it adds them to the hits that have left, and with them all pairs that are as old.
+// Otherwise a window between such a pair and a hit that has left would be called exact.
 func (w *Window) Settle(at int64, n uint64) {
 	switch newest := w.newest(); {
 	case n == 0:
@@ -159,8 +159,8 @@ func (w *Window) Settle(at int64, n uint64) {
 	}
 }
 
-// Retract takes back n hits that were counted at the second at: afterwards counts are as if they had never been counted. More hits than
-// there are at that second take what there is. It returns how many hits it took. Newest may stay as it was.
+// Retract takes back n hits that were counted at the second at: afterwards counts are as if they had never been counted. If there are
+// fewer, it takes them all. It returns how many hits it took. Newest may stay as it was.
 //
 // Cost: O(slots newer than at in its level), of few hits O(pairs).
 func (w *Window) Retract(at int64, n uint64) (taken uint64) {
@@ -210,9 +210,9 @@ func (w *Window) addPair(at int64, n uint64) {
 	w.bound()
 }
 
-// bound makes a pyramid of pairs that have become more than maxPairBytes, if they still are without those that have
-// left. It follows each change that may make them longer, also of the number of hits that have left: longer ones
-// are no window to who decodes them.
+// bound keeps the pairs within maxPairBytes, beyond which they could not be decoded. It drops pairs that are older than the
+// retention. If the rest is still too long, it makes a pyramid of it. Each change that may lengthen the pairs, or the
+// number of hits that have left, calls bound.
 func (w *Window) bound() {
 	if w.length <= maxPairBytes {
 		return
@@ -266,10 +266,10 @@ func (c Count) Per(seconds int64) Rate {
 	return r
 }
 
-// Exact tells whether nothing is in doubt: Lower = Estimate = Upper.
+// Exact reports whether nothing is in doubt: Lower = Estimate = Upper.
 func (r Rate) Exact() bool { return r.Lower == r.Upper }
 
-// HasUpper tells whether Upper is a bound.
+// HasUpper reports whether Upper is a bound.
 func (r Rate) HasUpper() bool { return !math.IsInf(r.Upper, 1) }
 
 // String is the rate, with what is known of it: "1.5", "1.5 (1.4 to 1.7)", or
@@ -286,10 +286,10 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%.6g (%.6g or more)", r.Estimate, r.Lower)
 }
 
-// WithRetention returns a copy that keeps hits for another time, in seconds as in New. Hits that are older than a
-// shorter one are among those that have left. For a longer one nothing comes back: gone are the hits that had left, at
-// least w's retention before its newest hit. Windows that reach back that far may have had them, and k does not say so
-// until they reach beyond its own retention.
+// WithRetention returns a copy k that keeps hits for another time, in seconds as in New. If that is shorter, older hits
+// join the hits that have left. If it is longer, the hits that have left do not come back: gone is their number. They
+// are at least w's retention older than its newest hit. A count of k that reaches back that far may lack them, and says
+// so only beyond k's own retention.
 func (w *Window) WithRetention(retention int64) (k Window, gone uint64, err error) {
 	if k, err = New(retention); err != nil || w.empty() {
 		return k, 0, err

@@ -147,7 +147,7 @@ func printDecision(t *cli.Table, d api.AllowAnswer) {
 	}
 }
 
-// limitVerdict is what there is to say of a limit.
+// limitVerdict says what a limit decided, if that is not simply allowed.
 func limitVerdict(l api.LimitState) string {
 	switch {
 	case l.NoPart && l.Mode != "shadow":

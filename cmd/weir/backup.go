@@ -194,7 +194,7 @@ With --from it is a backup that 'weir serve --backup-to' made: the one with a NA
 	return cmd
 }
 
-// intoServer tells whether a backup is for a server that runs, and not for a directory. The command
+// intoServer reports whether a backup is for a server that runs, and not for a directory. The command
 // line goes before the environment, which may name both: then it does not say which is meant.
 func intoServer(given cli.Sources) (bool, error) {
 	server, data := given["server"], given["data"]

@@ -23,8 +23,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// checkDemo has a demonstration in memory, and refuses what it has not: its hits are not to be found
-// among those that somebody needs.
+// checkDemo sets up a server in memory for a demonstration, and refuses settings that it would ignore: hits that are made up
+// must not get among real ones.
 func (f *serveFlags) checkDemo(from cli.Sources) error {
 	if !f.demo {
 		return nil
@@ -36,7 +36,7 @@ func (f *serveFlags) checkDemo(from cli.Sources) error {
 		"data", "cluster", "nats", "replicas", "region", "history", "history-url", "policy", "tokens", "clock", "web")
 }
 
-// makeDemo makes traffic until ctx ends; ended returns when it has.
+// makeDemo makes traffic until ctx ends; ended waits for the last of it.
 func (f *serveFlags) makeDemo(ctx context.Context, n *node.Node, log *slog.Logger) (ended func(), err error) {
 	traffic := newTraffic(n.Engine(), n.Handler(), uint64(time.Now().UnixNano()))
 	if err := traffic.Past(time.Now); err != nil {
@@ -48,7 +48,7 @@ func (f *serveFlags) makeDemo(ctx context.Context, n *node.Node, log *slog.Logge
 	return running.Wait, nil
 }
 
-// This part generates the traffic of a shop that does not exist, for people who try Weir: a day's rhythm, bursts of single
+// This file generates the traffic of a shop that does not exist, for people who try Weir: a day's rhythm, bursts of single
 // pages, and clients of which one asks too much.
 //
 // Its invariant: what it makes for the past and what it makes now follow the same rates. It hits the engine as a
@@ -57,7 +57,7 @@ func (f *serveFlags) makeDemo(ctx context.Context, n *node.Node, log *slog.Logge
 //go:embed policies.yaml
 var policies []byte
 
-// demoPolicies are those that the traffic is limited by.
+// demoPolicies returns the policies that limit the traffic.
 func demoPolicies() *policy.Set {
 	set, err := policy.Parse("demo", policies)
 	if err != nil {
@@ -74,13 +74,13 @@ type demoTraffic struct {
 	visits   bytes.Buffer // of the site, a line of JSON each
 }
 
-// newTraffic returns the Traffic of a server, the same for each seed.
+// newTraffic returns the traffic of a server; it is the same for the same seed.
 func newTraffic(engine *weir.Engine, listener http.Handler, seed uint64) *demoTraffic {
 	return &demoTraffic{engine: engine, listener: listener, random: rand.New(rand.NewPCG(seed, seed))}
 }
 
-// ages are how finely the past is made: what is older than one is made in steps of so many seconds.
-var ages = []struct{ older, step int64 }{{7200, 1}, {2 * 86400, 16}, {14 * 86400, 128}}
+// ages are the steps in which the past is made, up to an age, both in seconds.
+var ages = []struct{ upTo, step int64 }{{7200, 1}, {2 * 86400, 16}, {14 * 86400, 128}}
 
 // Past makes the two weeks that end at now, with the decisions that there would have been, in a few seconds. A busy
 // machine takes longer: what passes meanwhile is made too.
@@ -89,9 +89,9 @@ func (t *demoTraffic) Past(now func() time.Time) error {
 	for i := len(ages) - 1; i >= 0; i-- {
 		newest := int64(0)
 		if i > 0 {
-			newest = ages[i-1].older
+			newest = ages[i-1].upTo
 		}
-		for back := ages[i].older; back > newest; back -= ages[i].step {
+		for back := ages[i].upTo; back > newest; back -= ages[i].step {
 			if err := t.moment(end-back, float64(ages[i].step)); err != nil {
 				return err
 			}
@@ -138,14 +138,15 @@ func (t *demoTraffic) moment(second int64, seconds float64) error {
 		t.decided(second, "client-trial", clients, 5, seconds, "shadow_denied"))
 }
 
+// decided counts the decisions that a limit of most per second would have made.
 func (t *demoTraffic) decided(second int64, name string, sources []source, most, seconds float64, stopped string) error {
-	var let, over float64
+	var allowed, over float64
 	for i := range sources {
 		rate := sources[i].at(second)
-		let += min(rate, most)
+		allowed += min(rate, most)
 		over += max(rate-most, 0)
 	}
-	if err := t.hit(second, admit.HitPrefix+name+":allowed", t.count(let*seconds)); err != nil {
+	if err := t.hit(second, admit.HitPrefix+name+":allowed", t.count(allowed*seconds)); err != nil {
 		return err
 	}
 	return t.hit(second, admit.HitPrefix+name+":"+stopped, t.count(over*seconds))
@@ -249,20 +250,16 @@ func (t *demoTraffic) send(ctx context.Context, path, contentType string, body i
 		return err
 	}
 	r.Header.Set("Content-Type", contentType)
-	t.listener.ServeHTTP(&nobody{header: http.Header{}}, r)
+	t.listener.ServeHTTP(discard{}, r)
 	return nil
 }
 
-// nobody takes an answer.
-type nobody struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
+// discard drops an answer.
+type discard struct{}
 
-func (n *nobody) Header() http.Header         { return n.header }
-func (n *nobody) WriteHeader(status int)      { n.status = status }
-func (n *nobody) Write(p []byte) (int, error) { return n.body.Write(p) }
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // source is something that is hit, or asked for, again and again.
 type source struct {

@@ -48,8 +48,8 @@ func (d *doctor) add(check string, value, warn, fail float64, todo, says string,
 	d.findings = append(d.findings, f)
 }
 
-// must adds why something failed, or what it came to.
-func (d *doctor) must(check string, err error, todo, says string) {
+// addResult adds the error of a check, or what it found.
+func (d *doctor) addResult(check string, err error, todo, says string) {
 	if err != nil {
 		d.add(check, 1, 1, 1, todo, "%v", err)
 	} else {
@@ -112,15 +112,15 @@ func (d *doctor) checkServer(ctx context.Context, c *client.Client) {
 	if err == nil {
 		cluster, err = c.Cluster(ctx)
 	}
-	ahead, wrong := time.Until(cluster.Now.Time), time.Since(began)
-	if d.must("answers", err, "start it, or give --server, --token and --ca as it needs", "version "+stats.Version); err != nil {
+	ahead, accuracy := time.Until(cluster.Now.Time), time.Since(began)
+	if d.addResult("answers", err, "start it, or give --server, --token and --ca as it needs", "version "+stats.Version); err != nil {
 		return
 	}
 	if here := buildVersion(); stats.Version != here {
 		d.add("version", 1, 1, 2, "run one version everywhere", "the server is %s, this command %s", stats.Version, here)
 	}
 	side := map[bool]string{true: "behind", false: "ahead of"}[ahead < 0]
-	d.add("clock", (ahead.Abs() - wrong).Seconds(), 0.5, 5, "set the clocks by NTP", "%s %s this machine's, measured to %s", cli.SecondsText(ahead.Abs().Seconds()), side, cli.SecondsText(wrong.Seconds()))
+	d.add("clock", (ahead.Abs() - accuracy).Seconds(), 0.5, 5, "set the clocks by NTP", "%s %s this machine's, measured to %s", cli.SecondsText(ahead.Abs().Seconds()), side, cli.SecondsText(accuracy.Seconds()))
 	for _, a := range stats.Alarms {
 		d.add("alarm "+a.Code, 1, 1, map[bool]float64{true: 1, false: 2}[a.Refusing], "docs/cluster-operations.md lists alarms", "%s", a.Message)
 	}
@@ -133,24 +133,24 @@ func (d *doctor) checkServer(ctx context.Context, c *client.Client) {
 	}
 	text, err := c.Metrics(ctx)
 	if err != nil {
-		d.must("metrics", err, "use a token with role read for all keys", "")
+		d.addResult("metrics", err, "use a token with role read for all keys", "")
 		return
 	}
-	is := map[string]float64{}
+	metrics := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		is[name], _ = strconv.ParseFloat(value, 64) // comments are no metrics
+		metrics[name], _ = strconv.ParseFloat(value, 64) // comments are no metrics
 	}
-	if open, most := is["process_open_fds"], is["process_max_fds"]; most > 0 {
+	if open, most := metrics["process_open_fds"], metrics["process_max_fds"]; most > 0 {
 		d.add("open files", open/most, 0.5, 0.9, "raise the limit (ulimit -n, LimitNOFILE=)", "%.0f of %.0f", open, most)
 	}
-	failed, makes := is["weir_backup_failures_total"]
-	if !makes {
+	failed, makesBackups := metrics["weir_backup_failures_total"]
+	if !makesBackups {
 		d.add("backup", 1, 1, 2, "start the server with --backup-to", "it makes no backups by itself")
 		return
 	}
 	newest := "not known to this node"
-	if age, known := is["weir_backup_age_seconds"]; known {
+	if age, known := metrics["weir_backup_age_seconds"]; known {
 		newest = cli.SecondsText(age) + " old"
 	}
 	d.add("backup", 0, 1, 2, "", "the newest is %s, failed attempts since the start: %.0f", newest, failed)
@@ -163,14 +163,14 @@ func (d *doctor) checkMachine(ctx context.Context, f *serveFlags, from cli.Sourc
 	if err == nil {
 		err = f.node.Validate()
 	}
-	d.must("settings", err, "weir serve does not start with them", "valid")
+	d.addResult("settings", err, "weir serve does not start with them", "valid")
 	if file := f.node.Policies.File; file != "" {
 		_, err := policy.Load(file)
-		d.must("policies", err, "weir serve does not start with them", file+" is valid")
+		d.addResult("policies", err, "weir serve does not start with them", file+" is valid")
 	}
 	if file := f.node.Tokens.File; file != "" {
 		_, err := auth.Load(file)
-		d.must("tokens", err, "weir serve does not start with them", file+" is valid")
+		d.addResult("tokens", err, "weir serve does not start with them", file+" is valid")
 	}
 	join, dir, most := &f.node.Journal.Join, f.node.Journal.Dir, f.node.Journal.WithDefaults().MaxBytes
 	if used, free, took, err := durable.ProbeDisk(dir); err != nil {
@@ -186,7 +186,7 @@ func (d *doctor) checkMachine(ctx context.Context, f *serveFlags, from cli.Sourc
 			continue
 		}
 		if c, err := tls.LoadX509KeyPair(pair[0], pair[1]); err != nil {
-			d.must("certificate", err, "put both files there", "")
+			d.addResult("certificate", err, "put both files there", "")
 		} else {
 			d.add("certificate", -time.Until(c.Leaf.NotAfter).Hours(), -7*24, 0, "renew it", "%s is good until %s", pair[0], c.Leaf.NotAfter.UTC().Format(time.RFC3339))
 		}

@@ -159,7 +159,7 @@ func newDelete(w *cli.World) *cobra.Command {
 	return cmd
 }
 
-// deletePrefix deletes page by page, and tells how many keys, and how many were reset.
+// deletePrefix deletes page by page. It returns how many keys it deleted, and how many limits it reset.
 func deletePrefix(ctx context.Context, c *client.Client, q client.DeleteQuery) (n, reset int, err error) {
 	for {
 		deleted, err := c.DeletePrefix(ctx, q)
@@ -171,7 +171,7 @@ func deletePrefix(ctx context.Context, c *client.Client, q client.DeleteQuery) (
 	}
 }
 
-// ofPrefix says which keys an empty answer is about.
+// ofPrefix writes, for messages, which keys they are about: "" for all.
 func ofPrefix(prefix string) string {
 	if prefix == "" {
 		return ""

@@ -14,10 +14,8 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// This part is the command weir limits: what a server's policies decided, what keys have used of them, and a
-// policy file checked, tried on an access log, or made of one of envoyproxy/ratelimit.
-//
-// Package cli has what it shares with all commands; package policy reads the files.
+// The command weir limits shows what a server's policies decided and what keys have used of them. It also checks a policy
+// file, or tries one on an access log. Package policy reads the files.
 
 func newLimits(w *cli.World) *cobra.Command {
 	var r cli.Remote
@@ -55,7 +53,7 @@ changes nothing; the last line of this list shows the error.`,
 	r.DefineEvery(cmd)
 	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
 	cmd.Flags().StringVar(&rls, "rls-config", "", "list the limits of this envoyproxy/ratelimit file or folder instead of a server's")
-	cmd.AddCommand(newCheck(w), limitsNewKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), limitsNewReplay(w))
+	cmd.AddCommand(newCheck(w), newLimitKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), newLimitsReplay(w))
 	return cmd
 }
 
@@ -104,7 +102,7 @@ func partsText(parts []api.RegionPart) string {
 	return text
 }
 
-// modeText is the mode, and where the limit is decided if that is not the usual.
+// modeText returns a policy's mode, and its where and away if they are not the defaults.
 func modeText(mode, where, away string) string {
 	switch where {
 	case "node", "shared":
@@ -119,7 +117,7 @@ func modeText(mode, where, away string) string {
 	return mode
 }
 
-// policyCells are the name, the keys, the limit and the mode of a policy, with what else it says.
+// policyCells returns a policy's name, keys, limit and mode; the mode has its further settings.
 func policyCells(p api.LimitPolicy) []string {
 	mode := modeText(p.Mode, p.Where, p.Away) + partsText(p.Regions)
 	if p.WaitSeconds > 0 {
@@ -142,12 +140,12 @@ func sourceText(version uint64) string {
 	return fmt.Sprintf(", by API (version %d)", version)
 }
 
-// atOnceText is 20 at once, ttl 30s.
+// atOnceText returns text such as: 20 at once, ttl 30s.
 func atOnceText(most int, ttl time.Duration) string {
 	return fmt.Sprintf("%d at once, ttl %s", most, units.FormatDuration(ttl))
 }
 
-func limitsNewKeys(w *cli.World) *cobra.Command {
+func newLimitKeys(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	most := 20
 	cmd := &cobra.Command{

@@ -39,7 +39,7 @@ func newCheck(w *cli.World) *cobra.Command {
 		RunE: cli.Work(w, func(_ *cobra.Command, args []string, _ cli.Sources) error {
 			file, keys := args[0], args[1:]
 			set, err := loadPolicies(w, file)
-			if faults := (policy.Faults)(nil); errors.As(err, &faults) {
+			if faults, ok := errors.AsType[policy.Faults](err); ok {
 				fmt.Fprintln(w.Stderr, cli.LinesText(faults.Error()))
 				return fmt.Errorf("%s is invalid: see the lines above, or --help for an example", file)
 			} else if err != nil {
@@ -100,7 +100,7 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 	t.Row("KEY", "POLICY", "COUNTS", "LIMIT", "MODE")
 	for _, key := range keys {
 		matches := set.Match(key)
-		atOnce, _ := set.AtOnce(key, "") // none for a key that is none, which Match has none for either
+		atOnce, _ := set.AtOnce(key, "") // it fails for an invalid key, which no policy matches either
 		for _, l := range atOnce {
 			t.Row(key, l.Name, l.Key, atOnceText(l.Most, l.TTL), "permits")
 		}

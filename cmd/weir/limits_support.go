@@ -245,7 +245,7 @@ func printDenialLimit(t *cli.Table, d api.DenialAnswer, l api.DenialLimit) {
 	t.Row("  enough would have been " + cli.LimitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm, l.Calendar))
 }
 
-// ruleText is the policy that a limit is of.
+// ruleText describes the policy that a limit belongs to.
 func ruleText(l api.DenialLimit) string {
 	var text string
 	switch {
@@ -270,7 +270,7 @@ func ruleText(l api.DenialLimit) string {
 	return text
 }
 
-// exactTime has milliseconds, in UTC.
+// exactTime writes a time with milliseconds, in UTC.
 func exactTime(t api.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func newWho(w *cli.World) *cobra.Command {
@@ -286,8 +286,8 @@ earlier. Each node of a cluster knows its own denials: name all nodes with
 		Example: "  weir limits who\n  weir limits who --prefix login: --limit login",
 		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (api.WhoAnswer, error) {
 			who, missing, err := c.WhoOfAll(ctx, q)
-			for _, without := range missing {
-				fmt.Fprintf(w.Stderr, "warning: denials of one server are missing: %s\n", cli.LinesText(without.Error()))
+			for _, err := range missing {
+				fmt.Fprintf(w.Stderr, "warning: denials of one server are missing: %s\n", cli.LinesText(err.Error()))
 			}
 			return who, err
 		}, func(t *cli.Table, who api.WhoAnswer) {

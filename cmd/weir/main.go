@@ -111,7 +111,7 @@ func buildVersion() string {
 	return "dev"
 }
 
-// versionFacts are the version and, as far as the build knows them, its commit and the date of that.
+// versionFacts are the version and, as far as the build knows them, its commit and the commit's date.
 func versionFacts() map[string]string {
 	facts := map[string]string{"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {

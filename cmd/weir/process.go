@@ -20,7 +20,7 @@ import (
 // what the Go runtime has:
 //
 //	usual      what the node reports: a quarter more than the budgets of counters, and a floor. Below it the heap may double
-//	in use     an eighth more than the last collection left: beyond usual, where limits, receipts, bodies or what is on its way take memory
+//	in use     an eighth more than the last collection left: more than usual while limits, receipts, bodies or messages take memory
 //	most       what all budgets together come to, with half as much again, as the node reports it
 //
 // and the limit is the larger of the first two, and at most the third. A small heap may more than double:
@@ -32,7 +32,7 @@ type processLimit struct {
 	usual, most atomic.Int64 // bytes, as the node reports them; without a report there is no limit
 	stop        context.CancelFunc
 	running     sync.WaitGroup
-	percent     int // that the heap may grow by; only the loop changes it. 0: GOGC says it
+	percent     int // of growth that this limit has set; only the loop changes it. 0: whoever started the process set GOGC
 }
 
 // limitEvery is how often the limit follows what is in use.
@@ -52,7 +52,7 @@ func newProcessLimit() *processLimit {
 	l := &processLimit{stop: stop}
 	l.usual.Store(math.MaxInt64)
 	l.most.Store(math.MaxInt64)
-	if growth() == doubles { // else whoever has set GOGC knows better
+	if gcPercent() == doubles { // else the user has set GOGC
 		l.percent = doubles
 	}
 	l.follow(readHeap())
@@ -114,8 +114,8 @@ func (h heap) growth() int {
 	return max(1, int(leastGrowth/max(h.live, 4<<20))) * doubles
 }
 
-// growth is by how many percent the runtime lets the heap grow, as GOGC or debug.SetGCPercent has it.
-func growth() int {
+// gcPercent returns by how many percent the runtime lets the heap grow, as GOGC or debug.SetGCPercent says.
+func gcPercent() int {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	return int(sample[0].Value.Uint64())
@@ -131,17 +131,15 @@ func readHeap() heap {
 	return heap{live: bytes(0), other: bytes(1) - bytes(2) - bytes(3) - bytes(4)}
 }
 
-// This part tells the service manager how a server does, as sd_notify(3) says.
-//
-// Invariant: READY=1 is sent once, and only when the node is ready; STOPPING=1 is sent before the server
-// ends. There is no answer.
+// The rest of this file reports to systemd as sd_notify(3) says. READY=1 is sent once, and only when the node is ready.
+// STOPPING=1 is sent before the server ends. There is no answer.
 
 // readyEvery is how often a server that starts asks itself whether it is ready.
 const readyEvery = 100 * time.Millisecond
 
-// Notify sends systemd (Type=notify) a message when the server is ready, and when it stops. The socket is NOTIFY_SOCKET of the
-// environment; with "" nothing is sent. The result waits until all is sent.
-func Notify(ctx context.Context, socket string, ready func() bool, log *slog.Logger) (stop func()) {
+// notifySystemd sends a message when the server is ready, and when it stops (Type=notify). The socket is NOTIFY_SOCKET of the
+// environment; with "" nothing is sent. stop waits until all is sent.
+func notifySystemd(ctx context.Context, socket string, ready func() bool, log *slog.Logger) (stop func()) {
 	if socket == "" {
 		return func() {}
 	}
@@ -153,10 +151,10 @@ func Notify(ctx context.Context, socket string, ready func() bool, log *slog.Log
 			concurrency.Every(ctx, readyEvery, func() bool { return !ready() })
 		}
 		if ctx.Err() == nil {
-			notify(socket, "READY=1\nSTATUS=ready", log)
+			sendState(socket, "READY=1\nSTATUS=ready", log)
 		}
 		<-ctx.Done()
-		notify(socket, "STOPPING=1\nSTATUS=stopping", log)
+		sendState(socket, "STOPPING=1\nSTATUS=stopping", log)
 	}()
 	return func() {
 		cancel()
@@ -164,8 +162,8 @@ func Notify(ctx context.Context, socket string, ready func() bool, log *slog.Log
 	}
 }
 
-// notify sends one message as sd_notify(3) does. A socket that begins with @ is abstract.
-func notify(socket, state string, log *slog.Logger) {
+// sendState sends one message as sd_notify(3) does. A socket that begins with @ is abstract.
+func sendState(socket, state string, log *slog.Logger) {
 	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unixgram", socket)
 	if err == nil {
 		_, err = conn.Write([]byte(state))

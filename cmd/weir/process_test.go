@@ -46,12 +46,12 @@ func TestHeapGrowth(t *testing.T) {
 		l := newProcessLimit()
 		l.setBounds(1<<30, 2<<30)
 		l.follow(readHeap())
-		now, limit := growth(), debug.SetMemoryLimit(-1)
+		now, limit := gcPercent(), debug.SetMemoryLimit(-1)
 		l.close()
 		if limit < 1<<30 || limit > 2<<30 || debug.SetMemoryLimit(-1) != math.MaxInt64 {
 			t.Errorf("a limit of %d bytes, and %d after", limit, debug.SetMemoryLimit(-1))
 		}
-		if after := growth(); now < test.least || test.before != doubles && now != test.before || after != test.before {
+		if after := gcPercent(); now < test.least || test.before != doubles && now != test.before || after != test.before {
 			t.Errorf("%d %% before, %d meanwhile, %d after", test.before, now, after)
 		}
 		debug.SetGCPercent(was)
@@ -61,7 +61,7 @@ func TestHeapGrowth(t *testing.T) {
 // A server that does not own its process, as an embedded one or those of these tests, leaves the garbage collector to its host.
 func TestServeLeavesTheCollector(t *testing.T) {
 	startServer(t, "--memory", "16MiB")
-	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 || growth() != doubles {
-		t.Errorf("a memory limit of %d bytes, a heap that grows by %d %%", limit, growth())
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 || gcPercent() != doubles {
+		t.Errorf("a memory limit of %d bytes, a heap that grows by %d %%", limit, gcPercent())
 	}
 }

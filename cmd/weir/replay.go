@@ -218,7 +218,7 @@ type limitsReplayFlags struct {
 	out     reportFlags
 }
 
-func limitsNewReplay(w *cli.World) *cobra.Command {
+func newLimitsReplay(w *cli.World) *cobra.Command {
 	f := limitsReplayFlags{options: shadow.Options{
 		Top: 10, Memory: 256 << 20, LimitMemory: 256 << 20,
 		Log: replay.Options{Format: replay.Auto, MaxAhead: 5 * time.Second},

@@ -125,7 +125,7 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 	log := f.logger(w)
 	cfg := f.node
 	cfg.Logger = log
-	if _, given := w.Env("GOMEMLIMIT"); w.OwnsProcess && !given { // whoever has set it knows better
+	if _, given := w.Env("GOMEMLIMIT"); w.OwnsProcess && !given { // else the user has set a limit
 		limit := newProcessLimit()
 		defer limit.close()
 		cfg.OnMemory = limit.setBounds
@@ -156,7 +156,7 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 		w.Serving(n.Addr())
 	}
 	socket, _ := w.Env("NOTIFY_SOCKET")
-	defer Notify(running, socket, n.Ready, log)()
+	defer notifySystemd(running, socket, n.Ready, log)()
 	grown := make(chan error, 1)
 	if f.growsAt != "" {
 		go func() { grown <- f.awaitGrowth(running, log) }()

@@ -86,8 +86,8 @@ Roles: ingest (send hits), decide (limit requests), read (query counts), admin
 	return cmd
 }
 
-// checkLists refuses a list that was given and is empty, or has an empty element: the variable of a shell that is not
-// set must not stand for all keys.
+// checkLists refuses a list that was given but is empty, or has an empty element: an unset shell variable must not stand
+// for all keys.
 func (f *tokenFlags) checkLists(given cli.Sources) error {
 	for _, list := range []struct {
 		flag, example, without string
@@ -107,12 +107,12 @@ func (f *tokenFlags) checkLists(given cli.Sources) error {
 	return nil
 }
 
-// token reads the flags; ends tells whether --expires was given.
-func (f *tokenFlags) token(name string, ends bool) (n auth.New, err error) {
+// token reads the flags; expiresGiven says whether --expires was given.
+func (f *tokenFlags) token(name string, expiresGiven bool) (n auth.New, err error) {
 	if !auth.IsName(name) {
 		return n, cli.Usage(errors.New("NAME has 1 to 64 letters, digits or any of ._/-"))
 	}
-	n.Identity, n.Forever = name, ends && f.expires == 0
+	n.Identity, n.Forever = name, expiresGiven && f.expires == 0
 	if f.expires > 0 {
 		n.Expires = time.Now().Add(f.expires)
 	}

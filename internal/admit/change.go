@@ -19,12 +19,12 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Changed is what came of a change to what one key has used of one limit.
+// Changed is the result of a change to what one key has used of one limit.
 type Changed struct {
 	Name           string // of the limit
 	Key            string // that is counted
-	Asked          int    // Refund: the place of the request that it is for
-	Reserved       uint64 // Settle: of this limit
+	Asked          int    // Refund: the place of its request
+	Reserved       uint64 // Settle: how many were reserved of this limit
 	Banned         bool   // Hold: a limit of the request bans its key
 	Limit          engine.Limit
 	engine.Changed // as far as the node that made it knows
@@ -34,7 +34,7 @@ type Changed struct {
 // If no limit has the name, ok is false.
 //
 // The error is a *engine.Error. CodeInvalidLimit means that no policy, Prepared or inline limit has the name.
-// CodeNotHeld means that the nodes that decide for the key do not answer. Other errors are as of
+// CodeNotHeld means that the nodes that decide for the key do not answer. Other errors are as for
 // engine.KeyedLimit.Reset.
 func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
 	return l.changeNamed(engine.Change{Kind: engine.ChangeReset}, name, key, 0)
@@ -43,9 +43,9 @@ func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
 // resetsAtOnce is how many limits of a key ResetInline resets at the same time: in a cluster each waits for the journal.
 const resetsAtOnce = 64
 
-// ResetInline is Reset of all limits that requests brought along for a key. It returns of how many there was something to forget, also
-// with an error. In a cluster they include all limits that requests brought to this node: the journal may not have yet what was used
-// of them. After an error, and after ctx has ended, it resets no more.
+// ResetInline is Reset of all limits that requests brought along for a key. It returns how many of them had something to forget, also
+// with an error. In a cluster it resets all limits that requests brought to this node: the journal may not have yet what was used
+// of them. After an error, or once ctx has ended, it resets no more.
 func (l *Live) ResetInline(ctx context.Context, key string) (was int, err error) {
 	names := l.engine.Limits().InlineNames(key)
 	if l.cluster.Owners != nil {
@@ -76,8 +76,8 @@ func (l *Live) ResetInline(ctx context.Context, key string) (was int, err error)
 	return was, nil
 }
 
-// Grant is engine.KeyedLimit.Grant of a key, as it is counted, by name as of Reset. A key that a policy never
-// counts is CodeInvalidKey, unless n is 0.
+// Grant is engine.KeyedLimit.Grant for a counted key of the limit of a name, as for Reset. For a key that the policy never
+// counts it fails with CodeInvalidKey, unless n is 0.
 func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed, ok bool, err error) {
 	if n > 0 && !l.IsInline(name, key) {
 		if err := l.Set().Counts(name, key); err != nil {
@@ -88,7 +88,7 @@ func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed,
 }
 
 // Refund gives back what Take took for requests, all at one time (engine.KeyedLimit.Refund): the N of each limit that
-// is for a request. It appends the result of each limit to made. The error is as of Take, or CodeNotHeld; the refunds
+// is for a request. It appends the result of each limit to made. Errors are as for Take, or CodeNotHeld; the refunds
 // in made were made anyway.
 //
 // With an ID, of any length, a refund may be repeated within ten minutes. The repeat gives back what the first one did
@@ -97,7 +97,7 @@ func (l *Live) Refund(reqs []Request, taken time.Time, id, tenant string) (made 
 	return l.changeEach(engine.Change{Kind: engine.ChangeRefund, At: taken}, reqs, id, tenant)
 }
 
-// Use counts the N of each limit that is for a request as used, whatever the limit says. The error is as of Refund.
+// Use counts the N of each limit that is for a request as used, whatever the limit says. Errors are as for Refund.
 func (l *Live) Use(reqs []Request, tenant string) error {
 	_, err := l.changeEach(engine.Change{Kind: engine.ChangeUse}, reqs, "", tenant)
 	return err
@@ -105,16 +105,16 @@ func (l *Live) Use(reqs []Request, tenant string) error {
 
 // Hold is one part of a limit that somebody outside Weir uses without asking.
 type Hold struct {
-	Used    uint64 // that is counted as used first, whatever the limit says
-	Counted func() // is called when that is done, for a hold that fails later
+	Used    uint64 // counted as used first, whatever the limit says
+	Counted func() // called once Used is counted, even if the hold fails then
 	Need    uint64
 	Want    uint64
-	Life    time.Duration // it counts for so long, and then for an interval of the limit
+	Life    time.Duration // how long the hold counts, and after that an interval of the limit longer
 }
 
-// Hold renews the hold of an ID of all limits that enforce and that are for a request. order says what is wanted of each. The Used
-// of each result is what is held from now on, and Freed its share: see admission.Table.SetHold. A banned key gets nothing: what it
-// needs stays held.
+// Hold renews the hold of an ID in all enforcing limits that match a request. order says what is wanted of each limit. In each
+// result, Used is what is held from now on, and Freed its share: see admission.Table.SetHold. A banned key gets nothing, but what
+// it needs stays held.
 func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name string, rule engine.Limit) Hold) (made []Changed, err error) {
 	d := Decision{Tenant: tenant}
 	if err := l.gather(l.bound.Load(), &req, &d); err != nil {
@@ -145,7 +145,7 @@ func (l *Live) Hold(req Request, id, tenant string, seq uint64, order func(name 
 	return made, nil
 }
 
-// changeEach makes a change of each limit that is for a request.
+// changeEach makes a change to each limit that matches a request.
 func (l *Live) changeEach(order engine.Change, reqs []Request, id, tenant string) (made []Changed, err error) {
 	d := Decision{Tenant: tenant}
 	b := l.bound.Load()
@@ -169,7 +169,7 @@ func (l *Live) changeEach(order engine.Change, reqs []Request, id, tenant string
 	return made, nil
 }
 
-// partID is the ID of what one limit has of a request of an ID.
+// partID returns the ID of one limit's part in a request with an ID.
 func partID(id string, asked int, name, key string) string {
 	sum := sha256.Sum256([]byte(id + "\x00" + strconv.Itoa(asked) + "\x00" + name + "\x00" + key))
 	return hex.EncodeToString(sum[:])
@@ -182,7 +182,7 @@ func (l *Live) changeNamed(c engine.Change, name, key string, n uint64) (made Ch
 		if err != nil {
 			return Changed{}, false, nil // no limit can have the name
 		}
-		defer target.limit.Release() // one that no request has brought along since the start
+		defer target.limit.Release() // an inline limit that no request has brought along since the start
 		if c.Kind != engine.ChangeReset && c.Kind != engine.ChangeSettle || !target.limit.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
 			return Changed{}, false, nil
 		}
@@ -194,7 +194,7 @@ func (l *Live) changeNamed(c engine.Change, name, key string, n uint64) (made Ch
 // change makes one change where the key is decided: here, or at another node.
 func (l *Live) change(c engine.Change, target boundLimit, key string, n uint64) (Changed, error) {
 	made, answered, err := engine.Changed{}, false, error(nil)
-	switch e := target.elsewhere; e {
+	switch target.elsewhere {
 	case nil:
 		made, err = c.MakeOnce(l.engine, target.limit, key, n)
 	case noPart:
@@ -208,7 +208,7 @@ func (l *Live) change(c engine.Change, target boundLimit, key string, n uint64) 
 	return Changed{Name: target.limit.Name(), Key: key, Limit: target.limit.Limit(), Changed: made}, err
 }
 
-// named returns the limit of a name that may count a key, with what an override gives the key.
+// named returns the limit of a name that may count a key: for a policy, the limit of the key's override if it has one.
 func (l *Live) named(name, key string) (target boundLimit, ok bool) {
 	b := l.bound.Load()
 	inline := l.inlineLimit(name)
@@ -221,7 +221,7 @@ func (l *Live) named(name, key string) (target boundLimit, ok bool) {
 	return inline, inline.limit != nil
 }
 
-// inlineLimit returns a limit that requests brought along under a name; without a limit in it, there is none.
+// inlineLimit returns a limit that requests brought along under a name; its limit is nil if there is none.
 func (l *Live) inlineLimit(name string) boundLimit {
 	l.inline.mu.RLock()
 	defer l.inline.mu.RUnlock()
@@ -250,8 +250,8 @@ func (l *Live) MayCount(name, key string) bool {
 	return l.Set().Counts(name, key) == nil || l.IsInline(name, key)
 }
 
-// banned decides requests of which a key is banned: they are denied, and nothing is taken. It tells whether there is one. policy.Shadow
-// policies ban nobody. What the other limits say is what this node knows of them.
+// banned denies the requests if one of their keys is banned, and reports whether one is. Nothing is taken. Policies in shadow mode ban
+// nobody. The verdicts of other limits are what this node knows of them.
 func (l *Live) banned(d *Decision) bool {
 	any := false
 	for i := range d.Results {
@@ -276,13 +276,13 @@ func (l *Live) banned(d *Decision) bool {
 			d.verdicts[i] = engine.Verdict{RetryAfter: r.RetryAfter, Reset: max(r.RetryAfter, d.verdicts[i].Reset)}
 		}
 	}
-	d.settle(false)
+	d.applyVerdicts(false)
 	d.wait = 0 // a ban outlasts any wait
 	return true
 }
 
-// BanDenied bans the keys of policies with a DenyFor that have just been denied, as many as may returns no error for. Decisions without a
-// Tenant do it themselves. Without a ban, the limit goes on denying what is over.
+// BanDenied bans the keys that policies with a DenyFor have just denied. It calls may before each ban, and leaves the ban out if may
+// fails. A decision without a Tenant has done so already. Without a ban, the limit goes on denying what is over it.
 func (l *Live) BanDenied(d *Decision, may func() error) {
 	if d.Allowed {
 		return
@@ -327,13 +327,13 @@ func (l *Live) Ban(name, key string, length time.Duration) error {
 	return l.engine.Limits().Ban(name, key, length)
 }
 
-// Unban lifts the ban of a key under the limit of a name, on all nodes. It tells whether this one knew of one.
+// Unban lifts the ban of a key under the limit of a name, on all nodes. It reports whether this node knew of the ban.
 func (l *Live) Unban(name, key string) (was bool, err error) {
 	was = l.engine.Limits().Banned(name, key) > 0
 	return was, l.engine.Limits().Ban(name, key, 0)
 }
 
-// LiftBans lifts all bans under the limit of a name, on all nodes, of the keys that this one knows.
+// LiftBans lifts all bans under the limit of a name that this node knows, on all nodes.
 func (l *Live) LiftBans(name string) error {
 	for _, b := range l.engine.Limits().Bans(math.MaxInt) {
 		if b.Name != name {
@@ -346,7 +346,7 @@ func (l *Live) LiftBans(name string) error {
 	return nil
 }
 
-// Full tells whether the limit of a name denies a counted key one admission now, or is not known to admit it.
+// Full reports whether the limit of a name would now deny a counted key one admission, or can't be asked.
 func (l *Live) Full(name, key string) bool {
 	target, ok := l.named(name, key)
 	if !ok {
@@ -354,7 +354,7 @@ func (l *Live) Full(name, key string) bool {
 	}
 	check, verdicts := []engine.Check{{Limit: target.limit, Key: key, N: 1}}, make([]engine.Verdict, 1)
 	allowed, answered, err := false, true, error(nil)
-	switch e := target.elsewhere; e {
+	switch target.elsewhere {
 	case nil:
 		allowed, err = l.engine.Limits().PeekAll(check, verdicts)
 	case noPart:
@@ -364,6 +364,6 @@ func (l *Live) Full(name, key string) bool {
 	return err != nil || !answered || !allowed
 }
 
-// BansFailed is how many bans of DenyFor failed: there were 100,000 bans, an identity had its Share, or the journal
-// could take no more.
+// BansFailed returns how many bans of DenyFor failed: there were 100,000 bans, an identity had used up its Share, or the
+// journal could take no more.
 func (l *Live) BansFailed() uint64 { return l.bansFailed.Load() }

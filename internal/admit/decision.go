@@ -23,13 +23,13 @@ type Request struct {
 	// name; "" is named inline/ALGORITHM/PER, so that another N or burst grants no fresh allowance.
 	Inline *engine.Limit
 
-	// Prepared is a limit of who asks, in place of policies. Limit is its name.
+	// Prepared is a limit of the caller (Live.Prepare), in place of policies. Limit is its name.
 	Prepared *Prepared
 
-	// Values has a decision of a Prepared limit counted as limit:NAME:OUTCOME:VALUES too; "": it is not.
+	// Values, unless "", has a decision of a Prepared limit counted as limit:NAME:OUTCOME:VALUES too.
 	Values string
 
-	// policy.Shadow has limits deny nothing, whatever their mode.
+	// Shadow has limits deny nothing, whatever their mode.
 	Shadow bool
 
 	// Rest has a Prepared or Inline limit deny nothing, and counts no decision: it is for what a denied
@@ -44,7 +44,7 @@ type Request struct {
 
 var noHits hitKeys
 
-// hits is what the decision counts, if it is one.
+// hits returns the keys that the decision is counted under, which are own, or for Rest none.
 func (r *Request) hits(own *hitKeys) *hitKeys {
 	if r.Rest {
 		return &noHits
@@ -66,7 +66,7 @@ type Result struct {
 	Mode  policy.Mode
 	Limit engine.Limit // of that key, the burst filled in
 	N     uint64       // admissions asked for
-	Asked int          // the place of the request that it is for
+	Asked int          // the place of its request
 
 	Inline bool // the request brought the limit along
 
@@ -74,13 +74,13 @@ type Result struct {
 	// not answer. Else it is "".
 	Away string
 
-	// Banned tells that the key is banned for RetryAfter, whatever it has used: by Live.Ban, or Policy.DenyFor.
+	// Banned says that the key is banned for RetryAfter, whatever it has used: by Live.Ban, or Policy.DenyFor.
 	Banned bool
 
-	// Warning tells that the limit lets the request pass, and has as much of its burst used as Policy.Warn says.
+	// Warning says that the limit lets the request pass, and has as much of its burst used as Policy.Warn says.
 	Warning bool
 
-	// NoPart tells that it is a limit over regions of which this node's region has no part: it denies.
+	// NoPart says that this is a limit over regions in which this node's region has no part: it denies.
 	NoPart bool
 
 	values  string        // of the request
@@ -90,8 +90,8 @@ type Result struct {
 	denyFor time.Duration // Policy.DenyFor
 	wait    time.Duration // Policy.Wait
 
-	// Verdict is what the limit says by itself. If the decision is a denial nothing was taken of any, also of those
-	// that allowed it. Of a policy.Shadow policy it says what would have been; what it does not allow it has not taken.
+	// Verdict is what the limit says by itself. If the decision is a denial, nothing was taken from any limit, even from one
+	// that allowed it. A policy in shadow mode says what it would have decided, and takes nothing for what it would deny.
 	engine.Verdict
 }
 
@@ -102,34 +102,35 @@ type Decision struct {
 	Unmatched bool     // no policy is for any of the keys: allowed
 	Excepted  []string // policies that would be for a key, but for its address (policy.Policy.Except)
 	Never     bool     // a denial that can never pass: more was asked than the burst
-	Repeats   bool     // of a reservation: another node made it first, and this request took nothing of what it had
+	Repeats   bool     // of a reservation: another node had made it, and this request took nothing again
 	Results   []Result // in the order of the requests, of each in order of application
 
 	// Denied is the first of Results that denied; nil if Allowed.
 	Denied *Result
 
 	// RetryAfter is how long to wait until all that denied would allow it, if nothing
-	// else happens; 0 if Allowed. Of what can never pass it knows nothing.
+	// else happens; 0 if Allowed. Limits that can never allow it do not count.
 	RetryAfter time.Duration
 
 	// Waited is how long the requests waited for their turn: see Policy.Wait.
 	Waited time.Duration
 
-	// Until is until when whoever asked waits for the answer; zero: for as long as policies let it wait. It stays.
+	// Until is when the caller stops waiting for the answer; zero: policies alone bound the wait. Calls do not change it.
 	Until time.Time
 
 	// Context is the caller's context. Once it is done, for example because the caller hung up, the requests leave the
 	// queue and take nothing. It matters only while they wait. nil: they wait. Take does not change it.
 	Context context.Context
 
-	// Tenant names who asks, if that is for some keys only: names of inline limits that are new, and bans (BanDenied), count to its Share. "": anybody. It stays.
+	// Tenant names a caller that is for some keys only: new names of inline limits, and bans (BanDenied), count toward its
+	// Share. "": any other caller. Calls do not change it.
 	Tenant string
 
 	// NoID says that the caller has no place for the ID of a denial. No ID is made, and the reason of the denial is not
 	// kept.
 	NoID bool
 
-	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package service does.
+	// Denial is the ID under which package service keeps why this is a denial; empty: it keeps nothing.
 	Denial []byte
 
 	reserving bool // what was used is not known yet
@@ -138,7 +139,7 @@ type Decision struct {
 	wait   time.Duration // of a denial: how long the limits that deny let requests wait
 
 	at       int64 // when it was decided; 0: not all of it here and at one moment
-	asking   int   // the place of the request that limits are gathered of
+	asking   int   // the place of the request whose limits are being gathered
 	checks   []engine.Check
 	verdicts []engine.Verdict
 	hits     []*hitKeys
@@ -163,8 +164,8 @@ func (d *Decision) reset() {
 func (d *Decision) add(target boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) {
 	limit, elsewhere := target.limit, target.elsewhere
 	d.leased = d.leased && elsewhere != nil && elsewhere.leased
-	if elsewhere != nil && !elsewhere.leased { // of these decideByOwners does
-		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits
+	if elsewhere != nil && !elsewhere.leased { // for leased limits, decideByOwners clones
+		key = strings.Clone(key) // other nodes may be asked for longer than the caller waits
 	}
 	d.byOwners = d.byOwners || elsewhere != nil
 	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
@@ -192,11 +193,11 @@ func (d *Decision) Undecided() (first *Result) {
 	return first
 }
 
-// countBy has the decision about what was added last counted by values too.
+// countBy has the decision of the limit that was added last counted by values too.
 func (d *Decision) countBy(values string) { d.Results[len(d.Results)-1].values = values }
 
-// settle takes the verdicts over.
-func (d *Decision) settle(allowed bool) {
+// applyVerdicts fills in the decision and its results from the verdicts.
+func (d *Decision) applyVerdicts(allowed bool) {
 	d.Allowed, d.Denied = allowed, nil
 	for i, v := range d.verdicts {
 		r := &d.Results[i]
@@ -214,9 +215,9 @@ func (d *Decision) settle(allowed bool) {
 	d.wait = d.waitOf()
 }
 
-// Known appends what this node knows of the admissions that fill the limit of the result at a
-// place: see side.Known, also for raw. It is for right after the decision. elsewhere tells that another
-// node decided: this one may know less, or nothing.
+// Known appends the admissions that fill the limit of the result at a place, as far as this node knows them: see
+// engine.KeyedLimit.Known, also for raw. Call it right after the decision. elsewhere says that another node decided: this
+// one may know less, or nothing.
 func (d *Decision) Known(place int, raw time.Time, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration, elsewhere bool) {
 	c := &d.checks[place]
 	known, doubt = c.Limit.Known(c.Key, raw, list)
@@ -253,7 +254,7 @@ func (l *Live) take(path string, data []byte) error {
 	return l.Replace(set)
 }
 
-// warns tells whether a limit that lets a request pass has as much of its burst used as it warns of.
+// warns reports whether the limit lets the request pass, and so much of its burst is used that it warns.
 func (r *Result) warns() bool {
 	if r.warn == 0 || !r.Allowed || r.Away != "" || r.Remaining >= r.Limit.Burst {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Limit, Algorithm and the algorithms come from package limit, for callers that make inline limits and need no more of
-// it.
+// Limit, Algorithm and the algorithms come from package limit, for callers that make inline limits and need nothing else
+// of it.
 type (
 	Limit     = limit.Limit
 	Algorithm = limit.Algorithm
@@ -35,15 +35,15 @@ const (
 	maxInlineMade = 10_000
 )
 
-// inlineLimits keeps the limits that requests bring along ready for the next one.
+// inlineLimits keeps the limits that requests bring along ready for further requests.
 type inlineLimits struct {
-	released atomic.Uint64 // goes up when limits that were ready are let go
+	released atomic.Uint64 // how often release was called: a lastInline of before is no longer valid
 
-	mu    sync.RWMutex // guards all below
-	made  map[inlineID]*inlineLimit
-	names map[string]boundLimit // one of each, which holds it
-	by    map[string]string     // of names: the tenant that asked first
-	owned map[string]int        // names by tenant
+	mu     sync.RWMutex // guards all below
+	made   map[inlineID]*inlineLimit
+	names  map[string]boundLimit // one limit of each name, which holds the name in the engine
+	firsts map[string]string     // by name: the tenant that asked first
+	owned  map[string]int        // names by tenant
 }
 
 // inlineID is an inline limit as it was asked for.
@@ -93,15 +93,15 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 
 func (in *inlineLimits) get(l *Live, id inlineID, tenant string) (*inlineLimit, error) {
 	in.mu.RLock()
-	have := in.made[id]
+	made := in.made[id]
 	in.mu.RUnlock()
-	if have != nil {
-		return have, nil
+	if made != nil {
+		return made, nil
 	}
 	if strings.HasPrefix(id.name, policy.ListenerPrefix) {
 		return nil, policy.Failure(api.CodeInvalidLimit, "limit", "limit %s: names that begin with %s belong to limits of --rls-config: give the request's own limit another name", id.name, policy.ListenerPrefix)
 	}
-	// First, so that a limit that can't be leaves no name behind.
+	// This comes first, so that an invalid limit leaves no name behind.
 	if _, err := limit.New(id.limit); err != nil {
 		return nil, policy.Failure(api.CodeInvalidLimit, "limit", "%s", strings.TrimPrefix(err.Error(), "limit: "))
 	}
@@ -139,17 +139,17 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 	}
 	if in.names == nil {
 		in.names, in.made = map[string]boundLimit{}, map[inlineID]*inlineLimit{}
-		in.by, in.owned = map[string]string{}, map[string]int{}
+		in.firsts, in.owned = map[string]string{}, map[string]int{}
 	}
 	if len(in.made) >= maxInlineMade {
-		clear(in.made) // what is in use is soon back
+		clear(in.made) // limits in use are soon made again
 	}
 	made := &inlineLimit{target, newHitKeys(policy.InlinePrefix + strings.TrimPrefix(name, policy.InlinePrefix))}
 	in.made[id] = made
 	if !in.has(name) {
 		in.names[name] = target
 		if tenant != "" {
-			in.by[name] = tenant
+			in.firsts[name] = tenant
 			in.owned[tenant]++
 		}
 	} else {
@@ -161,22 +161,22 @@ func (in *inlineLimits) make(l *Live, id inlineID, tenant string) (*inlineLimit,
 // has reports whether a name is in use. The caller holds the lock.
 func (in *inlineLimits) has(name string) bool { return in.names[name].limit != nil }
 
-// release lets the names go that no key has in use. The caller holds the lock.
+// release gives up the names that no key uses. The caller holds the lock.
 func (in *inlineLimits) release() {
 	in.released.Add(1)
 	for name, held := range in.names {
 		if !held.limit.InUse() {
 			held.limit.Release()
 			delete(in.names, name)
-			if tenant := in.by[name]; tenant != "" {
-				delete(in.by, name)
+			if tenant := in.firsts[name]; tenant != "" {
+				delete(in.firsts, name)
 				if in.owned[tenant]--; in.owned[tenant] == 0 {
 					delete(in.owned, tenant)
 				}
 			}
 		}
 	}
-	clear(in.made) // what is in use is soon back
+	clear(in.made) // limits in use are soon made again
 }
 
 // HitPrefix begins the keys under which decisions are counted:
@@ -189,14 +189,14 @@ func (in *inlineLimits) release() {
 // are not among all hits.
 const HitPrefix = engine.SeparatePrefix
 
-// hitKeys are the keys that a limit's decisions are counted under, made once.
+// hitKeys are the keys under which a limit's decisions are counted, made once.
 type hitKeys struct{ allowed, denied, shadowDenied, warned string }
 
 func newHitKeys(name string) hitKeys {
 	return hitKeys{HitPrefix + name + ":allowed", HitPrefix + name + ":denied", HitPrefix + name + ":shadow_denied", HitPrefix + name + ":warned"}
 }
 
-// keyFor is the key that a result is counted under; "" for none.
+// keyFor returns the key under which a result is counted; "" for none.
 func (h *hitKeys) keyFor(r *Result, allowed bool) string {
 	switch {
 	case r.N == 0:
@@ -211,18 +211,16 @@ func (h *hitKeys) keyFor(r *Result, allowed bool) string {
 	return "" // others denied, this one neither took nor denied
 }
 
-// decided is the end of a decision that may have taken: it counts, and keys that were denied are banned.
-func (l *Live) decided(d *Decision) {
+// finish counts a decision that may have taken something, and bans keys that it denied.
+func (l *Live) finish(d *Decision) {
 	l.countHits(d)
 	if d.Tenant == "" {
 		l.BanDenied(d, func() error { return nil })
 	}
 }
 
-// countHits counts what was decided. A hit that the engine refuses changes no decision:
-// a counter that is behind must not shut the listener, nor open it.
-//
-// What can never pass is a mistake of the caller: it is no decision. Nor is what could not be decided.
+// countHits counts what was decided. If the engine refuses the hit, the decision stands: a journal that is behind must
+// neither deny requests nor admit them. Requests that can never pass, or that could not be decided, are not counted.
 func (l *Live) countHits(d *Decision) {
 	if d.Never || d.Undecided() != nil {
 		return

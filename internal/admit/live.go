@@ -92,8 +92,8 @@ func (l *Live) Replace(s *policy.Set) error {
 	return l.compose(s, l.kept, l.keptFirst)
 }
 
-// Keep replaces the policies that were put by API with s, and leaves the file's policies. nil: there are none. If both
-// have a name, the policy of s is in use if first, else the policy of the file. Errors are as of Replace.
+// Keep replaces the policies that were put by API with s; nil: there are none. The file's policies stay. If both have a
+// policy of the same name, the one of s is in use if first, else the one of the file. Errors are as for Replace.
 func (l *Live) Keep(s *policy.Set, first bool) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -172,7 +172,7 @@ func (l *Live) bindLimit(p *policy.Policy, rule engine.Limit) (b boundLimit, err
 // Set is the Set in use, never nil.
 func (l *Live) Set() *policy.Set { return l.bound.Load().set }
 
-// Limit is the engine's limit of a policy in use, or of a Prepared limit, for questions about who uses it most. It has
+// Limit returns the engine's limit of a policy in use, or of a Prepared limit, for questions about who uses it most. It has
 // the policy's own limit, not its overrides.
 func (l *Live) Limit(name string) (kl *engine.KeyedLimit, ok bool) {
 	b := l.bound.Load()
@@ -183,8 +183,8 @@ func (l *Live) Limit(name string) (kl *engine.KeyedLimit, ok bool) {
 	return b.policies[at].limit, true
 }
 
-// HitsFailed is how many hits of limit:NAME:... the engine refused, as it does while its
-// journal is behind. The decisions stood, those counts are too low by as much.
+// HitsFailed returns how many hits of limit:NAME:... the engine refused, as it does while its journal is behind. The
+// decisions stood, but those counts are too low by as much.
 func (l *Live) HitsFailed() uint64 { return l.hitsFailed.Load() }
 
 // Here returns the limit by which this node decides for a policy's limit, its own or an override's. If regions have

@@ -107,7 +107,7 @@ func (a *ownersDecision) askAll(groups [][]int) (passes bool, err error) {
 	return !slices.Contains(all, false), cmp.Or(errs...)
 }
 
-// ask asks the node that decides for the checks at the places of one group, and tells whether the request may go on.
+// ask asks the node that decides for the checks at the places of one group, and reports whether the request may go on.
 func (a *ownersDecision) ask(places []int, take bool) (passes bool, err error) {
 	checks := make([]engine.Check, len(places))
 	verdicts := make([]engine.Verdict, len(places))

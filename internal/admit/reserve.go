@@ -16,10 +16,10 @@ import (
 // before it was asked to reserve them.
 const transit = 500 * time.Millisecond
 
-// Reserve is TakeNow of requests whose need is known later: Settle says then how much of it was used. What is
-// admitted without a decision (a strict limit with away: open) is not reserved. Of a part that another node reserved under the ID, it gives
-// back what it took (d.Repeats). After an error nothing is reserved, and what was taken is given back, but for what a node took that does not
-// answer, and for parts that two nodes asked for.
+// Reserve is TakeNow for requests whose need is known only later: Settle then says how much they used. It reserves nothing
+// that was admitted without a decision (a strict limit with away: open). If another node has reserved a part under the same ID,
+// Reserve gives back what it took of that part, and sets d.Repeats. After an error nothing is reserved, and everything is given
+// back. Exceptions are nodes that do not answer, and parts that two nodes asked for.
 func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error {
 	if err := l.engine.Limits().RefusesReservation(r.ID); err != nil {
 		return err
@@ -34,8 +34,8 @@ func (l *Live) Reserve(reqs []Request, r engine.Reservation, d *Decision) error 
 	return l.noteParts(d.reservedParts(), r, began, d)
 }
 
-// TakeForOutcome is Take, and reserves what policies with a CountIf took until Settle says by the status of the answer whether it counts.
-// reserved is false if there are none.
+// TakeForOutcome is Take that also reserves what policies with a CountIf took. Settle says later, by the status of the answer,
+// whether it counts. reserved is false if no policy has a CountIf.
 func (l *Live) TakeForOutcome(reqs []Request, r engine.Reservation, d *Decision) (reserved bool, err error) {
 	began := time.Now()
 	d.reserving = true
@@ -66,7 +66,7 @@ func (l *Live) TakeForOutcome(reqs []Request, r engine.Reservation, d *Decision)
 	return len(conditional) > 0, nil
 }
 
-// noteParts notes all parts of a decision, or gives them back.
+// noteParts records all parts of a reservation, or gives all of them back.
 func (l *Live) noteParts(parts []reservedPart, r engine.Reservation, began time.Time, d *Decision) error {
 	r.Parts = uint64(len(parts))
 	for i := range parts {
@@ -87,7 +87,7 @@ func (l *Live) noteParts(parts []reservedPart, r engine.Reservation, began time.
 	return nil
 }
 
-// refund gives a part back that is not reserved.
+// refund gives back a part that is not reserved.
 func (l *Live) refund(p *reservedPart) {
 	_, _ = l.change(engine.Change{Kind: engine.ChangeRefund}, p.boundLimit, p.key, p.n)
 }
@@ -99,7 +99,7 @@ type reservedPart struct {
 	n          uint64 // 0: another node reserved it, and what was taken here is given back
 }
 
-// reservedParts are what a decision took that can be settled: of each limit and key once.
+// reservedParts returns what a decision took and Settle may give back, once for each limit and key.
 func (d *Decision) reservedParts() (parts []reservedPart) {
 	for i, c := range d.checks {
 		result := &d.Results[i]
@@ -120,7 +120,7 @@ func (d *Decision) reservedParts() (parts []reservedPart) {
 	return parts
 }
 
-// reserve notes a part where it was decided. again says that another node did before.
+// reserve records a part at the node that decided it. again is true if another node did so before.
 func (l *Live) reserve(p *reservedPart, r engine.Reservation, ago time.Duration) (again bool, err error) {
 	if p.elsewhere == nil {
 		return p.limit.NoteReserved(p.key, p.n, r, ago, false)
@@ -133,8 +133,8 @@ func (l *Live) reserve(p *reservedPart, r engine.Reservation, ago time.Duration)
 	return p.limit.NoteReserved(p.key, p.n, r, ago+transit, true)
 }
 
-// unreserve gives parts back that were noted; the last one may not have been. A node that only knows of a part learns from the journal that
-// it is gone.
+// unreserve gives back parts that were recorded; the last one may not have been. Nodes that only know of a part learn from
+// the journal that it is gone.
 func (l *Live) unreserve(parts []reservedPart, id string) {
 	order := engine.Change{Kind: engine.ChangeUnreserve, ID: id}
 	for i, p := range parts {
@@ -148,15 +148,15 @@ func (l *Live) unreserve(parts []reservedPart, id string) {
 	}
 }
 
-// Used is what a request really used: N of every limit, or with Costs the cost that a policy takes. If they have api.Outcome, a
-// policy with a CountIf has used all or nothing.
+// Used is what a request really used: N of every limit, or with Costs, for each policy, the cost that it takes. If Costs has
+// api.Outcome, a policy with a CountIf has used all or nothing.
 type Used struct {
 	N     uint64
 	Costs []Cost
 }
 
-// forPolicy returns how many admissions of a policy were used, or without one (nil) of a limit that the request brought along. One
-// without a cost of which nothing is said used all that were reserved.
+// forPolicy returns how many of the reserved admissions of a policy were used; p is nil for a limit that the request brought
+// along. A policy without a cost used all of them, unless Costs has "requests".
 func (u Used) forPolicy(p *policy.Policy, reserved uint64) (uint64, error) {
 	if len(u.Costs) == 0 {
 		return u.N, nil
@@ -186,8 +186,8 @@ func (u Used) forPolicy(p *policy.Policy, reserved uint64) (uint64, error) {
 
 // Settle says how many of each of a reservation's admissions were used, and appends the result of each part to made. It
 // gives the rest back where it was taken. With debt, what was used beyond them counts whatever the limits say; else it
-// counts only if it fits the limits. Settle may be repeated: a part that was settled reports so, or is CodeKeyReused if used is another.
-// The error else is CodeNotHeld, CodeOverloaded, or CodeInvalidCount if used lacks a cost; then nothing was settled.
+// counts only if it fits the limits. Settle may be repeated: a part that was settled reports so, or is CodeKeyReused if used differs.
+// Other errors are CodeNotHeld, CodeOverloaded, or CodeInvalidCount if used lacks a cost; then nothing was settled.
 func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Changed, error) {
 	order := engine.Change{Kind: engine.ChangeSettle, ID: strings.Clone(id), Flag: debt}
 	parts := l.engine.Limits().Reserved(id)
@@ -225,15 +225,15 @@ func (l *Live) Settle(id string, used Used, debt bool, made []Changed) ([]Change
 	return made, nil
 }
 
-// Permitted is what became of a request about permits of all limits of how many at once that are for a key.
+// Permitted is the outcome of a request about a permit, which a key may need from several concurrency limits.
 type Permitted struct {
 	OK     bool
-	Denied *policy.AtOnce // of a denial: the limit
-	Held   int            // of that, or of the last one: how many are held
-	Wait   time.Duration  // of that: until the first is free, if nobody renews or releases
+	Denied *policy.AtOnce // the limit that denied; nil if OK
+	Held   int            // permits that are held of Denied, or if OK of the last limit
+	Wait   time.Duration  // until the first permit of Denied expires, unless it is renewed or released
 }
 
-// Together tells whether the nodes of a cluster keep permits together: who holds one is in the journal, so that all nodes know.
+// Together reports whether the nodes of a cluster keep permits together: the journal then tells all nodes who holds one.
 func (l *Live) Together() bool { return l.cluster.Owners != nil }
 
 // TakePermit gives a holder a permit of all limits, or of none. It asks each limit at the node that decides for its
@@ -285,19 +285,20 @@ func (l *Live) RenewPermit(holder uint64, limits []policy.AtOnce) (p Permitted, 
 	return Permitted{OK: true}, nil
 }
 
-// ReleasePermit gives a permit back, of all limits; false: it was of none. It may be sent again, also after an error, which is as of RenewPermit.
+// ReleasePermit gives back a permit of all limits. had is false if the holder had none. It may be repeated, also after an error;
+// errors are as for RenewPermit.
 func (l *Live) ReleasePermit(holder uint64, limits []policy.AtOnce) (had bool, err error) {
 	for i := range limits {
-		made, failed := l.permit(engine.ChangeReleasePermit, holder, &limits[i])
+		made, one := l.permit(engine.ChangeReleasePermit, holder, &limits[i])
 		had = had || made.Was
 		if err == nil {
-			err = failed
+			err = one
 		}
 	}
 	return had, err
 }
 
-// permit asks the node that decides for a limit's key.
+// permit makes a change of a holder's permit at the node that decides for the limit's key.
 func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (made engine.Changed, err error) {
 	keyed, err := l.limit(limit.WhereStrict, a.Name, engine.Limit{N: uint64(a.Most), Per: a.TTL})
 	if err != nil {
@@ -315,5 +316,5 @@ func (l *Live) permit(do engine.ChangeKind, holder uint64, a *policy.AtOnce) (ma
 	return made, err
 }
 
-// Permits calls f with each key of which permits are held.
+// Permits calls f with each key that has permits which are held.
 func (l *Live) Permits(f func(name, key string, held int)) { l.engine.Limits().Permits(f) }

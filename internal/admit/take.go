@@ -36,7 +36,7 @@ func (l *Live) TakeNow(reqs []Request, d *Decision) error {
 	if err := l.decide(reqs, d, takesInTurn); err != nil {
 		return err
 	}
-	l.decided(d)
+	l.finish(d)
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (l *Live) decide(reqs []Request, d *Decision, by purpose) error {
 		d.reset()
 		return err
 	}
-	d.settle(allowed)
+	d.applyVerdicts(allowed)
 	return nil
 }
 
@@ -181,7 +181,7 @@ type Prepared struct {
 
 // Prepare makes a limit ready. What a key has used of it is kept by its name: prepared again with
 // other numbers, it grants no fresh allowance. Release must follow once it is asked no more. The error is a
-// *engine.Error, of a limit that can't be, or of an engine that knows too many names.
+// *engine.Error: the limit is invalid, or the engine knows too many names.
 func (l *Live) Prepare(name string, rule Limit, mode policy.Mode) (*Prepared, error) {
 	made, err := l.unwritten(name, name, rule)
 	if err != nil {

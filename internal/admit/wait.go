@@ -16,7 +16,7 @@ const maxWaiting = 10_000
 
 // lines are the requests that wait for their turn: each for the key of one policy, in the order in which they came.
 // A request that comes while others wait for its key does not pass before them. Each admission is taken when its turn
-// has come, so that a limit knows nothing of who waits.
+// has come, so that a limit knows nothing of waiting requests.
 type lines struct {
 	waiting atomic.Int64 // requests
 
@@ -42,7 +42,7 @@ func (l *Live) TakeOrWait(reqs []Request, d *Decision) (wait bool, err error) {
 	if d.behind >= 0 || d.mayWait() {
 		return true, nil
 	}
-	l.decided(d)
+	l.finish(d)
 	return false, nil
 }
 
@@ -83,7 +83,7 @@ func (l *Live) Wait(reqs []Request, d *Decision) error {
 		pause := max(d.RetryAfter, time.Millisecond)
 		if !d.mayWait() || pause > time.Until(until) {
 			d.Waited = time.Since(began)
-			l.decided(d)
+			l.finish(d)
 			return nil
 		}
 		timer.Reset(pause)
@@ -95,13 +95,13 @@ func (l *Live) Wait(reqs []Request, d *Decision) error {
 	}
 }
 
-// mayWait tells whether the requests, which are denied, may pass in time.
+// mayWait reports whether the requests, which are denied, may pass in time.
 func (d *Decision) mayWait() bool {
 	return !d.Allowed && !d.Never && d.wait > 0 && d.RetryAfter <= d.wait
 }
 
 // join puts the requests at the end of a queue. It is the queue that they stand behind, or the queue of the limit for
-// which they wait longest. It closes turn when all requests before have left. It is not ok if the queue is full, or if
+// which they wait longest. It closes turn when all requests before have left. ok is false if the queue is full, or if
 // the requests before need more than passes within the rest of the time.
 func (l *Live) join(d *Decision, rest time.Duration) (turn <-chan struct{}, leave func(), ok bool) {
 	place := max(d.behind, 0)
@@ -160,7 +160,7 @@ func (l *Live) join(d *Decision, rest time.Duration) (turn <-chan struct{}, leav
 	}, true
 }
 
-// denies tells whether the result at a place denies the requests.
+// denies reports whether the result at a place denies the requests.
 func (d *Decision) denies(place int) bool {
 	r := &d.Results[place]
 	return !r.Allowed && r.Mode != policy.Shadow
@@ -171,7 +171,7 @@ func (l *Live) Refuse(reqs []Request, d *Decision) error {
 	if err := l.denyBehind(reqs, d); err != nil {
 		return err
 	}
-	l.decided(d)
+	l.finish(d)
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (l *Live) denyBehind(reqs []Request, d *Decision) error {
 		v.RetryAfter = max(v.RetryAfter, d.Results[place].wait+time.Millisecond)
 	}
 	d.verdicts[place], d.at = v, 0 // it is not of the same moment
-	d.settle(false)
+	d.applyVerdicts(false)
 	return nil
 }
 

@@ -180,7 +180,7 @@ func (d *destination) finish(ctx context.Context) {
 	}
 }
 
-// send tries once, and counts what is settled by it. After an error, again tells whether another try may do better.
+// send tries once, and counts what is settled by it. After an error, again reports whether another try may do better.
 func (d *destination) send(ctx context.Context, e *event) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()

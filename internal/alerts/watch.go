@@ -206,7 +206,7 @@ func (a *Alerts) evaluate(ctx context.Context, s *service.Service, r *rule, full
 	return nil
 }
 
-// cold tells whether a low count may come from a server that just started: hits of its window could not reach it.
+// cold reports whether a low count may come from a server that just started: hits of its window could not reach it.
 func (a *Alerts) cold(r *rule) bool {
 	return r.below && a.now().Sub(a.since) < min(r.window, longestCold)
 }

@@ -96,7 +96,7 @@ func TestMake(t *testing.T) {
 	}
 	for kind, p := range places(t, "age="+identity.Recipient().String()) {
 		for _, n := range []int{0, 4, partBytes, 2*partBytes + 400} {
-			b, err := p.make(t.Context(), journal, noise(n))
+			b, err := p.create(t.Context(), journal, noise(n))
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}
@@ -143,7 +143,7 @@ func TestMakeFails(t *testing.T) {
 			"is no backup":       noise(400),
 			"a reader that ends": func(context.Context, io.Writer) error { return io.EOF },
 		} {
-			if b, err := p.make(t.Context(), journal, take); err == nil {
+			if b, err := p.create(t.Context(), journal, take); err == nil {
 				t.Errorf("%s, %s: %+v", kind, what, b)
 			}
 			if got := names(t, p); len(got) > 0 {
@@ -151,14 +151,14 @@ func TestMakeFails(t *testing.T) {
 			}
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		if _, err := p.make(ctx, journal, func(ctx context.Context, w io.Writer) error {
+		if _, err := p.create(ctx, journal, func(ctx context.Context, w io.Writer) error {
 			cancel(broken)
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}); !errors.Is(err, broken) {
 			t.Errorf("%s: %v", kind, err)
 		}
-		if _, err := p.make(t.Context(), journal, take); err != nil {
+		if _, err := p.create(t.Context(), journal, take); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if got := names(t, p); len(got) != 1 {
@@ -184,7 +184,7 @@ func TestKilled(t *testing.T) {
 	if got := names(t, p); len(got) > 0 {
 		t.Error(got)
 	}
-	if _, err := p.make(t.Context(), journal, take); err != nil {
+	if _, err := p.create(t.Context(), journal, take); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
@@ -193,7 +193,7 @@ func TestKilled(t *testing.T) {
 	if err := os.Symlink(other, part); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.make(t.Context(), journal, take); err == nil {
+	if _, err := p.create(t.Context(), journal, take); err == nil {
 		t.Error("a link was followed")
 	}
 	if is, err := os.Stat(other); err != nil || is.Size() != 4000 {

@@ -40,24 +40,24 @@ const (
 	lookEvery = time.Second
 	retry     = time.Minute // after a failure
 	listTime  = 5 * time.Minute
-	skewMost  = time.Minute // by which a backup may be newer than this machine's clock. One that is newer comes from a wrong clock
+	maxSkew   = time.Minute // how far a backup's time may be ahead of this machine's clock; beyond that a clock was wrong
 )
 
-// Keeper makes backups of a journal by itself. In a cluster the node does that has the lease. If two nodes do, because one lost the
-// lease while it made one, there is one backup more.
+// Keeper makes backups of a journal by itself. In a cluster, the node that has the lease makes them. If a node loses the lease
+// while it makes one, there is one backup more.
 type Keeper struct {
 	place   *Place
 	journal *durable.Journal
 	log     *slog.Logger
 	lease   *kv.LeaseHolder // nil: this node is alone
 	end     func()
-	next    time.Time // when to look into the place; of the goroutine that looks. See due
-	is      atomic.Pointer[status]
+	next    time.Time // when to list the place again (see due); only the goroutine of look uses it
+	status  atomic.Pointer[status]
 }
 
-// status is what attempts came to. It does not change.
+// status is the result of the attempts so far. It does not change.
 type status struct {
-	since    time.Time // when it became this node's to make backups; zero: it is not
+	since    time.Time // since when this node makes the backups; zero: it does not
 	newest   *Backup   // nil: none is known
 	failure  error     // of the last attempt
 	failures uint64
@@ -70,7 +70,7 @@ func Keep(cfg Config, j *durable.Journal, log *slog.Logger) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{place: p, journal: j, log: log, lease: j.HoldLease("backup")}
-	k.is.Store(&status{})
+	k.status.Store(&status{})
 	k.end = concurrency.Background(context.Background(), func(ctx context.Context) {
 		concurrency.Repeat(ctx, lookEvery, func() { k.look(ctx) })
 	})
@@ -86,65 +86,63 @@ func (k *Keeper) Close(ctx context.Context) error {
 	return k.lease.Close(ctx)
 }
 
-// look makes a backup if it is this node's to make, and due.
+// look makes a backup if one is due and this node makes them.
 func (k *Keeper) look(ctx context.Context) {
-	now, is := time.Now(), *k.is.Load()
+	now, s := time.Now(), *k.status.Load()
 	if k.lease != nil {
 		if _, held := k.lease.Held(); !held {
 			k.next = time.Time{}
-			k.is.Store(&status{failures: is.failures})
+			k.status.Store(&status{failures: s.failures})
 			return
 		}
 	}
 	if !k.due(now) {
 		return
 	}
-	if is.since.IsZero() {
-		is.since = now
-		k.is.Store(new(is))
+	if s.since.IsZero() {
+		s.since = now
+		k.status.Store(new(s))
 	}
-	is.failure = k.keep(ctx, now, &is.newest)
+	s.newest, s.failure = k.keep(ctx, now, s.newest)
 	if ctx.Err() != nil {
 		return
 	}
-	if k.next = now.Add(min(retry, k.place.every)); is.failure != nil {
-		is.failures++
-		k.log.Warn("could not make a backup or delete old ones; will retry", "to", k.place.String(), "error", is.failure)
+	if k.next = now.Add(min(retry, k.place.every)); s.failure != nil {
+		s.failures++
+		k.log.Warn("could not make a backup or delete old ones; will retry", "to", k.place.String(), "error", s.failure)
 	} else {
-		k.next = is.newest.Taken.Add(k.place.every)
+		k.next = s.newest.Taken.Add(k.place.every)
 	}
-	k.is.Store(&is)
+	k.status.Store(&s)
 }
 
-// due tells whether to look into the place. It is when a clock that was ahead was set back, too.
+// due reports whether to list the place: next has come, or it is too far away because a clock that was ahead was set back.
 func (k *Keeper) due(now time.Time) bool {
 	wait := k.next.Sub(now)
-	return wait <= 0 || wait > k.place.every+skewMost
+	return wait <= 0 || wait > k.place.every+maxSkew
 }
 
-// keep makes a backup unless the newest is new enough, and then deletes old ones.
-func (k *Keeper) keep(ctx context.Context, now time.Time, newest **Backup) error {
+// keep makes a backup unless the newest is new enough, and then deletes old ones. It returns the newest that it knows.
+func (k *Keeper) keep(ctx context.Context, now time.Time, newest *Backup) (*Backup, error) {
 	journal := record.JournalText(k.journal.ID())
 	listing, cancel := context.WithTimeoutCause(ctx, listTime, fmt.Errorf("no list came within %v", listTime))
 	list, err := k.place.List(listing)
 	err = cmp.Or(context.Cause(listing), err)
 	if cancel(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return newest, err
 	}
-	list = slices.DeleteFunc(list, func(b Backup) bool { return b.Journal != journal || b.Taken.Sub(now) > skewMost })
-	if *newest = nil; len(list) > 0 {
-		*newest = &list[len(list)-1]
-		if now.Sub((*newest).Taken.Time) < k.place.every {
-			return nil
+	list = slices.DeleteFunc(list, func(b Backup) bool { return b.Journal != journal || b.Taken.Sub(now) > maxSkew })
+	if newest = nil; len(list) > 0 {
+		if newest = &list[len(list)-1]; now.Sub(newest.Taken.Time) < k.place.every {
+			return newest, nil
 		}
 	}
-	b, err := k.place.make(ctx, journal, k.journal.Backup)
+	b, err := k.place.create(ctx, journal, k.journal.Backup)
 	if err != nil {
-		return err
+		return newest, err
 	}
-	*newest = &b
 	k.log.Info("made and verified a backup", "to", k.place.String(), "name", b.Name, "bytes", b.Bytes, "took", time.Since(now).Round(time.Millisecond))
-	return k.place.prune(ctx, append(list, b))
+	return &b, k.place.prune(ctx, append(list, b))
 }
 
 // Stats are the figures of a Keeper.
@@ -156,26 +154,26 @@ type Stats struct {
 
 // Stats returns the figures.
 func (k *Keeper) Stats() Stats {
-	is := k.is.Load()
-	s := Stats{Failures: is.failures}
-	if is.newest != nil {
-		age := time.Since(is.newest.Taken.Time).Seconds()
-		s.Age, s.Bytes = &age, &is.newest.Bytes
+	s := k.status.Load()
+	stats := Stats{Failures: s.failures}
+	if s.newest != nil {
+		age := time.Since(s.newest.Taken.Time).Seconds()
+		stats.Age, stats.Bytes = &age, &s.newest.Bytes
 	}
-	return s
+	return stats
 }
 
 // Alarms say that there is no backup, or that the newest is too old.
 func (k *Keeper) Alarms() []api.Alarm {
-	is := k.is.Load()
-	since, newer := is.since, ""
-	if is.newest != nil {
-		since = is.newest.Taken.Time
+	s := k.status.Load()
+	since, newer := s.since, ""
+	if s.newest != nil {
+		since = s.newest.Taken.Time
 		newer = " newer than " + since.Format(time.RFC3339)
 	}
-	if since.IsZero() || time.Since(since) <= 2*k.place.every && (is.newest != nil || is.failure == nil) {
+	if since.IsZero() || time.Since(since) <= 2*k.place.every && (s.newest != nil || s.failure == nil) {
 		return nil
 	}
-	why := cmp.Or(is.failure, errors.New("it has not ended yet"))
+	why := cmp.Or(s.failure, errors.New("it has not ended yet"))
 	return []api.Alarm{{Code: "backup_old", Message: fmt.Sprintf("%s has no backup%s, though one is due every %v; the last attempt: %v", k.place, newer, k.place.every, why)}}
 }

@@ -20,7 +20,7 @@ func newKeeper(t *testing.T) *Keeper {
 		t.Fatal(err)
 	}
 	k := &Keeper{place: p, log: slog.New(slog.DiscardHandler)}
-	k.is.Store(&status{})
+	k.status.Store(&status{})
 	return k
 }
 
@@ -50,7 +50,7 @@ func TestKeeperAlarms(t *testing.T) {
 		"the newest is old":   {status{since: now, newest: taken(3 * time.Hour)}, 1},
 		"the last one failed": {status{since: now, newest: taken(time.Hour), failure: errors.New("no")}, 0},
 	} {
-		k.is.Store(&c.is)
+		k.status.Store(&c.is)
 		if list := k.Alarms(); len(list) != c.want {
 			t.Errorf("%s: %+v", what, list)
 		}
@@ -70,7 +70,7 @@ func (stuck) put(ctx context.Context, _ string, write func(io.Writer) error) err
 func TestMakeStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		_, err := (&Place{store: stuck{}}).make(t.Context(), journal, take)
+		_, err := (&Place{store: stuck{}}).create(t.Context(), journal, take)
 		if err == nil || !strings.Contains(err.Error(), "nothing could be written for 10m") || time.Since(began) > writeTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}

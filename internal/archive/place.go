@@ -45,17 +45,17 @@ import (
 //	file:/directory?every=1h&keep=7d&age=age1...
 //	s3://bucket/prefix?endpoint=https://host:port&region=...
 type Place struct {
-	url     string        // without parameters
-	every   time.Duration // between two backups
-	number  int           // of backups to keep; 0: as long as says
-	long    time.Duration // how long to keep them; 0 too: for ever
-	readers []age.Recipient
+	url        string        // without parameters
+	every      time.Duration // between two backups
+	keepNumber int           // how many backups to keep; 0: keepTime says how long
+	keepTime   time.Duration // how long to keep them; 0, and no keepNumber: forever
+	recipients []age.Recipient
 	store
 }
 
 // store is a directory or a bucket.
 type store interface {
-	// put has write write a file. It is in the list once it is whole and stored.
+	// put stores a file with the content that write writes. The file is in the list once it is whole and stored.
 	put(ctx context.Context, name string, write func(io.Writer) error) error
 	// each calls f for each file, in any order.
 	each(ctx context.Context, f func(name string, bytes int64)) error
@@ -86,28 +86,28 @@ func OpenPlace(text string, insecure bool) (*Place, error) {
 		return nil, fmt.Errorf("every=%s: write a time of at least 1s, such as 1h", values.Get("every"))
 	}
 	if keep := cmp.Or(values.Get("keep"), "7d"); keep != "all" {
-		if p.number, err = strconv.Atoi(keep); err != nil {
-			p.number = 0
-			p.long, err = units.ParseDuration(keep)
+		if p.keepNumber, err = strconv.Atoi(keep); err != nil {
+			p.keepNumber = 0
+			p.keepTime, err = units.ParseDuration(keep)
 		}
-		if err != nil || p.number <= 0 && p.long < p.every {
+		if err != nil || p.keepNumber <= 0 && p.keepTime < p.every {
 			return nil, fmt.Errorf("keep=%s: write how many backups, such as 24, how long, such as 7d and at least every=, or all", keep)
 		}
 	}
 	for _, text := range values["age"] {
-		readers, err := age.ParseRecipients(strings.NewReader(text))
+		recipients, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil {
 			return nil, fmt.Errorf("age=%.20s: write a recipient of age, such as age1...: %w", text, err)
 		}
-		p.readers = append(p.readers, readers...)
+		p.recipients = append(p.recipients, recipients...)
 	}
 	scheme, path, _ := strings.Cut(path, ":")
 	path = strings.TrimPrefix(path, "//")
-	switch bucket, prefix, _ := strings.Cut(path, "/"); {
+	switch name, prefix, _ := strings.Cut(path, "/"); {
 	case scheme == "file" && path != "":
 		p.store = directory(path)
-	case scheme == "s3" && bucket != "":
-		p.store, err = newBucket(bucket, prefix, values.Get("endpoint"), values.Get("region"), insecure)
+	case scheme == "s3" && name != "":
+		p.store, err = newBucket(name, prefix, values.Get("endpoint"), values.Get("region"), insecure)
 	default:
 		err = errors.New("it must be file:/directory or s3://bucket/prefix")
 	}
@@ -117,23 +117,23 @@ func OpenPlace(text string, insecure bool) (*Place, error) {
 // String is the URL without parameters.
 func (p *Place) String() string { return p.url }
 
-// Backup is one of a place.
+// Backup is one backup in a place.
 type Backup struct {
 	Name    string   `json:"name"`
 	Taken   api.Time `json:"taken"`
-	Journal string   `json:"journal"` // that it is of: 16 hexadecimal digits
+	Journal string   `json:"journal"` // the journal's ID: 16 hexadecimal digits
 	Bytes   int64    `json:"bytes"`
 }
 
-// named is the name of a backup: its time, and its journal. Other files are not Weir's.
-var named = regexp.MustCompile(`^weir-(\d{8}T\d{6}Z)-([0-9a-f]{16})\.backup(\.age)?$`)
+// backupName matches the name of a backup: its time, and its journal. Other files are not Weir's.
+var backupName = regexp.MustCompile(`^weir-(\d{8}T\d{6}Z)-([0-9a-f]{16})\.backup(\.age)?$`)
 
 const timeLayout = "20060102T150405Z"
 
 // List returns the backups, the newest last.
 func (p *Place) List(ctx context.Context) (list []Backup, err error) {
 	err = p.each(ctx, func(name string, bytes int64) {
-		if parts := named.FindStringSubmatch(name); parts != nil {
+		if parts := backupName.FindStringSubmatch(name); parts != nil {
 			if at, err := time.Parse(timeLayout, parts[1]); err == nil {
 				list = append(list, Backup{name, api.Time{Time: at}, parts[2], bytes})
 			}
@@ -145,14 +145,14 @@ func (p *Place) List(ctx context.Context) (list []Backup, err error) {
 
 const (
 	makeTime     = 6 * time.Hour    // for one backup
-	writeTime    = 10 * time.Minute // for a piece of it, of which a part of an upload has many
-	removeTime   = 5 * time.Second  // for one that is not what was written
+	writeTime    = 10 * time.Minute // for one Write of it; a part of an upload has many
+	removeTime   = 5 * time.Second  // to delete a backup that was not read back as it was written
 	metadataTime = 5 * time.Second  // for the metadata service of a cloud, which other machines do not have
 	partBytes    = 16 << 20         // memory of an upload. There are 10,000 parts at most: 156 GiB.
 )
 
-// make writes what take writes, and reads it back.
-func (p *Place) make(ctx context.Context, journal string, take func(context.Context, io.Writer) error) (b Backup, err error) {
+// create stores the backup that take writes, and reads it back.
+func (p *Place) create(ctx context.Context, journal string, take func(context.Context, io.Writer) error) (b Backup, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, makeTime, fmt.Errorf("it took more than %v", makeTime))
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
@@ -161,16 +161,16 @@ func (p *Place) make(ctx context.Context, journal string, take func(context.Cont
 	late.Stop()
 	b.Taken, b.Journal = api.Time{Time: time.Now().UTC().Truncate(time.Second)}, journal
 	b.Name = "weir-" + b.Taken.Format(timeLayout) + "-" + journal + ".backup"
-	if p.readers != nil {
+	if p.recipients != nil {
 		b.Name += ".age"
 	}
 	written, read := sha256.New(), sha256.New()
 	if err := p.put(ctx, b.Name, func(w io.Writer) error {
 		w = io.MultiWriter(written, timedWriter{w, late})
-		if p.readers == nil {
+		if p.recipients == nil {
 			return take(ctx, w)
 		}
-		sealed, err := age.Encrypt(w, p.readers...)
+		sealed, err := age.Encrypt(w, p.recipients...)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (p *Place) make(ctx context.Context, journal string, take func(context.Cont
 	if err == nil {
 		defer back.Close()
 		var info backup.Info
-		if p.readers == nil {
+		if p.recipients == nil {
 			info, err = backup.Scan(io.TeeReader(back, read))
 		} else {
 			info.Bytes, err = io.Copy(read, back)
@@ -199,7 +199,8 @@ func (p *Place) make(ctx context.Context, journal string, take func(context.Cont
 	return b, err
 }
 
-// timedWriter has late end a Write that takes too long: meanwhile other backups wait, and the journal is not trimmed.
+// timedWriter ends a Write that takes longer than writeTime, by the timer late. During a Write other backups wait, and the
+// journal is not trimmed.
 type timedWriter struct {
 	io.Writer
 	late *time.Timer
@@ -211,12 +212,12 @@ func (w timedWriter) Write(piece []byte) (int, error) {
 	return w.Writer.Write(piece)
 }
 
-// prune deletes what is not to be kept of a journal's backups, of which the last is new and stays. It deletes two at most, so that a
-// clock that is wrong for a moment does not cost all.
+// prune deletes the backups of a journal that are beyond keepNumber or keepTime. The last of list is new, and stays. It deletes
+// two at most, so that a clock that is wrong for a moment does not cost all.
 func (p *Place) prune(ctx context.Context, list []Backup) error {
 	newest := len(list) - 1
 	for i, b := range list[:min(newest, 2)] {
-		if p.number > 0 && newest-i >= p.number || p.long > 0 && list[newest].Taken.Sub(b.Taken.Time) > p.long {
+		if p.keepNumber > 0 && newest-i >= p.keepNumber || p.keepTime > 0 && list[newest].Taken.Sub(b.Taken.Time) > p.keepTime {
 			if err := p.remove(ctx, b.Name); err != nil {
 				return fmt.Errorf("delete %s: %w", b.Name, err)
 			}
@@ -225,12 +226,12 @@ func (p *Place) prune(ctx context.Context, list []Backup) error {
 	return nil
 }
 
-// Decrypt returns what is in a backup that age has encrypted, by a file of identities, and any other one as it is.
+// Decrypt returns the content of a backup that age has encrypted, by a file of identities, and any other backup as it is.
 func Decrypt(from io.Reader, identities string) (io.Reader, error) {
 	b := bufio.NewReader(from)
 	const intro = "age-encryption.org/"
 	if head, err := b.Peek(len(intro)); err != nil || string(head) != intro {
-		return b, nil // whoever reads it says what is wrong
+		return b, nil // the reader says what is wrong with it
 	}
 	if identities == "" {
 		return nil, errors.New("it is encrypted: name the file with the identity of age with --identity")
@@ -249,9 +250,9 @@ func Decrypt(from io.Reader, identities string) (io.Reader, error) {
 // directory is a folder of backups. A file is whole before it has its name.
 type directory string
 
-// partOf is the name of a file before it is whole: one for each journal, which the next backup of that overwrites if a process is killed.
-// If two nodes write it at once, what is read back is wrong.
-func partOf(name string) string { return ".weir" + name[strings.LastIndexByte(name, '-'):] + ".part" }
+// partName is the name of a file until it is whole. There is one for each journal: if a process is killed, the next backup
+// overwrites its file. If two nodes write it at once, reading it back finds that.
+func partName(name string) string { return ".weir" + name[strings.LastIndexByte(name, '-'):] + ".part" }
 
 func (d directory) path(name string) string { return filepath.Join(string(d), name) }
 
@@ -259,7 +260,7 @@ func (d directory) put(_ context.Context, name string, write func(io.Writer) err
 	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	part := d.path(partOf(name))
+	part := d.path(partName(name))
 	if err := checkpoint.WriteSynced(d.path(name), part, write); err != nil {
 		_ = os.Remove(part) // else the next backup overwrites it
 		return err
@@ -270,8 +271,8 @@ func (d directory) put(_ context.Context, name string, write func(io.Writer) err
 func (d directory) each(_ context.Context, f func(string, int64)) error {
 	list, err := os.ReadDir(string(d))
 	for _, entry := range list {
-		if is, err := entry.Info(); err == nil && is.Mode().IsRegular() {
-			f(entry.Name(), is.Size())
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			f(entry.Name(), info.Size())
 		}
 	}
 	return err

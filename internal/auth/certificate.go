@@ -53,7 +53,7 @@ func namesOf(certificate *x509.Certificate) (names []string) {
 	return names
 }
 
-// This part is the TLS of all listeners of a server: a certificate, its key and the authorities of
+// This file is the TLS of all listeners of a server: a certificate, its key and the authorities of
 // clients' certificates. Their files are read again when they are renewed.
 //
 // Invariants. A connection begins with the newest files that were good; files that are wrong
@@ -63,8 +63,8 @@ func namesOf(certificate *x509.Certificate) (names []string) {
 type CertFiles struct {
 	Cert string // the server's, with those between it and its authority
 	Key  string
-	// ClientCA is the authorities of clients' certificates. "": clients have none to show. Who shows
-	// one that they did not sign is refused; who shows none proves otherwise who it is.
+	// ClientCA is the authorities of clients' certificates. "": clients show none. A client with a
+	// certificate of another authority is refused; a client without one identifies itself in another way.
 	ClientCA string
 	Min      uint16 // tls.VersionTLS12 or 13; 0: 13
 }
@@ -111,7 +111,7 @@ func (s *CertStore) Config() *tls.Config { return s.config }
 // Expires is when the certificate in use does.
 func (s *CertStore) Expires() time.Time { return s.now.Load().expires }
 
-// Wrong tells whether the newest files are not in use, as Watch last reported.
+// Wrong reports whether the newest files are not in use, as Watch last reported.
 func (s *CertStore) Wrong() bool { return s.wrong.Load() }
 
 // between stands between the files as read returns them: no PEM has it.

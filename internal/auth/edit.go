@@ -24,8 +24,8 @@ type New struct {
 }
 
 // Create adds a token to the file at path, and makes the file, with mode 0600, if it is not there. Tokens of the
-// identity that have expired go. Nothing else has the text. The file is replaced as a whole: who reads it sees the old
-// or the new one. expires is when the token does; zero: never.
+// identity that have expired go. Nothing else has the text. The file is replaced as a whole: a reader sees the old one
+// or the new one. expires is when the token expires; zero: never.
 func Create(path string, n New) (text string, expires time.Time, err error) {
 	err = edit(path, func(doc *yaml.Node, set *Set) error {
 		now := time.Now()

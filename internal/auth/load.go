@@ -258,7 +258,7 @@ func words(n *yaml.Node, field string, most int) (list []string, err error) {
 	return list, nil
 }
 
-// IsName tells whether an identity may have a name: 1 to 64 letters, digits or any of ._/-.
+// IsName reports whether an identity may have a name: 1 to 64 letters, digits or any of ._/-.
 func IsName(s string) bool {
 	for _, c := range []byte(s) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z') && !('0' <= c && c <= '9') && strings.IndexByte("._/-", c) < 0 {

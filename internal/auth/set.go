@@ -178,19 +178,19 @@ func (i *Identity) Scope() string {
 	return b.String()
 }
 
-// May tells whether the identity has a role for a key.
+// May reports whether the identity has a role for a key.
 func (i *Identity) May(r Role, key string) bool { return i.Permission(r).Key(key) }
 
-// AllKeys tells whether the permission is for every key.
+// AllKeys reports whether the permission is for every key.
 func (g *Permission) AllKeys() bool { return g != nil && len(g.Keys) == 0 }
 
-// AllLimits tells whether the permission is for every limit.
+// AllLimits reports whether the permission is for every limit.
 func (g *Permission) AllLimits() bool { return g != nil && len(g.Limits) == 0 }
 
-// All tells whether the permission is for every key and limit.
+// All reports whether the permission is for every key and limit.
 func (g *Permission) All() bool { return g.AllKeys() && g.AllLimits() }
 
-// Key tells whether the permission is for a key, or for all keys that begin with it.
+// Key reports whether the permission is for a key, or for all keys that begin with it.
 func (g *Permission) Key(key string) bool {
 	if g == nil {
 		return false
@@ -203,7 +203,7 @@ func (g *Permission) Key(key string) bool {
 	return len(g.Keys) == 0
 }
 
-// Limit tells whether the permission is for a limit.
+// Limit reports whether the permission is for a limit.
 func (g *Permission) Limit(name string) bool {
 	return g != nil && (len(g.Limits) == 0 || slices.Contains(g.Limits, name))
 }
@@ -250,7 +250,7 @@ const (
 	roles
 )
 
-// Roles are the words of the file, in the order of the constants.
+// roleNames are the words of the file, in the order of the constants.
 var roleNames = [roles]string{"ingest", "decide", "read", "admin"}
 
 // String is the word of the file.
@@ -286,10 +286,10 @@ type Token struct {
 	sum     sum
 }
 
-// Expired tells whether a token is no longer good.
+// Expired reports whether a token is no longer good.
 func (t *Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// newToken makes a token: its text, which nothing keeps, and what the file has of it.
+// newToken makes a token. Nothing stores text; t is what the file has of it.
 func newToken(now, expires time.Time) (text string, t Token) {
 	id := strings.ToLower(rand.Text()[:idBytes])
 	text = tokenMark + id + "_" + strings.ToLower(rand.Text()+rand.Text())

@@ -38,9 +38,9 @@ import (
 // the server's are. The old files are there until step 4. It follows when the new journal has all on its disks, in a cluster on the disks of a
 // majority.
 const (
-	// CarriedFile is what a directory had before it became another: a backup.
+	// CarriedFile is a backup of what a directory had before it was converted.
 	CarriedFile = "carried.backup"
-	// BeforeDir is the server's files of before.
+	// BeforeDir has the server's files from before that.
 	BeforeDir = checkpoint.ServerDir + ".before"
 )
 
@@ -359,7 +359,7 @@ func (s *Spool) moves(ctx context.Context) (moves []replication.Request, err err
 }
 
 // ClaimCarry refuses a cluster that has grown from another directory than this one, whose hits are
-// to be merged into its journal. moves say where topics are counted of which it has hits.
+// to be merged into its journal. moves say up to where topics are counted whose hits it has.
 func ClaimCarry(ctx context.Context, merges *Merges, dir string) (moves []replication.Request, err error) {
 	s := &Spool{Path: filepath.Join(dir, CarriedFile)}
 	b, err := s.Open()
@@ -380,7 +380,7 @@ type Fill func(ctx context.Context, engine *engine.Engine, dir string, entry Res
 
 // RestoreDirectory makes a data directory out of a backup. dir must be empty, not be there, or be
 // left by a Restore that was killed. All counts are loaded and audited first; where the backup is damaged or
-// cut short, nothing is left behind. The directory is of a new origin, so that it
+// cut short, nothing is left behind. The directory has a new origin, so that it
 // and the one that was backed up can both go on.
 func RestoreDirectory(ctx context.Context, r io.Reader, dir string, fill Fill) (info Info, err error) {
 	err = checkpoint.RefuseFilled(dir) // before the lock leaves a file in it
@@ -430,8 +430,8 @@ func RestoreDirectory(ctx context.Context, r io.Reader, dir string, fill Fill) (
 // server writes into what it opens, and the node may stay in the cluster after all.
 const leavingDir = "leaving"
 
-// writeBackup writes a backup of the directory, which no server has open. Of a cluster's
-// node it is what that one's replica has, which must be all, or AcceptDamage set.
+// writeBackup writes a backup of the directory, which no server has open. For a node of a
+// cluster it has what the node's replica has. That must be everything, unless AcceptDamage is set.
 func (c *Conversion) writeBackup(ctx context.Context, w io.Writer, ofMany bool) (err error) {
 	dir, m, from := c.Dir, c.m, c.Dir
 	if ofMany {
@@ -472,7 +472,7 @@ func (c *Conversion) writeBackup(ctx context.Context, w io.Writer, ofMany bool) 
 	}.WriteBackup(ctx, w)
 }
 
-// copyAlone copies a directory, for a server of a node alone that reads it. clustered says that it is of a cluster's node.
+// copyAlone copies a directory, for a server of a node alone that reads it. clustered says that it belongs to a node of a cluster.
 func copyAlone(dir, to string, clustered bool) error {
 	err := checkpoint.CopyDirectory(dir, to)
 	if err == nil && clustered {

@@ -55,8 +55,8 @@ const (
 type Info struct {
 	Taken      time.Time `json:"taken"`
 	Journal    uint64    `json:"journal,omitempty"` // identity of the journal it was taken of; 0: of a version without
-	Merged     []uint64  `json:"merged,omitempty"`  // origins of other journals whose backups were merged into that one
-	Origin     uint64    `json:"origin"`            // of the data directory it was taken of
+	Merged     []uint64  `json:"merged,omitempty"`  // origins of other journals whose backups were merged into this journal
+	Origin     uint64    `json:"origin"`            // of the data directory that it was taken from
 	Epoch      uint64    `json:"epoch"`
 	Cluster    bool      `json:"cluster,omitempty"` // it has the batches of many nodes
 	Partitions int       `json:"partitions"`

@@ -320,7 +320,7 @@ func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	if err := ctx.Err(); err != nil { // whoever ended it must not find it whole
+	if err := ctx.Err(); err != nil { // an aborted read must not pass for a whole backup
 		return err
 	}
 	return file.End()

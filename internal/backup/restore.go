@@ -56,15 +56,15 @@ type RestoreTarget struct {
 // Restore restores a backup into this journal while it is in use, on all nodes: what
 // the backup has goes through the journal as hits do. The backup is copied into the data
 // directory first and checked as a whole: one that is damaged or cut short changes
-// nothing. It may be of other partitions, and of another retention, to which it is
-// brought. What keys have used of limits, and receipts, are added in both modes. A counter of Redis commands is set to what
+// nothing. It may have other partitions and another retention: it is
+// converted. What keys have used of limits, and receipts, are added in both modes. A counter of Redis commands is set to what
 // the backup has, with api.Merge only where there is none. Policies that were put by API
 // are added to those that are there (api.Merge), or take their place (api.Replace).
 //
 // api.Replace is one flush in many messages. Until the last one is in the journal all counts stay
 // as they are. Then the counts of the backup take their place.
 //
-// If it ends early, by an error or a crash, a api.Merge goes on when it is called again, and a
+// If it ends early, by an error or a crash, an api.Merge goes on when it is called again, and an
 // api.Replace is undone. One node of a cluster restores at a time: while another
 // does, the error wraps ErrRestoring. Until its end nodes of a cluster call a merge late.
 func (t *RestoreTarget) Restore(ctx context.Context, r io.Reader, mode api.RestoreMode) (done api.Restored, err error) {
@@ -241,9 +241,9 @@ func (c *RestoreClaims) renew(ctx context.Context, held kv.Lease, lose context.C
 
 // RestoreWriter writes a backup into the journal.
 //
-// Windows and clears are of an origin whose flushes follow from the backup alone. What
-// keys have used of limits depends on when it is read: it is of an origin of this attempt,
-// so that a second one charges it again. Limits are then too strict for their period,
+// Windows and clears have an origin whose flushes follow from the backup alone. What
+// keys have used of limits depends on when it is read: it has an origin of this attempt,
+// so that a second attempt charges it again. Limits are then too strict for their period,
 // and never too generous.
 type RestoreWriter struct {
 	to       *RestoreTarget

@@ -322,7 +322,7 @@ func (m *Merges) endReplacement(ctx context.Context, r *replacement) error {
 	})
 }
 
-// Grown tells whether some directory of a node alone became a node of this cluster, with its hits.
+// Grown reports whether some directory of a node alone became a node of this cluster, with its hits.
 func (m *Merges) Grown(ctx context.Context) (grown bool, err error) {
 	value, err := m.get(ctx, grownKey)
 	return value != nil, err

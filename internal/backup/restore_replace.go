@@ -17,8 +17,8 @@ import (
 //	Merges.replacement | part 0 ... part n-1 | the last part | policies, Merges | -
 //	                     all counts are those of before        those of the backup
 //
-// Whatever ends it early, what Merges says is carried out: by the same call after an error, else by Recover at the next start of this node or, where another
-// one has the claim, there. If the last part is in the journal, the rest follows; else a flush of the next epoch says that the parts count for nothing.
+// If it ends early, Merges still says what to do. The same call does it after an error. Else Recover does it at the next start of this node, or of the node
+// that then has the claim. If the last part is in the journal, the rest follows; else a flush of the next epoch says that the parts count for nothing.
 // Until then snapshots begin before the first part, or none are taken.
 
 // undoneEpoch is the epoch of the flush which says that the parts of epoch 1 count for nothing.

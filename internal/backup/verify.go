@@ -18,7 +18,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// VerifyReport is what Verify found in a data directory.
+// VerifyReport is what was found in a data directory.
 type VerifyReport struct {
 	Node       string           `json:"node,omitempty"`     // of a cluster; "": the directory is of a node alone, or of one with an existing NATS
 	Origin     uint64           `json:"-"`                  // of its batches
@@ -39,7 +39,7 @@ type VerifyReport struct {
 	Findings   []record.Finding `json:"findings"`
 }
 
-// Sound tells whether no hit was lost.
+// Sound reports whether no hit was lost.
 func (r VerifyReport) Sound() bool { return len(record.Losses(r.Findings)) == 0 }
 
 // VerifyDirectory reads a whole data directory that no process uses: every snapshot of
@@ -48,9 +48,9 @@ func (r VerifyReport) Sound() bool { return len(record.Losses(r.Findings)) == 0 
 // it opens, so that the directory stays as it is. It needs as much space again,
 // in the directory for temporary files.
 //
-// Of a node of a cluster it reads what that one's replica has, of all origins, and
-// the logs that it is replicated by, and asks nobody. What the replica does not
-// have at its end, as after a crash, others may have; that is a finding, and no loss.
+// For a node of a cluster it reads what the node's replica has, of all origins, and
+// the logs of replication, and asks no other node. What the replica lacks at its end, as after a crash, others may have:
+// that is a finding, and no loss.
 func VerifyDirectory(ctx context.Context, dir string) (r VerifyReport, err error) {
 	lock, err := checkpoint.LockExistingDirectory(dir)
 	if err != nil {
@@ -192,7 +192,7 @@ type end struct {
 	left bool
 }
 
-// replaced tells whether a node of the same name goes on in another directory.
+// replaced reports whether a node of the same name goes on in another directory.
 func (e end) replaced(all map[uint64]end) bool {
 	for _, other := range all {
 		if other.node == e.node && other.at > e.at {

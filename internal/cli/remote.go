@@ -243,7 +243,7 @@ type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
-// IsFailure tells whether an error of a command is one of its work.
+// IsFailure reports whether an error of a command is one of its work.
 func IsFailure(err error) bool { return errors.As(err, &failure{}) }
 
 // Work makes RunE of a command: it settles the flags that the command line left open, and then calls do, whose errors

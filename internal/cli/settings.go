@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// This part finds the value of each flag: the command line's, or else the environment's, or else the settings file's.
+// This file finds the value of each flag: the command line's, or else the environment's, or else the settings file's.
 //
 // Invariants: all values go through the flag's own parser, so that a value is right or wrong wherever it stands. An
 // error names the place that the value came from. An unknown name is refused, with a suggestion.
@@ -169,7 +169,7 @@ const FieldOf = "field"
 var flagOf = map[string]string{"Keys": "key"}
 
 // Blame says by which setting a field of a configuration got its wrong value. A field may
-// have its part before it: HTTP.Addr.
+// have its part before its name: HTTP.Addr.
 func (from SettingSources) Blame(field string, err error) error {
 	if where := from[field]; where != "" {
 		return fmt.Errorf("%s: %w", where, err)
@@ -200,7 +200,7 @@ func kebab(field string) string {
 // MaxSettingsBytes bounds the settings file: far more than there are settings.
 const MaxSettingsBytes = 1 << 20
 
-// ReadAtMost reads a file that may have so many bytes.
+// ReadAtMost reads a file of at most most bytes.
 func ReadAtMost(path string, most int64) (text []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -20,11 +20,11 @@ type Queue struct {
 	speak atomic.Bool // the next flush is written even if empty
 
 	mu     sync.Mutex
-	next   *Group // of those who wait for the next flush to begin; nil: nobody
-	ending error  // why no flush will begin any more; nil: they do
+	next   *Group // of callers that wait for the next flush to begin; nil: nobody waits
+	ending error  // why no further flush will begin; nil: further ones will
 }
 
-// Group is those who wait for one flush. Err and Last may be read once Done is closed.
+// Group is the callers that wait for one flush. Err and Last may be read once Done is closed.
 type Group struct {
 	Done chan struct{}
 	Err  error

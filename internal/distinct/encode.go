@@ -57,7 +57,7 @@ func (s *Set) Append(b []byte) []byte {
 	return b
 }
 
-// Read reads what Append wrote, for a retention in seconds. It fails the reader for what is no set.
+// Read reads what Append wrote, for a retention in seconds. It fails the reader if that is invalid.
 func Read(r *wire.Reader, retention int64) *Set {
 	s := New(retention)
 	version, precision := r.Byte(), r.Byte()

@@ -136,8 +136,8 @@ const (
 // Config.Memory and LimitMemory together. Twice the memory's snapshots fit into half of it.
 func MinDisk(memory int64) int64 { return max(memory/diskOverMemoryOf*diskOverMemory, minMaxBytes) }
 
-// MaxMemory is the most memory, in bytes, that an engine may have where Config.MaxBytes is
-// so much: Memory and LimitMemory together.
+// MaxMemory is the most memory, in bytes, that an engine may have with a Config.MaxBytes of
+// maxBytes: Memory and LimitMemory together.
 func MaxMemory(maxBytes int64) int64 { return maxBytes / diskOverMemory * diskOverMemoryOf }
 
 // receiptsOfDisk is the part of Config.MaxBytes, as one of so many, that an engine's OnceMemory
@@ -146,8 +146,8 @@ func MaxMemory(maxBytes int64) int64 { return maxBytes / diskOverMemory * diskOv
 // MinDisk leaves free of that half, with states at their largest, is a tenth.
 const receiptsOfDisk = 120
 
-// MaxReceipts is the most OnceMemory, in bytes, that an engine may have where Config.MaxBytes is
-// so much. With more, snapshots could not be stored, and a full journal would never be trimmed.
+// MaxReceipts is the largest OnceMemory, in bytes, that an engine may have with a Config.MaxBytes of
+// maxBytes. With more, snapshots could not be stored, and a full journal would never be trimmed.
 func MaxReceipts(maxBytes int64) int64 { return maxBytes / receiptsOfDisk }
 
 func errTooManyReceipts(maxBytes, receipts int64) error {
@@ -169,7 +169,7 @@ func errTooLittleDisk(maxBytes, memory, limits int64) error {
 		units.FormatSize(maxBytes), units.FormatSize(memory), units.FormatSize(limits), advice)
 }
 
-// What is advised must do: a least is rounded up, a most down.
+// mib, mibDown and kibDown write sizes in advice. A lower bound is rounded up, and an upper bound down, so that the advice works.
 func mib(bytes int64) string     { return fmt.Sprintf("%dMiB", (bytes+1<<20-1)>>20) }
 func mibDown(bytes int64) string { return fmt.Sprintf("%dMiB", bytes>>20) }
 func kibDown(bytes int64) string { return fmt.Sprintf("%dKiB", bytes>>10) }
@@ -245,7 +245,7 @@ func (j *Journal) consumerAlarms() []api.Alarm {
 		"the stream %s has %d JetStream consumers, and Weir creates none: another program reads it", stream.FlushStream, n)}}
 }
 
-// replicasAlarms tells that partitions lack holders: whoever stops another node now may leave some without any.
+// replicasAlarms says that partitions lack holders: if another node stops now, some may have none.
 func (j *Journal) replicasAlarms() []api.Alarm {
 	if j.others == nil {
 		return nil
@@ -259,7 +259,7 @@ func (j *Journal) replicasAlarms() []api.Alarm {
 		n, j.engine.Config().Partitions, j.cfg.Replicas, j.cfg.MoveAfter)}}
 }
 
-// nodesAlarms tell which nodes have other settings than this one, or its name.
+// nodesAlarms say which nodes have other settings than this one, or its name.
 func (j *Journal) nodesAlarms() []api.Alarm {
 	if j.others == nil {
 		return nil

@@ -67,7 +67,7 @@ func (j *Journal) HoldLease(name string) *kv.LeaseHolder {
 }
 
 // Claim journals that this node owns the limits of some partitions' groups from now on, and returns once the journal
-// was followed up to that. Claimed then tells whether it came first. Only for a node in a cluster.
+// was followed up to that. Claimed then reports whether it came first. Only for a node in a cluster.
 func (j *Journal) Claim(ctx context.Context, partitions []int) error {
 	j.claims.mu.Lock()
 	j.claims.next = append(j.claims.next, partitions...)
@@ -75,7 +75,7 @@ func (j *Journal) Claim(ctx context.Context, partitions []int) error {
 	return j.AwaitFlush(ctx, j.waiters.JoinSpeaking())
 }
 
-// Claimed tells whether the last claim of a partition's group, as far as the journal was followed, is one of this
+// Claimed reports whether the last claim of a partition's group, as far as the journal was followed, is one of this
 // life of the node. Its token is greater than the tokens of all claims before. It costs some ns.
 func (j *Journal) Claimed(partition int) (token uint64, ok bool) {
 	last := j.replica.ClaimOf(partition)
@@ -96,8 +96,8 @@ func (c *claims) take() []int {
 	return next
 }
 
-// AwaitFlush waits for a flush, and until the journal was followed up to that: whatever other nodes wrote before it is then known. Only for
-// a node in a cluster.
+// AwaitFlush waits for a flush, and until this node has followed the journal up to it: then it knows all that other nodes wrote
+// before. Only for a node in a cluster.
 func (j *Journal) AwaitFlush(ctx context.Context, group *concurrency.Group) error {
 	select {
 	case <-group.Done:
@@ -294,11 +294,11 @@ func (j *Journal) Peers() Peers { return Peers{j.server.Conn()} }
 // Publish sends a message to all nodes.
 func (p Peers) Publish(subject string, data []byte) error { return p.conn.Publish(subject, data) }
 
-// Serve calls f with each message of a subject until the connection closes, and sends its result to whoever asked; nil: nothing.
+// Serve calls f with each message of a subject until the connection closes, and sends its result as the reply; nil: nothing.
 func (p Peers) Serve(subject string, f func(data []byte) (answer []byte)) error {
 	_, err := p.conn.Subscribe(subject, func(msg *nats.Msg) {
 		if answer := f(msg.Data); answer != nil {
-			_ = msg.Respond(answer) // whoever asked asks again
+			_ = msg.Respond(answer) // the other node asks again
 		}
 	})
 	return err

@@ -129,7 +129,7 @@ const linger = 500 * time.Millisecond
 
 // leave journals that this node takes no more hits, so that nobody waits for it, and so that
 // a node that goes on alone knows that this one has nothing newer.
-// Where the others stop too there may be nobody to tell.
+// If all other nodes stop too, there may be nobody left who reads it.
 func (j *Journal) leave(ctx context.Context) {
 	if !j.cfg.clustered() {
 		return
@@ -189,7 +189,7 @@ func tell(ctx context.Context, timeout time.Duration, sync func(context.Context)
 const statusTime = time.Second
 
 // AddNodes adds to an answer what this node sees of its cluster. It asks all that answer, for a second at most. What could
-// not be had is left out, and the problems say why. One node without others has nothing to ask.
+// not be had is left out, and the problems say why. A node without others asks nothing.
 func (j *Journal) AddNodes(ctx context.Context, a *api.ClusterAnswer) {
 	a.Mode, a.Size, a.Journal = "alone", 1, j.clusterJournal()
 	if !j.cfg.clustered() {
@@ -253,7 +253,7 @@ func (j *Journal) Nodes(ctx context.Context) (nodes []api.ClusterNode) {
 	return nodes
 }
 
-// isGone tells whether a node has stopped, or is silent in all its directories.
+// isGone reports whether a node has stopped, or is silent in all its directories.
 func isGone(origins []replica.OriginStatus, node string) (gone bool) {
 	for _, o := range origins {
 		if o.Node == node {
@@ -297,7 +297,7 @@ func (j *Journal) Fresh(ctx context.Context) (upTo uint64, now time.Time, err er
 	return m.UpTo, m.Now, err
 }
 
-// ClockSound tells whether strict limits may be decided here: the time of day of this node
+// ClockSound reports whether strict limits may be decided here: the time of day of this node
 // is known to a second.
 func (j *Journal) ClockSound() bool { return j.clocks.Sound() }
 
@@ -342,7 +342,7 @@ func (o *others) loops() []func(context.Context) {
 	return []func(context.Context){o.keeper.Run, o.members.Run, o.storeWatch.Run, o.fresh.Run, o.fresh.RunAnswers}
 }
 
-// leave gives back what beginCluster took, as far as it came.
+// leave gives back what beginCluster took, also if it failed.
 func (o *others) leave(log *slog.Logger) {
 	if o.endBeats != nil {
 		o.endBeats()

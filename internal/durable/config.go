@@ -51,7 +51,7 @@ type Config struct {
 	// LeaveCluster makes the directory of a cluster's node one of a node alone, with all
 	// that the cluster counted. All other nodes must have stopped before in good order, or
 	// been removed; else AcceptDamage is needed, and what is not in this directory is
-	// lost. Of a directory that is of a node alone already it changes nothing.
+	// lost. If the directory already belongs to a node alone, it changes nothing.
 	LeaveCluster bool
 
 	// ShrinkRetention lets a directory get a shorter retention than it has, which drops the hits that are older. If
@@ -134,7 +134,7 @@ func invalidConfig(field, format string, args ...any) error {
 	return &engine.Error{Code: api.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// clustered tells whether the journal has batches of other origins.
+// clustered reports whether the journal has batches of other origins.
 func (cfg Config) clustered() bool { return cfg.Join.Cluster != "" || cfg.Join.URL != "" }
 
 const (

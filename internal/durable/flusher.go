@@ -116,7 +116,7 @@ type flushed struct {
 	data     []byte
 }
 
-// published tells who follows, and the watermark, what the journal has.
+// published lets followers and the watermark know what the journal has.
 func (j *Journal) published() {
 	j.stats.recovered()
 	if j.cfg.clustered() {
@@ -292,7 +292,7 @@ func (j *Journal) reachesBack(ctx context.Context, t *replica.TailFlushes) (firs
 	return first, err
 }
 
-// takeFlush takes a message, and before it what should have come and did not.
+// takeFlush takes a message, and before it the messages that should have come before it and did not.
 func (j *Journal) takeFlush(ctx context.Context, t *replica.TailFlushes, message uint64, data []byte, f func([]record.Part) error) error {
 	p, err := record.DecodePart(data)
 	if errors.Is(err, record.ErrDamaged) {

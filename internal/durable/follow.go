@@ -53,7 +53,7 @@ func (f *follower) failed(err error) {
 	}
 }
 
-// apply applies the message whose turn it is, and tells whether there was one.
+// apply applies the message whose turn it is, and reports whether there was one.
 func (f *follower) apply(ctx context.Context) bool {
 	known := f.Retrying()
 	others, ok, err := f.Apply(f.j.store.Source(ctx))
@@ -190,7 +190,7 @@ func (j *Journal) checkFiles() error {
 	return err
 }
 
-// replicasGone tells whether the directory of the replicas is not there, though the embedded server of a clustered node keeps some.
+// replicasGone reports whether the directory of the replicas is not there, though the embedded server of a clustered node keeps some.
 // It may be so for a moment, when a replica comes or goes.
 func (j *Journal) replicasGone() (path string, gone bool) {
 	path = filepath.Join(j.cfg.Dir, checkpoint.ServerDir, "jetstream", "$G")

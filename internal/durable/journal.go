@@ -89,7 +89,7 @@ type Journal struct {
 	policies *kv.Document
 	restores *backup.RestoreTarget
 	handed   chan handedOver
-	unwrote  chan chan [][]byte // asks for what could not be written
+	unwrote  chan chan [][]byte // requests for what could not be written
 	stopped  <-chan struct{}    // the flusher takes no more
 	claims   claims
 	flushed  chan flushed // for the follower, which need not read it
@@ -140,7 +140,7 @@ func (j *Journal) Err() error {
 // Policies is where policies that were put by API are kept, on all nodes.
 func (j *Journal) Policies() *kv.Document { return j.policies }
 
-// fail ends the journal for err, and tells whether it was the first to.
+// fail ends the journal for err, and reports whether it was the first to.
 func (j *Journal) fail(err error) (first bool) {
 	j.failing.Do(func() {
 		first, j.failure = true, err
@@ -202,7 +202,7 @@ func (j *Journal) lastSync(ctx context.Context) error {
 // errAlone is why a node that stops does not say so.
 var errAlone = errors.New("no other node runs")
 
-// release gives back what open took, as far as it came.
+// release gives back what open took before it failed.
 func (j *Journal) release() error {
 	var errs []error
 	if j.others != nil {
@@ -251,7 +251,7 @@ func (j *Journal) Messages() Messages { return Messages{j.store, j} }
 // ID is the journal's identity, 16 hex digits: the same on all nodes of a cluster.
 func (m Messages) ID() string { return record.JournalText(m.j.store.ID()) }
 
-// Partitions is how many the journal's flushes are of.
+// Partitions is how many partitions the journal's flushes have.
 func (m Messages) Partitions() int { return m.j.manifest.Partitions }
 
 // written is up to when hits are in the journal.
@@ -274,7 +274,7 @@ func (m Messages) Written() (message uint64, asOf time.Time) {
 	return 0, time.Time{}
 }
 
-// Grown tells whether the journal is of a cluster that has grown from a node alone.
+// Grown reports whether the journal belongs to a cluster that has grown from a node alone.
 func (m Messages) Grown(ctx context.Context) (bool, error) { return m.j.merges.Grown(ctx) }
 
 // NewestSnapshots calls f with the newest sound snapshot of each partition, in order, nil where there is none.

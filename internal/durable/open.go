@@ -248,7 +248,7 @@ func (j *Journal) revive(ctx context.Context) error {
 	return nil
 }
 
-// continues tells whether a server that was restarted has all that was acknowledged.
+// continues reports whether a server that was restarted has all that was acknowledged.
 func (j *Journal) continues(ctx context.Context) error {
 	_, missing, err := stream.Open(ctx, j.server.JetStream(), identityOf(j.manifest), j.server.Replicas, false, j.log)
 	if err == nil && len(missing) > 0 {

@@ -43,7 +43,7 @@ type Change struct {
 	Content uint64        // of Reserve: Reservation.Content; of permits: the number of the holder; of Hold: Held.Need
 	By      string        // of Reserve: Reservation.By
 	Flag    bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
-	Beside  uint64        // of Hold: what is out of the limit in other ways. Who decides fills it in
+	Beside  uint64        // of Hold: what is granted of the limit in other ways. The node that decides fills it in
 }
 
 // Changed is what came of a Change.
@@ -56,10 +56,10 @@ type Changed struct {
 	Verdict        // what the limit says then; of permits: RetryAfter alone, until the first is free
 }
 
-// OfPermit tells whether a change is about a permit. Then the limit is a Concurrency of package policy: max is its N, and ttl its Per.
+// OfPermit reports whether a change is about a permit. Then the limit is a Concurrency of package policy: max is its N, and ttl its Per.
 func (k ChangeKind) OfPermit() bool { return k >= ChangeTakePermit && k <= ChangeReleasePermit }
 
-// HasContent tells whether a change has Content.
+// HasContent reports whether a change has Content.
 func (k ChangeKind) HasContent() bool { return k == ChangeReserve || k == ChangeHold || k.OfPermit() }
 
 // Make makes the change to a key, with the n of the method that it stands for; of Settle that is what was used.

@@ -152,7 +152,7 @@ func (c *Counter) emptyWindow() window.Window {
 	return none
 }
 
-// come merges what was quarantined and has come. The caller holds mu.
+// come merges quarantined hits whose time has come. The caller holds mu.
 func (c *Counter) come() {
 	c.quarantine.Come(c.limit(), func(_ string, w *window.Window) { keyspace.MergeQuarantined(&c.window, w) })
 }

@@ -112,7 +112,7 @@ func (l *lastAnswer) get(at, seconds int64) (folded Count, version uint64, ok bo
 
 func (l *lastAnswer) still(version uint64) bool { return l.version.Load() == version }
 
-// missed tells whether the last window that was not there was this one too: then its answer is worth keeping.
+// missed reports whether the last window that was not there was this one too: then its answer is worth keeping.
 // Where each read asks for another second, keeping would cost more than it saves.
 func (l *lastAnswer) missed(at, seconds int64) bool {
 	if l.missedAt == at && l.missedSeconds == seconds {
@@ -235,7 +235,7 @@ func (f *firstKeys) offer(key KeyCount) {
 	heap.Push(f, key)
 }
 
-// Delete forgets the key and its hits, and tells whether it was there. AllKeys
+// Delete forgets the key and its hits, and reports whether it was there. AllKeys
 // still counts them, as it did before. A hit that comes later starts the key again.
 func (e *Engine) Delete(key string) (bool, error) {
 	if key == AllKeys {
@@ -251,7 +251,7 @@ func (e *Engine) Delete(key string) (bool, error) {
 	return had, ifHeld(held)
 }
 
-// Has tells whether a key is in memory: it was hit, and was neither evicted nor deleted, nor is its retention over. Of
+// Has reports whether a key is in memory: it was hit, and was neither evicted nor deleted, nor is its retention over. Of
 // a partition that another node's engine holds it is always true. O(1), takes no lock.
 func (e *Engine) Has(key string) bool { return e.keys.Has(key) }
 

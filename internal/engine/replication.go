@@ -15,10 +15,10 @@ import (
 // of partitions alone: nodes must agree on it.
 func (e *Engine) PartitionOf(key string) int { return e.keys.PartitionOf(key) }
 
-// Holds tells whether the engine holds a partition. A new engine holds all.
+// Holds reports whether the engine holds a partition. A new engine holds all.
 func (e *Engine) Holds(partition int) bool { return e.keys.Holds(partition) }
 
-// HoldsKey tells whether the engine holds the key's partition. Cost: a load where it never released one.
+// HoldsKey reports whether the engine holds the key's partition. Cost: a load where it never released one.
 func (e *Engine) HoldsKey(key string) bool { return e.keys.HoldsKey(key) }
 
 // HeldPartitions is the set of those that the engine holds now.
@@ -80,7 +80,7 @@ func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
 // keeps the day of such a second for a key. The hits are in Cut.Past.
 func (e *Engine) TakePast(keeps func(key string, second int64) bool) { e.past.Store(&keeps) }
 
-// Crowded tells whether hits are refused as too much waits for Cut.
+// Crowded reports whether hits are refused as too much waits for Cut.
 func (e *Engine) Crowded() bool { return e.keys.Crowded() }
 
 // An engine may hold some of its partitions only, while others are held by the
@@ -94,8 +94,8 @@ func (e *Engine) Release(partition int) {
 	}
 }
 
-// Hold takes a partition back that was released. s is what Take returned, of an engine with the same settings. then is what
-// the journal has after it, in order. Hits that no cut has yet are kept too. What keys have used of limits is kept
+// Hold takes a partition back that was released. s is what Take returned in an engine with the same settings. then is what
+// the journal has after s, in order. Hits that no cut has yet are kept too. What keys have used of limits is kept
 // whether their partition is held or not. Questions are answered once all is there. Hold must not run at the same time
 // as Cut. It refuses windows that can't be merged; the partition then stays
 // released.

@@ -18,8 +18,8 @@ type Hash [sha256.Size]byte
 // HashOf is the Hash of a file's content.
 func HashOf(data []byte) Hash { return sha256.Sum256(data) }
 
-// Read reads a regular file, one byte more than most at most: who parses it says that it is
-// too large. Another kind, a pipe for example, could make the reader wait for ever. what
+// Read reads a regular file, up to one byte more than most, by which the parser sees that it is
+// too large. Another kind of file, a pipe for example, could make the reader wait for ever. what
 // names its content in the error, "tokens" say.
 func Read(path, what string, most int64) (data []byte, err error) {
 	info, err := os.Stat(path)

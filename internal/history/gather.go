@@ -30,7 +30,7 @@ type gather struct {
 	seed    maphash.Seed
 	last    []place             // hash table of the keys: where their last rows are; a power of two, at least twice the rows
 	rows    []store.Row         // N = 0: the key was removed
-	before  []uint32            // by row: 1 + the key's row before it; 0: there is none
+	before  []uint32            // by row: 1 + the key's previous row; 0: it has none
 	all     []store.Row         // of all keys together
 	list    []replication.Delta // of the batch that is added: kept for its memory
 	removed map[string]bool
@@ -165,7 +165,7 @@ func (g *gather) hit(hash uint64, key string, at int64, n uint64) {
 	}
 }
 
-// home is where last has a key of that hash, unless another one was there first.
+// home is the place in last for keys of a hash, unless another key took it first.
 func (g *gather) home(hash uint64) *place { return &g.last[hash&uint64(len(g.last)-1)] }
 
 // find is where last has a key, or would have it.
@@ -193,7 +193,7 @@ func (g *gather) grow() {
 	}
 }
 
-// addAll counts hits of all keys together, which are of one slot, or two, nearly always.
+// addAll counts hits of all keys together, which nearly always are in one slot, or two.
 func (g *gather) addAll(slot int64, n uint64) {
 	for i := len(g.all) - 1; i >= 0; i-- {
 		if g.all[i].Slot == slot {
@@ -208,7 +208,7 @@ func (g *gather) full() bool {
 	return len(g.rows)+len(g.all)+len(g.removed) >= maxRows || g.text >= maxText
 }
 
-// batch is what was gathered, in the gather's own memory: nothing is gathered after it, until it is written (again).
+// batch returns what was gathered, in the gather's own memory. Gather nothing more until it is written, also after a retry.
 func (g *gather) batch() *store.Batch {
 	b := &store.Batch{Gaps: g.gaps}
 	for key := range g.removed {

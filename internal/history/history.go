@@ -311,7 +311,7 @@ func (h *History) view(ctx context.Context, f func(v *store.View) error) (asOf t
 	return asOf, err
 }
 
-// Forget deletes the history of keys, and tells whether there was any.
+// Forget deletes the history of keys, and reports whether there was any.
 func (h *History) Forget(ctx context.Context, keys ...string) (bool, error) {
 	for _, key := range slices.Clip(keys) {
 		keys = append(keys, engine.SampledPrefix+key) // what sampling added to it

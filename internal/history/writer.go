@@ -20,7 +20,7 @@ import (
 //   - Every hit of the journal is in the rows once: a Writer that begins again goes on at the position that is stored with them.
 //   - It never slows hits. It reads what is on disk, on one goroutine. While the database is away it waits, and the journal keeps
 //     what was not read, within a bound (History.Needed).
-//   - Of all writers of one journal one writes (store.Lease).
+//   - One writer of a journal writes at a time (store.Lease).
 //   - Its memory is bounded, whatever the journal has: it commits when it has maxRows, or maxText bytes of their keys.
 //
 // What was trimmed before it was read is filled in from snapshots (fill.go), and answers say what is in doubt.
@@ -30,7 +30,7 @@ type WriterJournal interface {
 	replica.TailSource
 	// ID is the journal's identity, the same for all its nodes.
 	ID() string
-	// Partitions is how many its flushes are of.
+	// Partitions is how many partitions its flushes have.
 	Partitions() int
 	// Written reports that all hits that were taken until asOf are in the journal up to a message.
 	Written() (message uint64, asOf time.Time)
@@ -49,7 +49,7 @@ type WriterConfig struct {
 	Slot      time.Duration
 	Retention time.Duration // of the engine: how far back snapshots and late hits reach
 	Keep      []store.Keep  // nil: rows are kept for ever
-	Hurry     func()        // asks the other writers of the journal's history to write what it has by now (Kick); nil: there are none
+	Hurry     func()        // asks the other writers of the journal's history to write what it has by now (Kick); nil: there are no others
 	Logger    *slog.Logger  // nil: none
 }
 
@@ -340,7 +340,7 @@ func (w *Writer) advance(ctx context.Context, g *gather, message uint64, asOf ti
 	return nil
 }
 
-// lacksFormer tells whether the journal goes on from another one, of which this database has nothing.
+// lacksFormer reports whether the journal continues a former one of which this database has nothing.
 func (w *Writer) lacksFormer(ctx context.Context) (lacks bool, err error) {
 	if grown, err := w.cfg.Journal.Grown(ctx); err != nil || !grown {
 		return false, err

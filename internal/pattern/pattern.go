@@ -151,7 +151,7 @@ func (p *Pattern) nearest(name string) string {
 	return units.DidYouMean(name, names)
 }
 
-// Match tells whether key fits, and what the wildcards took of it. A key is at most engine.MaxKeyBytes long.
+// Match reports whether key fits, and fills in what the wildcards matched. A key is at most engine.MaxKeyBytes long.
 //
 // Cost: O(wildcards * len(key)); no allocation.
 func (p *Pattern) Match(key string, took *Captures) bool {
@@ -181,7 +181,7 @@ type matcher struct {
 	failed [MaxWildcards]struct{ from, to int } // beginnings, half open
 }
 
-// from tells whether the wildcards from place on, with the literals between, fit the key from i to its end.
+// from reports whether the wildcards from place on, with the literals between, fit the key from i to its end.
 func (m *matcher) from(place, i int) bool {
 	if f := m.failed[place]; f.from <= i && i < f.to {
 		return false
@@ -222,7 +222,7 @@ func (m *matcher) ending(place, least, reach int) (at int, ok bool) {
 	return 0, false
 }
 
-// Fits tells whether key fits.
+// Fits reports whether key fits.
 func (p *Pattern) Fits(key string) bool {
 	var took Captures
 	return len(key) <= engine.MaxKeyBytes && p.Match(key, &took)
@@ -241,7 +241,7 @@ func (p *Pattern) CutsAddress() string {
 	return ""
 }
 
-// TakesAll tells whether p is for all keys that begin with its Prefix.
+// TakesAll reports whether p is for all keys that begin with its Prefix.
 func (p *Pattern) TakesAll() bool {
 	return len(p.wild) == 1 && p.wild[0].any && p.literals[1] == "" // PREFIX*
 }

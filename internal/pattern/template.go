@@ -78,7 +78,7 @@ func (t *Template) asCut(p *Pattern) {
 			return
 		}
 	}
-	if place >= 0 { // else it is one fixed key
+	if place >= 0 { // else the template makes one fixed key
 		t.cut, t.place, t.extra = true, place, extra
 	}
 }
@@ -121,7 +121,7 @@ func LiteralOf(text string) string {
 	return text
 }
 
-// mayBeEmpty tells whether all that is counted may be nothing: no engine counts that.
+// mayBeEmpty reports whether all that is counted may be nothing: no engine counts that.
 func (t *Template) mayBeEmpty() bool {
 	for _, part := range t.parts {
 		if !part.any {
@@ -131,7 +131,7 @@ func (t *Template) mayBeEmpty() bool {
 	return true
 }
 
-// CanMake tells whether the template could make key: a capture takes what it takes of
+// CanMake reports whether the template could make key: a capture takes what it takes of
 // request keys, whichever of them, so that a key it says no to is never counted.
 //
 // It follows all places where the parts so far may end: O(parts * len(key)).

@@ -87,10 +87,10 @@ type feed struct {
 	pull   *pull // nil: it is a simulation's
 	own    ID    // what it has of itself
 	sent   map[string]ID
-	begun  map[string][]Begun // bases of which it has the first pieces
-	start  map[string]uint64  // by region: messages before it are not wanted
+	begun  map[string][]Begun // bases whose first pieces it has
+	start  map[string]uint64  // by region: the first message that is wanted
 	at     uint64             // the next message of the log
-	live   uint64             // messages from this one on came after it asked
+	live   uint64             // the first message that came after it asked
 	part   map[string]Message // by region: the last part that was sent of a digest that is not whole
 	frames []byte
 	send   func(frames []byte) error

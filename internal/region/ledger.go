@@ -54,7 +54,7 @@ const mostBegun = 4
 // building is a base of which some pieces have come.
 type building struct {
 	mark
-	pieces []uint64 // a hash of each, and of those before it
+	pieces []uint64 // a hash of each piece with all pieces before it
 	audit  Audit
 }
 
@@ -78,7 +78,7 @@ func NewLedger(first uint64) *Ledger {
 // Next returns the message to take now.
 func (l *Ledger) Next() uint64 { return l.next }
 
-// Region returns what there is of a region; nil: nothing.
+// Region returns what the log has of a region; nil: nothing.
 func (l *Ledger) Region(name string) *LedgerRegion { return l.regions[name] }
 
 // Regions returns the names of the regions that the log has something of, sorted.

@@ -49,7 +49,7 @@ type LinkRequest struct {
 	Token string // "": none
 	As    string // the region that asks
 	Have  map[string]ID
-	Begun map[string][]Begun // bases of which it has the first pieces
+	Begun map[string][]Begun // bases whose first pieces it has
 }
 
 // LinkStream is an answer.

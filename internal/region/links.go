@@ -46,7 +46,7 @@ func (r *Region) accept(ctx context.Context, o offer) error {
 			return nil
 		}
 		switch r.ledger.WantsPiece(m) {
-		case Known: // as of a base that was cut off and comes again from its beginning
+		case Known: // such as pieces of a base that was cut off and comes again from its beginning
 			return nil
 		case Gap:
 			return errMixed

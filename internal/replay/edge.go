@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// This part reads logs of Amazon S3, and logs with named columns, as Amazon CloudFront and IIS write them. It gives their values the
+// This file reads logs of Amazon S3, and logs with named columns, as Amazon CloudFront and IIS write them. It gives their values the
 // names that an Apache log has, in addition to their own.
 //
 // Sources: "Amazon S3 server access log format" (docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html), "Standard logging

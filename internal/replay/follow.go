@@ -53,7 +53,7 @@ func newFollower(name string, poll time.Duration, fromEnd bool) (*follower, erro
 	return f, nil
 }
 
-// toEnd skips what is in the file. Its last byte tells whether a line is unfinished.
+// toEnd skips what is in the file. Its last byte reports whether a line is unfinished.
 func (f *follower) toEnd() error {
 	size, err := f.file.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {

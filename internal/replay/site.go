@@ -17,7 +17,7 @@ type Site struct {
 	Views, Filtered string
 }
 
-// A Request is what the log of a web site says of one. Fields that its line does not have are nil.
+// A Request is what the log of a web site says of a request. Fields that its line does not have are nil.
 type Request struct{ Method, Status, Path, Referrer, Agent, Purpose, Client []byte }
 
 // statusField is the place of the status among requestFields.

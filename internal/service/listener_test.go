@@ -69,7 +69,7 @@ func (d *listener) hit(key, text string, durable bool) (t ingest.Tally, repeated
 			}
 			n, rejected := request.ParseCount(words[1])
 			if rejected == nil {
-				rejected = request.ParseHitKey(words[0])
+				rejected = request.CheckHitKey(words[0])
 			}
 			if rejected != nil {
 				t.Reject(rejected)

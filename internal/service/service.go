@@ -41,20 +41,19 @@ import (
 
 // The parts whose methods a Service has.
 type (
-	// Access says who calls, and what that one may do: WithToken, WithPassword, WithCertificate, WithName, Identify, ...
+	// Access says who calls, and what the caller may do.
 	Access = access.Service
-	// Ingestion takes hits: Ingest, CheckBatch, Hit, Verdict, Once, EnterDurable, Sync, LeaveDurable.
+	// Ingestion takes hits.
 	Ingestion = ingest.Service
-	// Reading answers questions about keys: Count, Rate, Series, Aligned, Top, AlignedTop, Keys, Batch, Export.
+	// Reading answers questions about keys.
 	Reading = queries.Service
-	// Deciding asks limits and changes what keys have used: Allow, Reserve, Settle, Refund, ResetLimit, GrantLimit,
-	// TakePermit, Why, Who, Limits, LimitKeys, ...
+	// Deciding asks limits, and changes what keys have used.
 	Deciding = limits.Service
-	// Administration is for operators: Stats, Nodes, Regions, Delete, DeletePrefix, Remove, Forget, Backup, Restore.
+	// Administration is for operators.
 	Administration = admin.Service
-	// Watching is OpenLog and LogView.
+	// Watching shows hits and denials as they come.
 	Watching = activity.Live
-	// Health is Alarms and Ready.
+	// Health says what is wrong, and whether to send requests.
 	Health = admin.Health
 )
 
@@ -130,7 +129,7 @@ func (s *Service) Config() Config { return s.cfg }
 // Backend is what s answers from, for metrics: a listener that serves clients asks s itself.
 func (s *Service) Backend() Backend { return s.backend }
 
-// Attach adds a listener. It is for whoever puts a node together, before the listeners answer.
+// Attach adds a listener. Package node calls it before the listeners answer.
 func (s *Service) Attach(d access.Listener) { s.listeners.Attach(d) }
 
 // TimeRequests and Timer are of access.ListenerList.

@@ -23,7 +23,7 @@ func Invalid(field, message string) error {
 	return &engine.Error{Code: api.CodeInvalidConfig, Field: field, Message: message}
 }
 
-// CheckAddr returns an error unless addr is host:port with a port, or the name of one, that there is.
+// CheckAddr returns an error unless addr is host:port. The port is a number, or the name of a service that the machine knows.
 func CheckAddr(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {

@@ -63,7 +63,7 @@ const maxMessageHits = 100_000
 type parser struct {
 	source  *source
 	objects *replay.Objects
-	data    bool // some field is of the data of an event
+	data    bool // some field belongs to the data of an event
 	scratch []byte
 	ahead   time.Duration // how far in the future a time may be
 	role    *ingest.Tally // of the keys that may be counted; nil: all
@@ -180,7 +180,7 @@ func (p *parser) end(to *piece, m *message, now time.Time) error {
 		}
 		fits = true
 		key := string(p.scratch)
-		if bad := request.ParseHitKey(key); bad != nil {
+		if bad := request.CheckHitKey(key); bad != nil {
 			return errors.New(bad.Message)
 		}
 		if key == engine.AllKeys || p.role != nil && !p.role.May(key) {

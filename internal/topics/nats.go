@@ -24,8 +24,8 @@ type natsBroker struct {
 	lease   *kv.LeaseHolder // nil: no other node reads
 	life    string          // of the stream: when it was created
 	arrive  chan jetstream.Msg
-	stop    func()        // ends the consumer; nil: there is none
-	pending atomic.Uint64 // in the stream after what came
+	stop    func()        // ends the consumer; nil: none runs
+	pending atomic.Uint64 // messages that the stream has after those that came
 }
 
 // dial connects to the servers.

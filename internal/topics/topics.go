@@ -8,7 +8,7 @@
 //
 // Invariants:
 //   - A node makes a move from where the journal, as it has followed it, says that the topic is counted; and only once it has
-//     followed its last move of that partition.
+//     followed its last move of the partition.
 //   - The broker learns of a position after the journal has it.
 //   - A source has at most a batch that is counted, one that is parsed, and one that arrives.
 //
@@ -276,7 +276,7 @@ func (r *Reader) bury(ctx context.Context, b broker, m *message, why error) {
 	switch {
 	case r.source.dead == "":
 		fate = "it is dropped; dead=NAME in the topic's URL keeps such messages"
-	case strings.HasPrefix(m.header("Weir-Source"), r.source.topic+" "): // else it would come for ever
+	case strings.HasPrefix(m.header("Weir-Source"), r.source.topic+" "): // else it would come back forever
 		fate, f.lost = "it is dropped, since it is a dead letter of this topic already", true
 	default:
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -202,7 +202,7 @@ func AppendUnix(b []byte, t time.Time) []byte {
 	return b
 }
 
-// This part finds what somebody may have meant by a misspelt word.
+// The code below finds what somebody may have meant by a misspelt word.
 
 // maxWord bounds the words that are compared, in bytes: no name here is longer.
 const maxWord = 64

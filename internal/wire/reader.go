@@ -15,10 +15,10 @@ func NewReader(b []byte) *Reader { return &Reader{rest: b} }
 // Fail says that what was read is impossible.
 func (r *Reader) Fail() { r.rest, r.failed = nil, true }
 
-// Failed tells whether something was cut or impossible.
+// Failed reports whether something was cut or impossible.
 func (r *Reader) Failed() bool { return r.failed }
 
-// Done tells whether all was read, and nothing was cut or impossible.
+// Done reports whether all was read, and nothing was cut or impossible.
 func (r *Reader) Done() bool { return !r.failed && len(r.rest) == 0 }
 
 // Len is how many bytes are left.

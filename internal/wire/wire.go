@@ -2,8 +2,7 @@
 // length before them, and frames with a checksum. What is stored (windows, states of
 // partitions, flushes, snapshots) and what nodes send each other is made of these.
 //
-// Who reads may be given bytes that are cut, changed or made up. A Reader never panics,
-// and takes no more memory than it was given bytes.
+// Bytes may be truncated, damaged or made up. A Reader never panics, and takes no more memory than the bytes that it reads.
 //
 // It imports the standard library alone, so that the library's packages may use it.
 package wire
@@ -70,17 +69,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Sum is the checksum of b, CRC-32C.
 func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// AddSum is the checksum of what sum is of, and b after it.
+// AddSum returns the checksum of the bytes that sum covers, followed by b.
 func AddSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
 
-// Seal ends a frame that begins at b[start] by its checksum.
+// Seal appends the checksum of the frame that begins at b[start].
 func Seal(b []byte, start int) []byte {
 	return binary.LittleEndian.AppendUint32(b, Sum(b[start:]))
 }
 
-// Open checks a frame, and returns its version and a reader of its content, which refers
-// to data. The error is ErrOther if the frame is another or none, else it says how it is
-// damaged.
+// Open checks a frame, and returns its version and a reader of its content, which refers to data. The error is ErrOther if
+// data does not begin with magic, else it says how the frame is damaged.
 func Open(data []byte, magic byte) (version byte, content Reader, err error) {
 	if len(data) == 0 || data[0] != magic {
 		return 0, Reader{}, ErrOther

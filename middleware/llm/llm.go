@@ -182,13 +182,13 @@ func isJSON(h http.Header) bool {
 	return err == nil && media == "application/json"
 }
 
-// isRefused tells whether Weir understood the question and refuses it: asking again, or another node, changes nothing.
+// isRefused reports whether Weir understood the question and refuses it: asking again, or another node, changes nothing.
 func isRefused(err error) bool {
 	var refused *client.Error
 	return errors.As(err, &refused) && refused.Status >= http.StatusBadRequest && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
 }
 
-// isNever tells whether a request asks for more than its limits ever have.
+// isNever reports whether a request asks for more than its limits ever have.
 func isNever(err error) bool {
 	var refused *client.Error
 	return errors.As(err, &refused) && refused.Code == api.CodeInvalidCount && refused.Field == "n"

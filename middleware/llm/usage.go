@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// asked is what one request may need, and the reservation of it.
+// asked is what one request may need, and its reservation.
 type asked struct {
 	t            *Transport
 	price        Price
@@ -211,7 +211,7 @@ func (m *meter) report(data []byte) {
 	}
 }
 
-// end settles: by the usage that was reported, or of a cut stream by what came of it. A whole answer without usage used
+// end settles by the usage that was reported, or for a cut stream by what came of it. A whole answer without usage used
 // all that was reserved.
 func (m *meter) end(whole bool) {
 	m.mu.Lock()

@@ -127,7 +127,7 @@ func (r *decider) Decide(ctx context.Context, checks []middleware.Check, d *midd
 	return err
 }
 
-// ask asks the server. id is of what is to be settled.
+// ask asks the server. id is the reservation's, which is to be settled.
 func (r *decider) ask(ctx context.Context, asked []client.Check) (answer api.AllowAnswer, id string, err error) {
 	if r.outcomes == nil {
 		answer, err = r.client.Allow(ctx, asked...)
@@ -172,7 +172,7 @@ func judge(err error, d *middleware.Decision) (outcome, error) {
 		d.Never = true
 		return answered, nil
 	case refused.Code == "unknown_limit" || refused.Code == "invalid_limit" || refused.Code == "not_found":
-		// The fault of whoever configured this program or the server, not of a request.
+		// The configuration of this program or of the server is at fault, not the request.
 		return answered, fmt.Errorf("%w: %w", middleware.ErrMisconfigured, err)
 	}
 	return answered, err

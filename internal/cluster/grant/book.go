@@ -62,7 +62,7 @@ type before struct {
 	own   bool  // Own tells of it
 }
 
-// `Basis` is what a Book needs to make a grant.
+// Basis is what a Book needs to make a grant.
 type Basis struct {
 	Now   int64
 	Node  string
@@ -115,7 +115,7 @@ func (b *Book) Recover(n uint64, until int64, own bool) {
 	}
 }
 
-// Idle tells whether the Book knows nothing that matters.
+// Idle reports whether the Book knows nothing that matters.
 func (b *Book) Idle(now int64, t Terms) bool {
 	b.lapse(now, t)
 	return len(b.grants)+len(b.before) == 0
@@ -206,7 +206,7 @@ func (b *Book) grantOf(by Basis, a *Ask) *nodeGrant {
 		if grant.node != by.Node {
 			continue
 		}
-		if a.ID.Number != grant.id.Number { // the node has forgotten it, after it may have used some
+		if a.ID.Number != grant.id.Number { // the node has forgotten the grant, and may have used some of it
 			b.Recover(grant.out(), grant.end+int64(by.Terms.Interval), true)
 			*grant = nodeGrant{node: by.Node, id: ID{by.Token, a.ID.Number}, end: by.end()}
 		}
@@ -356,7 +356,7 @@ func (t Terms) Held() time.Duration { return t.Life + t.Margin() + t.Interval }
 // than limit.MaxRate admits while a grant counts.
 func (t Terms) MaxOut() uint64 { return uint64(t.Held()/time.Microsecond) - 1 }
 
-// `Grants` reports whether parts of a limit are granted at all. They are not if T is longer than a year, less a day for
+// Grants reports whether parts of a limit are granted at all. They are not if T is longer than a year, less a day for
 // what Held adds.
 func (t Terms) Grants() bool { return t.Interval <= limit.MaxPer-24*time.Hour }
 
@@ -380,7 +380,7 @@ type Ask struct {
 	Demand   uint64 // admissions requested per renewal interval
 }
 
-// Use is N admissions, the last of them so long ago.
+// Use is N admissions. Age is how long ago the last one was.
 type Use struct {
 	N   uint64
 	Age time.Duration

@@ -30,7 +30,7 @@ type Credit struct {
 	sent  int64  // when the last Ask was
 }
 
-// NewCredit returns one that has nothing. No other of the node, in any life of it, may have its
+// NewCredit returns a Credit that has nothing. No other Credit of the node, in any of its processes, may have the same
 // number.
 func NewCredit(number uint64) *Credit { return &Credit{id: ID{Number: number}} }
 
@@ -149,16 +149,16 @@ func (c *Credit) Paused(now int64, n uint64) time.Duration {
 // Resume ends a pause: the limit may have more than the owner said.
 func (c *Credit) Resume() { c.pause = 0 }
 
-// Unconfirmed tells whether the owner may not know yet of something that was used.
+// Unconfirmed reports whether the owner may not know yet of something that was used.
 func (c *Credit) Unconfirmed() bool { return c.used > c.confirmed }
 
-// Stop has the node use nothing more of what it has: its clock stood still.
+// Stop has the node use no more of its grant, because its clock stood still.
 func (c *Credit) Stop(now int64) { c.end, c.oldEnd = min(c.end, now), min(c.oldEnd, now) }
 
-// `Active` reports whether the node has anything of the key to use or to report.
+// Active reports whether the node has anything of the key to use or to report.
 func (c *Credit) Active() bool { return c.granted > c.returned+c.confirmed }
 
-// After so many renewal intervals a node reports what it used and returns what is left.
+// reportPaces is after how many renewal intervals a node reports what it used, and returns what is left.
 const reportPaces = 4
 
 // Due reports whether the node should send the holder an Ask although no request waits.
@@ -180,7 +180,7 @@ func (c *Credit) Due(now int64, t Terms) bool {
 	return c.used > c.confirmed || left > 3*demand
 }
 
-// Idle tells whether nothing that c knows matters.
+// Idle reports whether nothing that c knows matters.
 func (c *Credit) Idle(now int64, t Terms) bool {
 	if c.end > 0 && now >= c.end+int64(t.Held()) {
 		return true // the holder has given up too

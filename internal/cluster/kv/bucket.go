@@ -154,8 +154,8 @@ func (b *Bucket) create(ctx context.Context, name string) (Lease, error) {
 	return Lease{Name: name, Token: revision, revision: revision, renewed: sent, Until: sent.Add(b.trusted())}, nil
 }
 
-// takeOver renews a lease as it was read. Where that was not the newest, as of a leader that was
-// just elected, it returns ErrTaken: it was not ours to lose.
+// takeOver renews a lease as it was read. If that was not the newest version, as from a leader that
+// was just elected, it returns ErrTaken: the lease was not ours.
 func (b *Bucket) takeOver(ctx context.Context, read Lease) (Lease, error) {
 	l, err := b.update(ctx, read)
 	if errors.Is(err, ErrLost) {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// This part keeps one small document that all nodes share, in a bucket of JetStream: the policies that were put by API. It is read
+// This file keeps one small document that all nodes share, in a bucket of JetStream: the policies that were put by API. It is read
 // from the leader of the bucket. A writer replaces only the revision that it has read, and so one of two writers wins.
 
 const (
@@ -41,7 +41,7 @@ type Document struct {
 	kv jetstream.KeyValue
 }
 
-// Read returns the content, and the revision to Write it over; nil and 0 of one that nobody has written. It waits for a leader as
+// Read returns the content, and the revision to Write it over; nil and 0 if nobody has written it. It waits for a leader as
 // stream.RetryUnavailable does.
 func (d *Document) Read(ctx context.Context) (content []byte, revision uint64, err error) {
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {

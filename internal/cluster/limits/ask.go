@@ -64,8 +64,8 @@ const (
 	maxChanging = 1000
 )
 
-// change asks for a change, whoever owns the group, until it is answered or changeTime is over. Each time
-// it waits twice as long.
+// change asks the owner of the group, whichever node that is, for a change until it is answered or changeTime is over. Each
+// time it waits twice as long.
 func (s *owners) change(i int, q *question) (a answer, err error) {
 	defer s.changing.Add(-1)
 	again := s.changing.Add(1) <= maxChanging

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// This part has one node keep the counters of Redis commands (internal/engine/counters): the owner of one group, so that
+// This file has one node keep the counters of Redis commands (internal/engine/counters): the owner of one group, so that
 // commands, scripts and transactions on any keys are one step. A request is bytes that the RESP listener makes and reads.
 // It goes to the owner once, in one message: to increment twice would be wrong.
 

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// group is what this node has granted of the keys of one group, while it is the owner.
+// group is what this node has granted to the keys of one group, while it is the owner.
 type group struct {
 	mu      sync.Mutex // guards all below, and is held while a question is decided
 	token   uint64     // of the claim
@@ -76,8 +76,8 @@ func (g *group) book(key bookKey, terms grant.Terms) *book {
 	return b
 }
 
-// bookFor is book for a question; where a group has as many as it may, one that is not kept: full. The caller
-// holds g.mu.
+// bookFor is book for a question. If the group has as many books as it may, it returns one that is not kept, and full is true.
+// The caller holds g.mu.
 func (g *group) bookFor(key bookKey, terms grant.Terms, most int) (b *book, full bool) {
 	if g.books[key] == nil && len(g.books) >= most {
 		return &book{terms: terms}, true
@@ -101,8 +101,8 @@ func (g *group) sweep(now int64, most int) {
 	g.sweepAt, g.sweptAt = min(max(256, 2*len(g.books)), most), now
 }
 
-// serve decides a question as the owner of a group, under a token. commits: the journal must have what was decided before it is
-// answered. It is not ok if the node owns the group under another token.
+// serve decides a question as the owner of a group, under a token. If commits is true, the journal must have
+// the decision before it is answered. If ok is false, the node owns the group under another token.
 func (l *Limits) serve(i int, token uint64, q *question) (a answer, commits, ok bool) {
 	g := &l.groups[i]
 	g.mu.Lock()
@@ -248,7 +248,7 @@ type shard struct {
 	_       [64]byte
 }
 
-// entryKey is one key of one limit, by its record: another limit of that name has another grant.
+// entryKey is one key of one limit, by the limit's record: another limit of the same name has another grant.
 type entryKey struct{ record, key string }
 
 // entry is what this node has of a key.
@@ -381,7 +381,7 @@ func (l *Limits) undoOne(c *engine.Check) {
 	}
 }
 
-// verdict is what the node can say of the limit: what it has, and what the holder had when it said so.
+// verdict fills in what the node knows of the limit: its own part, and the holder's at its last answer.
 func (e *entry) verdict(v *engine.Verdict, now int64, n uint64, allowed bool) {
 	passed := time.Duration(now - e.Heard)
 	*v = engine.Verdict{Allowed: allowed, Remaining: min(e.limit.Burst, e.Left(now)+e.Said.Free)}

@@ -4,7 +4,7 @@
 // Each key has an owner, the node of the last claim of its group in the journal (owner.go). Limits is both sides. As the node that
 // is asked it keeps a grant.Credit of each key of a leased limit that it was asked for lately. Take decides by these, and Decide asks the
 // owner where they do not suffice. As the owner it keeps a grant.Book of each key of which anything is granted. What it grants is in the
-// journal before it is answered. A strict limit is one of which nothing is granted: all its requests go to the owner.
+// journal before it is answered. Of a strict limit nothing is granted: all its requests go to the owner.
 package limits
 
 import (
@@ -96,7 +96,7 @@ func newLimits(cfg Config) *Limits {
 	for i := range l.shards {
 		l.shards[i].keys, l.shards[i].active = map[entryKey]*entry{}, map[*entry]struct{}{}
 	}
-	l.number.Store(uint64(time.Now().UnixNano())) // in another life another: it is said only to tell credits apart
+	l.number.Store(uint64(time.Now().UnixNano())) // it differs in each process; its only use is to distinguish credits
 	return l
 }
 
@@ -136,7 +136,7 @@ func (l *Limits) OwnerStats() OwnerStats {
 	return s
 }
 
-// giveBack gives back what is granted of keys of some groups, and reports what was used of it.
+// giveBack gives back what is granted to keys of some groups, and reports how much was used.
 func (l *Limits) giveBack(selects func(group int) bool) {
 	left := map[int][]*entry{}
 	now := l.cfg.Engine.LimitClock()
@@ -149,7 +149,7 @@ func (l *Limits) giveBack(selects func(group int) bool) {
 				continue
 			}
 			e.Stop(now)
-			if e.busy == nil { // else who asks does it with the next message
+			if e.busy == nil { // else the asking goroutine does it with the next message
 				e.busy = make(chan struct{})
 				left[group] = append(left[group], e)
 			}
@@ -329,7 +329,7 @@ func (l *Limits) tick(ctx context.Context) {
 	}
 }
 
-// due are the entries of each group that are due. They are busy from now on. some tells whether there
+// due are the entries of each group that are due. They are busy from now on. some reports whether there
 // are any that may be due later. No entry of a group that is being asked is due.
 func (l *Limits) due() (due map[int][]*entry, some bool) {
 	now := l.cfg.Engine.LimitClock()

@@ -17,9 +17,9 @@ import (
 // taken, or to make a change. It may be asked again.
 type question struct {
 	node   string        // that asks
-	take   bool          // else it takes nothing, and grants nothing
+	take   bool          // else it takes and grants nothing
 	change engine.Change // of the one item's limit and key, with its need; else NoChange
-	items  []item        // 1 to engine.MaxChecks, all of one group
+	items  []item        // 1 to engine.MaxChecks, all in one group
 	span   *tracing.Span // of the request that asks
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// This part decides which node owns the limits of a group of keys.
+// This file decides which node owns the limits of a group of keys.
 //
 // The owner is the node of the last claim of the group in the journal. A claim's place in the journal is its
 // token. An owner journals each admission and each grant. It sends the answer only once it has
@@ -95,8 +95,8 @@ func (a *announced) fields(c *wire.Codec, groups int) {
 	}
 }
 
-// hear takes in an announcement. One of a node that was not up is answered with this node's, so that it knows at once
-// who owns what.
+// hear takes in an announcement. If it comes from a node that was not up, this node announces too, so that the other one knows
+// at once who owns what.
 func (s *owners) hear(msg *nats.Msg) {
 	var a announced
 	r := wire.NewReader(msg.Data)
@@ -304,7 +304,7 @@ func (s *owners) handOver(ctx context.Context, v *view) {
 	s.announce()
 }
 
-// recall has nodes give back what they were granted of some groups: the next owner can settle nothing of it. It waits for
+// recall has nodes give back what they were granted of some groups: the next owner could not settle it. It waits for
 // recallTime at most; what does not come back counts as used until the grants' ends and an interval of the limit.
 func (s *owners) recall(ctx context.Context, groups []int) {
 	granted := func() (n uint64) {
@@ -361,7 +361,7 @@ func (s *owners) drained(ctx context.Context) error {
 	}
 }
 
-// probe tells whether another node can take groups over: it writes and follows the journal.
+// probe reports whether another node can take groups over: it writes and follows the journal.
 func (s *owners) probe(ctx context.Context, origin string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -403,7 +403,7 @@ func (s *owners) offered(msg *nats.Msg) {
 	}
 }
 
-// owns returns the token of a group that this node owns: under which it may answer what it has decided.
+// owns returns the token of a group that this node owns. The node may answer what it has decided under this token.
 func (s *owners) owns(i int) (token uint64, ok bool) {
 	token = s.groups[i].token.Load()
 	if token == 0 {

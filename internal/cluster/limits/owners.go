@@ -11,7 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/concurrency"
 )
 
-// This part is what a node does as the owner of groups of keys, and as one that asks owners.
+// This file is what a node does as the owner of groups of keys, and as one that asks owners.
 //
 // The keys are divided into groupCount groups, by their partitions. Each has one owner, which decides for its keys
 // (owner.go); any other node sends its question there. An admission is answered only once it is in the journal, and
@@ -151,7 +151,7 @@ const (
 	breakerTime  = time.Second
 )
 
-// enter tells whether a request may ask. Who may tells leave how it ended.
+// enter reports whether a request may ask. If so, the request calls leave with the result.
 func (b *breaker) enter(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +198,7 @@ type flush struct {
 
 // commit is one admission, decided under the token of a claim.
 type commit struct {
-	group int // -1: it waits for those before it
+	group int // -1: a barrier, which waits for all commits before it
 	token uint64
 	tell  func()
 	empty bool // it may have put nothing into the journal

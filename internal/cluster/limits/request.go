@@ -117,12 +117,12 @@ func (q *request) gatherOne(i int, first bool, now int64) stop {
 	return goesOn
 }
 
-// asks tells whether this request is the one that asks for an entry.
+// asks reports whether this request is the one that asks for an entry.
 func (q *request) asks(e *entry) bool {
 	return slices.ContainsFunc(q.mine, func(p pending) bool { return p.entry == e })
 }
 
-// back gives back what was taken here, and has others ask for what this request would have.
+// back gives back what this request took here, and lets other requests ask for it.
 func (q *request) back() {
 	for i, here := range q.here {
 		if here {

@@ -123,7 +123,7 @@ const (
 	clockLook = 250 * time.Millisecond
 )
 
-// Compare asks so many other nodes and corrects this one's clock.
+// Compare asks as many other nodes as wanted, and corrects this one's clock.
 func (c *Clocks) Compare(ctx context.Context, wanted int) {
 	clocks, err := c.Ask(ctx, wanted)
 	if err != nil || len(clocks) == 0 {
@@ -177,7 +177,7 @@ func (c *Clocks) off(now time.Time) time.Duration {
 // clockBase has a time of day and a monotonic time of one moment.
 var clockBase = time.Now()
 
-// Sound tells whether strict limits may be decided here: the time of day of this node
+// Sound reports whether strict limits may be decided here: the time of day of this node
 // is known to a second.
 func (c *Clocks) Sound() bool {
 	c.mu.Lock()

@@ -41,7 +41,7 @@ const (
 
 // Moment is a state of the journal that has all hits until a question came.
 type Moment struct {
-	UpTo uint64    // the last message of the journal that has some of them; 0: there is none but this node
+	UpTo uint64    // the last message of the journal that has some of them; 0: there is no other node
 	Now  time.Time // the latest of the nodes' clocks, as the engine means it: no hit was taken at a later second
 }
 
@@ -79,14 +79,14 @@ type Freshness struct {
 	asked   chan *nats.Msg // by other nodes
 
 	mu      sync.Mutex
-	next    *freshRound // of those who wait for the next round to begin; nil: nobody
+	next    *freshRound // of callers that wait for the next round to begin; nil: nobody waits
 	missing *api.Error  // why the round under way, or the last one, is not fresh yet; nil: it is not known
 	ending  error       // why no round will begin any more
 
 	rounds, failed atomic.Uint64
 }
 
-// freshRound is those who wait for one round.
+// freshRound is the callers that wait for one round.
 type freshRound struct {
 	done   chan struct{}
 	moment Moment
@@ -374,9 +374,8 @@ func (f *Freshness) round(ctx context.Context) (m Moment, err error) {
 	}
 }
 
-// notSaid are the nodes that may have taken hits and have not said up to where
-// they are in the journal, by name. One that was restarted after it said so has taken
-// the rest since.
+// notSaid returns, by name, the nodes that may have taken hits and have not reported up to where their hits are in the
+// journal. A node that was restarted after its report has taken its other hits since.
 func (f *Freshness) notSaid(said map[string]bool) (missing []string) {
 	for _, o := range f.Origins() {
 		if !o.Self && !o.Left && !said[o.Origin] {

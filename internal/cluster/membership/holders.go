@@ -15,16 +15,16 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// This part knows which partitions each node of a cluster holds (View), and gives this node its share (Keeper). The
-// Keeper takes partitions over from snapshots and the journal. It releases a partition that as many other nodes hold
-// as should.
+// This file knows which partitions each node of a cluster holds (View), and gives this node its share (Keeper). The
+// Keeper takes partitions over from snapshots and the journal. It releases a partition that enough other nodes
+// hold.
 //
 // Invariants:
 //   - A partition is released only while enough other nodes hold it.
 //   - A partition is taken whole or not at all.
 //   - A node takes and releases nothing until it has its own entry back, because it does not know who is there.
 //
-// This part decides where a partition belongs, and has the registry of holders; package internal/journal/replica does
+// File placement.go says where a partition belongs, and has the registry of holders; package internal/journal/replica does
 // the hand-off itself. Package durable opens the View before it loads and runs the Keeper; package query asks it whom
 // to ask.
 
@@ -167,7 +167,7 @@ func (k *Keeper) missing() (list []int) {
 	return list
 }
 
-// Current tells whether this node has its own news back: one that was cut off or stopped
+// Current reports whether this node has its own news back: one that was cut off or stopped
 // does not know yet who is here.
 func (k *Keeper) Current() bool {
 	asOf := k.Replica.OwnAsOf()
@@ -178,7 +178,7 @@ func (k *Keeper) Current() bool {
 // here, hold it, and rank before this one. replicas = 0 means that nothing is surplus.
 //
 // Nodes that decide at the same moment, each by a view that may be old, never release a partition below replicas.
-// Consider all nodes that ever reported that they hold it. Too few of them rank before the first replicas of these, so
+// Consider all nodes that ever reported that they hold it. Too few of them rank before the first `replicas` of them, so
 // those never release it, however old their views are.
 func surplusOf(list []Holder, node string, held replication.PartitionSet, partitions, replicas int) (surplus []int) {
 	if replicas == 0 {

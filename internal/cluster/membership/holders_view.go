@@ -16,7 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// Holder is a node that holds partitions, as others know it. What it held before its process has said so is left out.
+// Holder is a node that holds partitions, as others know it. What its former process held is left out until the new one reports.
 type Holder struct {
 	PlacementEntry
 	Self    bool
@@ -71,7 +71,7 @@ func OpenHolders(ctx context.Context, nats *transport.Node, cfg HoldersConfig) (
 func (v *View) engine() *engine.Engine { return v.cfg.Engine }
 func (v *View) partitions() int        { return v.cfg.Engine.Config().Partitions }
 
-// prefers tells whether this node should hold a partition, if those given are there.
+// prefers reports whether this node should hold a partition, if those given are there.
 func (v *View) prefers(nodes []string, partition int) bool {
 	return slices.Contains(Preferred(nodes, partition, v.cfg.Replicas), v.cfg.Node)
 }
@@ -89,7 +89,7 @@ func (v *View) List() (list []Holder) {
 			h.Self, h.Here, h.Staying = true, true, true
 		case ok:
 			h.Here = !o.Left && o.Why != replica.Silent
-			if e.Epoch != o.Epoch { // it has not said yet what it holds in this life
+			if e.Epoch != o.Epoch { // its new process has not said yet what it holds
 				h.Held, h.Settings = replication.PartitionSet{}, nil
 			}
 			h.Staying = h.Here || time.Since(o.Heard) < v.cfg.MoveAfter

@@ -34,7 +34,7 @@ type Members struct {
 	Holders *View
 
 	CatchUp func(context.Context) error // returns when all is counted here that any node acknowledged before
-	Trims   func() bool                 // tells whether this node is the one that trims the journal
+	Trims   func() bool                 // reports whether this node is the one that trims the journal
 }
 
 // spreadTimeout bounds one attempt to spread the streams over more nodes.
@@ -107,7 +107,7 @@ func (m *Members) speaks(node string) (o replica.OriginStatus, is bool) {
 	return list[i], true
 }
 
-// This part exchanges messages between the nodes of a cluster over plain NATS subjects, in addition to the journal:
+// The code below exchanges messages between the nodes of a cluster over plain NATS subjects, in addition to the journal:
 //
 //   - HighWater: how far the journal goes.
 //   - Beats: how far each node is, and whether its replicas store.

@@ -23,7 +23,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// This part says which nodes of a cluster should hold a partition (Rank), and which
+// This file says which nodes of a cluster should hold a partition (Rank), and which
 // do (Registry).
 //
 // Each node writes what it holds, under its own name, into a JetStream KV bucket, after it took or released a
@@ -45,7 +45,7 @@ type PlacementEntry struct {
 	revision uint64 // in the bucket
 }
 
-// Says tells whether another entry says the same, whenever it did.
+// Says reports whether another entry says the same, whenever it did.
 func (e PlacementEntry) Says(o PlacementEntry) bool {
 	return e.Node == o.Node && e.Origin == o.Origin && e.Epoch == o.Epoch && slices.Equal(e.Held, o.Held) && maps.Equal(e.Settings, o.Settings)
 }

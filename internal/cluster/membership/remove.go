@@ -159,7 +159,7 @@ func (m *Members) takeRemovals(ctx context.Context, late []replica.OriginStatus)
 	}
 }
 
-// WasRemoved tells whether an origin was removed from the cluster, with all its hits until at.
+// WasRemoved reports whether an origin was removed from the cluster, with all its hits until at.
 func WasRemoved(ctx context.Context, js jetstream.JetStream, origin uint64, at int64) bool {
 	kv, err := js.KeyValue(ctx, removedBucket)
 	if err != nil {

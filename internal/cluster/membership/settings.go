@@ -38,7 +38,7 @@ func (v *View) ownSettings() Settings {
 	return nil
 }
 
-// compareSettings compares the settings of the nodes that are here. A setting that only one of two nodes names is of another build.
+// compareSettings compares the settings of the nodes that are here. A setting that only one of two nodes names comes from another build.
 func (v *View) compareSettings(now time.Time, own Settings, list []Holder) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -71,8 +71,8 @@ func (v *View) compareSettings(now time.Time, own Settings, list []Holder) {
 	}
 }
 
-// First reports whether this node is the first, by name, of those that are here and have a setting as it has it. It is for work that one of
-// them does for all, and that two may do for a while: nodes may not agree who is here.
+// First reports whether this node is the first, by name, of the nodes that are here with the same value of a setting. It is for work that one
+// of them does for all, and that two may do for a while: nodes may not agree which nodes are here.
 func (v *View) First(setting string) bool {
 	list := v.List()
 	self := slices.IndexFunc(list, func(h Holder) bool { return h.Self })
@@ -123,7 +123,7 @@ func (w *StoreWatch) Run(ctx context.Context) {
 }
 
 // lookAtReplicas asks the leader of the journal which replicas are current. While there
-// is none, what the nodes tell of themselves is all there is.
+// is no leader, only the nodes' own reports are known.
 func (w *StoreWatch) lookAtReplicas(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, replica.StoresEvery)
 	defer cancel()

@@ -94,7 +94,7 @@ func (r *Router) holds(q *question) bool {
 
 // begin starts flights: single keys together, each wide question by itself. They continue if their callers leave.
 func (r *Router) begin(flights []*flight) {
-	var keyed []*flight // of one class: only counts come together
+	var keyed []*flight // only counts, which have one class, come together
 	for _, f := range flights {
 		if f.q.wide() {
 			f.rest = all(r.partitions)
@@ -272,7 +272,7 @@ func (r *Router) stuck(ctx context.Context, flights []*flight) (again []*flight)
 		again = append(again, f)
 	}
 	if len(again) > 0 {
-		_ = concurrency.Sleep(ctx, pause) // who asks again looks whether ctx has ended
+		_ = concurrency.Sleep(ctx, pause) // the retry looks whether ctx has ended
 	}
 	return again
 }

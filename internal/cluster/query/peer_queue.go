@@ -57,7 +57,7 @@ type peer struct {
 	queues [classes]peerQueue
 }
 
-// peerQueue is where the questions of one class to one node wait.
+// peerQueue has the waiting questions of one class to one node.
 type peerQueue struct {
 	openUntil atomic.Int64 // the circuit breaker: Unix ns until when other nodes are asked first
 

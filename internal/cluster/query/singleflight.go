@@ -21,7 +21,7 @@ const (
 	maxAsking = 64 << 10
 )
 
-// flight is one question that other nodes answer, for all who ask it, and then its answer. Until done is closed it belongs to
+// flight is one question that other nodes answer for all its askers, and then its answer. Until done is closed it belongs to
 // Router.retry.
 type flight struct {
 	q    question

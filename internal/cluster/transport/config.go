@@ -66,7 +66,7 @@ type Config struct {
 	// connection.
 	TLS TLS
 	// Secret is what nodes show each other, at least 16 bytes. SecretFile has it,
-	// with or without a newline, for those who keep it out of the process list.
+	// with or without a newline, to keep it out of the process list.
 	Secret, SecretFile string
 	// Insecure allows what is otherwise refused beyond loopback: connections
 	// without TLS or without a secret.
@@ -104,8 +104,7 @@ func (cfg Config) Alone() Config {
 // Names become subjects, directories and user names of routes.
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Validate says what Open would refuse before it connects to anything. It is for
-// who opens other things before.
+// Validate returns what Open would refuse before it connects to anything, for callers that open other things first.
 func (cfg Config) Validate() error {
 	_, err := cfg.prepare()
 	return err

@@ -18,7 +18,7 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// This part reads the files of an embedded server of a cluster while it does
+// This file reads the files of an embedded server of a cluster while it does
 // not run, and says what of them is damaged.
 //
 // The server itself starts with damaged files: it cuts off or skips what it can't read. If it becomes leader of a
@@ -104,7 +104,7 @@ func (b *block) next(data []byte) (r record, length int, ok bool) {
 	}, length, true
 }
 
-// soundAfter tells whether a sound record begins anywhere after the first byte.
+// soundAfter reports whether a sound record begins anywhere after the first byte.
 func (b *block) soundAfter(data []byte) bool {
 	for at := 1; at < len(data); at++ {
 		if _, _, ok := b.next(data[at:]); ok {

@@ -42,7 +42,7 @@ const (
 	keyValue  = "KV_" // a stream of which a message removes another
 )
 
-// DiskHasStreams tells whether a server has kept a stream below dir.
+// DiskHasStreams reports whether a server has kept a stream below dir.
 func DiskHasStreams(dir string) bool {
 	streams, err := os.ReadDir(filepath.Join(dir, streamsFolder))
 	return err == nil && len(streams) > 0
@@ -93,7 +93,7 @@ func absent(path string) bool {
 // span is sequences without a hole.
 type span struct{ first, last uint64 }
 
-// checkStream reads a stream, and compares it with what its log says of it.
+// checkStream reads a stream, and compares it with its log.
 func checkStream(folder, stream string, unbroken bool, log raftLog) (found []Damage, err error) {
 	var have []span // ascending
 	end := uint64(0)
@@ -286,7 +286,7 @@ type note struct {
 const noteFile = "groups.json"
 
 // NoteDisk notes the groups of the streams that this node keeps, by the streams' names, for
-// Check. It is on disk when Note returns.
+// CheckDisk. They are on disk when NoteDisk returns.
 func NoteDisk(dir string, groups map[string]string) error {
 	data, err := json.Marshal(note{natsserver.VERSION, groups})
 	if err != nil {

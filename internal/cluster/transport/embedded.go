@@ -158,9 +158,8 @@ func (n *Node) connect(ctx context.Context, options []nats.Option) (err error) {
 }
 
 // An embedded server that failed to write keeps that error until it is restarted.
-// That happens within the process: the connection is not to a server but to whichever
-// runs, and comes back by itself with all its subscriptions. So nobody who has it, or
-// what was made of it, need know.
+// That happens within the process: the connection is to whichever server runs, and
+// comes back by itself with all its subscriptions. So its users need not know.
 
 // errStopped is why the connection finds no server for a moment.
 var errStopped = errors.New("embedded server: it does not run")
@@ -241,7 +240,7 @@ func (n *Node) Start(ctx context.Context) error {
 type serverLog struct {
 	logger *slog.Logger
 	fatal  atomic.Pointer[string] // the first one
-	// Of connections: whoever reaches the cluster port makes a line with each.
+	// Limits the log lines about connections: anybody who reaches the cluster port causes one with each connection.
 	throttle throttle
 }
 

@@ -187,7 +187,7 @@ func (n *Node) tellHere() error {
 	return err
 }
 
-// keeps tells whether this node keeps a replica.
+// keeps reports whether this node keeps a replica.
 func (n *Node) keeps(at *jetstream.ClusterInfo) bool {
 	if at.Leader == n.cfg.Node {
 		return true

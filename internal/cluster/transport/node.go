@@ -225,8 +225,8 @@ func (d *listener) say(what string, c natsserver.ClientAuthentication) {
 	d.log.Error(what, "node", c.GetOpts().Username, "from", c.RemoteAddress())
 }
 
-// inProcess lets in clients of this process only: they come by a pipe. One that
-// gives the name of the system account becomes part of it.
+// inProcess lets in clients of this process only: they come by a pipe. A client that
+// gives the name of the system account joins it.
 type inProcess struct {
 	server atomic.Pointer[natsserver.Server]
 }
@@ -259,7 +259,7 @@ func Owner(dir string) (cluster, node string, filled bool, err error) {
 	return is.Cluster, is.Node, err == nil, err
 }
 
-// waiting tells now and then what Open waits for.
+// waiting logs now and then what Open waits for.
 type waiting struct {
 	node  *Node
 	what  string

@@ -169,9 +169,9 @@ func (n *Node) Size() int {
 // counts until the others have given it what they have. With them it could be elected. The others would then delete
 // what it lacks, because they follow their leader.
 //
-// It does so only while enough others say that they are here and have all: they then
-// have what this one lacks, and a leader. Where all find damage at once, as after a
-// mistake of the check, nobody is here, and nothing is moved.
+// It does so only while enough other nodes say that they are here and have everything: then they have what this one
+// lacks, and a leader. If all nodes find damage at once, as after a mistake of the check, no node is here, and nothing
+// is moved.
 
 // quarantineSuffix is what is added to the name of a directory in quarantine, and the time.
 const quarantineSuffix = ".damaged"
@@ -189,7 +189,7 @@ func (n *Node) quarantine(ctx context.Context) (err error) {
 	if n.damage, err = CheckDisk(dir, n.cfg.Unbroken); err != nil || len(n.damage) == 0 {
 		return err
 	}
-	logged := 0 // damage of which a log has what was there
+	logged := 0 // damage to parts that a log still has
 	for _, damage := range n.damage {
 		n.cfg.Logger.Error("this node's replica is damaged", "file", damage.Path, "damage", damage.What)
 		if damage.Index != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// Table is what an Engine knows of the limits of its keys: for each name of a
+// Table is what an engine knows of the limits of its keys: for each name of a
 // limit and each key the state of package limit, in one share per partition.
 //
 // A state whose limit is in use is never dropped: its key would get a fresh
@@ -78,8 +78,8 @@ type share struct {
 	_              [64]byte
 }
 
-// Name is a limit's name, one object for each. It is known while somebody
-// holds it, or keys have states of it.
+// Name is a limit's name, one object for each. It is known while a limit
+// holds it, or keys have states under it.
 type Name struct {
 	Name   string
 	salt   uint64       // of the hashes of its IDs

@@ -23,8 +23,8 @@ const (
 	MaxBan = 366 * 24 * time.Hour
 )
 
-// keyID is a key under the limit of a name. It is the name that the limit was given: what nodes count apart
-// has one grant and one ban for all of them.
+// keyID is a key under the limit of a name, as the limit was given it: limits that nodes count separately have one grant
+// and one ban for all nodes.
 type keyID struct{ name, key string }
 
 func (id keyID) clone() keyID { return keyID{strings.Clone(id.name), strings.Clone(id.key)} }
@@ -92,7 +92,7 @@ func (ls *Table) Banned(name, key string) time.Duration {
 	return time.Duration(max(0, s.bans[keyID{name, key}]-now)) * time.Millisecond
 }
 
-// AnyBanned tells whether there are bans: without, that is all that a decision pays for them.
+// AnyBanned reports whether there are bans: without, that is all that a decision pays for them.
 func (ls *Table) AnyBanned() bool { return ls.bans.Load() > 0 }
 
 // KeyBan is a ban: the key is denied under the limit of the name, until a time of day.

@@ -22,7 +22,7 @@ const newest = math.MaxInt64
 // That is less than n if some have left the window, or the bucket has filled since. taken is by the time of day; the
 // zero Time stands for the newest admissions. The limit holds for what was really used, if taken is right.
 //
-// A change to what a key has used is journaled as its admissions are. The error is an Error as of Take.
+// A change to what a key has used is journaled as its admissions are. The error is an Error as for Take.
 func (l *KeyedLimit) Refund(key string, n uint64, taken time.Time) (free uint64, err error) {
 	if err := keyspace.CheckKey(key); err != nil {
 		return 0, err
@@ -141,7 +141,7 @@ func (ls *Table) forgetState(s *share, st *entry) {
 	ls.drop(s, st)
 }
 
-// resetState forgets what a key has used before a place in the journal: what no cut has yet comes after it. The caller holds s.mu.
+// resetState forgets what a key used before a place in the journal. What no cut has yet comes after that place. The caller holds s.mu.
 func (ls *Table) resetState(s *share, st *entry) {
 	gathered, fresh := s.fresh[st]
 	closed, now := s.closed[st], ls.Clock.Now()

@@ -120,8 +120,8 @@ func (ls *Table) decideAll(asked []request, verdicts []limit.Verdict, take bool)
 	return true, now, nil
 }
 
-// takePeeked takes what Peek has allowed. Where two checks are of one key and name,
-// and of other limits, the state goes from one to the other; what rounding would
+// takePeeked takes what Peek has allowed. Where two checks have the same key and name
+// but different limits, the state goes from one to the other; what rounding would
 // then refuse is charged anyway.
 func (ls *Table) takePeeked(a *request, verdict *limit.Verdict, now int64) {
 	if a.N == 0 {
@@ -267,7 +267,7 @@ func (ls *Table) enter(plan *Plan, key string) (st *entry, share *share, now int
 	if ls.fullFor(plan.Inline) {
 		ls.makeSpace(share, plan.Inline, now)
 	}
-	if st == nil || st.Value.plan == nil || st.Value.plan.Name != plan.Name { // new, it has left, or it is of another limit
+	if st == nil || st.Value.plan == nil || st.Value.plan.Name != plan.Name { // it is new, has left, or belongs to another limit
 		st = share.find(hash, plan.Name, key)
 	}
 	if st, err = ls.stateFrom(st, share, hash, plan, key, now); err != nil {
@@ -298,7 +298,7 @@ const inlinePart = 4
 
 func (ls *Table) inlineBudget() int64 { return ls.budget / inlinePart }
 
-// fullFor tells whether there is no memory for one more state of a plan.
+// fullFor reports whether there is no memory for one more state of a plan.
 func (ls *Table) fullFor(inline bool) bool {
 	return ls.full() || inline && ls.inlineBytes.Load() > ls.inlineBudget()
 }

@@ -22,9 +22,9 @@ type grant struct {
 	after int64  // Unix ms: grants that were made before it came late
 }
 
-// A grant may come in the journal after it was taken back: a former owner of the key made it, and never answered. Who asked for it asked
-// the next owner too, or gave up. So that it is not used, those that were made before a grant was taken back change nothing. What the
-// next owner grants the key after that is later, whatever its clock says.
+// A grant may come in the journal after it was taken back: a former owner of the key made it, and never answered. Its caller asked
+// the next owner too, or gave up. So a grant that was made before a grant was taken back changes nothing. What the next owner
+// grants the key after that is later, whatever its clock says.
 const (
 	// lateClocks is how far the clocks of two owners may differ, in ms: each is known to a second.
 	lateClocks = 2000
@@ -116,7 +116,7 @@ func (ls *Table) takeBack(s *share, id keyID, at int64) (was bool) {
 	return ls.putGrant(s, id, grant{until: until, after: after})
 }
 
-// putGrant puts a grant in the place of the key's, and tells whether it had one. The caller holds s.mu.
+// putGrant puts a grant in the place of the key's, and reports whether it had one. The caller holds s.mu.
 func (ls *Table) putGrant(s *share, id keyID, made grant) (was bool) {
 	g := s.grants[id]
 	if g == nil {
@@ -134,7 +134,7 @@ func (ls *Table) putGrant(s *share, id keyID, made grant) (was bool) {
 	return was
 }
 
-// ungrant forgets a grant, or that it was taken back. It tells whether there was one. The caller holds s.mu.
+// ungrant forgets a grant, or that it was taken back. It reports whether there was one. The caller holds s.mu.
 func (ls *Table) ungrant(s *share, id keyID) (was bool) {
 	g := s.grants[id]
 	if g == nil {

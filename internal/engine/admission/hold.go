@@ -14,7 +14,7 @@ const holdMark = "/"
 
 func (id outstandingID) isHold() bool { return strings.HasPrefix(id.holder, holdMark) }
 
-// heldKey is what is held of one key of a limit.
+// heldKey has the holds of one key of a limit.
 type heldKey struct {
 	holds map[outstandingID]*outstanding
 	n     uint64 // of all, until the time until
@@ -83,7 +83,7 @@ type Held struct {
 	Seq  uint64        // of the ID's requests: one that comes after a later one changes nothing
 	Need uint64        // the least that stays held, as far as it was held before
 	Want uint64        // what would be used
-	Life time.Duration // the hold counts for so long, and then for an interval of the limit
+	Life time.Duration // how long the hold counts, and after that an interval of the limit longer
 }
 
 // holdAsks is for how long a hold counts among those that want something.

@@ -18,8 +18,8 @@ type freshAdmissions struct {
 	at, first int64
 }
 
-// together is how long admissions are gathered that the journal has as of the last of them, in ns. A refund of some of
-// them looks for them from their own time until so much later.
+// together is for how long, in ns, admissions are gathered into one journal entry, which has the time of the last. A refund
+// therefore looks for admissions from their own time until together later.
 const together = 2 * time.Second
 
 // maxClosed is how many changes of a share may wait for a cut when admissions are closed. Beyond that they are gathered for longer, and a
@@ -83,7 +83,7 @@ func (ls *Table) nowMs() int64 { return ceilMs(ls.Clock.Now() + ls.Clock.Ahead()
 // unixMs is the time of day in Unix ms of a time by Clock, rounded down.
 func (ls *Table) unixMs(at int64) int64 { return (at + ls.Clock.Ahead()) / msOfNs }
 
-// over tells whether a time of day in Unix ms has come.
+// over reports whether a time of day in Unix ms has come.
 func (ls *Table) over(until int64) bool { return until <= ls.unixMs(ls.Clock.Now()) }
 
 // record has the next cut tell of a change. The caller holds s.mu.
@@ -185,8 +185,8 @@ func (ls *Table) applyChange(partition int, one replication.Change) {
 }
 
 // strictSlack is how far the clocks of two nodes may differ without a strict limit
-// being too generous when another node decides. What that node learned from the one before
-// counts as so much later, but not later than now.
+// being too generous when another node decides. What that node learned from the former one
+// counts as strictSlack later, but not later than now.
 const strictSlack = time.Second
 
 // apply counts admissions that come from a journal. Memory may be exceeded: what is
@@ -230,7 +230,7 @@ func (ls *Table) charge(st *entry, at int64, n uint64) {
 	ls.grow(st.Value.plan, int64(cellBytes(st)-before))
 }
 
-// hasNoEnd tells whether admissions matter for longer than the interval while others follow: a full bucket of GCRA stays full
+// hasNoEnd reports whether admissions matter for longer than the interval while others follow: a full bucket of GCRA stays full
 // while it fills no faster than requests take. So all that a journal has is applied to it.
 func (p *Plan) hasNoEnd() bool { return p.Limit().Algorithm == limit.GCRA }
 

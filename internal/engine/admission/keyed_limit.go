@@ -84,7 +84,7 @@ func (ls *Table) LimitOfRecord(record string) (*KeyedLimit, error) {
 	return l, nil
 }
 
-// InUse tells whether some key has used of the limit, or of another one of its name.
+// InUse reports whether some key has used of the limit, or of another one of its name.
 func (l *KeyedLimit) InUse() bool { return l.name.states.Load() > 0 }
 
 // Release says that the caller no longer uses the limit. The engine forgets the name once no key has it in use, and can

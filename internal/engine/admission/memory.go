@@ -69,7 +69,7 @@ func (ls *Table) dropIdle(s *share, now int64, most int) {
 	}
 }
 
-// drop takes out a state. Who found it without the lock sees that it has no plan. The
+// drop takes out a state. A goroutine that found it without the lock sees that it has no plan. The
 // caller holds the share's lock.
 func (ls *Table) drop(s *share, st *entry) {
 	ls.grow(st.Value.plan, -bytesOf(st))

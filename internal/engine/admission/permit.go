@@ -36,9 +36,9 @@ const (
 	ReleasePermit                      // to give it back
 )
 
-// Permit does what a holder asks for a key; the journal tells of it if it is OK. Of the limit, N is how many hold a permit at most, and
-// Per for how long after a heartbeat. TakePermit of the same again is RenewPermit, but while more than N are held: then the holder may be
-// known from a former owner alone, which wrote that late and never answered.
+// Permit does what a holder asks for a key; the journal gets it if it is OK. The limit's N is how many may hold a permit, and its
+// Per how long a permit lasts after a heartbeat. A repeated TakePermit of a holder is RenewPermit, unless more than N are held. Then
+// the holder may be known only from a former owner, which journaled it late and never answered.
 func (l *KeyedLimit) Permit(do PermitRequest, key string, holder uint64) (p Permitted, err error) {
 	if err := keyspace.CheckKey(key); err != nil {
 		return p, err
@@ -124,13 +124,13 @@ func (ls *Table) Permits(f func(name, key string, held int)) {
 	})
 }
 
-// This part decides how many hold something at once: a permit is taken, kept by heartbeats, and given back; one whose
+// The code below decides how many hold something at once: a permit is taken, kept by heartbeats, and given back; one whose
 // holder is silent is free again after its time to live, never earlier.
 //
 // The package is pure: time is an argument, in ns by any clock that does not run back. There is no lock and no
 // goroutine.
 
-// PermitKey is who holds permits of one key. The zero Key has no holders.
+// PermitKey has the holders of permits of one key. The zero PermitKey has none.
 type PermitKey struct {
 	held []permit
 }
@@ -173,7 +173,7 @@ func (k *PermitKey) index(id uint64) int {
 	return slices.IndexFunc(k.held, func(p permit) bool { return p.id == id })
 }
 
-// Note is what another who decides for the key, or who did, says of a holder: it has a permit until then, if it has none for longer.
+// Note records what another node that decides for the key, or did so, says of a holder: its permit lasts at least until then.
 func (k *PermitKey) Note(id uint64, until int64) {
 	if i := k.index(id); i >= 0 {
 		k.held[i].until = max(k.held[i].until, until)

@@ -21,7 +21,7 @@ type reserved struct {
 	end                     int64  // Unix ms: Until, or later, if it was over when the journal had it
 	by                      string // Reservation.By
 	shared                  bool   // another node asked for it too
-	forgotten               bool   // it counts as settled since nothing of it counts any more
+	forgotten               bool   // it counts as settled, because its admissions no longer count
 }
 
 func (r *reserved) part() Part {
@@ -50,7 +50,7 @@ type Part struct {
 	forgotten  bool
 }
 
-// Repeat is the result for who settles a part again that was settled. Another used than before is of api.CodeKeyReused.
+// Repeat returns the result of settling a part again. If used differs from the first time, the error is api.CodeKeyReused.
 func (p Part) Repeat(used uint64) (Settled, error) {
 	if was := p.Used + p.Over; was != used && !p.forgotten {
 		return Settled{}, &keyspace.Error{Code: api.CodeKeyReused, Field: "id", Message: fmt.Sprintf("the reservation is settled with %d used of limit %s, and now it is %d: a settlement may be repeated, and not changed", was, p.Name, used)}
@@ -73,7 +73,7 @@ const (
 	// other nodes' clocks may be behind.
 	lapseAfter = int64(5 * time.Second / time.Millisecond)
 
-	// repeatsFor is for how long a part that was settled says so to who settles it again, in ms: then it is forgotten.
+	// repeatsFor is for how long a settled part is kept to answer repeats, in ms.
 	repeatsFor = int64(time.Minute / time.Millisecond)
 )
 

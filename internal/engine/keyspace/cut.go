@@ -182,7 +182,7 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 			p.remove(en)
 			p.restore(hashes[i], d.Key, own, limit)
 			p.restoreIDs(d.Key, limit)
-			clear(entries[i+1:]) // one of them may be this one
+			clear(entries[i+1:]) // later deltas may refer to the entry that was removed
 		default:
 			p.dropQuarantined(d.Key)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
-// This part has the distinct ids of keys. A key with ids has an entry in the table, and both leave together. Ids are a
+// This file has the distinct ids of keys. A key with ids has an entry in the table, and both leave together. Ids are a
 // union: a node's own come back from the journal and are merged once more. So they need neither the positions nor the
 // repairs of hits, except that a removal of the key takes those that are before it.
 

@@ -11,7 +11,7 @@ import (
 // of a partition that it does not hold, for the journal, and forgets them with the cut that has them. It refuses
 // questions about such a partition; a holder answers them.
 
-// Holds tells whether a partition is held. At first all are.
+// Holds reports whether a partition is held. At first all are.
 func (k *Keyspace) Holds(partition int) bool { return !k.partitions[partition].away.Load() }
 
 // Release lets a partition go: see engine.Engine.Release.
@@ -129,11 +129,11 @@ func (p *partition) grew(bytes int64) {
 	}
 }
 
-// AllHeld tells whether the engine has held all partitions ever since it was made: then AllKeys'
+// AllHeld reports whether the engine has held all partitions ever since it was made: then AllKeys'
 // own counter has all hits.
 func (k *Keyspace) AllHeld() bool { return !k.parted.Load() }
 
-// HoldsKey tells whether the key's partition is held. Cost: a load where none was ever released.
+// HoldsKey reports whether the key's partition is held. Cost: a load where none was ever released.
 func (k *Keyspace) HoldsKey(key string) bool {
 	return !k.parted.Load() || k.Holds(k.PartitionOf(key))
 }

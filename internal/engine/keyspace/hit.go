@@ -83,7 +83,7 @@ func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *Cell, second
 	return outcome, true
 }
 
-// Has tells whether there is a key, or its partition is held elsewhere. O(1), takes no lock.
+// Has reports whether there is a key, or its partition is held elsewhere. O(1), takes no lock.
 func (k *Keyspace) Has(key string) bool {
 	p := k.partition(key)
 	return p.away.Load() || p.table.Load().Find(k.hash(key), key) != nil
@@ -110,7 +110,7 @@ const (
 	hotAfter = 3
 )
 
-// of returns the hot key that an entry's word names. It returns nil if the word is not special, dead, or outdated
+// find returns the hot key that an entry's word names. It returns nil if the word is not special, dead, or outdated
 // because the place has another key now.
 func (h *hotKeys) find(en *entry, word uint64) *hotKey {
 	if word < Special || word == Dead {
@@ -146,7 +146,7 @@ func (p *partition) cool(en *entry, leave uint64) {
 		return
 	}
 	en.Value.cell.Word.Store(leave)
-	hot.FoldAll(Dead, p.settler(en)) // whoever still holds the stripes can't add
+	hot.FoldAll(Dead, p.settler(en)) // goroutines that still hold the stripes can't add
 	p.shared.hot.places[word&^Special].Store(nil)
 	p.shared.hot.count.Add(-1)
 }

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// This part has the hash table of keys for hits and limits. An entry has its key in it, takes a cache line, and is
+// This file has the hash table of keys for hits and limits. An entry has its key in it, takes a cache line, and is
 // found without a lock (docs/decisions/0002-own-table.md).
 
 // KeyTable maps keys to entries. Readers take no lock; writers hold their caller's. It is a hash table of buckets of
@@ -186,7 +186,7 @@ func (t *KeyTable[T]) Each(f func(*Entry[T])) {
 	}
 }
 
-// Empty tells whether a bucket has no entries.
+// Empty reports whether a bucket has no entries.
 func (t *KeyTable[T]) Empty(bucket int) bool { return t.buckets[bucket].tags.Load()&^allSpill == 0 }
 
 // EachIn is Each of one bucket.
@@ -226,7 +226,7 @@ const lengthBits = 10
 // line.
 const shortKey = 14
 
-// LongKey tells whether a key goes on behind its entry.
+// LongKey reports whether a key goes on behind its entry.
 func LongKey(key string) bool { return len(key) > shortKey }
 
 // Key is the entry's key. It keeps the whole entry in memory.

@@ -153,10 +153,10 @@ const (
 	separatePrefix = "limit:" // engine.SeparatePrefix
 )
 
-// Separate tells whether a key is counted separately: allKeys has none of its hits.
+// Separate reports whether a key is counted separately: allKeys has none of its hits.
 func Separate(key string) bool { return strings.HasPrefix(key, separatePrefix) }
 
-// lists tells whether a list of keys that begin with prefix has a key that does.
+// lists reports whether a list of keys that begin with prefix has a key that does.
 func lists(prefix, key string) bool { return !Separate(key) || Separate(prefix) }
 
 // entry is one key and what it was hit: a cache line, where the key is not long.
@@ -182,7 +182,7 @@ func (c *counted) newest(word uint64) (second int64, seen bool) {
 	return second, seen
 }
 
-// Delete forgets a key, and tells whether it was there; it fails if its partition is not held.
+// Delete forgets a key, and reports whether it was there; it fails if its partition is not held.
 func (k *Keyspace) Delete(key string) (had, held bool) {
 	p := k.partition(key)
 	p.mu.Lock()
@@ -207,7 +207,7 @@ func (k *Keyspace) Removals(key string) uint64 {
 	return p.removed[key]
 }
 
-// delete forgets a key, and tells whether it was there. The caller holds mu.
+// delete forgets a key, and reports whether it was there. The caller holds mu.
 func (p *partition) delete(key string) (had bool) {
 	en := p.table.Load().Find(p.shared.hash(key), key)
 	if had := p.dropQuarantined(key); en == nil && !had {

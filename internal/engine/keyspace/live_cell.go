@@ -9,7 +9,7 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// This part counts the newest second of one key without a lock, in a Cell. If several cores hit the key at once, it
+// This file counts the newest second of one key without a lock, in a Cell. If several cores hit the key at once, it
 // uses Stripes. The user folds the hits that leave them into the key's window, under its own lock.
 
 // Cell is a live cell: one second and the hits counted in it so far, in one
@@ -59,7 +59,7 @@ func CellOutcome(word uint64) window.Outcome {
 	return window.Counted
 }
 
-// CellFits tells whether n hits at a valid second can be added to the word; n = 0 never fits.
+// CellFits reports whether n hits at a valid second can be added to the word; n = 0 never fits.
 func CellFits(word uint64, second int64, n uint64) bool {
 	return word>>secondShift == uint64(second) && n-1 < MaxCellHits-CellHits(word)
 }

@@ -58,7 +58,7 @@ func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
 			return p.add(en, second, n)
 		}
 		return window.TooLate
-	case late && (CellHits(word) > 0 || n > MaxCellHits): // the cell is of a newer second
+	case late && (CellHits(word) > 0 || n > MaxCellHits): // the cell has a newer second
 		p.settle(en, second, n)
 	case n > MaxCellHits:
 		SettleCell(en.Value.cell.Word.Swap(Idle), p.settler(en))
@@ -108,7 +108,7 @@ func (p *partition) remove(en *entry) (total uint64, newest int64) {
 	}
 	newest, _ = en.Value.window.Newest()
 	total = en.Value.window.Total()
-	en.Value.window = p.shared.empty // who still has the key keeps the entry in memory, but nothing else
+	en.Value.window = p.shared.empty // a caller that still has the key keeps the entry in memory, but nothing else
 	return total, newest
 }
 
@@ -197,7 +197,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 	return nil
 }
 
-// HasKeys tells whether a partition has any.
+// HasKeys reports whether a partition has any.
 func (k *Keyspace) HasKeys(number int) bool {
 	p := &k.partitions[number]
 	p.mu.Lock()
@@ -297,7 +297,7 @@ func (s *shared) BoundWaiting(bytes int64, why string) {
 	}
 }
 
-// Crowded tells whether too much waits for a cut.
+// Crowded reports whether too much waits for a cut.
 func (s *shared) Crowded() bool { return s.waiting.tooMuch(s.maxWaiting) }
 
 func (w *waiting) tooMuch(most int64) bool {
@@ -344,7 +344,7 @@ type departures struct{ evictedKeys, evictedHits, expiredKeys atomic.Uint64 }
 // hash places a key in its partition's table. It is seeded: nobody can choose keys that collide.
 func (s *shared) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
-// overBudget tells whether the keys that are held take more than the budget. Those that
+// overBudget reports whether the keys that are held take more than the budget. Those that
 // pass through do not count: no key is evicted for their sake.
 func (s *shared) overBudget() bool {
 	return s.bytes.Load()-s.passing.Load() > s.memory

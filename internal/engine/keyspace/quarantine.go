@@ -51,7 +51,7 @@ func (p *partition) quarantineAll(limit int64) {
 	})
 }
 
-// look quarantines what a clock that has run back leaves ahead of it, and merges what has come. It returns the last
+// look quarantines hits that are ahead of the clock since it was set back, and merges hits whose time has come. It returns the last
 // second that has come. O(1), but O(keys) after a step back beyond what costs no precision.
 func (p *partition) look() (limit int64) {
 	limit = p.shared.clock.Limit()
@@ -117,7 +117,7 @@ func (p *partition) evictQuarantined() {
 	}
 }
 
-// This part keeps hits of seconds that have not come yet, apart from those that count. Pure: no clock, no lock.
+// The code below keeps hits of seconds that have not come yet, apart from those that count. Pure: no clock, no lock.
 
 // Quarantine keeps the hits of seconds that have not come yet, by the wall clock and MaxAhead. Such hits come with
 // other nodes, snapshots and earlier lives whose clocks were wrong.
@@ -131,7 +131,7 @@ func (p *partition) evictQuarantined() {
 // a whole, and the key continues with an empty one.
 //
 // Refusing these hits was rejected: nodes whose clocks differ by some ms would count differently for ever. Counting
-// them as of now was rejected too: each node would count them elsewhere.
+// them now was rejected too: each node would count them at another time.
 type Quarantine struct {
 	// Far has the seconds from a clock that is wrong by minutes. Near seconds come in time, and must not wait for the
 	// far ones of their key.
@@ -143,7 +143,7 @@ type Quarantine struct {
 // Len is how many windows there are.
 func (a *Quarantine) Len() int { return len(a.Near) + len(a.Far) }
 
-// Empty tells whether there is none.
+// Empty reports whether there is none.
 func (a *Quarantine) Empty() bool { return a.Len() == 0 }
 
 // Settle counts n hits of a key in a second after limit, the last that has come. It returns the bytes that this takes.
@@ -262,7 +262,7 @@ func (a *Quarantine) Each(f func(key string, w *window.Window)) {
 	}
 }
 
-// of calls f with the windows of one key.
+// windows calls f with the windows of one key.
 func (a *Quarantine) windows(key string, f func(w *window.Window)) {
 	if a.Empty() {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// Count is what a key was hit in (at-seconds, at], with what an evicted key of that name may have been.
+// Count returns the hits of a key in (at-seconds, at]; its bounds include the hits that the key may have had before it was evicted.
 func (k *Keyspace) Count(key string, at, seconds int64) window.Count {
 	p := k.partition(key)
 	p.mu.Lock()
@@ -28,7 +28,7 @@ func (p *partition) countKey(key string, at, seconds int64) (c window.Count) {
 	return c
 }
 
-// bounds widens a count by what sampling added, and by what an evicted key of that name may have had. The caller holds mu.
+// bounds widens a count by what sampling added, and by the hits that the key may have had before it was evicted. The caller holds mu.
 func (p *partition) bounds(c window.Count, key string, at, seconds int64) window.Count {
 	c = p.inDoubt(c, key, at, seconds)
 	sum, carry := bits.Add64(c.Upper, p.evicted.Since(key, at-seconds), 0)
@@ -39,7 +39,7 @@ func (p *partition) bounds(c window.Count, key string, at, seconds int64) window
 	return c
 }
 
-// Bounds is a count as Count has it, of one that EachCount gave.
+// Bounds turns a count of EachCount into one as Count returns it.
 func (k *Keyspace) Bounds(c window.Count, key string, at, seconds int64) window.Count {
 	p := k.partition(key)
 	p.mu.Lock()
@@ -138,7 +138,7 @@ func (k *Keyspace) CountAll(in replication.PartitionSet, at, seconds int64) (sum
 	return sum
 }
 
-// isHeld tells whether what a question about a key is about is held; of allKeys, some partitions.
+// isHeld reports whether what a question about a key is about is held; of allKeys, some partitions.
 func (k *Keyspace) isHeld(in replication.PartitionSet, key string) bool {
 	switch {
 	case key != allKeys:
@@ -198,7 +198,7 @@ func (k *Keyspace) eachHeld(in replication.PartitionSet, f func(p *partition)) (
 	return true
 }
 
-// This part keeps in doubt what sampling added. A sampled line counts n hits of a key, of which the sender saw fewer. What was
+// The code below keeps in doubt what sampling added. A sampled line counts n hits of a key, of which the sender saw fewer. What was
 // added counts under a second key, its companion, in the partition of the key. One more companion of each partition has
 // the sum of all. Counts look companions up: they subtract from the lower bound, and there is no upper bound.
 //
@@ -269,7 +269,7 @@ func (p *partition) companion(key string) *entry {
 	return p.table.Load().Find(p.shared.hash(companion), companion)
 }
 
-// evictable tells whether a key may be evicted by itself. A companion goes with its key. The caller holds mu.
+// evictable reports whether a key may be evicted by itself. A companion goes with its key. The caller holds mu.
 func (p *partition) evictable(key string) bool {
 	base, is := strings.CutPrefix(key, SampledPrefix)
 	return !is || base != "" && p.table.Load().Find(p.shared.hash(base), base) == nil

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// This part remembers the answers of requests that may come again, so that a repeat
+// This file remembers the answers of requests that may come again, so that a repeat
 // applies nothing: for ten minutes, within a budget of memory.
 //
 // A request is applied between two cuts, never across one, and its receipt is in the same cut as what it counted.
@@ -26,7 +26,7 @@ const ReceiptSeconds = 600
 // errReceiptReused is the error for a key that came with another content before.
 var errReceiptReused = &Error{Code: api.CodeKeyReused, Field: "idempotency key", Message: "this idempotency key was used with other content before: use a new key for each request"}
 
-// receiptsFull is the error for a key if there is no memory for its receipt, of so many bytes for who.
+// receiptsFull is the error for a key if there is no memory for its receipt. The receipts of who take bytes.
 func receiptsFull(who string, bytes int64) error {
 	return &Error{Code: api.CodeOnceFull, Field: "idempotency key", Message: fmt.Sprintf("the idempotency keys of %s in the last ten minutes take %d MiB here, and more are not remembered: nothing was counted; send larger batches, use other nodes too, or raise OnceMemory (weir serve --idempotency-memory)", who, bytes>>20)}
 }
@@ -72,7 +72,7 @@ type receiptQueue struct {
 	bytes int64
 }
 
-// client is who sent requests with keys, and what their receipts take.
+// client is a sender of requests with keys, and the memory of their receipts.
 type client struct {
 	name  string
 	bytes int64
@@ -189,7 +189,7 @@ func (t *Receipts) leave(r *receipt, answer []byte, recorded *replication.Reques
 const requestHitBytes = 24
 
 func (t *Receipts) expire(now int64) {
-	if t.newest > now { // the clock has run back: what came before it did came now at the latest
+	if t.newest > now { // the clock has run back: what came before that came now at the latest
 		for _, r := range t.byKey {
 			r.at = min(r.at, now)
 		}
@@ -209,7 +209,7 @@ func (t *Receipts) drop(r *receipt) {
 	t.grow(r, -r.bytes())
 }
 
-// ReceiptStats are a Table's figures.
+// ReceiptStats are the figures of Receipts.
 type ReceiptStats struct {
 	Keys        int   // receipts, of all nodes
 	Own, Budget int64 // bytes of those that this engine gave, and how many they may be
@@ -333,8 +333,8 @@ func (t *Receipts) All() (all [][]byte) {
 	return all
 }
 
-// Load takes receipts back from a journal or a snapshot, since which the time of day was set forward by set. With fresh, for those that
-// another node gave a moment ago, they are as of now, whatever they say. Those that are too old or known are left out. If they take more
+// Load takes receipts back from a journal or a snapshot, since which the time of day was set forward by set. With fresh, for receipts that
+// another node gave a moment ago, their time is now, whatever that node's clock says. Those that are too old or known are left out. If they take more
 // than twice the budget, the oldest are dropped. One that can't be read is an error.
 func (t *Receipts) Load(encoded [][]byte, fresh bool, set time.Duration) error {
 	t.mu.Lock()

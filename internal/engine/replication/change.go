@@ -97,8 +97,8 @@ type (
 		For    int64 // ns
 	}
 
-	// Counter is what a counter of Redis commands is at a time, in place of what it was. It is of no limit, and its key may be
-	// longer than others.
+	// Counter is the new value of a counter of Redis commands. It belongs to no limit, and its key may be longer than
+	// others.
 	Counter struct {
 		ChangeOf
 		Token  uint64 // of the claim under which it was changed; in a state: the highest of the partition; 0: by a node alone
@@ -203,7 +203,7 @@ func AppendChange(b []byte, one Change) []byte {
 	return wire.Append(b, one.fields)
 }
 
-// ReadChange reads what AppendChange wrote. It fails the reader for what is no change.
+// ReadChange reads what AppendChange wrote. It fails the reader if that is invalid.
 func ReadChange(r *wire.Reader) Change {
 	kind := r.Byte()
 	if int(kind) >= len(changeKinds) {

@@ -35,7 +35,7 @@ type Admission struct {
 // Cut is what a partition gathered since the cut before.
 type Cut struct {
 	Deltas      []Delta       // in the order in which they settled; a key and second may repeat
-	Past        []Delta       // hits for history alone (Cuts.TakePast), after the removals of Deltas
+	Past        []Delta       // hits for history alone (Engine.TakePast), after the removals of Deltas
 	PastRemoved []Delta       // and those before them, of keys that were removed since
 	Changes     []Change      // what became of keys of limits, in order; before Admissions
 	Admissions  []Admission   // of limits that survive a restart
@@ -55,7 +55,7 @@ func (d KeyDistinct) AppendDistinct(b []byte, scratch *[]byte) []byte {
 	return wire.AppendBlock(wire.AppendText(b, d.Key), *scratch)
 }
 
-// ReadDistinct reads what AppendDistinct wrote, for a retention in seconds. It fails the reader for what is none.
+// ReadDistinct reads what AppendDistinct wrote, for a retention in seconds. It fails the reader if that is invalid.
 func ReadDistinct(r *wire.Reader, retention int64) KeyDistinct {
 	d := KeyDistinct{Key: r.Text(maxChangeText)}
 	set := wire.NewReader(r.Block())
@@ -67,10 +67,10 @@ func ReadDistinct(r *wire.Reader, retention int64) KeyDistinct {
 
 // Followed is what a journal has of a partition at one place. Only one field is set.
 type Followed struct {
-	Deltas   []Delta       // as of Engine.Apply
-	Windows  []KeyWindow   // as of Engine.MergeWindows
-	Evicted  []Evicted     // as of Engine.MergeEvicted
-	Distinct []KeyDistinct // as of Engine.MergeDistinct
+	Deltas   []Delta       // for Engine.Apply
+	Windows  []KeyWindow   // for Engine.MergeWindows
+	Evicted  []Evicted     // for Engine.MergeEvicted
+	Distinct []KeyDistinct // for Engine.MergeDistinct
 	Clear    bool          // all hits before it are gone
 }
 
@@ -87,7 +87,7 @@ func (s PartitionSet) Add(partition int) { s[partition/64] |= 1 << (partition % 
 // Remove takes a partition out.
 func (s PartitionSet) Remove(partition int) { s[partition/64] &^= 1 << (partition % 64) }
 
-// Has tells whether a partition is in the set.
+// Has reports whether a partition is in the set.
 func (s PartitionSet) Has(partition int) bool {
 	return s == nil || partition/64 < len(s) && s[partition/64]>>(partition%64)&1 != 0
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// RequestID identifies a request with an idempotency key by the key, the content and how many hits were counted. Two nodes that counted
-// another number of hits of one request (one of them refused the rest) have different requests: neither stands for the other.
+// RequestID identifies a request with an idempotency key by the key, the content and how many hits were counted. If two nodes counted
+// different numbers of hits of one request, because one refused the rest, the IDs differ: neither stands for the other.
 type RequestID [16]byte
 
 // Request is what one request with an idempotency key counted at one node. It is in the cut that has its hits. Where the journal has the

@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// This part is the eviction sketch: fixed memory, of a partition, of how many hits evicted keys had and when they were
+// This file is the eviction sketch: fixed memory, of a partition, of how many hits evicted keys had and when they were
 // hit last, so that no later answer is too low without saying so. A window that reaches back before an eviction gets
 // the evicted hits added to its upper bound.
 //

@@ -63,7 +63,7 @@ var ErrStateContent = fmt.Errorf("%w: its checksum is right, its content is not"
 // State is what the state of a partition has, for an engine with as many partitions and the
 // same retention. For others there is Content.
 type State struct {
-	Partitions int           // of the engine it is of
+	Partitions int           // of its engine
 	Partition  int           // which of them
 	Retention  time.Duration // of that engine, whole seconds
 

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// This part writes rows of history as CSV or Parquet, one after the other: its memory does
+// This file writes rows of history as CSV or Parquet, one after the other: its memory does
 // not grow with their number.
 
 // ExportRow is the hits of a key in a span that begins at Start: N to N+Doubt.

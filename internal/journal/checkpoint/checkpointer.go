@@ -27,8 +27,8 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// Config is what a Checkpointer works with; all of it is needed, but for what is said to be
-// of many nodes.
+// Config is what a Checkpointer works with; all fields are needed, except those that
+// only a cluster has.
 type Config struct {
 	Engine  *engine.Engine
 	Replica *replica.Replica
@@ -41,12 +41,12 @@ type Config struct {
 	Space   *replica.Space                  // how much space the journal takes
 	Hurry   func()                          // begins a flush at once
 	Suspect func()                          // something could not be stored: the server is to be looked at
-	Needed  func(haste bool) (first uint64) // the first message that something else than snapshots needs, with haste: that has what nothing else has; 0: none; nil: there never is one
+	Needed  func(haste bool) (first uint64) // the first message that something other than snapshots needs; with haste: the first with data that exists nowhere else; 0: none; nil: always none
 
 	// Of many nodes.
 	Clustered bool
 	Node      string
-	Held      func() (token uint64, held bool)                   // the lease of those who trim
+	Held      func() (token uint64, held bool)                   // the lease for trimming
 	Who       func(ctx context.Context) (node string, err error) // who has it; "": nobody
 	Holders   func() Holders
 }
@@ -105,7 +105,7 @@ func (c *Checkpointer) retake(partition int) {
 	c.rounds.Again(partition)
 }
 
-// InRound tells whether a round is under way.
+// InRound reports whether a round is under way.
 func (c *Checkpointer) InRound() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +199,8 @@ func (c *Checkpointer) Unstored() error {
 // no round of snapshots starts.
 type pins struct {
 	turn   chan struct{}           // holds the one backup at a time
-	cancel context.CancelCauseFunc // ends it; nil: there is none
-	over   error                   // why there will be none any more; nil: there may
+	cancel context.CancelCauseFunc // ends the backup; nil: none is running
+	over   error                   // why no further backup may run; nil: it may
 }
 
 // pinPoll is how often a backup looks whether the round of snapshots that it
@@ -352,10 +352,10 @@ func (c *Checkpointer) trim(ctx context.Context, upTo uint64) error {
 // lease snapshots the partitions that it holds, and trims the journal. Other partitions are snapshotted by the first of their holders. If two
 // nodes believe that they should, a slot takes one snapshot.
 
-// Lease is the name of the lease of those who trim.
+// Lease is the name of the lease for trimming.
 const Lease = "snapshots"
 
-// Trims tells whether this node trims the journal.
+// Trims reports whether this node trims the journal.
 func (c *Checkpointer) Trims() bool {
 	if !c.cfg.Clustered {
 		return true
@@ -382,14 +382,14 @@ func (c *Checkpointer) toTake() (list []int) {
 	return list
 }
 
-// takesFor tells whether this node takes a snapshot in place of the one with the lease.
+// takesFor reports whether this node takes a snapshot in place of the one with the lease.
 func (c *Checkpointer) takesFor(holders Holders, by string, partition int) bool {
 	nodes := holders.Of(partition)
 	return !slices.Contains(nodes, by) && len(nodes) > 0 && nodes[0] == c.cfg.Node
 }
 
 // Look finds out what others have stored: when the lease comes to this node,
-// and where several nodes take snapshots before each round. It tells whether a round may
+// and where several nodes take snapshots before each round. It reports whether a round may
 // start.
 func (c *Checkpointer) Look(ctx context.Context) bool {
 	if !c.cfg.Clustered {

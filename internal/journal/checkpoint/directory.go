@@ -259,7 +259,7 @@ func (e *DiskError) Error() string {
 
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// TrySpace tells whether the disk takes some MiB; the error is a *DiskError.
+// TrySpace reports whether the disk takes some MiB; the error is a *DiskError.
 func TrySpace(dir string) error {
 	if err := trySpace(dir); err != nil {
 		return &DiskError{dir, err}
@@ -305,7 +305,7 @@ func NotePresence(paths ...string) (*Presence, error) {
 
 // Check returns an ErrGone that names the first directory that is not at its path any more,
 // or that another one took the place of. It costs one lstat for each, about a microsecond.
-// What else keeps it from looking tells nothing, and whoever writes has that error too.
+// Other errors of lstat are ignored: a writer will get them too.
 func (p *Presence) Check() error {
 	for i, path := range p.paths {
 		is, err := os.Lstat(path)

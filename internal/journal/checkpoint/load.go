@@ -21,7 +21,7 @@ type Start struct {
 	Partitions int
 	Dir        string // data directory, for its watermark
 	New        bool   // it has no watermark yet
-	ReplicaOf  bool   // it is one node's copy of what many share: what it lacks at its end, others may have
+	ReplicaOf  bool   // it is a replica of a shared journal: other nodes may have what it lacks at its end
 
 	// Follow applies a message and those before it that did not come, and FollowTo all up to
 	// a message. Both ask other nodes for what is missing. nil: there are no other nodes.

@@ -57,7 +57,7 @@ func (b *Batch) Deltas() []replication.Delta {
 }
 
 // AppendDeltas appends the entries of a batch of hits to a list; nothing of another. Their keys are parts of Entries,
-// which nobody changes: who keeps one of them for long makes a copy of it.
+// which nobody changes: copy a key to keep it for long.
 func (b *Batch) AppendDeltas(list []replication.Delta) []replication.Delta {
 	if b.Kind != KindHits {
 		return list
@@ -136,7 +136,7 @@ func (b *Batch) eachDistinct(f func(one replication.KeyDistinct)) (sound bool) {
 	return eachRead(b.Entries, func(r *wire.Reader) replication.KeyDistinct { return replication.ReadDistinct(r, window.MaxSeconds) }, f)
 }
 
-// OfLimits tells whether a batch is about limits, and has no hits.
+// OfLimits reports whether a batch is about limits, and has no hits.
 func (b *Batch) OfLimits() bool { return b.Kind == KindAdmissions || b.Kind == KindChanges }
 
 // eachDelta calls f with each entry of hits and stops at the first impossible one. The key is Entries[from:to]. n = 0
@@ -202,8 +202,8 @@ type ClockSet struct {
 //
 // Limits run on a monotonic clock, but the journal records their times as time of day. If the time of day is set
 // forward and the process then crashes, journaled times would seem older than they are, and would be forgotten early.
-// So the manifest stores each set, with the last message whose times come from the clock before it. A start reads the
-// messages up to that one as so much later. A set back needs no correction: a time that seems to lie in the future
+// So the manifest stores each set, with the last message whose times come from the clock before it. A start adds the
+// amount to the times in messages up to that one. A set back needs no correction: a time that seems to lie in the future
 // counts as now. Its amount is stored too, because it may undo an earlier set forward.
 //
 // Not covered are a set less than a flush interval before the crash, and a set while no process ran. Nor is a set of

@@ -156,7 +156,7 @@ func (e *Encoder) Drain() (parts [][]byte) {
 	return parts
 }
 
-// Empty tells whether the flush has no batch so far; Cancel takes it back then.
+// Empty reports whether the flush has no batch so far; Cancel takes it back then.
 func (e *Encoder) Empty() bool { return e.count == 0 && len(e.parts)+e.drained == 0 }
 
 // Cancel takes back Begin of a flush that is Empty.

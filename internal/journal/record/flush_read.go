@@ -59,7 +59,7 @@ func DecodePart(data []byte) (Part, error) {
 	return p, nil
 }
 
-// Removes tells whether some batch of the part has a removal.
+// Removes reports whether some batch of the part has a removal.
 func (p Part) Removes() bool {
 	return slices.ContainsFunc(p.Batches, func(b Batch) bool { return b.Removes })
 }
@@ -85,7 +85,7 @@ type reader struct {
 
 func newReader(b []byte) reader { return reader{Reader: *wire.NewReader(b)} }
 
-// end tells whether all was read, and nothing was cut or impossible.
+// end reports whether all was read, and nothing was cut or impossible.
 func (r *reader) end() error {
 	if !r.Done() {
 		return fmt.Errorf("%w: its checksum is right, its content is not", ErrDamaged)

@@ -54,7 +54,7 @@ type Head struct {
 	Flush uint64
 }
 
-// Before tells whether a flush is of an earlier incarnation than another, or earlier in the same one.
+// Before reports whether h is of an earlier incarnation than o, or earlier in the same one.
 func (h Head) Before(o Head) bool {
 	return h.Epoch < o.Epoch || h.Epoch == o.Epoch && h.Flush < o.Flush
 }
@@ -209,14 +209,14 @@ func AppendEvictedEntry(b []byte, f replication.Evicted) []byte {
 	return binary.AppendUvarint(b, uint64(f.Newest))
 }
 
-// AddRestored appends a batch of one of these kinds, of n entries.
+// AddRestored appends a batch of a restored kind, with n entries.
 func (e *Encoder) AddRestored(partition int, kind uint64, entries []byte, n uint64) {
 	e.body = append(e.body[:0], entries...)
 	e.Totals[partition] += n
 	e.closeBatch(partition, kind)
 }
 
-// CheckRestored is check of one of these kinds.
+// CheckRestored is check for a batch of a restored kind.
 func (b *Batch) CheckRestored() (sound bool) {
 	switch b.Kind {
 	case KindWindows:
@@ -255,8 +255,8 @@ func (b *Batch) Evicted() (list []replication.Evicted, sound bool) {
 func BackupName(id uint64) string { return "(backup " + strconv.FormatUint(id, 16) + ")" }
 
 // ReplacingBackup is the node name in flushes of every backup that replaces all hits, whatever its id. Once a second
-// one has begun, nothing of one that was cut off arrives any more, as with two nodes of one name.
+// such backup has begun, nothing more arrives of one that was cut off, as with two nodes of one name.
 const ReplacingBackup = "(replacing backup)"
 
-// IsBackupName tells whether a node's name is one of these.
+// IsBackupName reports whether a node's name stands for a backup.
 func IsBackupName(node string) bool { return len(node) > 0 && node[0] == '(' }

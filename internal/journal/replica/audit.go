@@ -97,7 +97,7 @@ func (a *Auditor) lose() {
 // shows whether one of its own was among them.
 func (a *Auditor) skip(sequence uint64) { a.Stream = sequence - 1 }
 
-// batch tells whether a batch is new to its partition, and audits its seq and
+// batch reports whether a batch is new to its partition, and audits its seq and
 // total, which go on from one epoch to the next. A batch without entries repeats
 // the last ones, for those who miss them.
 func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
@@ -249,7 +249,7 @@ func (a *Auditor) startOf() *beginning {
 }
 
 // startOfPending is startOf before the last message, which begins a flush of
-// several parts. While another is pending, it is the start of that one.
+// several parts. While another flush is pending, it is the start of that flush.
 func (a *Auditor) startOfPending() *beginning {
 	s := a.startOf()
 	if s.from == a.Stream {

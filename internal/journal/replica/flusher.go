@@ -23,7 +23,7 @@ type Flusher struct {
 	cut     Flush  // under way
 	sent    int    // of its parts
 	stated  int    // how many of its first parts the states that were taken include; the parts of More follow
-	from    uint64 // message of the last of these
+	from    uint64 // message of the last stated part
 	due     map[int]bool
 	quiet   bool
 	foreign bool // parts of a backup, which say nothing of this node
@@ -149,7 +149,7 @@ func (f *Flusher) Open() int64 { return f.open.Load() }
 // goroutine.
 func (f *Flusher) Written() *Written { return f.written.Load() }
 
-// gathered is what the journal has of one partition, in its order. Hits, the windows of a
+// gathered is what the journal has for one partition, in order. Hits, the windows of a
 // restored backup and clears are steps, since a removal or a clear takes what is before it.
 type gathered struct {
 	steps   []step

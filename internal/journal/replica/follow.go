@@ -109,7 +109,7 @@ func (r *Replica) applyOne(now time.Time, sequence uint64, data []byte, from Sou
 	if p.Removes() || p.Number > 0 {
 		r.reportUnsure()
 	}
-	if r.audit.self != (record.Incarnation{}) { // else it is of the past
+	if r.audit.self != (record.Incarnation{}) { // else the message is from the past
 		r.audit.progressOf(p.Origin).arrived(now, r.stamped(now))
 		r.audit.now = now
 	}
@@ -253,10 +253,10 @@ func NewFollower(r *Replica, now func() time.Time) *Follower {
 	return &Follower{replica: r, now: now}
 }
 
-// Asker puts asks to replicas of the journal. What comes of one is handed to Follower.Ahead: Take, and then End or Fail.
+// Asker puts asks to replicas of the journal. The answers are handed to Follower.Ahead: Take, and then End or Fail.
 type Asker interface {
 	Send(ask *Ask) error
-	GiveUp(ask *Ask) // nothing that still comes of it is to be handed over
+	GiveUp(ask *Ask) // answers that still come are not to be handed over
 }
 
 // ErrSilent is why an ask was given up.
@@ -308,7 +308,7 @@ func (f *Follower) Apply(from Source) (others int, ok bool, err error) {
 	return others, true, err
 }
 
-// Retrying tells whether the last message could not be applied.
+// Retrying reports whether the last message could not be applied.
 func (f *Follower) Retrying() bool { return f.wait > 0 }
 
 // Due is when there may be something to ask for or to apply though nothing comes; zero: never.

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// OriginStatus is what this node knows of one that journals, itself included.
+// OriginStatus is what this node knows of a node that journals, itself included.
 type OriginStatus struct {
 	Node   string
 	Origin string // 16 hex digits
@@ -70,7 +70,7 @@ func (r *Replica) status(now time.Time, l *Progress) OriginStatus {
 	return o
 }
 
-// forgotten tells whether an origin is waited for no longer. The caller holds mu.
+// forgotten reports whether an origin is waited for no longer. The caller holds mu.
 func (r *Replica) forgotten(now time.Time, l *Progress) bool {
 	p := r.peers[l.origin]
 	return l.forgotten(now) && (p == nil || now.Sub(p.heard) > ForgetAfter)
@@ -190,7 +190,7 @@ type Written struct {
 	Began time.Time // to be gathered
 }
 
-// MergedWhole tells whether the last batch of a backup was applied.
+// MergedWhole reports whether the last batch of a backup was applied.
 func (r *Replica) MergedWhole(id uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +198,7 @@ func (r *Replica) MergedWhole(id uint64) bool {
 	return l != nil && l.left
 }
 
-// Replaced tells whether a backup that replaces all hits was applied.
+// Replaced reports whether a backup that replaces all hits was applied.
 func (r *Replica) Replaced(id uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

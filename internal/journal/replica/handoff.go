@@ -219,7 +219,7 @@ func (t *handOff) load(by Taking) error {
 	return err
 }
 
-// crowded tells whether the copy takes as much memory as it may.
+// crowded reports whether the copy takes as much memory as it may.
 func (t *handOff) crowded() bool { return t.copied.Stats().Bytes-t.empty > t.most }
 
 // drop leaves some partitions to the next call.
@@ -234,7 +234,7 @@ func (t *handOff) drop(these func(partition int) bool) {
 	})
 }
 
-// covers tells whether this node has followed all that is in the snapshots.
+// covers reports whether this node has followed all that is in the snapshots.
 func (r *Replica) covers(t *handOff) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -377,7 +377,7 @@ func (h *Holding) done(partition int) {
 	h.busy.Store(len(h.arrivals) > 0)
 }
 
-// One cut takes more than one partition only of so many entries: it bounds how long the flush is.
+// handOffEntries is up to how many entries one cut takes more than one partition. It bounds the length of the flush.
 const handOffEntries = 1 << 16
 
 // nextArrivals are the partitions that the next cut takes.
@@ -440,7 +440,7 @@ func (r *Replica) Later(due map[int]bool, snaps []record.Snapshot) (list []int) 
 	return list
 }
 
-// stateReady tells whether a partition may be snapshotted: it is held, and its own hits
+// stateReady reports whether a partition may be snapshotted: it is held, and its own hits
 // from before that have come back. The caller holds mu.
 func (r *Replica) stateReady(partition int) bool {
 	return r.engine.Holds(partition) && r.audit.progressOf(r.audit.Origin).positions[partition].Seq >= r.holding.upTo[partition]

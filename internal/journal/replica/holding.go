@@ -66,7 +66,7 @@ func NewHolding(e *engine.Engine) *Holding {
 // Wants is true: every partition is audited, held or not.
 func (h *Holding) Wants(int) bool { return true }
 
-// Count puts a batch where it belongs; what of it can not be, is no error but for limits.
+// Count puts a batch where it belongs. What can't be applied is an error only for limits.
 func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 	var err error
 	switch b.Kind {
@@ -177,7 +177,7 @@ func (h *Holding) sinceSet(message uint64) time.Duration {
 	return h.Set(message)
 }
 
-// countedBefore tells whether a batch is of hits that were counted when they came.
+// countedBefore reports whether the hits of a batch were counted when they came.
 func (h *Holding) countedBefore(b record.Batch, own bool) bool {
 	return own && b.Seq > h.upTo[b.Partition]
 }
@@ -210,7 +210,7 @@ func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 	return h.engine.Receipts().Load(list, false, h.sinceSet(message))
 }
 
-// restored counts a batch of one of these kinds, or of ids. Own ids are merged once more: a removal of another node may
+// restored counts a batch of a restored kind, or of ids. Own ids are merged once more: a removal of another node may
 // have taken them.
 func (h *Holding) restored(b record.Batch, own bool) error {
 	if o := h.open[b.Partition]; o != nil {

@@ -88,11 +88,11 @@ func (r *Replica) Rebased(l record.Incarnation, partition int, from uint64) reco
 
 // Sink is where the batches of a flush that is complete go.
 type Sink interface {
-	// Wants tells whether batches of a partition matter. Others are not audited.
+	// Wants reports whether batches of a partition matter. Others are not audited.
 	Wants(partition int) bool
 
-	// Count takes a batch that is new; own says that it is of this life of the
-	// process. Batches of different partitions come side by side.
+	// Count takes a batch that is new; own says that this life of the process wrote
+	// it. Batches of different partitions come side by side.
 	Count(b record.Batch, own, deciding bool) error
 
 	// Receipts takes the receipts of a flush of another life. The flush was whole with the given message of the
@@ -133,7 +133,7 @@ type group struct {
 type newBatch struct {
 	record.Batch
 	own  bool // of this life of the process
-	next int  // batch of the same partition; 0: there is none
+	next int  // the next batch of the same partition; 0: none
 }
 
 // received are receipts of one flush of another life.

@@ -202,7 +202,7 @@ func (r *Replica) lateness(now time.Time, l *Progress) (why Lateness, since time
 		return "", time.Time{}
 	case now.Sub(l.fresh) <= LateAfter:
 		return "", time.Time{}
-	default: // flushes may come of it, and no beat has
+	default: // its flushes may come, but no beat has
 		return Silent, l.fresh
 	}
 	return p.late(now, l.heard)

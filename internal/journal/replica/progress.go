@@ -19,7 +19,7 @@ type Progress struct {
 	torn      bool          // a flush of the epoch is lost, perhaps the first one, which says where the partitions stood when it began
 	taken     uint64        // one that was taken to be in the snapshots, by the first part that came
 	pending   []record.Part // of a flush whose last part has not come
-	start     *beginning    // where a snapshot begins that has none of these
+	start     *beginning    // where a snapshot without these parts begins
 	positions []record.Position
 	missing   missingBatches
 
@@ -59,7 +59,7 @@ func (l *Progress) part(where string, p record.Part) []record.Part {
 		l.known = l.known || p.Flush == 1 && p.Number == 0
 		l.epoch, l.flush, l.broken, l.taken, l.torn = p.Epoch, 0, 0, 0, !l.known
 	}
-	if l.heard.IsZero() { // or who waits for the rest would take it for one of long ago
+	if l.heard.IsZero() { // else the wait for the rest would seem to have begun long ago
 		l.node, l.heard = p.Node, time.UnixMilli(p.At)
 	}
 	if !l.known {
@@ -106,7 +106,7 @@ func (l *Progress) unsure(where string, p record.Part) []record.Part {
 	return l.whole()
 }
 
-// has tells whether all batches of some parts were applied before. Without partitions it is not known.
+// has reports whether all batches of some parts were applied before. Without partitions it is not known.
 func (l *Progress) has(parts []record.Part) bool {
 	if l.Partitions == 0 {
 		return false
@@ -182,7 +182,7 @@ func (l *Progress) keep(p record.Part) {
 	l.pending = append(l.pending, p)
 }
 
-// undecided tells whether the origin is a backup that is to replace all hits, and is not
+// undecided reports whether the origin is a backup that is to replace all hits, and is not
 // complete: nothing of it counts.
 func (l *Progress) undecided() bool {
 	return len(l.pending) > 0 && l.pending[0].Restored && l.flush == 0
@@ -263,7 +263,7 @@ func (l *Progress) lostBefore(partition int, hits uint64) {
 // hole is the doubt that a lost message of the journal leaves. The message may have been the hello of a node of which
 // nothing else came yet. Nobody would miss that node's hits.
 type hole struct {
-	found time.Time // zero: there is none
+	found time.Time // zero: there is no hole
 	at    int64     // Unix ms: up to then all hits were here, before it
 }
 

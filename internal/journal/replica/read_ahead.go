@@ -70,8 +70,8 @@ type span struct{ From, To uint64 }
 // Ask is a request for a range that is under way.
 type Ask struct {
 	span
-	last  uint64    // the newest that came of it, from-1 before the first
-	heard time.Time // when it was sent, or something came of it
+	last  uint64    // the newest that came in answer, from-1 before the first
+	heard time.Time // when it was sent, or the last answer came
 }
 
 // Hint says that the journal has a message. It ends a pause that waits for one.
@@ -80,7 +80,7 @@ func (a *ReadAhead) Hint(sequence uint64) {
 		return
 	}
 	a.Known = sequence
-	if !a.hard { // whoever brought the news can be asked, too
+	if !a.hard { // the replica that brought the news can be asked, too
 		a.wait, a.until = 0, time.Time{}
 	}
 }
@@ -133,7 +133,7 @@ func (a *ReadAhead) Begin(now time.Time, want span) *Ask {
 	return asked
 }
 
-// Take keeps a message that came of an ask, and tells whether more may come of that.
+// Take keeps a message that came in answer to an ask, and reports whether more may come.
 func (a *ReadAhead) Take(now time.Time, ask *Ask, next, sequence uint64, data []byte) {
 	if sequence <= ask.last {
 		return
@@ -173,14 +173,14 @@ func (a *ReadAhead) Keep(sequence uint64, data []byte) {
 	if a.came == nil {
 		a.came = map[uint64][]byte{}
 	}
-	if data == nil { // else it is as if it had not come
+	if data == nil { // nil would mean that it has not come
 		data = []byte{}
 	}
 	a.came[sequence] = data
 	a.bytes += len(data)
 }
 
-// End ends an ask. The replica has so many pending messages after the last one it sent. If it has none, the rest of
+// End ends an ask. pending is how many messages the replica still has after the last one it sent. If there are none, the rest of
 // the range is on its way to it, or was never written.
 func (a *ReadAhead) End(now time.Time, ask *Ask, pending uint64) {
 	if !a.drop(ask) {

@@ -48,7 +48,7 @@ func (r *Replica) reportUnsure() {
 	}
 }
 
-// eachOwn calls f with each of the deltas of ownSince. It tells whether the resend buffer still
+// eachOwn calls f with each of the deltas of ownSince. It reports whether the resend buffer still
 // had all.
 func (r *Replica) eachOwn(partition int, seq uint64, f func(replication.Delta)) (all bool) {
 	if r.encoder == nil {
@@ -137,7 +137,7 @@ func (o *openSnapshot) see(b record.Batch, own bool) {
 	}
 }
 
-// Settle tells whether all own hits and removals of a snapshot came back, and whether
+// Settle reports whether all own hits and removals of a snapshot came back, and whether
 // it may be stored. It is asked until it is settled.
 func (r *Replica) Settle(snap record.Snapshot) (settled, sound bool) {
 	if !r.clustered {
@@ -177,7 +177,7 @@ type requests struct {
 	by    map[replication.RequestID][]seen // several, of clocks or times that are far from each other; a slice is never changed
 	order []replication.RequestID          // as they came
 	moved map[replication.RequestID][]run  // by topic, in the order of the journal
-	many  int                              // of all topics, when trimmed last found too many of them
+	many  int                              // how many runs all topics had when Trimmed last found too many
 }
 
 // run is moves of a topic that one life of a node made, and no other node in between. A node makes a move only once it has followed
@@ -192,8 +192,8 @@ type run struct {
 // manyRuns is of how many runs, more than there were, a journal should be trimmed.
 const manyRuns = 1000
 
-// move notes a move of a topic, and tells whether it counts. It does not if an earlier flush went beyond its beginning: then it is
-// of a node that read the topic before, and whose flush came late.
+// move notes a move of a topic, and reports whether it counts. It does not if an earlier flush went beyond its beginning: then it
+// comes from a node that read the topic before, and whose flush came late.
 func (s *requests) move(r replication.Request, p *record.Part) bool {
 	next, runs := run{incarnation: p.Incarnation, first: p.Flush, last: p.Flush, to: r.Move.To}, s.moved[r.ID]
 	for i, is := range runs {
@@ -351,7 +351,7 @@ func (s *requests) settle(parts []record.Part) (less *record.Less) {
 	return less
 }
 
-// note notes that a flush has a request, and tells whether it is the one that counts it.
+// note records that a flush has a request, and reports whether the request counts in this flush.
 func (s *requests) note(id replication.RequestID, in seen) bool {
 	was := s.by[id]
 	for _, w := range was { // first of all, so that a flush that is read again gets the same answer

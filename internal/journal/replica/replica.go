@@ -67,7 +67,7 @@ type Replica struct {
 	reported int                     // findings that were handed out
 	claims   []atomic.Pointer[Claim] // by partition; nil: none was followed
 	holes    uint64                  // messages that the journal lost
-	hole     hole                    // the last of them, as long as it is in doubt whose it was
+	hole     hole                    // the last lost message, while it is in doubt whose it was
 	repaired uint64                  // flushes that their origin sent again
 }
 
@@ -86,8 +86,8 @@ func New(e *engine.Engine, origin uint64, node string, clustered bool) *Replica 
 	return r
 }
 
-// Begin starts a life of this process, after all that is in the journal was
-// applied: hits from now on are of this life.
+// Begin starts a life of this process, after everything in the journal was
+// applied: further hits belong to this life.
 func (r *Replica) Begin(l record.Incarnation) {
 	r.encoder = record.NewEncoder(l, r.audit.Partitions)
 	r.encoder.Node = r.node

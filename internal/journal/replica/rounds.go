@@ -49,7 +49,7 @@ func (r *Rounds) StartNow(now time.Time, s *Space, snapshotBytes int64) bool {
 // Pause lets no round begin until then.
 func (r *Rounds) Pause(until time.Time) { r.pause = until }
 
-// frees tells whether one more round makes more of the journal needless, be there
+// frees reports whether one more round makes more of the journal needless, be there
 // nothing new in it.
 func (r *Rounds) frees() bool {
 	newest := ^uint64(0)

@@ -15,12 +15,12 @@ import (
 //	journal   in haste    full      two snapshots of each partition
 //	                            spent
 //
-// No flush ever waits for space. What would wait for what, were it otherwise:
+// No flush ever waits for space. Otherwise there would be a circle of waiting:
 //
 //	hit -> flush -> space -> trim -> snapshots -> states -> the next flush
 //
-// is a circle, because a state counts only with the own hits in it, which are in the journal first. So it is cut at
-// its beginning, where that does no harm. From full on, hits are refused before they are counted
+// A state counts only with the own hits in it, and these are in the journal first. So the circle is cut at its beginning,
+// where that does no harm. From full on, hits are refused before they are counted
 // (keyspace.Keyspace.BoundWaiting). Hits that were counted until then are bounded so that they have space, on all nodes
 // together. The flush that takes a state is then small or empty, and nothing that frees space waits for any:
 //
@@ -104,13 +104,13 @@ func (s *Space) LookDue(now time.Time) bool {
 	return true
 }
 
-// above tells whether the journal takes more than some parts of the bound, if there is one.
+// above reports whether the journal takes more than some parts of the bound, if there is one.
 func (s *Space) above(parts int64) bool { return s.max > 0 && s.Retained() > s.max/spaceParts*parts }
 
-// Haste tells whether the journal takes so much that rounds of snapshots must be quick.
+// Haste reports whether the journal takes so much that rounds of snapshots must be quick.
 func (s *Space) Haste() bool { return s.above(4) }
 
-// Spent tells whether all is used that full left for what was counted.
+// Spent reports whether the space beyond full, for hits that were counted already, is used up.
 func (s *Space) Spent() bool { return s.above(8) }
 
 // FullFrom is how much journal there may be before hits are refused. A node alone knows
@@ -122,16 +122,16 @@ func (s *Space) FullFrom() int64 {
 	return s.max / spaceParts * 7
 }
 
-// Full tells whether hits are refused for want of space.
+// Full reports whether hits are refused for want of space.
 func (s *Space) Full() bool { return s.max > 0 && s.waiting(0) < 0 }
 
-// Takes tells whether there is space for so many bytes of something large that is no hit's, and can wait.
+// Takes reports whether there is space for so many bytes of something large that is no hit's, and can wait.
 func (s *Space) Takes(bytes int64) bool { return s.Retained()+bytes <= s.TakesMost() }
 
 // TakesMost is how much journal there may be for Takes.
 func (s *Space) TakesMost() int64 { return s.FullFrom() - s.max/spaceParts }
 
-// EndsPin tells whether nothing may keep snapshots from being taken any more.
+// EndsPin reports whether nothing may keep snapshots from being taken any more.
 func (s *Space) EndsPin() bool { return !s.Takes(0) }
 
 // waiting is how many bytes of hits may wait for a flush, in addition to those under way; below 0

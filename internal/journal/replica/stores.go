@@ -194,7 +194,7 @@ func (s *Stores) Alarms(now time.Time, self string) (alarms []api.Alarm) {
 // to restart it.
 const GiveUpAfter = 2 * time.Minute
 
-// Due tells whether the server is to be restarted, and why.
+// Due reports whether the server is to be restarted, and why.
 func (s *Stores) Due(now time.Time) (why error, is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Stores) Due(now time.Time) (why error, is bool) {
 	return s.own.Wrong, s.own.Led && now.Sub(s.since) > stuckAfter && now.Sub(s.moved) > stuckAfter
 }
 
-// Well tells whether the replicas were found to store and be current.
+// Well reports whether the replicas were found to store and be current.
 func (s *Stores) Well() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

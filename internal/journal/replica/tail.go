@@ -14,14 +14,14 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// This part reads the journal in order, for history and for digests of other regions. There are two readers. Each
+// This file reads the journal in order, for history and for digests of other regions. There are two readers. Each
 // hands out everything once, and can be stopped and begun again at a position that its owner keeps:
 //
 //   - Tail, for history, hands out batches, checked by the rules of a replica and by its code (package replica). Its
 //     position has a few bytes for each partition and origin. Lost reports what the journal has lost.
-//   - Flushes, for digests, hands out whole flushes. Its position has some hundred bytes, since every digest has one.
-//     Missing reports what the journal has lost before Flushes hands out what comes after it. So its owner asks the
-//     origin again, as a node does that follows. Other regions count no less than this one.
+//   - TailFlushes, for digests, hands out whole flushes. Its position has some hundred bytes, since every digest has one.
+//     Before it hands out what comes after a loss, Missing reports the loss. Its owner then asks the origin again, as a
+//     following node does, so that other regions count no less than this one.
 //
 // Invariants of both:
 //   - What is handed out between two positions does not depend on where the reader was stopped between.
@@ -29,9 +29,9 @@ import (
 //   - A flush counts as a whole or not at all; a position never stands in the middle of one.
 //   - What is missing is reported. A TrimmedError reports what was trimmed before a Tail read it.
 //
-// Neither decides when it reads and what becomes of what it hands out: one goroutine of its owner calls it. They know
-// no NATS: a Source is the stream (package stream) or a test's, and method ReadFlushes of package journal drives
-// Flushes.
+// Neither decides when it reads, and what its owner does with what it hands out: one goroutine of the owner calls it. They know
+// no NATS: a Source is the stream (package stream) or a test's, and Journal.ReadFlushes of package durable drives
+// TailFlushes.
 
 // TailSource is the journal's messages.
 type TailSource interface {
@@ -46,8 +46,8 @@ type TailSource interface {
 	Requests(ctx context.Context) (list []record.SeenRequest, upTo uint64, err error)
 }
 
-// TrimmedError is why a tail can't go on: what comes next was trimmed before it was read, or so much before it that requests
-// may come again that were counted.
+// TrimmedError is why a tail can't go on: what comes next was trimmed before it was read. Or so much before it was
+// trimmed that requests which were counted may come again.
 type TrimmedError struct{ Next, First uint64 }
 
 func (e *TrimmedError) Error() string {
@@ -73,8 +73,8 @@ func NewTail(from TailSource, partitions int) *Tail {
 	return &Tail{from: from, audit: audit, aware: true}
 }
 
-// After returns a tail that begins after snapshots, one for each partition; nil where there is
-// none, which begins at the first message.
+// After returns a tail that begins after snapshots, one for each partition. A partition without one (nil) begins at the first
+// message.
 func After(from TailSource, snaps []*record.Snapshot) *Tail {
 	t := NewTail(from, len(snaps))
 	t.audit.ResumeOf(nil, snaps, math.MaxUint64-1) // the newest message is not known, and does not matter
@@ -273,7 +273,7 @@ type TailFlushes struct {
 	aware bool // of the requests in messages before the position
 }
 
-// NewTailFlushes returns Flushes that goes on after at.
+// NewTailFlushes returns TailFlushes that go on after at.
 func NewTailFlushes(at FlushPosition) *TailFlushes {
 	audit := NewAuditor(0, 0)
 	audit.Alone, audit.Stream = false, at.After
@@ -290,7 +290,7 @@ func (t *TailFlushes) Next() uint64 { return t.audit.Stream + 1 }
 // Lost is how often parts of flushes were missing and passed over.
 func (t *TailFlushes) Lost() uint64 { return t.lost }
 
-// Has tells whether a flush was handed out, or one after it of the same origin.
+// Has reports whether a flush, or a later one of the same origin, was handed out.
 func (t *TailFlushes) Has(p record.Part) bool {
 	l := t.audit.byOrigin[p.Origin]
 	return l != nil && l.known && !record.Head{Epoch: l.epoch, Flush: l.flush}.Before(record.Head{Epoch: p.Epoch, Flush: p.Flush})

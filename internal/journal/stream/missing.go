@@ -114,7 +114,7 @@ func (s *Store) ask(ctx context.Context, sequence uint64) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %w", replica.ErrLost, err)
 }
 
-// getNearOrLed reads one message from the nearest replica, or from the leader if that one does not have it.
+// getNearOrLed reads one message from the nearest replica, or from the leader if that replica lacks it.
 func (s *Store) getNearOrLed(ctx context.Context, sequence uint64) ([]byte, error) {
 	data, err := s.getNear(ctx, sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -127,8 +127,8 @@ func (s *Store) getNearOrLed(ctx context.Context, sequence uint64) ([]byte, erro
 	return data, err
 }
 
-// getNear reads one message from any replica, this node's own if it has one: what that one
-// does not have, is not found.
+// getNear reads one message from any replica, this node's own if it has one: what that replica
+// lacks is not found.
 func (s *Store) getNear(ctx context.Context, sequence uint64) ([]byte, error) {
 	msg, err := s.flushes.GetMsg(ctx, sequence)
 	if err != nil {

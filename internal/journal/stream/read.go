@@ -307,7 +307,7 @@ func parsePart(msg *nats.Msg, last uint64) (p part) {
 	return p
 }
 
-// read finds the ask of a replica's message. Of one that was given up it returns nil.
+// read finds the ask that a replica's message answers; nil if it was given up.
 func (r *Asker) read(msg *nats.Msg) (*replica.Ask, part) {
 	token := strings.TrimPrefix(msg.Subject, r.inbox)
 	a := r.asks[token]
@@ -322,7 +322,7 @@ func (r *Asker) read(msg *nats.Msg) (*replica.Ask, part) {
 	return a.ask, p
 }
 
-// Deliver hands what a replica sent to who asked. first: the error is a new one.
+// Deliver hands what a replica sent to the ask that it answers. first says that the error is new.
 func (r *Asker) Deliver(to *replica.ReadAhead, now time.Time, next uint64, msg *nats.Msg) (first bool, err error) {
 	ask, p := r.read(msg)
 	if ask == nil {

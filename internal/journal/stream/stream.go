@@ -266,7 +266,7 @@ func (e *otherJournalError) Error() string {
 		record.JournalText(e.want), e.called, record.JournalText(e.is), e.info.Created.UTC().Format("2006-01-02T15:04:05Z"), e.info.State.Msgs)
 }
 
-// taken tells whether another node made the stream at the same moment, under another
+// taken reports whether another node made the stream at the same moment, under another
 // identity.
 func taken(err error) bool {
 	var api *jetstream.APIError
@@ -321,8 +321,7 @@ func askWithin(ctx context.Context, wait time.Duration, ask func(context.Context
 	return err
 }
 
-// retryWhileUnavailable is RetryUnavailable for what takes as long as it takes; each request in
-// it has a bound of its own (askWithin).
+// retryWhileUnavailable is RetryUnavailable without a bound on the whole; each request has a bound of its own (askWithin).
 func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 	var end time.Time
 	for {
@@ -346,7 +345,7 @@ func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 // start together, some are not there yet.
 const CodeNoPeers = 10005
 
-// IsUnavailable tells whether an error says that no server could answer, or too few. Deadlines are among these: they are the client's own for
+// IsUnavailable reports whether an error says that no server could answer, or too few. Deadlines are among these: they are the client's own for
 // one request, and callers look at ctx first. So is a missing stream: the caller has found or made it before, and a
 // server that has just become the leader may not know it yet. A caller that asks whether a stream is there looks at the error first.
 func IsUnavailable(err error) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// account is what is known of one limit.
+// account has the figures of one limit.
 type account struct {
 	Limit  // what is reported: the numbers as they are so far, the rest by finish
 	policy policy.Policy
@@ -52,7 +52,7 @@ func newAccount(e *engine.Engine, p policy.Policy, asWritten bool) (*account, er
 			return nil, err
 		}
 	}
-	a.rules[p.Limit] = a.rule // an override that changes nothing is none
+	a.rules[p.Limit] = a.rule // an override that changes nothing counts as the policy
 	return a, nil
 }
 
@@ -101,7 +101,7 @@ type clerk struct {
 	unsaid      uint64 // requests whose answer has no status
 	stranger    string // a key that no policy is for
 	missed      missed
-	problem     error // why the first undecided request is so
+	problem     error // why the first undecided request is undecided
 }
 
 // clerkBehind is how many parts may wait for the clerk.
@@ -184,7 +184,7 @@ func (c *clerk) time(a *asked) {
 	c.last = a.now
 }
 
-// settle notes what was decided of one limit.
+// settle records a decision of one limit.
 func (c *clerk) settle(q *question, a *asked) {
 	c.ledger.find(q.check)
 	account, r := q.rule.account, q.record
@@ -228,7 +228,7 @@ func newRule(e *engine.Engine, a *account, l engine.Limit, override bool) (*rule
 	}, nil
 }
 
-// record is what is known of one counted key of a limit. It belongs to the clerk's goroutine.
+// record has the figures of one counted key of a limit. It belongs to the clerk's goroutine.
 type record struct {
 	key  string
 	rule *rule

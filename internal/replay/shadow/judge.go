@@ -292,12 +292,12 @@ type check struct {
 // part is the requests of a part of the log. It goes from router to judge, clerk, and back to a router.
 type part struct {
 	asked     []asked
-	routes    []*route   // of all requests, one after the other
+	routes    []*route   // the routes of all requests, in order
 	questions []question // of all requests that have a limit, as the judge brought them together
 
 	unmatched uint64 // requests without a key that a policy is for
 	stranger  string // a key of such a one
-	problem   error  // why the first undecided one is so
+	problem   error  // why the first undecided request is undecided
 	missed    missed
 }
 

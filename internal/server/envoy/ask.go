@@ -22,7 +22,7 @@ const (
 	take    purpose = iota // ShouldRateLimit
 	check                  // CheckRateLimit: nothing is taken
 	report                 // Report: it has happened already, and is taken as far as it is there
-	reserve                // Reserve: it is taken for what is settled later
+	reserve                // Reserve: it is taken, and settled later
 )
 
 // ask is the memory of one request.
@@ -232,7 +232,7 @@ func (a *ask) decide(s *service.Service, c access.Caller) (denied bool, err erro
 			return false, err
 		}
 	}
-	// A single Take can't tell whether all quotas are used up, or whether a limit that is only asked has anything left.
+	// A single Take can't report whether all quotas are used up, or whether a limit that is only asked has anything left.
 	// So a peek asks for both first.
 	if a.purpose == check || a.purpose != report && (a.blocked || a.checks || a.quotas > 1) {
 		if denied, err = a.allow(s, c, true); err != nil || denied || a.purpose == check || a.asksOnly() {

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part reads the configuration of envoyproxy/ratelimit unchanged, and finds the limit of a descriptor:
+// This file reads the configuration of envoyproxy/ratelimit unchanged, and finds the limit of a descriptor:
 //
 //	domain: edge
 //	descriptors:
@@ -44,7 +44,7 @@ type ConfigLimit struct {
 
 	Requests   uint32 // per period; 0: none passes
 	Unit       ConfigUnit
-	Multiplier uint32 // the period is so many units; at least 1
+	Multiplier uint32 // how many units the period has; at least 1
 	Unlimited  bool   // all pass; Requests, Unit and Multiplier are 0
 
 	Shadow   bool     // it denies nothing

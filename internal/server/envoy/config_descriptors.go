@@ -260,7 +260,7 @@ type node struct {
 // ConfigEntry is one pair of a request's descriptor.
 type ConfigEntry struct{ Key, Value string }
 
-// Has tells whether there is a domain.
+// Has reports whether there is a domain.
 func (c *LimitConfig) Has(domain string) bool { return c.domains[domain] != nil }
 
 // Find returns the limit of a request's descriptor, or nil. At each level the most specific descriptor decides: the one

@@ -27,7 +27,7 @@ const (
 	MaxLimits = 5000
 )
 
-// ReadConfig reads a YAML file, or the files *.yaml and *.yml of a folder, as Parse takes them. Names that begin with
+// ReadConfig reads a YAML file, or the files *.yaml and *.yml of a folder, as ParseConfig takes them. Names that begin with
 // a dot are left out: a mounted ConfigMap has some.
 func ReadConfig(path string) ([]byte, error) {
 	info, err := os.Stat(path)
@@ -96,7 +96,7 @@ func cutFile(b []byte) (name string, text, rest []byte, err error) {
 	return string(b[:n]), bytes.Clone(b[n : n+m]), b[n+m:], nil
 }
 
-// LoadConfig is Read and Parse.
+// LoadConfig is ReadConfig and ParseConfig.
 func LoadConfig(path string) (*LimitConfig, error) {
 	data, err := ReadConfig(path)
 	if err != nil {

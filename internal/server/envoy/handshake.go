@@ -74,7 +74,7 @@ func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	return stream, is, nil
 }
 
-// connection is what is known of one, as gRPC hands it to each request.
+// connection is what is known of a connection, as gRPC hands it to each request.
 type connection struct {
 	credentials.CommonAuthInfo
 	conn   *listener.Conn

@@ -294,7 +294,7 @@ func (s *quotaStream) renew(ctx context.Context, answer *rlqs.RateLimitQuotaResp
 	for _, b := range asked {
 		switch failure := cmp.Or(b.failure, unflushed); {
 		case b.rule != nil:
-			b.allowed, b.counted = 0, nil // a limit that comes later has nothing of it
+			b.allowed, b.counted = 0, nil // they do not count for a limit that the bucket gets later
 			b.limits = nil
 			s.decided(b)
 		case failure == nil:
@@ -352,8 +352,8 @@ func (s *quotaStream) ask(b *openBucket) (*typev3.RateLimitStrategy, []admit.Cha
 
 // places bounds what clients have open.
 type places struct {
-	most int // of all clients; a quarter of it is for clients that have proved no identity
-	each int // of one client: an identity, or an address
+	most int // for all clients; a quarter is for clients that have proved no identity
+	each int // for one client: an identity, or an address
 
 	mu            sync.Mutex          // guards all below
 	own           access.CallerCounts // by client

@@ -35,18 +35,18 @@ const (
 	// quotaLong is from which T on what Envoy reports counts as used.
 	quotaLong = time.Hour
 
-	// A quota that is scarce has a burst of one in so many of what is held.
+	// A quota that is scarce has a burst of one quotaBurst-th of what is held.
 	quotaBurst = 64
 )
 
-// quotaBucket is what is known of one bucket of one Envoy. It is pure: times are of one monotonic clock.
+// quotaBucket is what is known of one bucket of one Envoy. It is pure: all times come from one monotonic clock.
 type quotaBucket struct {
 	heard   time.Duration     // when it was reported
 	every   time.Duration     // between the last two reports
 	busy    time.Duration     // when requests were last reported
 	demand  float64           // requests per second, as far as the quota is planned for it
 	allowed uint64            // that were reported, and are not counted as used yet
-	counted map[string]uint64 // of these, by limit: are counted, though others failed
+	counted map[string]uint64 // by limit: how many of allowed are counted already, because another limit failed
 
 	quota   quota // that was sent last
 	sent    time.Duration
@@ -85,7 +85,7 @@ func (b *quotaBucket) plan(demand float64) {
 	}
 }
 
-// silent tells whether reports are missing.
+// silent reports whether reports are missing.
 func (b *quotaBucket) silent(now time.Duration) bool {
 	return now-b.heard > 2*max(b.every, quotaRenew)
 }

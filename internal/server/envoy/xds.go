@@ -33,7 +33,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// This part gets the limits of the rate limit service from a management server, such as Envoy Gateway. It is a client
+// This file gets the limits of the rate limit service from a management server, such as Envoy Gateway. It is a client
 // of Envoy's aggregated discovery service (ADS, state of the world). The resources have the type
 // ratelimit.config.ratelimit.v3.RateLimitConfig.
 //
@@ -134,10 +134,10 @@ func NewXDSClient(cfg XDSConfig, take func(files []byte) error) *XDSClient {
 	return &XDSClient{cfg: cfg.WithDefaults(), take: take}
 }
 
-// Connected tells whether the server answers.
+// Connected reports whether the server answers.
 func (c *XDSClient) Connected() bool { return c.connected.Load() }
 
-// Refused tells whether the newest limits are not in use, because they are wrong.
+// Refused reports whether the newest limits are not in use, because they are wrong.
 func (c *XDSClient) Refused() bool { return c.refused.Load() }
 
 // Run follows the server until ctx ends. A connection that fails is made again, after a pause that doubles up to 10 s.

@@ -15,8 +15,8 @@ import (
 
 // Decisions are encoded by hand: encoding/json would cost more than the decision.
 
-// appendAnswer writes a decision as api.AllowAnswer has it, or where there is an ID of a reservation or one is known, as
-// api.ReserveAnswer has it.
+// appendAnswer writes a decision as an api.AllowAnswer, or, with the ID of a reservation or with known, as an
+// api.ReserveAnswer.
 func appendAnswer(b []byte, d *admit.Decision, id string, known bool) []byte {
 	b = append(b, '{')
 	if id != "" {
@@ -105,7 +105,7 @@ func appendRetryAfter(b []byte, d time.Duration) []byte {
 }
 
 // appendSeconds writes seconds with the decimals that they have, rounded up to
-// milliseconds: who waits for so long has waited long enough.
+// milliseconds, so that a client that waits so long has waited long enough.
 func appendSeconds(b []byte, d time.Duration) []byte {
 	return units.AppendUnix(b, time.Unix(0, int64(request.Milliseconds(d))))
 }
@@ -126,7 +126,7 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// setRateLimit tells of the limits that are enforced, with the memory of list.
+// setRateLimit sets the header fields for the limits that are enforced. It uses the memory of list.
 func setRateLimit(h http.Header, d *admit.Decision, list *ratelimitfields.List) {
 	list.Reset()
 	for i := range d.Results {
@@ -146,14 +146,14 @@ func setRateLimit(h http.Header, d *admit.Decision, list *ratelimitfields.List) 
 // denialHeader has the ID of a denial.
 const denialHeader = "Weir-Denial"
 
-// setDenial names a denial.
+// setDenial sets the ID of a denial.
 func setDenial(h http.Header, d *admit.Decision) {
 	if len(d.Denial) > 0 {
 		h.Set(denialHeader, string(d.Denial))
 	}
 }
 
-// waitedHeader has for how many seconds a request waited for its turn.
+// waitedHeader has the seconds that a request waited for its turn.
 const waitedHeader = "Weir-Waited"
 
 // warningHeader names the limits that warn.

@@ -219,8 +219,8 @@ func isForm(contentType string, start []byte) bool {
 	return strings.HasPrefix(contentType, formType) && bytes.HasPrefix(start, []byte("key="))
 }
 
-// SmallBody is up to how many bytes a body waits to be whole before it takes a place. While it arrives it costs its
-// connection and a buffer of as much: those who send slowly, or nothing, keep nobody else out.
+// SmallBody is the size in bytes up to which a body takes a place of a pool only once it is whole. While it arrives, it
+// costs its connection and a buffer of its size: clients that send slowly, or nothing, keep no other client out.
 const SmallBody = 16 << 10
 
 // IdempotencyKey is the header field with the name of a request of hits, which counts once however often it is sent.

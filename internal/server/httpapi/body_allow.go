@@ -24,7 +24,7 @@ type AllowParser struct {
 	scratch  []byte          // letters of strings that were written with escapes
 	Requests []admit.Request // of the body that was read last
 	Peek     bool            // it asks only
-	costs    []admit.Cost    // Requests refer to parts of it
+	costs    []admit.Cost    // Requests refer to parts of costs
 	inline   []engine.Limit  // Requests point here: it is never grown
 	within   string          // of the element that is read, "checks[1].", for messages
 }
@@ -153,7 +153,7 @@ func (p *AllowParser) readKey(r *admit.Request) *api.Error {
 	if !ok {
 		return p.notJSON()
 	}
-	if bad := request.ParseKey(view(key)); bad != nil {
+	if bad := request.CheckKey(view(key)); bad != nil {
 		return p.wrong(bad.Code, "key", bad.Message)
 	}
 	r.Key = string(key)
@@ -388,7 +388,7 @@ func (h *BodyHits) elementsOf(whole []byte) (n int) {
 	all := elements{feed: &feed{buf: whole}, maxBytes: h.maxLine}
 	for n <= h.maxBatch {
 		if _, _, err := all.next(); err != nil {
-			break // what is wrong is said when it is read again
+			break // the error is reported when the body is read again
 		}
 		n++
 	}

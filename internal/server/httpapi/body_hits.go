@@ -19,7 +19,7 @@ import (
 // block is how many records are read before the first of them is counted.
 const block = 64
 
-// BodyHits counts bodies of hits. Create it with NewHits; it is safe for many goroutines.
+// BodyHits counts bodies of hits. Create it with NewBodyHits; it is safe for many goroutines.
 type BodyHits struct {
 	service  *service.Service
 	maxBatch int // lines of a body
@@ -28,7 +28,7 @@ type BodyHits struct {
 	readers  sync.Pool // of *reader
 }
 
-// NewBodyHits returns one that counts with svc and takes lines, or elements of an array, of up to maxLine bytes.
+// NewBodyHits returns a BodyHits that counts with svc and takes lines, or elements of an array, of up to maxLine bytes.
 func NewBodyHits(svc *service.Service, maxLine int) *BodyHits {
 	h := &BodyHits{service: svc, maxBatch: svc.Config().MaxBatch, maxLine: maxLine}
 	h.tooLong = reject(api.CodeLineTooLong, fmt.Sprintf("a line has at most %d bytes", maxLine))
@@ -208,7 +208,7 @@ func parseTextHit(line []byte) (h hit, blank bool, rej *request.Rejection) {
 	if control {
 		return h, false, rejectControl
 	}
-	if rej := request.ParseHitKey(view(key)); rej != nil {
+	if rej := request.CheckHitKey(view(key)); rej != nil {
 		return h, false, rej
 	}
 	h.key, h.n = view(key), 1
@@ -230,7 +230,7 @@ func parseTextHit(line []byte) (h hit, blank bool, rej *request.Rejection) {
 	return h, false, rej
 }
 
-// cutKey is cutField that also tells whether the field has a control
+// cutKey is cutField that also reports whether the field has a control
 // character. A carriage return at the end of the line is white space.
 func cutKey(b []byte) (key, rest []byte, control bool) {
 	i := 0

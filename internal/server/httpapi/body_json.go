@@ -288,7 +288,7 @@ func (p *jsonParser) readKey(h *hit) *request.Rejection {
 		return rejectJSON
 	}
 	h.key = view(key)
-	return request.ParseHitKey(h.key)
+	return request.CheckHitKey(h.key)
 }
 
 func (p *jsonParser) readN(h *hit) (rej *request.Rejection) {

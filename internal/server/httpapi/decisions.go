@@ -21,7 +21,7 @@ import (
 // These routes decide by limits (POST /v1/allow), or give back (POST /v1/refund) or reserve (POST /v1/reserve) what a decision
 // takes. All have the same body.
 //
-// Invariant: a decision allocates nothing of its own but for what net/http needs: its memory is pooled. A large body enters a
+// Invariant: a decision allocates nothing beyond what net/http needs: its memory is pooled. A large body enters a
 // pool before it is read; a small one does not.
 
 const (

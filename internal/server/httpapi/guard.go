@@ -160,7 +160,7 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 	}
 }
 
-// asksByItself tells whether a page sent the request, and not its browser: it takes JSON alone. Its problem does not offer
+// asksByItself reports whether a page sent the request, and not its browser: it takes JSON alone. Its problem does not offer
 // Basic: the browser would ask its user, in place of the page.
 func asksByItself(r *http.Request) bool { return r.Header.Get("Accept") == "application/json" }
 

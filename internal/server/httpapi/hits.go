@@ -22,7 +22,7 @@ import (
 
 // POST /v1/hits counts hits.
 //
-// Invariants: a body that arrives slowly keeps no other client out; of one that breaks off nothing is counted; no
+// Invariants: a body that arrives slowly keeps no other client out; a body that breaks off counts nothing; no
 // request waits for the disk with a place in the pool of hits.
 
 // takeHits is POST /v1/hits.
@@ -339,7 +339,7 @@ func wholeOf(r *http.Request) (whole []byte, ok bool) {
 // What the client declares is not reserved: it may never send it.
 const firstBuffer = 8 << 10
 
-// buffers are of bodies that were read, for the next ones: of firstBuffer bytes, of twice as many, and so on. Larger
+// buffers keep the memory of bodies for later bodies: buffers of firstBuffer bytes, of twice as many, and so on. Larger
 // ones are rare, and not kept.
 var buffers [6]sync.Pool // of *byte, the first one
 

@@ -21,9 +21,9 @@ import (
 // Requests for a foreign Host, and requests that a page of another site sends, are refused. No page learns an answer,
 // or makes the server do anything, unless its origin is the server's own or allowed.
 
-// OriginGuard refuses what a web page of somebody else makes a browser send. A browser stands
-// inside: it reaches loopback and private networks for whatever page is open in it. It
-// always says for which host it asks, and who makes it ask:
+// OriginGuard refuses what a web page of somebody else makes a browser send. A browser reaches
+// loopback and private networks for whatever page is open in it. But each request says for which host it is, and which
+// page sends it:
 //
 //   - Host. A page of evil.example may let that name resolve to 127.0.0.1 (DNS
 //     rebinding), and its scripts then read answers as their own. So a name must be
@@ -31,7 +31,7 @@ import (
 //   - Sec-Fetch-Site and Origin. A page of another site may send any GET and POST to
 //     an address, without being able to read the answer.
 //
-// Who sends neither field is no browser, one that follows a link of its user, or one that asks
+// A request with neither field comes from no browser, from a browser whose user follows a link, or from one that asks
 // over plain HTTP beyond loopback by GET, which only asks questions.
 type OriginGuard struct {
 	next    http.Handler
@@ -111,7 +111,7 @@ func (o *OriginGuard) refuse(w http.ResponseWriter, field, detail string) {
 	NewProblem(api.CodeForbiddenOrigin, field, detail).Write(w)
 }
 
-// hostKnown tells whether a request is for this server by a name that no stranger can own. These are an IP address, the
+// hostKnown reports whether a request is for this server by a name that no stranger can own. These are an IP address, the
 // machine's own name, the host of Config.Addr, and Config.Hosts. A name without a dot is one too: public DNS does not
 // resolve it. Nor will it ever resolve names in .localhost and .internal (RFC 6761, ICANN 2024-07-29).
 func (o *OriginGuard) hostKnown(host string) bool {
@@ -150,28 +150,28 @@ func (o *OriginGuard) shares(w http.ResponseWriter, r *http.Request, origin stri
 	return true
 }
 
-// isOriginOf tells whether an origin is the page's own server. Its scheme is not
+// isOriginOf reports whether an origin is the page's own server. Its scheme is not
 // compared: a proxy may have taken the TLS off.
 func isOriginOf(origin, host string) bool {
 	_, named, ok := strings.Cut(origin, "://")
 	return ok && strings.EqualFold(named, host)
 }
 
-// ownSite tells whether the browser says that a page of this server, or its user, sent the
+// ownSite reports whether the browser says that a page of this server, or its user, sent the
 // request. Another port of the same host is "same-site", and somebody else's.
 func ownSite(r *http.Request) bool {
 	site := r.Header["Sec-Fetch-Site"]
 	return len(site) == 0 || site[0] == "same-origin" || site[0] == "none"
 }
 
-// isLink tells whether the user followed a link of another site to the pages that
+// isLink reports whether the user followed a link of another site to the pages that
 // describe the API, which are the same for everybody.
 func isLink(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
 		(r.URL.Path == "/" || r.URL.Path == "/docs" || r.URL.Path == "/docs/" || r.URL.Path == "/openapi.json")
 }
 
-// ofProxy tells whether a proxy asks whether a request may pass. A page that is not allowed can't
+// ofProxy reports whether a proxy asks whether a request may pass. A page that is not allowed can't
 // make a browser send the field: it asks the server first (CORS), and is refused.
 func ofProxy(r *http.Request) bool {
 	return r.URL.Path == ForwardAuthPath && len(r.Header[ForwardedMark]) > 0

@@ -144,7 +144,7 @@ func isPrefetch(h http.Header) bool {
 	return false
 }
 
-// clientAddress is who sent a request that came through proxies: see pageviews.Site.
+// clientAddress is the address of the client of a request that came through proxies: see pageviews.Site.
 func clientAddress(r *http.Request, proxies int) netip.Addr {
 	from, _ := address(r.RemoteAddr)
 	if proxies < 0 && (from.IsLoopback() || from.IsPrivate()) {
@@ -279,7 +279,7 @@ func (s *Server) siteView(ctx context.Context, c access.Caller, q *siteQuestion)
 		}
 		return s.pageOf(ctx, c, query, false)
 	}
-	c = access.Caller{}.As(c.Login()) // the share of one reader is not the share of all
+	c = access.Caller{}.As(c.Login()) // the answer is for all readers, so it does not count toward the share of one
 	if !slices.Contains([]string{"", "today", "7d", "30d"}, q.Period) {
 		return view, fail(api.CodeForbidden, "period", "everybody may see the periods today, 7d and 30d: send a token for others")
 	}

@@ -152,7 +152,7 @@ func (to *router) question(r *route) huma.Operation {
 	return op
 }
 
-// operation is what the document says of a route, but for what the types of its question and answer say.
+// operation is what the document says of a route, without what the types of its question and answer say.
 func (to *router) operation(r *route) huma.Operation {
 	method, path, ok := strings.Cut(r.pattern, " ")
 	if !ok {

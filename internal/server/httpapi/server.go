@@ -197,7 +197,7 @@ type Phase struct {
 }
 
 // Open listens on cfg.Addr, so that an address in use shows before any long work. It answers each request with what
-// phase returns. The cfg must be what New gets, except for what is not known yet. Close it if no Server takes it over.
+// phase returns. cfg must be as for New, except for fields that are not known yet. Close it if no Server takes it over.
 func Open(cfg Config, phase func() Phase) (*Opening, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(0); err != nil {

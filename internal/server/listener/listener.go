@@ -28,14 +28,14 @@ import (
 
 // ConnLimit returns a listener with at most limit connections open. A new one is always
 // accepted. Beyond the limit it takes the place of one that waits for its client: idle, silent from the start, or with
-// a request on the way. It is one of the client address that has most of these, and of them the one that has waited longest. So who
-// opens connections and leaves them idle sheds its own, and the others come in.
-// Only when none waits, it is the one whose answer takes longest.
+// a request on the way. Among these it closes the one that has waited longest, of the address that has most of them. So a client that
+// opens connections and leaves them idle loses its own, and others get in.
+// If none waits, it closes the one whose answer takes longest.
 func ConnLimit(l net.Listener, limit int) *Listener {
 	return &Listener{Listener: l, limit: limit, open: map[*Conn]struct{}{}, by: access.CallerCounts{}}
 }
 
-// Listener is a net.Listener with a bound. Create it with Limit; it is safe for many goroutines.
+// Listener is a net.Listener with a bound. Create it with ConnLimit; it is safe for many goroutines.
 type Listener struct {
 	net.Listener
 	limit int
@@ -113,7 +113,7 @@ func (cs *Listener) victim() (worst *Conn) {
 	return worst
 }
 
-// before tells whether c is to be closed rather than d. The caller holds mu.
+// before reports whether c is to be closed rather than d. The caller holds mu.
 func (cs *Listener) before(c, d *Conn) bool {
 	one, other := c.since.Load(), d.since.Load()
 	switch waiting := one > 0; {
@@ -229,7 +229,7 @@ func removeStale(path string) {
 // Address is where a listener listens, once it does. The zero value listens nowhere yet. It is safe for many goroutines.
 type Address struct{ at atomic.Pointer[Listener] }
 
-// Listen opens an address. Where there is one already it does nothing.
+// Listen opens an address, unless one is open already.
 func (a *Address) Listen(addr string, limit int) error {
 	if a.at.Load() != nil {
 		return nil
@@ -310,7 +310,7 @@ func OpenListener(addr string, limit int, log *slog.Logger, refuse func(net.Conn
 // Addr is the address listened on, host:port.
 func (o *Opening) Addr() string { return o.listener.Address() }
 
-// Close lets the address go. After it was taken over it does nothing.
+// Close gives up the address. If a listener has taken it over, Close does nothing.
 func (o *Opening) Close() error {
 	if !o.end() {
 		return nil

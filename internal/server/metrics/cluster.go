@@ -11,7 +11,7 @@ import (
 // scrapeTime bounds the questions of a scrape to other nodes.
 const scrapeTime = time.Second
 
-// newClusterCollector says of each node how much of it is counted here. There are as many series as nodes.
+// newClusterCollector says for each node how much of its hits is counted here. There are as many series as nodes.
 func newClusterCollector(cluster queries.Cluster) *collector {
 	return newCollector([]metric{
 		{"weir_cluster_nodes", "Nodes that count together, by state: here, late (newer hits may be missing) or left (stopped, all its hits are counted).", "state"},
@@ -38,7 +38,7 @@ func newClusterCollector(cluster queries.Cluster) *collector {
 			if n.Left || named[n.Node] {
 				continue
 			}
-			named[n.Node] = true // two of one name are a mistake, and no reason to have no metrics
+			named[n.Node] = true // two nodes of one name are a mistake, but must not cost all metrics
 			emit("weir_cluster_partitions_held", float64(n.Held), n.Node)
 			if n.Self {
 				continue
@@ -57,22 +57,22 @@ func newClusterCollector(cluster queries.Cluster) *collector {
 	})
 }
 
-// newAlarmCollector has one series for each code that is on.
+// newAlarmCollector has one series for each code of a current alarm.
 func newAlarmCollector(alarms func() []api.Alarm) *collector {
 	return newCollector([]metric{
 		{"weir_alarm", "1 for each current alarm; /readyz describes it. Absent while there is none.", "code"},
 	}, func(emit emit) {
-		said := map[string]bool{}
+		seen := map[string]bool{}
 		for _, a := range alarms() {
-			if !said[a.Code] { // there may be one for each of several nodes
-				said[a.Code] = true
+			if !seen[a.Code] { // there may be one for each of several nodes
+				seen[a.Code] = true
 				emit("weir_alarm", 1, a.Code)
 			}
 		}
 	})
 }
 
-// newRegionCollector says of each region how much of it is counted here. There are as many series as regions and links.
+// newRegionCollector says for each region how much of its hits is counted here. There are as many series as regions and links.
 func newRegionCollector(regions queries.Regions) *collector {
 	return newCollector([]metric{
 		{"weir_region_late", "1 for a region of which newer hits may be missing.", "region"},

@@ -33,7 +33,7 @@ type Metrics struct {
 // HTTP is what an HTTP server tells of itself at each scrape.
 type HTTP struct {
 	InFlight func() int64              // requests
-	Conns    func() *listener.Listener // nil, or returns nil: there is no listener of ours
+	Conns    func() *listener.Listener // nil, or returns nil, if Weir does not listen itself
 	Keys     []string                  // keys that begin with one of these have series of their own
 }
 
@@ -131,9 +131,9 @@ func timer(vec *prometheus.HistogramVec, labels ...string) access.Timer {
 //	Lossy   int    `metric:"weir_journal_findings,kind=lossy"`
 //
 // Fields are numbers, booleans (true is 1), texts ("" is 0), times or durations (in seconds); a nil pointer to one has no series.
-// Names that end with _total are of counters, others of gauges. Fields of one name have a label, and the first of them has the help
-// text. Of a list of structs, a field with the tag label names the struct. All is read once per scrape, so that all metrics are of
-// one moment.
+// Names that end with _total are counters, others gauges. Fields of one name have a label, and the first of them has the help
+// text. In a list of structs, the field with the tag label names the struct. All is read once per scrape, so that all metrics belong
+// to one moment.
 func figures(read func() any) prometheus.Collector {
 	var metrics []metric
 	type value struct {
@@ -225,7 +225,7 @@ type metric struct{ name, help, labels string }
 // emit passes the value of a metric at a scrape, with the values of its labels.
 type emit func(name string, value float64, labels ...string)
 
-// collector is metrics that are read together. Names that end with _total are of counters, others of gauges.
+// collector is metrics that are read together. Names that end with _total are counters, others gauges.
 type collector struct {
 	descs   map[string]*prometheus.Desc
 	collect func(emit)

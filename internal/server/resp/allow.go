@@ -35,7 +35,7 @@ func (s *session) decide(args [][]byte, peek bool) error {
 func (a *allowing) read(args [][]byte) error {
 	a.requests = a.requests[:0]
 	for i := 0; len(args) > 0 && (i == 0 || !isAllowOption(args[0])); i++ {
-		if err := refused(request.ParseKey(ArgumentView(args[0]))); err != nil {
+		if err := refused(request.CheckKey(ArgumentView(args[0]))); err != nil {
 			return err
 		}
 		a.requests = append(a.requests, admit.Request{Key: ArgumentView(args[0]), N: 1})

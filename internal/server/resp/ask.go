@@ -34,7 +34,7 @@ func (q *question) options(args [][]byte, at string, others ...string) (err erro
 		case ArgumentIs(name, "FRESH"):
 			q.fresh, err = request.ParseFresh(string(value))
 		case ArgumentIs(name, "SCOPE"):
-			q.scope, err = request.ScopeOf(strings.ToLower(string(value)))
+			q.scope, err = request.ParseScope(strings.ToLower(string(value)))
 		default:
 			err = q.other(name, value, others)
 		}

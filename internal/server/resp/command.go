@@ -100,7 +100,7 @@ func (c *command) takes(args int) bool {
 	return args == c.arity
 }
 
-// find is commands.find: most requests that come together are of one command, in capitals.
+// find is commands.find, faster for the command that ran last: most requests of a pipeline have the same command, in capitals.
 func (s *session) find(name []byte) *command {
 	if s.ran != nil && string(name) == s.ran.capital {
 		return s.ran

@@ -5,7 +5,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
-// This part is the table of all commands.
+// This file is the table of all commands.
 
 // What commands need of a client. The zero Need is anybody who has authenticated.
 var (

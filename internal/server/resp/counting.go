@@ -7,7 +7,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
-// This part has the commands of Redis from which clients build limits per fixed window: INCR, SET, EXPIRE and others,
+// This file has the commands of Redis from which clients build limits per fixed window: INCR, SET, EXPIRE and others,
 // on counters that expire (counters.go).
 //
 // Invariants. A command on an existing counter allocates nothing. A command with several keys is one atomic step only

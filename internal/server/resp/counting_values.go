@@ -7,7 +7,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
-// This part is the commands that read and set counters.
+// This file is the commands that read and set counters.
 
 func (s *session) get(args [][]byte) error {
 	c, ok := s.counters.Get(s.millis, args[1])

@@ -21,7 +21,7 @@ func (s *session) beginHits() error {
 // does nothing, since no key is kept without hits.
 func (s *session) pfAdd(args [][]byte) error {
 	key, ids := ArgumentView(args[1]), args[2:]
-	if err := refused(request.ParseHitKey(key)); err != nil {
+	if err := refused(request.CheckHitKey(key)); err != nil {
 		return err
 	}
 	if err := s.server.service.CheckBatch(len(ids)); err != nil {
@@ -89,7 +89,7 @@ func (s *session) pfMerge(args [][]byte) error {
 	for _, name := range args[1:] {
 		keys = append(keys, string(name))
 	}
-	if err := refused(request.ParseHitKey(keys[0])); err != nil {
+	if err := refused(request.CheckHitKey(keys[0])); err != nil {
 		return err
 	}
 	if len(keys) > mostMerged {

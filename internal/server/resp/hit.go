@@ -27,7 +27,7 @@ func (s *session) enterHits() error {
 // hit is HIT. It replies with the number of hits counted.
 func (s *session) hit(args [][]byte) error {
 	key, n, at := args[1], uint64(1), s.second
-	if err := refused(request.ParseHitKey(ArgumentView(key))); err != nil {
+	if err := refused(request.CheckHitKey(ArgumentView(key))); err != nil {
 		return err
 	}
 	rest := args[2:]
@@ -70,7 +70,7 @@ func (s *session) mhit(args [][]byte) error {
 		return err
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		if err := refused(request.ParseHitKey(ArgumentView(pairs[i]))); err != nil {
+		if err := refused(request.CheckHitKey(ArgumentView(pairs[i]))); err != nil {
 			return err
 		}
 		if _, wrong := request.ParseCount(ArgumentView(pairs[i+1])); wrong != nil {
@@ -137,7 +137,7 @@ func (s *session) notCounted(end error) error {
 // Asking for more than the burst is no error: the result is denied and has Never set. The result is valid until the
 // next decision of the session.
 func (s *session) bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error) {
-	if err := refused(request.ParseKey(ArgumentView(key))); err != nil {
+	if err := refused(request.CheckKey(ArgumentView(key))); err != nil {
 		return nil, err
 	}
 	d := s.inline(key, l, n)

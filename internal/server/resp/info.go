@@ -91,7 +91,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// named tells whether a section is asked for.
+// named reports whether a section is asked for.
 func named(sections [][]byte, name string) bool {
 	return len(sections) == 0 || slices.ContainsFunc(sections, func(section []byte) bool {
 		return ArgumentIs(section, name) || ArgumentIs(section, "all") || ArgumentIs(section, "default") || ArgumentIs(section, "everything")

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part has the commands that find and remove keys.
+// This file has the commands that find and remove keys.
 
 // deletion is the part of DEL that runs before the atomic step of its transaction: other nodes may have hits and
 // limits.
@@ -27,7 +27,7 @@ func (s *session) deleteHits(keys [][]byte) (made deletion) {
 	defer pool.Leave(s.caller, 1)
 	made.existed = make([]bool, len(keys))
 	for i, key := range keys {
-		if request.ParseKey(ArgumentView(key)) != nil { // such a key has no hits and no limits, but may have a counter
+		if request.CheckKey(ArgumentView(key)) != nil { // such a key has no hits and no limits, but may have a counter
 			if made.err = s.permitCounters(keys[i : i+1]); made.err != nil {
 				return made
 			}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// This part reads requests and writes replies of RESP, the protocol of Redis, in its versions 2 and 3. A request is an
+// This file reads requests and writes replies of RESP, the protocol of Redis, in its versions 2 and 3. A request is an
 // array of bulk strings, or a line of words (an inline command, as people type it). It uses the standard library only.
 //
 // Invariants. A Reader has one buffer, and its requests are views of it: a request that fits the buffer allocates
@@ -21,7 +21,7 @@ type Reader struct {
 	reserve func(bytes int) error
 
 	// Invariant: 0 <= start <= end <= len(buf). buf[start:end] was received and not yet read: the request under way,
-	// and the ones after it.
+	// and further ones.
 	buf        []byte
 	start, end int
 

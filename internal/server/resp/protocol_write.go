@@ -29,7 +29,7 @@ func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 // SetVersion changes to version 2 or 3 from the next reply on.
 func (w *Writer) SetVersion(version int) { w.v3 = version == 3 }
 
-// V3 tells whether replies are in version 3.
+// V3 reports whether replies are in version 3.
 func (w *Writer) V3() bool { return w.v3 }
 
 // Hold(true) keeps all replies until Hold(false), however many: for replies that are written while others wait for the
@@ -293,7 +293,7 @@ func (r *Reader) giveBackArgs() {
 }
 
 // ProtocolError is a fault of the client after which the start of its next request can't be found. The connection must
-// be closed after the client got the error. The texts are Redis's where it has one.
+// be closed after the client got the error. The texts are those that Redis has, if it has one.
 type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return "Protocol error: " + e.Message }

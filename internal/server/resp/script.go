@@ -16,7 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine/counters"
 )
 
-// This part does natively what the Lua scripts of rate limit libraries do. There is no Lua: a script is recognized by
+// This file does natively what the Lua scripts of rate limit libraries do. There is no Lua: a script is recognized by
 // the SHA-1 of its text. docs/resp.md lists libraries and versions.
 //
 // Invariants. A script of counters is one atomic step for the keys that it names. A script of limits makes the same

@@ -35,10 +35,10 @@ const (
 type windowBegin uint8
 
 const (
-	whenEndless windowBegin = iota // if the counter would never expire
-	whenFirst                      // if the value is what was just added
-	whenNew                        // if there was no counter
-	afresh                         // if the counter would never expire, which also starts it from 0
+	whenEndless      windowBegin = iota // if the counter would never expire
+	whenFirst                           // if the value is what was just added
+	whenNew                             // if there was no counter
+	whenEndlessFrom0                    // if the counter would never expire; it then starts from 0
 )
 
 // windowReply says what a script replies.
@@ -65,8 +65,8 @@ func windowScripts() (list []*Script) {
 		{library: flexible, sha: "4546c8b16229871fca8aee7a5a748fa8945ea24a", by: 1, life: 2, unit: 1000, extend: 4},
 		{library: express, sha: "3f424a504987d231baa2e19159bb5def8ad32f87", life: 2, again: 1},
 		{library: express, sha: "b829ec02dca78a148dfc75dd3c86f488ed007c68", life: 2, again: 1},
-		{library: express, sha: "81dbecea94d2d10514719b20ed51faf711529d9d", life: 2, again: 1, when: afresh},
-		{library: express, sha: "895b92e1712734e1b464999be23953485475357b", life: 1, when: afresh},
+		{library: express, sha: "81dbecea94d2d10514719b20ed51faf711529d9d", life: 2, again: 1, when: whenEndlessFrom0},
+		{library: express, sha: "895b92e1712734e1b464999be23953485475357b", life: 1, when: whenEndlessFrom0},
 		{library: fastify, sha: "3f481dd9e75a7c63c2facb091af19e1ab17f2cc7", life: 1, over: 2, ban: 3, again: 4},
 		{library: fastify, sha: "f80d0c65a05e27559602a2b43fbe989df31fc5f6", life: 1, over: 2, again: 3},
 		{library: fastify, sha: "b72d57bf75a045b8d6f72ca5b553e356583723f0", life: 1, over: 2, again: 3, backoff: 4},
@@ -123,8 +123,8 @@ func (w *windowScript) read(args [][]byte) (n windowNumbers, err error) {
 	return n, nil
 }
 
-// said reports whether an argument says yes.
-func said(args [][]byte, place int) bool {
+// isTrue reports whether the argument at a place (from 1; 0 is none) means true.
+func isTrue(args [][]byte, place int) bool {
 	return place > 0 && (string(args[place-1]) == "1" || string(args[place-1]) == "true")
 }
 
@@ -136,7 +136,7 @@ func (s *session) window(w *windowScript, key []byte, args [][]byte) error {
 	}
 	before, existed := s.counters.Get(s.millis, key)
 	endless := before.Expires == 0
-	if w.when == afresh && endless && existed && before.Log == nil {
+	if w.when == whenEndlessFrom0 && endless && existed && before.Log == nil {
 		s.counters.Remove(s.millis, key)
 	}
 	value, err := s.counters.Add(s.millis, key, n.by)
@@ -151,21 +151,21 @@ func (s *session) window(w *windowScript, key []byte, args [][]byte) error {
 		begins = !existed
 	}
 	beyond := w.over == 0 || value > n.over
-	left, sets := before.Expires-s.millis, true
+	left, changed := before.Expires-s.millis, true
 	switch {
-	case begins, beyond && said(args, w.again):
+	case begins, beyond && isTrue(args, w.again):
 		left = n.life
-	case beyond && said(args, w.backoff):
+	case beyond && isTrue(args, w.backoff):
 		left = int64(min(float64(n.life)*math.Pow(2, float64(value-n.over-1)), 1<<53-1))
 	case w.extend > 0 && existed && n.points > 0 && (value-1)%n.points == 0:
 		left = min(left+n.extend*1000, math.MaxInt64/4)
 	default:
-		sets = false
+		changed = false
 		if endless {
 			left = -1
 		}
 	}
-	if sets {
+	if changed {
 		s.counters.Expire(s.millis, key, max(s.millis+left, 1), counters.Always)
 	}
 	switch {

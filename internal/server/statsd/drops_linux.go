@@ -26,7 +26,7 @@ func socketOf(c *net.UDPConn) (inode uint64) {
 func droppedBy(inode uint64) (n uint64, known bool) {
 	want := strconv.FormatUint(inode, 10)
 	for _, table := range []string{"/proc/net/udp", "/proc/net/udp6"} {
-		text, _ := os.ReadFile(table) // a system may have one of them only
+		text, _ := os.ReadFile(table) // a system may have only one of them
 		for line := range strings.Lines(string(text)) {
 			const inodeColumn, dropsColumn = 9, 12
 			if columns := strings.Fields(line); len(columns) > dropsColumn && columns[inodeColumn] == want {

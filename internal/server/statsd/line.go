@@ -317,7 +317,7 @@ func (c *counting) read(text []byte) (n, added uint64, why *reason) {
 	if c.key, why = c.server.template.appendKey(c.key[:0], &c.line, engine.MaxKeyBytes); why != counted {
 		return 0, 0, why
 	}
-	if bad := request.ParseHitKey(view(c.key)); bad != nil {
+	if bad := request.CheckHitKey(view(c.key)); bad != nil {
 		return 0, 0, reasonOf(bad.Code)
 	}
 	return n, added, counted

@@ -149,7 +149,7 @@ func FuzzLine(f *testing.F) {
 		switch {
 		case why != counted && why.name == "":
 			t.Errorf("%q: reason %+v", text, why)
-		case why == counted && (n > engine.MaxHits || n > 0 && added > n || request.ParseHitKey(string(c.key)) != nil || !strings.HasPrefix(string(c.key), "p:")):
+		case why == counted && (n > engine.MaxHits || n > 0 && added > n || request.CheckHitKey(string(c.key)) != nil || !strings.HasPrefix(string(c.key), "p:")):
 			t.Errorf("%q: %q %d", text, c.key, n)
 		}
 		if cap(c.key) > 4*(engine.MaxKeyBytes+longest) {

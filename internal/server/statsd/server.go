@@ -170,7 +170,7 @@ type Config struct {
 	ReadBuffer int
 	// IdleTimeout is how long a connection may be silent. Default 1 h, 1 s to 24 h.
 	IdleTimeout time.Duration
-	// Seed is of the random numbers that round sampled counters. 0: another one at each start.
+	// Seed is the seed of the random numbers that round sampled counters. 0: a new one at each start.
 	Seed uint64
 
 	// Logger gets the structured log. Default slog.Default().
@@ -199,7 +199,7 @@ func (c Config) Validate() error {
 	if _, err := parseTemplate(c.Key); err != nil {
 		return settings.Invalid("Key", "the template of keys "+err.Error())
 	}
-	if bad := request.ParseHitKey(c.Key); bad != nil && bad.Code == api.CodeReservedKey {
+	if bad := request.CheckHitKey(c.Key); bad != nil && bad.Code == api.CodeReservedKey {
 		return settings.Invalid("Key", fmt.Sprintf("the template of keys %q: no key begins with limit: but those that limits count, so no line would be counted: write another", c.Key))
 	}
 	if len(c.Key) > engine.MaxKeyBytes {
@@ -357,7 +357,7 @@ func (s *Server) follow(c *listener.Conn) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			whole = have // the last line may have no end; one that broke off is none
+			whole = have // the last line may lack its line end; a line that broke off does not count
 		case whole == 0 && have == len(buffer):
 			if !skips {
 				s.refused.add(longLine, 1, buffer)
@@ -378,7 +378,7 @@ func (s *Server) follow(c *listener.Conn) {
 	}
 }
 
-// speaksHTTP tells whether what a connection begins with is a request of HTTP. A page in a browser can have
+// speaksHTTP reports whether what a connection begins with is a request of HTTP. A page in a browser can have
 // one sent to any port, with lines of its own in the body.
 func speaksHTTP(begin []byte) bool {
 	method, rest, found := bytes.Cut(begin, []byte{' '})
@@ -413,7 +413,7 @@ func (s *Server) receive() error {
 			end = time.Now().Add(drainMost)
 		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed):
 			return nil
-		default: // of one datagram: the next one may do better
+		default: // it concerns one datagram: go on with the next one
 			s.log.Warn("could not receive a StatsD datagram", "error", err)
 			_ = concurrency.Sleep(s.ending, 10*time.Millisecond) // the loop looks whether it ends
 		}

@@ -132,7 +132,7 @@ func (s *Account) Counted() { s.hits.Add(1) }
 // TakeHit takes one of the ceiling of hits, or says when there is one again.
 func (s *Account) TakeHit() (wait time.Duration, ok bool) { return s.ceilings[ofHits].take() }
 
-// BoundsNewKeys tells whether there is a ceiling of new keys.
+// BoundsNewKeys reports whether there is a ceiling of new keys.
 func (s *Account) BoundsNewKeys() bool { return s.ceilings[ofNewKeys].limiter.Load() != nil }
 
 // TakeNewKey is TakeHit of that ceiling.

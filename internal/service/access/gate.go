@@ -1,4 +1,4 @@
-// Package access is who calls, and what that caller may do. It has two sides: a Gate, where each request begins, and a
+// Package access says who calls, and what the caller may do. It has two sides: a Gate, where each request begins, and a
 // Service, by which listeners prove who their clients are.
 package access
 
@@ -140,7 +140,7 @@ func (g *Gate) EnterKeys(c Caller, role auth.Role, keys ...string) (Rights, erro
 	return a, err
 }
 
-// EnterPrefix is Enter for all keys that begin with prefix: parts is what of these the role is for. It fails if that is nothing.
+// EnterPrefix is Enter for all keys that begin with prefix: parts are the prefixes of keys among these that the role is for. It fails if there are none.
 func (g *Gate) EnterPrefix(c Caller, role auth.Role, prefix string) (a Rights, parts []string, err error) {
 	if a, err = g.Enter(c, role); err == nil {
 		parts, err = a.PartsOf(prefix)
@@ -176,7 +176,7 @@ func (s *Service) MayReadFigures(c Caller) error {
 	return err
 }
 
-// ReadsAll tells whether the caller may read all keys. It is not counted as a request: a view
+// ReadsAll reports whether the caller may read all keys. It is not counted as a request: a view
 // leaves out what it may not show.
 func (s *Service) ReadsAll(c Caller) bool {
 	is, err := s.gate.Identity(c)
@@ -189,7 +189,7 @@ func (s *Service) ReadsPrefix(c Caller, prefix string) bool {
 	return err == nil && (is == nil || is.Permission(auth.Read).Key(prefix))
 }
 
-// PermitDecision fails unless the caller may ask limits of a key. It is for what a listener answers without asking any.
+// PermitDecision fails unless the caller may ask limits of a key. Listeners call it for what they answer without asking a limit.
 func (s *Service) PermitDecision(c Caller, key string) error {
 	is, err := s.gate.Identity(c)
 	if err != nil || is == nil {
@@ -223,7 +223,7 @@ func (s *Service) PermitCounters(c Caller, keys [][]byte) error {
 	return nil
 }
 
-// MayChangeLimit tells whether the caller may reset and grant a policy. It is not counted as a request: a page
+// MayChangeLimit reports whether the caller may reset and grant a policy. It is not counted as a request: a page
 // offers no more than it may do.
 func (s *Service) MayChangeLimit(c Caller, name string) bool {
 	is, err := s.gate.Identity(c)
@@ -257,7 +257,7 @@ func (a Rights) Tenant() string {
 	return a.Account.Name()
 }
 
-// Holds tells whether the role is for a key, or for all keys that begin with it. Keys under which
+// Holds reports whether the role is for a key, or for all keys that begin with it. Keys under which
 // limits count may also be read by an identity that has the limit.
 func (a Rights) Holds(key string) bool {
 	if !a.Key(key) {

@@ -20,13 +20,13 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// Service tells listeners who their clients are, and what those may do.
+// Service tells listeners who their clients are, and what they may do.
 type Service struct{ gate *Gate }
 
 // New is the listeners' side of a Gate.
 func New(gate *Gate) *Service { return &Service{gate} }
 
-// Locked tells whether callers must prove an identity. Where they need not, all may do
+// Locked reports whether callers must prove an identity. Where they need not, all may do
 // everything, and what proves one is not looked at.
 func (s *Service) Locked() bool { return s.gate.tokens != nil }
 
@@ -75,8 +75,8 @@ func (s *Service) Identify(c Caller) error {
 	return err
 }
 
-// Scope is a text of what the caller may do now, which changes when that does: what was made for one who may do something else is not for
-// it. It fails as Identify does.
+// Scope returns a text that changes when what the caller may do changes. An answer that was made for one scope is not for a caller with another.
+// It fails as Identify does.
 func (s *Service) Scope(c Caller) (string, error) {
 	is, err := s.gate.Identity(c)
 	if err != nil || is == nil {
@@ -147,7 +147,7 @@ func (c Caller) As(login *auth.Login) Caller {
 // Login is what the caller has proved; nil: nothing.
 func (c Caller) Login() *auth.Login { return c.login }
 
-// Known tells whether the caller has proved an identity.
+// Known reports whether the caller has proved an identity.
 func (c Caller) Known() bool { return c.login != nil }
 
 // Name is the name of the caller's identity, "" without one.
@@ -169,8 +169,8 @@ func (c Caller) String() string {
 	return c.Remote()
 }
 
-// Own is a key of this identity alone, of an idempotent request or a reservation, so that no other can ask what became
-// of it. It is of the same length whatever the name.
+// Own makes the key of an idempotent request or a reservation this identity's own, so that no other identity can ask for its
+// result. Its length does not depend on the name.
 func (c Caller) Own(key string) string {
 	if !c.Known() {
 		return key
@@ -207,7 +207,7 @@ func (m CallerCounts) Add(c Caller, n int64) {
 	}
 }
 
-// OpenToOthers tells whether other machines may reach an address that a listener listens on.
+// OpenToOthers reports whether other machines may reach an address that a listener listens on.
 func OpenToOthers(addr string) bool {
 	at, err := netip.ParseAddrPort(addr)
 	return err == nil && !at.Addr().Unmap().IsLoopback()

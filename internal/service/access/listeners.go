@@ -119,16 +119,16 @@ func (l *ListenerList) Limits() (list []ListenerLimit) {
 // A listener takes a place before the work and gives it back when the client has its answer.
 
 // Pool bounds what may be under way at once at one listener: places, or bytes. Listeners have pools of their own, so
-// that whoever fills one leaves the others their answers. One that lasts as long as a client likes has a share besides,
-// the most that one client, an identity or an address, may have of it: three quarters. The last quarter is for the
-// others; and clients behind one proxy, which have one address, lose no more than that.
+// that clients who fill one do not stop the others. A pool whose work lasts as long as a client likes also bounds what one
+// client, an identity or an address, may occupy: three quarters. The last quarter is for other clients. Clients behind one
+// proxy, which share an address, lose no more than that.
 type Pool struct {
 	name  string
 	what  string   // that is full, for messages; of a bound of 1 what is under way
 	fixed bool     // --max-in-flight does not make it larger
 	code  api.Code // of a caller that is refused
 	bound int64
-	share int64 // of one client address; 0: no share
+	share int64 // for one client address; 0: no bound
 
 	inUse   atomic.Int64
 	refused atomic.Uint64
@@ -195,7 +195,7 @@ type PoolFigures struct {
 	Name    string `label:"pool"`
 	InUse   int64  `metric:"weir_pool_in_use" doc:"Places, or bytes, of a pool that are in use."`
 	Bound   int64  `metric:"weir_pool_bound" doc:"Places, or bytes, of a pool."`
-	Share   int64  // the most of one client; 0: all
+	Share   int64  // the most for one client; 0: all
 	Refused uint64 `metric:"weir_pool_refused_total" doc:"Requests that were refused because a pool, or the client's share of the pool, was full."`
 }
 
@@ -258,8 +258,8 @@ func NewPools(b PoolBounds) *Pools {
 	return p
 }
 
-// maxFresh is the part of the questions that may wait for other nodes: while one of these
-// is away, those that ask for what is known go on.
+// maxFresh is the part of the questions that may wait for other nodes: while such a node
+// is unreachable, questions that this node can answer go on.
 const maxFresh = 4
 
 // maxAdmin bounds requests that people and their scripts send.

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// PolicyFile is the file that policies come from: where it is, and what became of it when
-// it was read. It is safe for many goroutines. A nil one stands for no file.
+// PolicyFile is the file that policies come from: its path, and the result of the last reading. It is safe for many
+// goroutines. A nil PolicyFile stands for no file.
 type PolicyFile struct {
 	path   string
 	reload concurrency.Signal // holds one: a reload that has not begun is for all that ask
@@ -354,7 +354,7 @@ func (k *KeptPolicies) change(ctx context.Context, edit func(admit.StoredPolicie
 		k.mu.Lock()
 		k.changes++
 		k.mu.Unlock()
-		if err := k.look(ctx); err != nil { // of all nodes, those that can have it
+		if err := k.look(ctx); err != nil { // each node that can use the change does; this one notes why it can't
 			k.note(err)
 		}
 		return nil
@@ -375,8 +375,8 @@ func (k *KeptPolicies) Put(ctx context.Context, p *admit.StoredPolicy, want admi
 	return isNew, err
 }
 
-// Delete takes a policy away, as Put puts it. What keys have used of it stays for a while, for one that is put again. The error may wrap
-// admit.ErrUnknown too.
+// Delete removes a policy, as Put puts one. What keys have used of it stays for a while, in case it is put again. The error may
+// also wrap admit.ErrUnknown.
 func (k *KeptPolicies) Delete(ctx context.Context, name string, want admit.PolicyCondition) (gone admit.StoredPolicy, err error) {
 	err = k.change(ctx, func(b admit.StoredPolicies) (next admit.StoredPolicies, err error) {
 		next, gone, err = b.Delete(name, want)

@@ -237,7 +237,7 @@ func (k *record) takesIn(alike same, requests []admit.Request, d *admit.Decision
 		k.first.Limit == d.Denied.Limit && k.first.NoPart == d.Denied.NoPart && k.first.askedFor(requests[d.Denied.Asked].Key)
 }
 
-// askedFor tells whether the request was for a key.
+// askedFor reports whether the request was for a key.
 func (r *rule) askedFor(key string) bool {
 	if len(r.asked) == 0 {
 		return string(r.key) == key

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/access"
 )
 
-// This part shows people hits and denials as they arrive: all if they are few, else a sample that eyes can follow.
+// This file shows people hits and denials as they arrive: all if they are few, else a sample that eyes can follow.
 //
 // Invariants. While nobody watches, a hit costs one load of a pointer. Each watcher has a Tap. Within an interval each
 // hit that a tap may show has the same chance to be shown. The chance is reported; the same holds for denials,
@@ -153,7 +153,7 @@ func (l *Log) close(t *Tap) {
 // PerTick is how many hits, and how many denials, an interval between two views shows at most.
 const PerTick = 10
 
-// sample is a few of many events, of which each has the same chance: it halves the chance of all whenever it has too many.
+// sample keeps a few of many events. Each event has the same chance, which is halved for all whenever there are too many.
 // So of n events only some PerTick * log2(n / PerTick) come to the lock.
 type sample struct {
 	halved atomic.Uint32 // the chance is one in 2^halved; written under mu
@@ -180,7 +180,7 @@ func (s *sample) add(e api.LogEvent, halved uint32) {
 	}
 }
 
-// take ends an interval: its events, the oldest first, of which each had the chance of one in oneIn.
+// take ends an interval. It returns its events, the oldest first; each event had a chance of one in oneIn.
 func (s *sample) take(to []api.LogEvent) (all []api.LogEvent, oneIn uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +197,7 @@ const KeptEvents = 100
 // Reader is what somebody may see, and wants to.
 type Reader struct {
 	Keys []string // hits of keys that begin with one of these
-	// Sees tells whether a denial by a limit is among it, by a key: the one that was asked, or the one that is counted.
+	// Sees reports whether a denial by a limit is among it, by a key: the one that was asked, or the one that is counted.
 	Sees func(limit, key string) bool
 }
 
@@ -261,7 +261,7 @@ func (t *Tap) took(from *sample, kept []api.LogEvent) ([]api.LogEvent, api.LogSh
 	return kept, share
 }
 
-// This part is the live log for those who look: whose hits and denials a caller may see, and what a view of them says.
+// The code below is the live log for those who look: whose hits and denials a caller may see, and what a view of them says.
 
 // ownTime is the difference between a hit's own time and its arrival from which the log shows both.
 const ownTime = 2 * time.Second
@@ -273,11 +273,11 @@ type Live struct {
 	node string // this one's name in a cluster
 }
 
-// NewLive is a Service of a log that all hits and denials of a node are noted in.
+// NewLive returns a Live of a log in which all hits and denials of a node are noted.
 func NewLive(gate *access.Gate, log *Log, node string) *Live { return &Live{gate, log, node} }
 
 // LogView returns the hits and denials of keys that begin with prefix, as far as the caller may read them now, since the
-// View before. Callers who see the same share one tap.
+// LogView before. Callers that see the same share one tap.
 func (s *Live) LogView(c access.Caller, prefix string) (api.LogView, error) {
 	may, parts, err := s.gate.EnterPrefix(c, auth.Read, prefix)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// This part counts the outcomes of policies, for metrics.
+// This file counts the outcomes of policies, for metrics.
 //
 // Invariant: clients can't make it grow. Its names are the policies that this process has had, and one name for all
 // limits that requests define.
@@ -116,7 +116,7 @@ func (o *outcomes) figures(name string) OutcomeFigures {
 	return OutcomeFigures{name, o.allowed.Load(), o.denied.Load(), o.shadowDenied.Load(), o.excepted.Load()}
 }
 
-// List is of all policies, with the requests that no policy was for.
+// List returns the figures of all policies, and how many requests matched none.
 func (d *OutcomeCounts) List() (list []OutcomeFigures, unmatched uint64) {
 	for name, counts := range *d.byName.Load() {
 		list = append(list, counts.figures(name))
@@ -131,7 +131,7 @@ const (
 	// MostLimited is how many keys are known as limited at once, counted for each limit.
 	MostLimited = Sets * limitedPerSet
 
-	// Pause ends a row of denials: a key that is denied after so long without one is counted from one again.
+	// Pause ends a row of denials: after so long without a denial, the count of a key begins again at one.
 	Pause = 5 * time.Minute
 
 	limitedPerSet = 32
@@ -141,7 +141,7 @@ const (
 	noRecord = math.MaxUint64 // for a number of one
 )
 
-// who is the keys of a set that are limited. What is looked at of all of them, for each denial, lies side by side.
+// who has the limited keys of a set. The figures that each denial reads for all keys lie side by side.
 type who struct {
 	n      int
 	tags   [limitedPerSet]uint32 // of the hashes of their keys
@@ -152,7 +152,7 @@ type who struct {
 	about  [limitedPerSet]limited
 }
 
-// limited is the rest of what is known of one.
+// limited has the other figures of a limited key.
 type limited struct {
 	name         string
 	key          []byte // memory that is used again

@@ -221,7 +221,7 @@ func (s *Service) Delete(ctx context.Context, c access.Caller, key string) (err 
 	return err
 }
 
-// deleteOne deletes a key, and tells whether anything was known of it. Its history goes when the
+// deleteOne deletes a key, and reports whether anything was known of it. Its history goes when the
 // writer comes to its removal in the journal, and at once where history alone knows it.
 func (s *Service) deleteOne(ctx context.Context, key string) (existed bool, err error) {
 	existed, err = s.parts.Sources.Own().Delete(ctx, key)

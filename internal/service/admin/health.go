@@ -100,8 +100,8 @@ func MemoryAlarms(st engine.Stats) (list []api.Alarm) {
 	return list
 }
 
-// budget is memory of the engine that can be used up. Its messages have {budget} for what
-// there is, {percent} for how much of it is used, and {refused} for what was refused so far.
+// budget is memory of the engine that can be used up. In its messages, {budget}
+// stands for its size, {percent} for how much is used, and {refused} for what was refused so far.
 type budget struct {
 	code          string // of its alarms, before _full and _filling
 	used, bound   int64  // bytes

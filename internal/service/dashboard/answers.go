@@ -22,7 +22,7 @@ const (
 	maxAnswers = 256
 )
 
-// Answers are the newest answers to what pages ask again and again. All who ask the same share one answer. The zero
+// Answers are the newest answers to what pages ask again and again. All pages that ask the same share one answer. The zero
 // Answers are ready; they are safe for many goroutines.
 //
 // Invariants. One request makes an answer, while others get the one before; they wait if there is none. All answers

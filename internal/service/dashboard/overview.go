@@ -65,8 +65,8 @@ func OverviewView(ctx context.Context, s *service.Service, c access.Caller, q Ov
 	return answer, nil
 }
 
-// Keys are those that have most hits now. It takes as long as there are keys to find them: 0.6 s for a million. So they may be
-// of some time ago, while what is counted is of now.
+// Keys returns the keys that have most hits now. Finding them takes time for each key, 0.6 s for a million. So they may be from
+// a moment ago, while their counts are current.
 func (q OverviewQuery) Keys(ctx context.Context, s *service.Service, c access.Caller) ([]string, error) {
 	most := q.N
 	if q.Groups > 0 {

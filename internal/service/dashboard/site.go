@@ -133,7 +133,7 @@ func SiteView(ctx context.Context, s *service.Service, c access.Caller, q SiteQu
 	return a, err
 }
 
-// Keys are those with most hits in the period, of all classes, as for OverviewView. There are none if the answer is of history.
+// Keys returns the keys with most hits in the period, of all classes, as for OverviewView; none if the answer comes from history.
 func (q *SiteQuery) Keys(ctx context.Context, s *service.Service, c access.Caller) (keys []string, err error) {
 	p, err := q.period(s)
 	if err != nil || p.history {
@@ -216,7 +216,7 @@ func (q *SiteQuery) fromHistory(ctx context.Context, s *service.Service, c acces
 	return nil
 }
 
-// add adds the list of a class, of the counts that are of it.
+// add adds the list of a class, with the counts that belong to it.
 func (q *SiteQuery) add(a *api.SiteView, class string, counts []api.TopKey) {
 	list := api.SiteTop{Class: class, Names: []api.TopKey{}}
 	for _, k := range counts {

@@ -1,7 +1,7 @@
 // Package dashboard puts together what the pages of the dashboard show, of what package service answers. A view is one
 // answer, whole, so that a page needs to know nothing of earlier ones.
 //
-// Invariants: a view has a bound of its own, whatever there is of keys, policies and nodes. What a caller may not read is
+// Invariants: each view is bounded, however many keys, policies and nodes there are. What a caller may not read is
 // not in it.
 package dashboard
 

@@ -22,8 +22,8 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// CheckBatch refuses a request of more than MaxBatch hits before any of them counts: who
-// sends too much sends all of it again, in parts, and nothing counts twice.
+// CheckBatch refuses a request of more than MaxBatch hits before any of them counts. So a client can send all of
+// them again, in parts, and nothing counts twice.
 func (s *Service) CheckBatch(hits int) error {
 	if hits <= s.parts.MaxBatch {
 		return nil

@@ -58,7 +58,7 @@ func (t *Tally) LastRejected() api.Code { return t.last }
 
 var rejectOverloaded = request.Reject(api.CodeOverloaded, "the journal is behind and its buffer is full: send this line and those after it again in a second")
 
-// Refuses tells whether the journal was behind, or the caller's ceiling reached, at a line before, and notes Line as
+// Refuses reports whether the journal was behind, or the caller's ceiling reached, at a line before, and notes Line as
 // refused if so: there is one line to begin again from, whatever became free meanwhile.
 func (t *Tally) Refuses() bool {
 	if t.RetryFrom == 0 {
@@ -112,7 +112,7 @@ func add(a, b uint64) uint64 {
 
 var rejectForbidden = request.Reject(api.CodeForbidden, "role ingest of this identity is not for this key")
 
-// May tells whether the caller's role is for a key, and notes it if not.
+// May reports whether the caller's role is for a key, and notes it if not.
 func (t *Tally) May(key string) bool { return t.may.Key(key) || t.forbid() }
 
 func (t *Tally) forbid() bool {
@@ -124,7 +124,7 @@ func (t *Tally) forbid() bool {
 	return false
 }
 
-// Admits tells whether the caller may count a hit of a key, and notes why not. A ceiling of hits
+// Admits reports whether the caller may count a hit of a key, and notes why not. A ceiling of hits
 // ends the request; one of new keys refuses those alone.
 func (t *Tally) Admits(e *engine.Engine, key string) bool {
 	if !t.may.Key(key) {

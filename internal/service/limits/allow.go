@@ -109,7 +109,7 @@ func (s *Service) enter(c access.Caller, requests []admit.Request) (access.Right
 	return may, err
 }
 
-// askPolicies has a place while it asks, and none while requests wait for their turn.
+// askPolicies asks the policies. It occupies the pool of decisions meanwhile, but not while requests wait for their turn.
 func (s *Service) askPolicies(c access.Caller, requests []admit.Request, peek bool, d *admit.Decision) (wait bool, err error) {
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
 		return false, err
@@ -121,7 +121,7 @@ func (s *Service) askPolicies(c access.Caller, requests []admit.Request, peek bo
 	return s.parts.Policies.TakeOrWait(requests, d)
 }
 
-// wait waits until the requests may pass: admit.Live.Wait. Where as many wait as may, they are denied.
+// wait waits until the requests may pass (admit.Live.Wait). If the pool of waiting requests is full, it denies them.
 func (s *Service) wait(c access.Caller, requests []admit.Request, d *admit.Decision) error {
 	if s.parts.Pools.Waiting.Enter(c, 1) != nil {
 		return s.parts.Policies.Refuse(requests, d)
@@ -130,8 +130,8 @@ func (s *Service) wait(c access.Caller, requests []admit.Request, d *admit.Decis
 	return s.parts.Policies.Wait(requests, d)
 }
 
-// undecided is the error of a request that no limit was asked for. Who may not see a policy learns
-// neither that it is there nor what keys it is for.
+// undecided is the error of requests for which no limit was asked. A caller that may not see a policy learns neither that
+// it exists nor what keys it is for.
 func (s *Service) undecided(may access.Rights, err error) *api.Error {
 	e := request.As(err)
 	named, ok := errors.AsType[*policy.NamedError](err)
@@ -154,7 +154,7 @@ func ownerUnreachable(r *admit.Result) *api.Error {
 }
 
 // neverPasses is the error of a request for more than a burst: waiting does not help.
-// Checks of one key and limit ask together.
+// It adds up what all requests want of that key and limit.
 func neverPasses(d *admit.Decision) *api.Error {
 	at := slices.IndexFunc(d.Results, func(r admit.Result) bool { return r.Never && r.Mode == policy.Enforce })
 	r := &d.Results[at]
@@ -181,7 +181,7 @@ func (s *Service) tooLong(requests []admit.Request) error {
 		}
 		interval := uint64(l.Per)
 		if l.Burst != 0 && l.Burst != l.N {
-			interval = uint64(limit.Limit(*l).Interval()) // more than an int64 has, if a burst takes ages
+			interval = uint64(limit.Limit(*l).Interval()) // a large burst may take longer than an int64 can hold
 		}
 		if most := s.parts.MaxInlinePer; l.Per > most || interval > uint64(most) {
 			return &api.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("per of a limit sent with a request, and per * burst / n, are at most %s: write a policy for a longer one, or raise --max-inline-per",
@@ -191,7 +191,7 @@ func (s *Service) tooLong(requests []admit.Request) error {
 	return nil
 }
 
-// DecisionQuestion asks how often a policy decided so, in (At-Window, At].
+// DecisionQuestion asks how many decisions of a policy had an outcome, in (At-Window, At].
 type DecisionQuestion struct {
 	Policy  string
 	Outcome string // allowed, denied, shadow_denied
@@ -199,7 +199,7 @@ type DecisionQuestion struct {
 	Window  time.Duration
 }
 
-// BatchDecisions is Batch for decisions: policies must be those that the caller may read of.
+// BatchDecisions is Batch of package queries for decisions. It fails unless the caller may read of each policy.
 func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions []DecisionQuestion) ([]api.Bounds, api.Freshness, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {
@@ -251,7 +251,7 @@ type Parts struct {
 	Live       *activity.Log       // notes each denial
 	Warned     func(*admit.Result) // gets each result that warns, and does not wait; nil: nobody does
 
-	MaxInlinePer time.Duration // of a limit that a request brings along
+	MaxInlinePer time.Duration // longest period of a limit that a request brings along
 }
 
 // Service asks limits.
@@ -260,7 +260,7 @@ type Service struct {
 	decisions *activity.OutcomeCounts
 	denials   *activity.Denials
 	reserving sync.Map // IDs of reservations that are being made
-	begun     int64    // since when it answers, by the clock that limits are kept by, in ns
+	begun     int64    // when the service began, by the engine's clock of limits, in ns
 }
 
 func New(p Parts) *Service {
@@ -295,8 +295,8 @@ type listed struct {
 	listener string // "": the file
 }
 
-// listed are the policies of the file in order of application, and then the limits of listeners.
-func (s *Service) listed() (list []listed) {
+// listAll returns the policies of the file in order of application, and then the limits of listeners.
+func (s *Service) listAll() (list []listed) {
 	for _, p := range s.parts.Policies.Set().Policies() {
 		list = append(list, listed{Policy: p})
 	}

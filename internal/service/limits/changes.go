@@ -261,7 +261,7 @@ func (r *Reservation) repeats(parts []engine.ReservedPart, content uint64) (id s
 	return r.ID, true, nil
 }
 
-// content tells what a reservation is of apart: it is kept with it, on disk.
+// content identifies what was reserved. It is stored with the reservation, so that a repeat with other content is refused.
 func (r *Reservation) content(requests []admit.Request) uint64 {
 	return contentOf(wire.AppendBool(binary.AppendUvarint(nil, uint64(r.TTL)), r.GiveBack), requests)
 }
@@ -443,12 +443,12 @@ func (s *Service) awaitParts(ctx context.Context, id string) ([]engine.ReservedP
 	}
 }
 
-// whole tells whether all parts of a reservation are known here.
+// whole reports whether all parts of a reservation are known here.
 func whole(parts []engine.ReservedPart) bool {
 	return len(parts) > 0 && uint64(len(parts)) >= parts[0].Parts
 }
 
-// open tells whether some part is to be settled. Those that were are forgotten one after another.
+// open reports whether some part is to be settled. Those that were are forgotten one after another.
 func open(parts []engine.ReservedPart) bool {
 	return slices.ContainsFunc(parts, func(p engine.ReservedPart) bool { return !p.Settled })
 }

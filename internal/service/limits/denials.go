@@ -75,7 +75,7 @@ func (s *Service) notHere(id, node string) error {
 	}
 }
 
-// mayKnow tells whether all of a denial is for the role.
+// mayKnow reports whether all of a denial is for the role.
 func mayKnow(may access.Rights, d *activity.Denial) bool {
 	if d.More > 0 { // of which nothing was kept
 		return false

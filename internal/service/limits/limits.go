@@ -25,7 +25,7 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 	if err != nil {
 		return api.LimitsAnswer{}, err
 	}
-	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.Sees(p.Name, p.Keys) })
+	policies := slices.DeleteFunc(s.listAll(), func(p listed) bool { return !may.Sees(p.Name, p.Keys) })
 	answer := api.LimitsAnswer{
 		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.parts.Sources.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
 	}
@@ -163,9 +163,9 @@ func (s *Service) mayReadLimit(may access.Rights, name string) error {
 	return may.Refuse("name", "role read of this identity is not for the limit "+request.Clip(name)+", or not for all of its keys")
 }
 
-// seesLimit tells whether there is a limit of the name, and it is for the role.
+// seesLimit reports whether there is a limit of the name, and it is for the role.
 func (s *Service) seesLimit(may access.Rights, name string) bool {
-	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.Sees(p.Name, p.Keys) })
+	return slices.ContainsFunc(s.listAll(), func(p listed) bool { return p.Name == name && may.Sees(p.Name, p.Keys) })
 }
 
 // unknownLimit says which policies there are, in the words of package policy, to who may know all.
@@ -199,7 +199,7 @@ func (s *Service) ForgetInline(ctx context.Context, c access.Caller, name string
 	return api.ForgetAnswer{Forgotten: n}, nil
 }
 
-// BanKey has a key, as it is counted, denied under a policy for so long, whatever it has used: admit.Live.Ban. It is role admin's.
+// BanKey bans a counted key under a policy for length, whatever it has used: see admit.Live.Ban. It needs role admin.
 func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string, length time.Duration) (_ api.BanAnswer, err error) {
 	defer func() {
 		s.parts.Gate.Audit(ctx, c, "ban", request.Clip(key)+" of "+request.Clip(name)+" for "+units.FormatDuration(length), err)

@@ -159,7 +159,7 @@ func (s *Service) renewPermit(holder uint64, limits []policy.AtOnce) (admit.Perm
 // PermitOutcome is what became of a request.
 type PermitOutcome struct {
 	admit.Permitted
-	Starts bool // of a denial: the server is too young to know who holds what, for Wait
+	Starts bool // after a denial: for Wait, the server has run too briefly to know who holds what
 }
 
 // MaxPermits is how many permits are held at once at most, of all keys and limits.
@@ -171,7 +171,7 @@ func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, acc
 	if err != nil {
 		return nil, may, err
 	}
-	if bad := request.ParseKey(p.key); bad != nil {
+	if bad := request.CheckKey(p.key); bad != nil {
 		return nil, may, &api.Error{Code: bad.Code, Field: "key", Message: bad.Message}
 	}
 	if err := may.CheckDecision([]admit.Request{{Key: p.key, Limit: p.limit}}); err != nil {

@@ -143,7 +143,7 @@ func (s *Service) findKept(name string) (access.KeptPolicy, bool) {
 	return list[at], true
 }
 
-// known tells whether there is a policy of a name.
+// known reports whether there is a policy of a name.
 func (s *Service) known(name string) bool {
 	if _, used := s.parts.Policies.Set().VersionOf(name); used {
 		return true
@@ -166,7 +166,7 @@ func mayNotChange(may access.Rights, name string) error {
 	return may.Refuse("name", "role admin of this identity is not for the limit "+request.Clip(name)+", or not for all of its keys")
 }
 
-// whoIs is who calls, as the audit log has it.
+// whoIs names the caller, as the audit log does.
 func whoIs(c access.Caller) string {
 	if c.Known() {
 		return c.Name()

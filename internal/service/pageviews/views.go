@@ -140,7 +140,7 @@ type Counter struct {
 
 	mu   sync.Mutex
 	salt [32]byte
-	day  int64 // that the salt is of, since 1970
+	day  int64 // of the salt, since 1970
 }
 
 // New returns a Counter of sites.

@@ -134,7 +134,7 @@ func notFresh(err error) error {
 // be busy with what it missed: then one question waits for it, and not all.
 const freshnessEvery = 50 * time.Millisecond
 
-// Freshness says how new the hits are that are counted here. It is asked for before what it is said of.
+// Freshness says how new the hits are that are counted here. Call it before the counts that it is to describe.
 func (s *Sources) Freshness() api.Freshness {
 	if s.cluster == nil {
 		return api.Freshness{AsOf: api.Millis(s.Wall())}

@@ -127,7 +127,7 @@ func (s *Service) countInto(ctx context.Context, q *CountQuery, into *Counting) 
 	}
 	if s.ofHistory(q) {
 		var within time.Duration
-		if q.Fresh != 0 { // what is left of it, and never none
+		if q.Fresh != 0 { // what is left of it, at least 1 ns: 0 would not wait
 			within = max(min(q.Fresh, request.LongestFresh)-time.Since(began), 1)
 		}
 		s.answerFromHistory(ctx, into, found, within)
@@ -162,8 +162,8 @@ type Service struct{ parts Parts }
 
 func New(p Parts) *Service { return &Service{p} }
 
-// BusiestKeys is the n keys with most hits in a window among those that begin with one of prefixes, of which none is
-// within another. It is for whoever MayReadFigures: callers are not asked for. O(keys) for each prefix.
+// BusiestKeys returns the n keys with most hits in a window that begin with one of prefixes, of which none begins with
+// another. It checks no caller: only a caller that MayReadFigures (package access) may see the answer. O(keys) for each prefix.
 func (s *Service) BusiestKeys(ctx context.Context, w time.Duration, n int, prefixes []string) ([]string, error) {
 	top, _, err := topOf(ctx, &Asked{Answers: s.parts.Sources.Own()}, s.parts.Sources.Now(), TopQuery{Window: w, N: n}, prefixes)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Service) Batch(ctx context.Context, c access.Caller, questions []api.Co
 	checked := ""
 	for i := range questions {
 		key := questions[i].Key
-		if key == checked && i > 0 { // questions of one key stand together
+		if key == checked && i > 0 { // the questions of a key follow each other
 			continue
 		}
 		if err := may.CheckNamed(key); err != nil {

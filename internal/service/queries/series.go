@@ -249,7 +249,7 @@ func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (
 		s.parts.Log.WarnContext(ctx, "history could not answer; the windows do", "error", err)
 		return nil, time.Time{}, nil
 	}
-	if asOf.UnixMilli() <= 0 { // it has read nothing yet: 0 hits would be exact as of never
+	if asOf.UnixMilli() <= 0 { // it has read nothing yet: an answer of 0 hits would look exact
 		return nil, time.Time{}, nil
 	}
 	return totals, asOf, nil

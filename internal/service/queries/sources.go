@@ -14,7 +14,7 @@ import (
 	"github.com/weir-counter/weir/internal/service/request"
 )
 
-// This part decides who answers a question about keys: this node's engine, the nodes of its cluster, or all regions. It
+// This file decides who answers a question about keys: this node's engine, the nodes of its cluster, or all regions. It
 // also decides what an answer waits for, and up to which time it is complete.
 
 // Cluster is the nodes that count together: a durable.Journal of many. No method waits longer than its context.
@@ -65,7 +65,7 @@ type History interface {
 	Top(ctx context.Context, prefix string, from, to int64, n int) (keys []engine.KeyCount, asOf time.Time, err error)
 	// Await returns when all hits that were counted before the call are in.
 	Await(ctx context.Context) error
-	// Forget deletes what is kept of keys, and tells whether there was any.
+	// Forget deletes what is kept of keys, and reports whether there was any.
 	Forget(ctx context.Context, keys ...string) (bool, error)
 	// Keys are the first keys that begin with prefix, which is not empty, and sort after another.
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, error)
@@ -210,7 +210,7 @@ func SourceBounds(c *engine.Count, fresh *api.Freshness) api.Bounds {
 	return b
 }
 
-// Within is who answers a question of a scope, once what it waits for is there.
+// Within returns what answers a question of a scope, once the hits that it waits for are there.
 func (s *Sources) Within(ctx context.Context, scope request.Scope, fresh time.Duration) (Asked, error) {
 	regions := s.regions
 	switch {

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// As is err as an *api.Error, with what callers have added to its message. An error of the engine or of a context is
-// turned into one.
+// As returns err as an *api.Error, whose message includes what callers added to it. It converts errors of the engine and of
+// a context.
 func As(err error) *api.Error {
 	if own, ok := errors.AsType[*api.Error](err); ok {
 		if same, is := err.(*api.Error); is && same == own { //nolint:errorlint // what was added to it is distinguished
@@ -40,8 +40,8 @@ func As(err error) *api.Error {
 	return &api.Error{Code: api.CodeInternal, Message: "the server failed to answer; its log says why"}
 }
 
-// Explain returns err if it is nil or says itself what a client is to know. Any other is logged as what happened, and answered
-// by instead.
+// Explain returns err if it is nil or an *api.Error, which a client may read. It logs any other error with the message what,
+// and returns instead.
 func Explain(ctx context.Context, log *slog.Logger, err error, instead *api.Error, what string, args ...any) error {
 	if _, is := errors.AsType[*api.Error](err); is || err == nil {
 		return err
@@ -53,8 +53,8 @@ func Explain(ctx context.Context, log *slog.Logger, err error, instead *api.Erro
 // Clip keeps an echo of a caller's own words short.
 func Clip(s string) string { return units.Clip(s, 100) }
 
-// Reading text is pure. Of a hit it returns a *Rejection, which allocates nothing; of a question an *api.Error that
-// names the field.
+// The functions that read text are pure. What is wrong with a hit is a *Rejection, which allocates nothing; what is wrong
+// with a question is an *api.Error that names the field.
 
 // ParseWindow reads the window of a question, which field names; the engine checks its range.
 func ParseWindow(field, text string) (time.Duration, error) {
@@ -96,7 +96,7 @@ func ParseFresh(text string) (time.Duration, error) {
 	return within, nil
 }
 
-// ParseAgo is Time that also takes a duration before now: -365d.
+// ParseAgo is ParseTime that also takes a duration before now: -365d.
 func ParseAgo(field, text string, now time.Time) (time.Time, error) {
 	ago, ok := strings.CutPrefix(text, "-")
 	if !ok {
@@ -137,13 +137,13 @@ type Scope string
 
 // The scopes.
 const (
-	Node   Scope = "node"   // those that the node holds which is asked: no other is
+	Node   Scope = "node"   // hits that the asked node holds; it asks no other
 	Region Scope = "region" // hits of its region: a server, or a cluster
-	Global Scope = "global" // and hits of all other regions that are known
+	Global Scope = "global" // hits of all regions
 )
 
-// ScopeOf reads a scope; "" is none.
-func ScopeOf(text string) (Scope, error) {
+// ParseScope reads a scope; "" is none.
+func ParseScope(text string) (Scope, error) {
 	switch s := Scope(text); s {
 	case "", Node, Region, Global:
 		return s, nil
@@ -183,9 +183,9 @@ var (
 	rejectCount    = Reject(api.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits")
 )
 
-// ParseKey is what is wrong with a key, which has 1 to 512 bytes of UTF-8: answers are
-// JSON, which could not name another. nil: nothing.
-func ParseKey(key string) *Rejection {
+// CheckKey returns what is wrong with a key; nil: nothing. A key has 1 to 512 bytes of UTF-8, because answers are JSON,
+// which could not name another.
+func CheckKey(key string) *Rejection {
 	switch {
 	case len(key) == 0:
 		return rejectEmptyKey
@@ -197,12 +197,12 @@ func ParseKey(key string) *Rejection {
 	return nil
 }
 
-// ParseHitKey is Key, and that the key is not one that limits count their decisions under, which no hit may name.
-func ParseHitKey(key string) *Rejection {
+// CheckHitKey is CheckKey for hits, which may not name the keys that limits count their decisions under.
+func CheckHitKey(key string) *Rejection {
 	if strings.HasPrefix(key, admit.HitPrefix) {
 		return rejectLimitKey
 	}
-	return ParseKey(key)
+	return CheckKey(key)
 }
 
 // ParseCount reads how many hits: digits only, 1 to engine.MaxHits.
