@@ -30,7 +30,7 @@ type layer struct {
 
 // layers is the architecture (docs/ARCHITECTURE.md), from the bottom up.
 var layers = []layer{
-	{"base", []string{"internal/units", "internal/wire", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields", "internal/testsupport"}, "", ""},
+	{"base", []string{"internal/units", "internal/wire", "internal/concurrency", "internal/files", "internal/filewatch", "internal/ratelimitfields", "internal/testsupport"}, "", ""},
 	{"window", []string{"window", "limit", "internal/distinct"}, "base", ""},
 	{"api", []string{"api"}, "base", ""},
 	{"engine", []string{"internal/engine/..."}, "base window api", "cespare/xxhash"},

@@ -36,7 +36,7 @@ import (
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/concurrency"
-	"github.com/weir-counter/weir/internal/journal/checkpoint"
+	"github.com/weir-counter/weir/internal/files"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -261,7 +261,7 @@ func (d directory) put(_ context.Context, name string, write func(io.Writer) err
 		return err
 	}
 	part := d.path(partName(name))
-	if err := checkpoint.WriteSynced(d.path(name), part, write); err != nil {
+	if err := files.WriteSynced(d.path(name), part, write); err != nil {
 		_ = os.Remove(part) // else the next backup overwrites it
 		return err
 	}

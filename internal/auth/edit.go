@@ -9,10 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-counter/weir/internal/files"
 )
 
 // New is a token to create.
@@ -204,11 +205,11 @@ func dropTokens(tokens *yaml.Node, drop func(id string) bool) {
 // replaced. unlock removes the second file. An edit that waited for it may hold one that is gone, and takes another.
 func lock(path string) (unlock func(), err error) {
 	for {
-		file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|files.NoFollow, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		if err := files.Lock(file); err != nil {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", file.Name(), err), file.Close())
 		}
 		held, heldErr := file.Stat()
@@ -242,9 +243,7 @@ func replace(path string, data []byte) (err error) {
 		}
 	}()
 	if info, err := os.Stat(path); err == nil {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			_ = temp.Chown(int(stat.Uid), int(stat.Gid)) // only root may
-		}
+		files.CopyOwner(temp, info)
 		if err := temp.Chmod(info.Mode().Perm() &^ 0o022); err != nil {
 			return errors.Join(err, temp.Close())
 		}
@@ -256,13 +255,5 @@ func replace(path string, data []byte) (err error) {
 	if err := os.Rename(temp.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return files.SyncDirectory(filepath.Dir(path))
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -17,6 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/transport"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/files"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -221,7 +221,7 @@ func (c *Conversion) sayChange() {
 func (c *Conversion) Write(ctx context.Context, ofMany bool) error {
 	path := filepath.Join(c.Dir, CarriedFile)
 	what := fmt.Errorf("journal: what the data directory has can't be carried over, and it was left as it is")
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
 	if err != nil {
 		return errors.Join(what, err)
 	}
@@ -235,7 +235,7 @@ func (c *Conversion) Write(ctx context.Context, ofMany bool) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return checkpoint.SyncDirectory(c.Dir)
+	return files.SyncDirectory(c.Dir)
 }
 
 // check reads a backup as a restore will.
@@ -259,7 +259,7 @@ func (c *Conversion) SetAside() error {
 			err = nil
 		}
 	}
-	return errors.Join(err, checkpoint.SyncDirectory(c.Dir))
+	return errors.Join(err, files.SyncDirectory(c.Dir))
 }
 
 // Begin is step 3 in a cluster.
@@ -326,7 +326,7 @@ func clearAway(dir string) error {
 	if err := removeFiles(dir, CarriedFile+".new", CarriedFile); err != nil {
 		return err
 	}
-	return errors.Join(checkpoint.SyncDirectory(dir), os.RemoveAll(filepath.Join(dir, BeforeDir)), os.RemoveAll(filepath.Join(dir, checkpoint.RestoreStage)))
+	return errors.Join(files.SyncDirectory(dir), os.RemoveAll(filepath.Join(dir, BeforeDir)), os.RemoveAll(filepath.Join(dir, checkpoint.RestoreStage)))
 }
 
 // FinishCarry merges what a directory had into the cluster's journal, and returns when

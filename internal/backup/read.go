@@ -20,12 +20,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/weir-counter/weir/internal/cluster/kv"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/files"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -156,7 +156,7 @@ type Spool struct {
 
 // NewSpool copies a backup into a file, of at most so many bytes, and checks it.
 func NewSpool(ctx context.Context, r io.Reader, path string, most int64) (*Spool, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (s *Spool) ID(to engine.Config, replacedBy uint64) uint64 {
 
 // Open begins to read the file. The caller closes the Reader.
 func (s *Spool) Open() (*Reader, error) {
-	file, err := os.OpenFile(s.Path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	file, err := os.OpenFile(s.Path, os.O_RDONLY|files.NoFollow, 0)
 	if err != nil {
 		return nil, err
 	}

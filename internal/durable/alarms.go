@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/files"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
 	"github.com/weir-counter/weir/internal/journal/stream"
@@ -207,14 +206,13 @@ func (j *Journal) checkReach(now time.Time, applied, last uint64) {
 
 // ProbeDisk returns the bytes that a data directory has, the bytes that are free on its disk, and how long the disk takes to store 2 MiB.
 func ProbeDisk(dir string) (used, free int64, took time.Duration, err error) {
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(dir, &disk); err != nil {
-		return 0, 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	if free, err = files.FreeBytes(dir); err != nil {
+		return 0, 0, 0, err
 	}
 	began := time.Now()
 	err = checkpoint.TrySpace(dir)
 	took = time.Since(began)
-	return checkpoint.DirectoryBytes(dir), int64(disk.Bavail) * int64(disk.Bsize), took, err
+	return checkpoint.DirectoryBytes(dir), free, took, err
 }
 
 // FitsMemory returns a *engine.Error of CodeInvalidConfig if the snapshots of an engine do not

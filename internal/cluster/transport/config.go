@@ -27,7 +27,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-counter/weir/internal/journal/checkpoint"
+	"github.com/weir-counter/weir/internal/files"
 )
 
 // Config says how to join. Errors of Open name the flags of `weir serve` that
@@ -327,7 +327,7 @@ func claimUnmarked(dir string, want identity) error {
 	if err != nil {
 		return err
 	}
-	return checkpoint.WriteFileSynced(filepath.Join(dir, identityFile), append(data, '\n'))
+	return files.WriteFileSynced(filepath.Join(dir, identityFile), append(data, '\n'))
 }
 
 // Inspect reads the files of an embedded server that does not run, and changes none. If they are not a cluster node's

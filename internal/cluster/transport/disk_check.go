@@ -15,7 +15,8 @@ import (
 
 	"github.com/minio/highwayhash"
 	natsserver "github.com/nats-io/nats-server/v2/server"
-	"github.com/weir-counter/weir/internal/journal/checkpoint"
+
+	"github.com/weir-counter/weir/internal/files"
 )
 
 // Damage is a file or folder that is damaged.
@@ -296,7 +297,7 @@ func NoteDisk(dir string, groups map[string]string) error {
 	if was, err := os.ReadFile(path); err == nil && bytes.Equal(was, data) {
 		return nil
 	}
-	return checkpoint.WriteFileSynced(path, data)
+	return files.WriteFileSynced(path, data)
 }
 
 // readNote returns no groups if nothing was noted, by this version of the server, that

@@ -9,9 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	driver "modernc.org/sqlite"
+
+	"github.com/weir-counter/weir/internal/files"
 )
 
 // File is the file of SQLite; "" of other databases.
@@ -32,11 +33,11 @@ func (s *Store) CopyTo(ctx context.Context, path string) error {
 
 // CheckSpace returns an error if the disk has less free space than so many bytes next to the SQLite file.
 func (s *Store) CheckSpace(bytes int64) error {
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(s.file), &disk); err != nil {
+	free, err := files.FreeBytes(filepath.Dir(s.file))
+	if err != nil {
 		return fmt.Errorf("find out how much space %s has: %w", filepath.Dir(s.file), err)
 	}
-	if free := uint64(disk.Bavail) * uint64(disk.Bsize); bytes < 0 || free < uint64(bytes) {
+	if bytes < 0 || free < bytes {
 		return fmt.Errorf("the disk of %s has %d bytes free, and a copy of history needs %d", filepath.Dir(s.file), free, bytes)
 	}
 	return nil

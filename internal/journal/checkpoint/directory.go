@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/weir-counter/weir/internal/files"
 )
 
 // One process uses a data directory at a time, and follows no symbolic link in it. A directory that is filled only in part is refused. The
@@ -29,40 +31,6 @@ const (
 	SpaceFile     = "space"
 	ServerDir     = "jetstream"
 )
-
-// WriteFileSynced replaces a file as a whole: after a crash it is the old one or
-// the new one.
-func WriteFileSynced(path string, data []byte) error {
-	return WriteSynced(path, path+".new", func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
-}
-
-// WriteSynced is WriteFileSynced of what write writes. Until the file is whole it is called part, in the same directory.
-func WriteSynced(path, part string, write func(io.Writer) error) error {
-	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = write(file); err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(part, path)
-	}
-	return errors.Join(err, SyncDirectory(filepath.Dir(path)))
-}
-
-// SyncDirectory makes renames in a directory survive a crash of the machine.
-func SyncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
-}
 
 // DirectoryLock is the lock on a data directory. The kernel lets it go when the process
 // ends, however it ends.
@@ -92,10 +60,10 @@ func LockDirectory(path string) (_ *DirectoryLock, err error) {
 	if err != nil {
 		return nil, cannotUse(err)
 	}
-	if l.dir, err = os.OpenFile(l.Path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0); err != nil {
+	if l.dir, err = files.OpenDirectory(l.Path); err != nil {
 		return nil, cannotUse(err)
 	}
-	if err := l.take(l.dir); err != nil && !cannotLock(err) {
+	if err := l.take(l.dir); err != nil && !files.NoLocks(err) {
 		return nil, err
 	}
 	if err := l.still(); err != nil {
@@ -104,7 +72,7 @@ func LockDirectory(path string) (_ *DirectoryLock, err error) {
 	if err := refuseLinks(l.Path); err != nil {
 		return nil, err
 	}
-	if l.file, err = os.OpenFile(filepath.Join(l.Path, LockFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600); err != nil {
+	if l.file, err = os.OpenFile(filepath.Join(l.Path, LockFile), os.O_RDWR|os.O_CREATE|files.NoFollow, 0o600); err != nil {
 		return nil, cannotUse(err)
 	}
 	if err := l.take(l.file); err != nil {
@@ -127,9 +95,9 @@ func cannotUse(err error) error {
 
 // take locks a file for this process alone.
 func (l *DirectoryLock) take(file *os.File) error {
-	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err := files.TryLock(file)
 	switch {
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	case files.IsLocked(err):
 		return fmt.Errorf("data directory %s is in use by process %s: stop it, or choose another --data", l.Path, holder(l.Path))
 	case err != nil:
 		return fmt.Errorf("data directory %s: lock: %w", l.Path, err)
@@ -137,15 +105,9 @@ func (l *DirectoryLock) take(file *os.File) error {
 	return nil
 }
 
-// cannotLock tells that a file system has no locks for directories: NFS wants a
-// descriptor that can write, which a directory has not.
-func cannotLock(err error) bool {
-	return errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EINVAL)
-}
-
 // holder is the pid of the process that has the lock, as far as it is known.
 func holder(dir string) string {
-	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDONLY|files.NoFollow, 0)
 	if err != nil {
 		return "(unknown: its lock file is gone)"
 	}
@@ -189,7 +151,7 @@ func (l *DirectoryLock) Release() error {
 		if file != nil {
 			// A child process that is just being started has the descriptor until its exec:
 			// to close this one alone would leave the lock to it. Without a lock this does nothing.
-			_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+			files.Unlock(file)
 			errs = append(errs, file.Close())
 		}
 	}
@@ -268,7 +230,7 @@ func TrySpace(dir string) error {
 }
 
 func trySpace(dir string) (err error) {
-	file, err := os.OpenFile(filepath.Join(dir, SpaceFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, SpaceFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
 	if err != nil {
 		return err
 	}

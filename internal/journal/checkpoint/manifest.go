@@ -11,11 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/files"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -66,7 +66,7 @@ func (m Manifest) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	return WriteFileSynced(filepath.Join(dir, ManifestFile), fmt.Appendf(nil, "%s\n%s", line, sumLine(line)))
+	return files.WriteFileSynced(filepath.Join(dir, ManifestFile), fmt.Appendf(nil, "%s\n%s", line, sumLine(line)))
 }
 
 // sumLine is the second line: the checksum of the first, with its end.
@@ -131,7 +131,7 @@ func Unstage(stage, dir string) error {
 			return err
 		}
 	}
-	return SyncDirectory(dir)
+	return files.SyncDirectory(dir)
 }
 
 // DiscardDirectory takes back what a restore that failed has put into dir.
@@ -180,7 +180,7 @@ func BeginStage(dir, stage string) error {
 	if err := os.Mkdir(stage, 0o700); err != nil {
 		return err
 	}
-	return SyncDirectory(dir)
+	return files.SyncDirectory(dir)
 }
 
 // refuseRestoring refuses to begin empty where a restore was killed.
@@ -214,7 +214,7 @@ type WatermarkWriter struct {
 
 // OpenWatermark opens the file, which is made if it is not there.
 func OpenWatermark(dir string) (*WatermarkWriter, error) {
-	file, err := os.OpenFile(filepath.Join(dir, WatermarkFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, WatermarkFile), os.O_RDWR|os.O_CREATE|files.NoFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}
