@@ -1,0 +1,340 @@
+package metrics
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/policy"
+)
+
+// scrapeTime bounds the questions of a scrape to other nodes.
+const scrapeTime = time.Second
+
+// newClusterCollector says for each node how much of its hits is counted here. There are as many series as nodes.
+func newClusterCollector(cluster queries.Cluster) *collector {
+	return newCollector([]metric{
+		{"weir_cluster_nodes", "Nodes that count together, by state: here, late (newer hits may be missing) or left (stopped, all its hits are counted).", "state"},
+		{"weir_cluster_node_late", "1 for a late node: its newer hits may be missing.", "node"},
+		{"weir_cluster_node_lag_seconds", "Seconds since when hits of a node may be missing here, by its clock. An idle node sends a message once a second.", "node"},
+		{"weir_cluster_node_heard_seconds", "Seconds since the last message of a node.", "node"},
+		{"weir_cluster_partitions_held", "Partitions that a node holds and answers for, by its last report.", "node"},
+		{"weir_cluster_partitions_unheld", "Partitions that no running node holds: queries about their keys fail with 503.", ""},
+		{"weir_cluster_clock_skew_seconds", "Seconds that a node's clock is ahead of this one's.", "node"},
+	}, func(emit emit) {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
+		defer cancel()
+		nodes := cluster.Nodes(ctx)
+		now, states, named := time.Now(), map[string]float64{"here": 0, "late": 0, "left": 0}, map[string]bool{}
+		for _, n := range nodes {
+			switch {
+			case n.Left:
+				states["left"]++
+			case n.Late:
+				states["late"]++
+			default:
+				states["here"]++
+			}
+			if n.Left || named[n.Node] {
+				continue
+			}
+			named[n.Node] = true // two nodes of one name are a mistake, but must not cost all metrics
+			emit("weir_cluster_partitions_held", float64(n.Held), n.Node)
+			if n.Self {
+				continue
+			}
+			emit("weir_cluster_node_late", oneIf(n.Late), n.Node)
+			emit("weir_cluster_node_lag_seconds", n.LagS, n.Node)
+			emit("weir_cluster_node_heard_seconds", now.Sub(n.Heard.Time).Seconds(), n.Node)
+			if n.SkewS != nil {
+				emit("weir_cluster_clock_skew_seconds", *n.SkewS, n.Node)
+			}
+		}
+		emit("weir_cluster_partitions_unheld", float64(cluster.Unheld()))
+		for state, n := range states {
+			emit("weir_cluster_nodes", n, state)
+		}
+	})
+}
+
+// newAlarmCollector has one series for each code of a current alarm.
+func newAlarmCollector(alarms func() []api.Alarm) *collector {
+	return newCollector([]metric{
+		{"weir_alarm", "1 for each current alarm; /readyz describes it. Absent while there is none.", "code"},
+	}, func(emit emit) {
+		seen := map[string]bool{}
+		for _, a := range alarms() {
+			if !seen[a.Code] { // there may be one for each of several nodes
+				seen[a.Code] = true
+				emit("weir_alarm", 1, a.Code)
+			}
+		}
+	})
+}
+
+// newRegionCollector says for each region how much of its hits is counted here. There are as many series as regions and links.
+func newRegionCollector(regions queries.Regions) *collector {
+	return newCollector([]metric{
+		{"weir_region_late", "1 for a region of which newer hits may be missing.", "region"},
+		{"weir_region_age_seconds", "Seconds since when hits of a region may be missing here, by its clock.", "region"},
+		{"weir_region_lag_seconds", "Seconds from the time up to which a region's last digest has hits until its arrival.", "region"},
+		{"weir_region_digest_bytes_total", "Bytes of a region's digests and bases in the log.", "region"},
+		{"weir_region_audit_wrong_total", "Batches of a region whose running total was not the next one: 0, unless something is lost.", "region"},
+		{"weir_region_digest", "Number of the last digest of a region in its epoch.", "region"},
+		{"weir_region_link_up", "1 for a link that is up. Only the owner has links.", "region"},
+		{"weir_region_link_received_bytes_total", "Bytes that came over a link.", "region"},
+		{"weir_region_link_retries_total", "Failed attempts to connect a link.", "region"},
+		{"weir_region_owner", "1 on the node that writes the region's digests and has its links.", ""},
+		{"weir_region_feeds", "Other regions that pull from this node now.", ""},
+		{"weir_region_feed_bytes_total", "Bytes sent to another region.", "region"},
+		{"weir_region_feed_behind", "Messages of the log that are still to be sent to another region.", "region"},
+		{"weir_region_log_damaged_total", "Messages of the log of digests that could not be read.", ""},
+		{"weir_region_journal_unread_total", "Parts of flushes that the journal lost, and no digest has.", ""},
+		{"weir_region_log_uncounted_total", "Messages that the windows of other regions could not take.", ""},
+	}, func(emit emit) {
+		all := regions.Status()
+		for _, r := range all.Regions {
+			if r.Gone {
+				continue
+			}
+			emit("weir_region_late", oneIf(r.Late), r.Region)
+			if r.Epoch == 0 {
+				continue
+			}
+			emit("weir_region_age_seconds", time.Since(r.AsOf.Time).Seconds(), r.Region)
+			emit("weir_region_lag_seconds", r.LagS, r.Region)
+			emit("weir_region_digest_bytes_total", float64(r.Bytes), r.Region)
+			emit("weir_region_audit_wrong_total", float64(r.Wrong), r.Region)
+			emit("weir_region_digest", float64(r.Digest), r.Region)
+		}
+		if all.Owner {
+			for _, l := range all.Links {
+				emit("weir_region_link_up", oneIf(l.Up), l.Region)
+				emit("weir_region_link_received_bytes_total", float64(l.Bytes), l.Region)
+				emit("weir_region_link_retries_total", float64(l.Retries), l.Region)
+			}
+		}
+		emit("weir_region_owner", oneIf(all.Owner))
+		emit("weir_region_feeds", float64(all.Feeds))
+		for _, p := range all.Pulls {
+			emit("weir_region_feed_bytes_total", float64(p.Bytes), p.Region)
+			emit("weir_region_feed_behind", float64(p.Behind), p.Region)
+		}
+		emit("weir_region_log_damaged_total", float64(all.Damaged))
+		emit("weir_region_journal_unread_total", float64(all.Unread))
+		emit("weir_region_log_uncounted_total", float64(all.Missing))
+	})
+}
+
+// newLimitCollector says how limits keep their word among nodes. There are two
+// series for each policy and each limit of a listener that one node decides at a time.
+func newLimitCollector(live *admit.Live) *collector {
+	const away, lost = "weir_limit_away_total", "weir_limit_strict_lost_total"
+	return newCollector([]metric{
+		{away, "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied) or open (admitted). inline/* is all limits that requests bring along.", "limit away"},
+		{lost, "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile.", ""},
+	}, func(emit emit) {
+		emitAway := func(name string) {
+			n := live.Away(name)
+			emit(away, float64(n.Closed), name, "closed")
+			emit(away, float64(n.Open), name, "open")
+		}
+		for _, p := range live.Set().Policies() {
+			if p.Where.ByOne() {
+				emitAway(p.Name)
+			}
+		}
+		live.PreparedByOne(emitAway)
+		emit(away, float64(live.Away(admit.InlineAway).Closed), admit.InlineAway, policy.AwayClosed.String())
+		emit(lost, float64(live.StrictLost()))
+	})
+}
+
+// newDecisionCollector tells of decisions that activity.OutcomeFigures does not have.
+func newDecisionCollector(s *service.Service, policies *admit.Live) *collector {
+	return newCollector([]metric{
+		{"weir_limit_bans_failed_total", "Keys that deny_for did not ban because 100,000 were banned or the journal was full. Their limit still applies.", ""},
+		{"weir_limit_hits_failed_total", "Decisions that could not be counted as hits of limit:NAME:allowed or :denied, because the journal was behind.", ""},
+		{"weir_allow_unmatched_total", "Requests that were allowed because no policy matches their keys. A mistake in a key or pattern shows here.", ""},
+	}, func(emit emit) {
+		_, unmatched := s.Decisions()
+		emit("weir_allow_unmatched_total", float64(unmatched))
+		emit("weir_limit_hits_failed_total", float64(policies.HitsFailed()))
+		emit("weir_limit_bans_failed_total", float64(policies.BansFailed()))
+	})
+}
+
+// newRequestCollector tells of the requests of listeners other than HTTP. Its series are bounded by the kinds of requests that
+// they know. A command that was never sent has no series.
+func newRequestCollector(listeners func() []access.ListenerFigures) *collector {
+	return newCollector([]metric{
+		{"weir_listener_requests_total", "Requests by command, including failed ones.", "listener command"},
+		{"weir_listener_open", "What is open for longer than a request: streams and buckets of quotas.", "listener kind"},
+		{"weir_listener_rejected_total", "Lines or messages that were not counted, by reason.", "listener reason"},
+	}, func(emit emit) {
+		for _, f := range listeners() {
+			for name, list := range map[string][]access.ListenerRequests{"weir_listener_requests_total": f.Requests, "weir_listener_rejected_total": f.Rejected} {
+				for _, r := range list {
+					if r.Count > 0 {
+						emit(name, float64(r.Count), f.Name, r.Kind)
+					}
+				}
+			}
+			for _, r := range f.Now {
+				emit("weir_listener_open", float64(r.Count), f.Name, r.Kind)
+			}
+		}
+	})
+}
+
+var engineMetrics = []struct{ name, field, help string }{
+	{"weir_hits_total", "Hits", "Hits counted, including late ones, without decisions of limits."},
+	{"weir_late_hits_total", "Late", "Hits counted that were older than the newest of their key."},
+	{"weir_too_late_hits_total", "TooLate", "Hits not counted: older than the retention."},
+	{"weir_history_hits_total", "ForHistory", "Hits older than the retention. They are in history only, and not in weir_hits_total."},
+	{"weir_too_far_ahead_hits_total", "TooFarAhead", "Hits refused: too far in the future."},
+	{"weir_quarantined_hits_total", "Quarantined", "Hits from other nodes, snapshots or earlier runs that are minutes ahead of this node's clock. They count when their second comes."},
+	{"weir_clock_correction_seconds", "ClockCorrection", "Seconds that this node adds to its machine's time of day to agree with most other nodes."},
+	{"weir_limit_clock_behind_seconds", "LimitClockBehind", "Seconds by which the time of day has moved ahead of the limits' clock since the start, because it was set or the machine was suspended. Limits are not affected."},
+	{"weir_keys", "Keys", "Keys held."},
+	{"weir_hot_keys", "HotKeys", "Keys with slots instead of single hits."},
+	{"weir_distinct_keys", "DistinctKeys", "Keys whose hits had ids."},
+	{"weir_distinct_bytes", "DistinctBytes", "Part of weir_memory_bytes for ids, at most half of the budget."},
+	{"weir_evicted_keys_total", "EvictedKeys", "Keys dropped to keep the memory budget."},
+	{"weir_evicted_hits_total", "EvictedHits", "Hits that left with evicted keys."},
+	{"weir_expired_keys_total", "ExpiredKeys", "Keys dropped because all their hits were older than the retention."},
+	{"weir_memory_bytes", "Bytes", "Memory of the keys, as the budget counts it."},
+	{"weir_memory_budget_bytes", "MemoryBudget", "The memory budget."},
+	{"weir_waiting_deltas", "Waiting", "Hits that wait for the journal, one for each key and second."},
+	{"weir_limit_states", "LimitStates", "Keys with usage of limits, counted for each limit, and some idle ones."},
+	{"weir_limit_bytes", "LimitBytes", "Memory of weir_limit_states, as the budget counts it."},
+	{"weir_limit_refused_total", "LimitRefused", "Requests that could not be decided because --limit-memory was full of limits in use."},
+	{"weir_limit_budget_bytes", "LimitBudget", "The budget of weir_limit_bytes."},
+	{"weir_inline_limit_bytes", "InlineBytes", "Part of weir_limit_bytes for limits sent with requests, at most a quarter of the budget."},
+	{"weir_idempotency_keys", "OnceKeys", "Remembered Idempotency-Keys of all nodes."},
+	{"weir_idempotency_bytes", "OnceBytes", "Memory of the Idempotency-Keys that reached this node first."},
+	{"weir_idempotency_budget_bytes", "OnceBudget", "The budget of weir_idempotency_bytes; other nodes' keys have twice as much."},
+	{"weir_idempotency_refused_total", "OnceRefused", "Requests that were refused, and not counted, because the memory for Idempotency-Keys was full."},
+	{"weir_idempotency_dropped_total", "OnceDropped", "Idempotency-Keys of other nodes or earlier runs that were forgotten before ten minutes."},
+}
+
+func newEngineCollector(stats func() engine.Stats) *collector {
+	metrics := make([]metric, len(engineMetrics))
+	for i, m := range engineMetrics {
+		metrics[i] = metric{m.name, m.help, ""}
+	}
+	return newCollector(metrics, func(emit emit) {
+		values := reflect.ValueOf(stats())
+		for _, m := range engineMetrics {
+			emit(m.name, number(values.FieldByName(m.field)))
+		}
+	})
+}
+
+const (
+	// MaxKeySeries bounds the series of keys, of all prefixes together.
+	MaxKeySeries = 1000
+
+	loadWindow = 5 * time.Minute // of weir_key_hits
+	rateWindow = time.Minute     // of weir_key_hits_per_second
+	keySeries  = 6               // of each key
+	maxKeys    = (MaxKeySeries - 1) / keySeries
+
+	// Which keys are shown is chosen anew after this time at least, and after so many times what it took.
+	minChoice   = 10 * time.Second
+	choiceShare = 20
+)
+
+// keyCollector tells how often keys were hit lately that begin with chosen prefixes: those with most hits.
+type keyCollector struct {
+	*collector
+
+	service  *service.Service
+	prefixes []string // none within another
+	clock    func() time.Time
+
+	mu   sync.Mutex
+	keys []string
+	more bool      // some are left out
+	next time.Time // when keys are chosen again
+}
+
+func newKeyCollector(s *service.Service, prefixes []string) *keyCollector {
+	c := &keyCollector{service: s, prefixes: outermost(prefixes), clock: time.Now}
+	metrics := []metric{{"weir_key_series_left_out", "1 while keys of --metrics-keys with fewer hits have no series: there are 1,000 at most.", ""}}
+	for name, help := range map[string]string{
+		"weir_key_hits":            "Hits of a key in the last 5 minutes, of all nodes: do not sum it over nodes.",
+		"weir_key_hits_per_second": "Hits of a key per second, the mean of the last minute, of all nodes: do not sum it over nodes.",
+	} {
+		metrics = append(metrics, metric{name, help, "key"}, metric{name + "_lower", "The least that " + name + " may be.", "key"},
+			metric{name + "_upper", "The most that " + name + " may be. There is none while a node is late.", "key"})
+	}
+	c.collector = newCollector(metrics, c.read)
+	return c
+}
+
+// outermost leaves out prefixes that begin with another.
+func outermost(prefixes []string) (list []string) {
+	sorted := slices.Sorted(slices.Values(prefixes))
+	for _, p := range sorted {
+		if len(list) == 0 || !strings.HasPrefix(p, list[len(list)-1]) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// read passes the counts. Where other nodes do not answer in time there are no series: a gap says more than an old number.
+func (c *keyCollector) read(emit emit) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
+	defer cancel()
+	keys, more := c.chosen(ctx)
+	emit("weir_key_series_left_out", oneIf(more))
+	counts, err := c.service.KeyFigures(ctx, keys, []time.Duration{loadWindow, rateWindow})
+	if err != nil {
+		return
+	}
+	for i, key := range keys {
+		load, rate := counts[2*i], counts[2*i+1].Per(int64(rateWindow/time.Second))
+		emit("weir_key_hits", float64(load.Estimate), key)
+		emit("weir_key_hits_lower", float64(load.Lower), key)
+		emit("weir_key_hits_per_second", rate.Estimate, key)
+		emit("weir_key_hits_per_second_lower", rate.Lower, key)
+		if load.Upper != nil {
+			emit("weir_key_hits_upper", float64(*load.Upper), key)
+		}
+		if rate.Upper != nil {
+			emit("weir_key_hits_per_second_upper", *rate.Upper, key)
+		}
+	}
+}
+
+// chosen are the keys with most hits, as of some time ago: to find them takes long where there are many.
+func (c *keyCollector) chosen(ctx context.Context) (keys []string, more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := c.clock()
+	if began.Before(c.next) {
+		return c.keys, c.more
+	}
+	keys, err := c.service.BusiestKeys(ctx, loadWindow, maxKeys+1, c.prefixes)
+	if err != nil {
+		return c.keys, c.more // the next scrape asks again
+	}
+	c.more = len(keys) > maxKeys
+	keys = keys[:min(len(keys), maxKeys)]
+	c.keys = slices.DeleteFunc(keys, func(key string) bool { return !utf8.ValidString(key) }) // Prometheus has no other labels
+	ended := c.clock()
+	c.next = ended.Add(max(minChoice, choiceShare*ended.Sub(began)))
+	return c.keys, c.more
+}
