@@ -166,52 +166,52 @@ func (h horizon) limits(c Count, at, seconds int64) Count {
 type Stats struct {
 	Figures
 
-	ForHistory  uint64 // older than the retention, and taken for a history: not among Hits
-	Quarantined uint64 // brought by others, or by what was stored, minutes beyond MaxAhead: they count when their second comes
+	ForHistory  uint64 `metric:"weir_history_hits_total" doc:"Hits older than the retention. They are in history only, and not in weir_hits_total."`
+	Quarantined uint64 `metric:"weir_quarantined_hits_total" doc:"Hits from other nodes, snapshots or earlier runs that are minutes ahead of this node's clock. They count when their second comes."`
 
 	NewestQuarantined time.Time // when, by the wall clock, the newest of Quarantined was brought; zero: none
 
-	DistinctKeys  int   // keys with distinct ids
-	DistinctBytes int64 // of Bytes: what these take
+	DistinctKeys  int   `metric:"weir_distinct_keys" doc:"Keys whose hits had ids."`
+	DistinctBytes int64 `metric:"weir_distinct_bytes" doc:"Part of weir_memory_bytes for ids, at most half of the budget."`
 
-	HotKeys      int   // keys with stripes, because several cores hit them at once
-	InlineBytes  int64 // of LimitBytes: of limits that requests bring along
+	HotKeys      int   `metric:"weir_hot_keys" doc:"Keys with slots instead of single hits."`
+	InlineBytes  int64 `metric:"weir_inline_limit_bytes" doc:"Part of weir_limit_bytes for limits sent with requests, at most a quarter of the budget."`
 	InlineBudget int64 // of these
 
-	OnceKeys        int    // receipts of Once that are kept, of all nodes
-	OnceBytes       int64  // of those that this engine gave
-	OnceBudget      int64  // of these
+	OnceKeys        int    `metric:"weir_idempotency_keys" doc:"Remembered Idempotency-Keys of all nodes."`
+	OnceBytes       int64  `metric:"weir_idempotency_bytes" doc:"Memory of the Idempotency-Keys that reached this node first."`
+	OnceBudget      int64  `metric:"weir_idempotency_budget_bytes" doc:"The budget of weir_idempotency_bytes; other nodes' keys have twice as much."`
 	OnceOthersBytes int64  // of the others; twice OnceBudget at most
-	OnceRefused     uint64 // new keys that found no memory
-	OnceDropped     uint64 // receipts of others that left before their time
+	OnceRefused     uint64 `metric:"weir_idempotency_refused_total" doc:"Requests that were refused, and not counted, because the memory for Idempotency-Keys was full."`
+	OnceDropped     uint64 `metric:"weir_idempotency_dropped_total" doc:"Idempotency-Keys of other nodes or earlier runs that were forgotten before ten minutes."`
 	OnceDropping    bool   // some of these would still be there
 
-	ClockCorrection  time.Duration // what a node of a cluster adds to its wall clock, as others say that it is wrong
-	LimitClockBehind time.Duration // by how much the time of day was set, corrected or stood still since the engine was made; limits are not wrong by it
+	ClockCorrection  time.Duration `metric:"weir_clock_correction_seconds" doc:"Seconds that this node adds to its machine's time of day to agree with most other nodes."`
+	LimitClockBehind time.Duration `metric:"weir_limit_clock_behind_seconds" doc:"Seconds by which the time of day has moved ahead of the limits' clock since the start, because it was set or the machine was suspended. Limits are not affected."`
 
-	Waiting      int64 // deltas and filled live cells that wait for the journal
+	Waiting      int64 `metric:"weir_waiting_deltas" doc:"Hits that wait for the journal, one for each key and second."`
 	WaitingBytes int64 // what they take there, at most, and keys of the last cut if they are hit again
 }
 
 // Figures are the part of Stats that library users see, since the engine was made. Hits are weighted by their n.
 type Figures struct {
-	Hits        uint64 // counted, late ones included
-	Late        uint64 // counted though their key had seen a newer second
-	TooLate     uint64 // refused: older than the retention
-	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
+	Hits        uint64 `metric:"weir_hits_total" doc:"Hits counted, including late ones, without decisions of limits."`
+	Late        uint64 `metric:"weir_late_hits_total" doc:"Hits counted that were older than the newest of their key."`
+	TooLate     uint64 `metric:"weir_too_late_hits_total" doc:"Hits not counted: older than the retention."`
+	TooFarAhead uint64 `metric:"weir_too_far_ahead_hits_total" doc:"Hits refused: too far in the future."`
 
-	Keys        int
-	EvictedKeys uint64 // left because the memory budget was full
-	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
-	ExpiredKeys uint64 // left because their newest hit was older than the retention
+	Keys        int    `metric:"weir_keys" doc:"Keys held."`
+	EvictedKeys uint64 `metric:"weir_evicted_keys_total" doc:"Keys dropped to keep the memory budget."`
+	EvictedHits uint64 `metric:"weir_evicted_hits_total" doc:"Hits that left with evicted keys."`
+	ExpiredKeys uint64 `metric:"weir_expired_keys_total" doc:"Keys dropped because all their hits were older than the retention."`
 
-	LimitStates  int    // keys with limits in use, counted for each limit, and some that are no longer
-	LimitBytes   int64  // memory of LimitStates
-	LimitBudget  int64  // Config.LimitMemory
-	LimitRefused uint64 // requests whose limit found no memory
+	LimitStates  int    `metric:"weir_limit_states" doc:"Keys with usage of limits, counted for each limit, and some idle ones."`
+	LimitBytes   int64  `metric:"weir_limit_bytes" doc:"Memory of weir_limit_states, as the budget counts it."`
+	LimitBudget  int64  `metric:"weir_limit_budget_bytes" doc:"The budget of weir_limit_bytes."`
+	LimitRefused uint64 `metric:"weir_limit_refused_total" doc:"Requests that could not be decided because --limit-memory was full of limits in use."`
 
-	Bytes        int64     // of tables, keys and windows
-	MemoryBudget int64     // Config.Memory
+	Bytes        int64     `metric:"weir_memory_bytes" doc:"Memory of the keys, as the budget counts it."`
+	MemoryBudget int64     `metric:"weir_memory_budget_bytes" doc:"The memory budget."`
 	Partitions   int       // Config.Partitions
 	Newest       time.Time // second of the newest hit; the zero Time before the first
 }

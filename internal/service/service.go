@@ -95,10 +95,17 @@ func New(b Backend, cfg Config) (*Service, error) {
 	gate, kept, attached := access.NewGate(b.Tokens, cfg.Audit), ingest.StorageOf(b.Journal), new(access.ListenerList)
 	from := queries.NewSources(b.Engine, b.Answers, b.Cluster, b.Regions, places)
 	log := activity.NewLog(from.Wall)
-	wrong := admin.NewHealth(admin.HealthParts{
-		Engine: b.Engine, Sources: from, Storage: kept, Pools: places, Listeners: attached,
-		History: b.History, Regions: b.Regions, Tokens: b.Tokens, PolicyFile: b.PolicyFile, Kept: b.Kept, More: b.Alarms,
-	})
+	alarms := []func() []api.Alarm{kept.Alarms, places.Alarms, attached.Alarms, b.Tokens.Alarms, b.PolicyFile.Alarms, b.Kept.Alarms}
+	if b.History != nil {
+		alarms = append(alarms, b.History.Alarms)
+	}
+	if b.Alarms != nil {
+		alarms = append(alarms, b.Alarms)
+	}
+	if b.Regions != nil {
+		alarms = append(alarms, b.Regions.Alarms)
+	}
+	wrong := admin.NewHealth(from, append(alarms, func() []api.Alarm { return admin.MemoryAlarms(b.Engine.Stats()) })...)
 	return &Service{
 		Access: access.New(gate),
 		Ingestion: ingest.New(ingest.Parts{

@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/policy"
 	"go.yaml.in/yaml/v4"
 )
@@ -74,26 +74,9 @@ func list(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// ReadConfig returns for each file the length of its name and of its text, 4 bytes each, little-endian, and then both.
-
 // AppendFile adds a file to the input of ParseConfig. Messages use its name.
 func AppendFile(b []byte, name string, text []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
-	return append(append(b, name...), text...)
-}
-
-var errNoBundle = errors.New("rlsconfig: not what Read returns")
-
-func cutFile(b []byte) (name string, text, rest []byte, err error) {
-	if len(b) < 8 {
-		return "", nil, nil, errNoBundle
-	}
-	n, m := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
-	if b = b[8:]; uint64(len(b)) < n+m {
-		return "", nil, nil, errNoBundle
-	}
-	return string(b[:n]), bytes.Clone(b[n : n+m]), b[n+m:], nil
+	return wire.AppendBlock(wire.AppendText(b, name), text)
 }
 
 // LoadConfig is ReadConfig and ParseConfig.
@@ -109,12 +92,11 @@ func LoadConfig(path string) (*LimitConfig, error) {
 // policy.Faults: all that is wrong, by file and line.
 func ParseConfig(data []byte) (*LimitConfig, error) {
 	p := newParser()
-	for rest := data; len(rest) > 0; {
-		name, text, more, err := cutFile(rest)
-		if err != nil {
-			return nil, err
+	for r := wire.NewReader(data); r.Len() > 0; {
+		name, text := string(r.Block()), bytes.Clone(r.Block())
+		if r.Failed() {
+			return nil, errors.New("rlsconfig: not what ReadConfig returns")
 		}
-		rest = more
 		p.Open(name)
 		if root := p.Document(text); root != nil {
 			p.root(root)

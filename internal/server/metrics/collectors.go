@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
-	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/queries"
@@ -193,50 +191,6 @@ func newRequestCollector(listeners func() []access.ListenerFigures) *collector {
 			for _, r := range f.Now {
 				emit("weir_listener_open", float64(r.Count), f.Name, r.Kind)
 			}
-		}
-	})
-}
-
-var engineMetrics = []struct{ name, field, help string }{
-	{"weir_hits_total", "Hits", "Hits counted, including late ones, without decisions of limits."},
-	{"weir_late_hits_total", "Late", "Hits counted that were older than the newest of their key."},
-	{"weir_too_late_hits_total", "TooLate", "Hits not counted: older than the retention."},
-	{"weir_history_hits_total", "ForHistory", "Hits older than the retention. They are in history only, and not in weir_hits_total."},
-	{"weir_too_far_ahead_hits_total", "TooFarAhead", "Hits refused: too far in the future."},
-	{"weir_quarantined_hits_total", "Quarantined", "Hits from other nodes, snapshots or earlier runs that are minutes ahead of this node's clock. They count when their second comes."},
-	{"weir_clock_correction_seconds", "ClockCorrection", "Seconds that this node adds to its machine's time of day to agree with most other nodes."},
-	{"weir_limit_clock_behind_seconds", "LimitClockBehind", "Seconds by which the time of day has moved ahead of the limits' clock since the start, because it was set or the machine was suspended. Limits are not affected."},
-	{"weir_keys", "Keys", "Keys held."},
-	{"weir_hot_keys", "HotKeys", "Keys with slots instead of single hits."},
-	{"weir_distinct_keys", "DistinctKeys", "Keys whose hits had ids."},
-	{"weir_distinct_bytes", "DistinctBytes", "Part of weir_memory_bytes for ids, at most half of the budget."},
-	{"weir_evicted_keys_total", "EvictedKeys", "Keys dropped to keep the memory budget."},
-	{"weir_evicted_hits_total", "EvictedHits", "Hits that left with evicted keys."},
-	{"weir_expired_keys_total", "ExpiredKeys", "Keys dropped because all their hits were older than the retention."},
-	{"weir_memory_bytes", "Bytes", "Memory of the keys, as the budget counts it."},
-	{"weir_memory_budget_bytes", "MemoryBudget", "The memory budget."},
-	{"weir_waiting_deltas", "Waiting", "Hits that wait for the journal, one for each key and second."},
-	{"weir_limit_states", "LimitStates", "Keys with usage of limits, counted for each limit, and some idle ones."},
-	{"weir_limit_bytes", "LimitBytes", "Memory of weir_limit_states, as the budget counts it."},
-	{"weir_limit_refused_total", "LimitRefused", "Requests that could not be decided because --limit-memory was full of limits in use."},
-	{"weir_limit_budget_bytes", "LimitBudget", "The budget of weir_limit_bytes."},
-	{"weir_inline_limit_bytes", "InlineBytes", "Part of weir_limit_bytes for limits sent with requests, at most a quarter of the budget."},
-	{"weir_idempotency_keys", "OnceKeys", "Remembered Idempotency-Keys of all nodes."},
-	{"weir_idempotency_bytes", "OnceBytes", "Memory of the Idempotency-Keys that reached this node first."},
-	{"weir_idempotency_budget_bytes", "OnceBudget", "The budget of weir_idempotency_bytes; other nodes' keys have twice as much."},
-	{"weir_idempotency_refused_total", "OnceRefused", "Requests that were refused, and not counted, because the memory for Idempotency-Keys was full."},
-	{"weir_idempotency_dropped_total", "OnceDropped", "Idempotency-Keys of other nodes or earlier runs that were forgotten before ten minutes."},
-}
-
-func newEngineCollector(stats func() engine.Stats) *collector {
-	metrics := make([]metric, len(engineMetrics))
-	for i, m := range engineMetrics {
-		metrics[i] = metric{m.name, m.help, ""}
-	}
-	return newCollector(metrics, func(emit emit) {
-		values := reflect.ValueOf(stats())
-		for _, m := range engineMetrics {
-			emit(m.name, number(values.FieldByName(m.field)))
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-counter/weir/internal/cluster/limits"
 	"github.com/weir-counter/weir/internal/cluster/query"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/service/access"
@@ -30,11 +31,11 @@ import (
 func described(t *testing.T) map[string][]string {
 	t.Helper()
 	all := []prometheus.Collector{
-		newEngineCollector(nil), newAlarmCollector(nil), newRequestCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil),
+		newAlarmCollector(nil), newRequestCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil),
 		newRegionCollector(nil), newLimitCollector(nil), newKeyCollector(nil, nil),
 	}
 	for _, stats := range []any{
-		durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, alerts.Figures{},
+		engine.Stats{}, durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, alerts.Figures{},
 		listener.Connections{}, []access.PoolFigures{}, []access.AccountFigures{}, []access.ListenerFigures{}, []activity.OutcomeFigures{}, access.TokenStats{},
 		access.PolicyFileStats{}, access.KeptStats{},
 	} {

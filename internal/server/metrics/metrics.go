@@ -60,7 +60,7 @@ func New(s *service.Service, server HTTP) *Metrics {
 			Help: "Requests being handled.",
 		}, func() float64 { return float64(server.InFlight()) }),
 		figures(func() any { return s.Pools.Stats() }), figures(func() any { return s.Requests() }), figures(func() any { return s.Accounts() }),
-		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms),
+		figures(func() any { return b.Engine.Stats() }), newAlarmCollector(s.Alarms),
 		figures(func() any { return s.Listeners() }), newRequestCollector(s.Listeners),
 		figures(func() any { list, _ := s.Decisions(); return list }), newDecisionCollector(s, b.Policies),
 		collectors.NewGoCollector(),
@@ -132,38 +132,39 @@ func timer(vec *prometheus.HistogramVec, labels ...string) access.Timer {
 //
 // Fields are numbers, booleans (true is 1), texts ("" is 0), times or durations (in seconds); a nil pointer to one has no series.
 // Names that end with _total are counters, others gauges. Fields of one name have a label, and the first of them has the help
-// text. In a list of structs, the field with the tag label names the struct. All is read once per scrape, so that all metrics belong
-// to one moment.
+// text. Fields of an embedded struct are its own. In a list of structs, the field with the tag label names the struct. All is read
+// once per scrape, so that all metrics belong to one moment.
 func figures(read func() any) prometheus.Collector {
 	var metrics []metric
 	type value struct {
-		field        int
+		field        []int // reflect.StructField.Index
 		name, labels string
 	}
 	var values []value
-	kind, named, names := reflect.TypeOf(read()), -1, ""
+	var named []int // the field that names a struct of a list; nil: none
+	kind, names := reflect.TypeOf(read()), ""
 	list := kind.Kind() == reflect.Slice
 	if list {
 		kind = kind.Elem()
 	}
-	for i := range kind.NumField() {
-		if label, is := kind.Field(i).Tag.Lookup("label"); is {
-			named, names = i, label
+	for _, field := range reflect.VisibleFields(kind) {
+		if label, is := field.Tag.Lookup("label"); is {
+			named, names = field.Index, label
 		}
-		tag, is := kind.Field(i).Tag.Lookup("metric")
+		tag, is := field.Tag.Lookup("metric")
 		if !is {
 			continue
 		}
 		name, labeled, _ := strings.Cut(tag, ",")
 		label, text, _ := strings.Cut(labeled, "=")
-		if help := kind.Field(i).Tag.Get("doc"); help != "" {
+		if help := field.Tag.Get("doc"); help != "" {
 			metrics = append(metrics, metric{name, help, names + " " + label})
 		}
-		values = append(values, value{i, name, text})
+		values = append(values, value{field.Index, name, text})
 	}
 	one := func(emit emit, row reflect.Value) {
 		for _, v := range values {
-			field := row.Field(v.field)
+			field := row.FieldByIndex(v.field)
 			if field.Kind() == reflect.Pointer {
 				if field.IsNil() {
 					continue
@@ -171,8 +172,8 @@ func figures(read func() any) prometheus.Collector {
 				field = field.Elem()
 			}
 			var labels []string
-			if named >= 0 {
-				labels = append(labels, row.Field(named).String())
+			if named != nil {
+				labels = append(labels, row.FieldByIndex(named).String())
 			}
 			if v.labels != "" {
 				labels = append(labels, v.labels)

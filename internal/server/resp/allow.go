@@ -129,23 +129,16 @@ func (s *session) writeDecision(d *admit.Decision) {
 	if tightest != nil {
 		remaining, reset, limit = &tightest.Remaining, tightest.Reset, tightest.Name
 	}
-	s.field("allowed")
-	s.out.Bool(d.Allowed)
-	s.field("remaining")
-	s.out.OptionalUint(remaining)
-	s.field("retry_after_ms")
-	s.out.Int(wholeUnits(d.RetryAfter, time.Millisecond))
-	s.field("reset_ms")
-	s.out.Int(wholeUnits(reset, time.Millisecond))
-	s.field("limit")
-	s.out.OptionalBulk(limit)
+	s.field("allowed").Bool(d.Allowed)
+	s.field("remaining").OptionalUint(remaining)
+	s.field("retry_after_ms").Int(wholeUnits(d.RetryAfter, time.Millisecond))
+	s.field("reset_ms").Int(wholeUnits(reset, time.Millisecond))
+	s.field("limit").OptionalBulk(limit)
 	if denied {
-		s.field("denial")
-		s.out.Bulk(ArgumentView(d.Denial))
+		s.field("denial").Bulk(ArgumentView(d.Denial))
 	}
 	if waited {
-		s.field("waited_ms")
-		s.out.Int(wholeUnits(d.Waited, time.Millisecond))
+		s.field("waited_ms").Int(wholeUnits(d.Waited, time.Millisecond))
 	}
 }
 

@@ -163,14 +163,10 @@ func (s *session) writeCount(a *api.CountAnswer) {
 
 // boundFields writes lower, estimate, upper and exact.
 func (s *session) boundFields(b *api.Bounds) {
-	s.field("lower")
-	s.out.Uint(b.Lower)
-	s.field("estimate")
-	s.out.Uint(b.Estimate)
-	s.field("upper")
-	s.out.OptionalUint(b.Upper)
-	s.field("exact")
-	s.out.Bool(b.Exact)
+	s.field("lower").Uint(b.Lower)
+	s.field("estimate").Uint(b.Estimate)
+	s.field("upper").OptionalUint(b.Upper)
+	s.field("exact").Bool(b.Exact)
 }
 
 // countFields begins the fields of a count, or of its rate, which endCount ends.
@@ -181,19 +177,16 @@ func (s *session) countFields(a *api.CountAnswer) {
 func (s *session) endCount(a *api.CountAnswer) {
 	s.writeFreshness(&a.Freshness)
 	if a.Source != "" {
-		s.field("source")
-		s.out.Bulk(a.Source)
+		s.field("source").Bulk(a.Source)
 	}
 	if a.Regions == nil {
 		return
 	}
-	s.field("regions")
-	s.out.Array(len(a.Regions))
+	s.field("regions").Array(len(a.Regions))
 	for i := range a.Regions {
 		part := &a.Regions[i]
 		s.fields(6, &part.Freshness)
-		s.field("region")
-		s.out.Bulk(part.Region)
+		s.field("region").Bulk(part.Region)
 		s.boundFields(&part.Bounds)
 		s.writeFreshness(&part.Freshness)
 	}
@@ -201,18 +194,14 @@ func (s *session) endCount(a *api.CountAnswer) {
 
 func (s *session) writeRate(a *api.RateAnswer) {
 	s.countFields(&a.CountAnswer)
-	s.field("lower")
-	s.out.Double(a.PerSecond.Lower)
-	s.field("estimate")
-	s.out.Double(a.PerSecond.Estimate)
-	s.field("upper")
-	if a.PerSecond.Upper == nil {
-		s.out.Null()
+	s.field("lower").Double(a.PerSecond.Lower)
+	s.field("estimate").Double(a.PerSecond.Estimate)
+	if upper := s.field("upper"); a.PerSecond.Upper == nil {
+		upper.Null()
 	} else {
-		s.out.Double(*a.PerSecond.Upper)
+		upper.Double(*a.PerSecond.Upper)
 	}
-	s.field("exact")
-	s.out.Bool(a.Exact)
+	s.field("exact").Bool(a.Exact)
 	s.endCount(&a.CountAnswer)
 }
 
@@ -244,20 +233,19 @@ func (s *session) ok() error {
 	return nil
 }
 
-// field writes the name of the next field in version 3. In version 2 the position says what it is.
-func (s *session) field(name string) {
+// field writes the name of the next field in version 3, whose value follows. In version 2 the position says what it is.
+func (s *session) field(name string) *Writer {
 	if s.out.V3() {
 		s.out.Bulk(name)
 	}
+	return s.out
 }
 
 // writeFreshness writes as_of, in milliseconds of the Unix epoch, and the late nodes.
 func (s *session) writeFreshness(f *api.Freshness) {
-	s.field("as_of")
-	s.out.Int(f.AsOf.UnixMilli())
+	s.field("as_of").Int(f.AsOf.UnixMilli())
 	if len(f.Late) > 0 {
-		s.field("late")
-		s.out.Array(len(f.Late))
+		s.field("late").Array(len(f.Late))
 		for _, l := range f.Late {
 			s.out.Bulk(l.Node)
 		}
@@ -286,8 +274,7 @@ func (s *session) series(args [][]byte) error {
 		return err
 	}
 	s.fields(2, &answer.Freshness)
-	s.field("points")
-	s.out.Array(len(answer.Points))
+	s.field("points").Array(len(answer.Points))
 	for i := range answer.Points {
 		p := &answer.Points[i]
 		s.out.Array(4)
@@ -321,8 +308,7 @@ func (s *session) top(args [][]byte) error {
 		return err
 	}
 	s.fields(2, &answer.Freshness)
-	s.field("keys")
-	s.out.Array(len(answer.Keys))
+	s.field("keys").Array(len(answer.Keys))
 	for i := range answer.Keys {
 		k := &answer.Keys[i]
 		s.out.Array(4)

@@ -24,7 +24,7 @@ type Parts struct {
 	Engine  *engine.Engine
 	Gate    *access.Gate
 	Sources *queries.Sources
-	Storage ingest.Storage
+	Storage ingest.Journal
 	Pools   *access.Pools
 	Health  *Health
 	History queries.History // nil: there are windows only

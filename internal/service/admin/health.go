@@ -7,53 +7,28 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
-	"github.com/weir-counter/weir/internal/service/access"
-	"github.com/weir-counter/weir/internal/service/ingest"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// Every source of alarms is composed here, so that health, answers and metrics say the same.
-
-// HealthParts are the sources of alarms. Engine, Sources, Storage, Pools and Listeners must be given.
-type HealthParts struct {
-	Engine     *engine.Engine
-	Sources    *queries.Sources
-	Storage    ingest.Storage
-	Pools      *access.Pools
-	Listeners  *access.ListenerList
-	History    queries.History
-	Regions    queries.Regions
-	Tokens     *access.Tokens
-	PolicyFile *access.PolicyFile
-	Kept       *access.KeptPolicies
-	More       func() []api.Alarm
+// Health says what is wrong: health, answers and metrics say the same.
+type Health struct {
+	sources *queries.Sources
+	alarms  []func() []api.Alarm
 }
 
-// Health says what is wrong.
-type Health struct{ parts HealthParts }
-
-func NewHealth(p HealthParts) *Health { return &Health{p} }
+// NewHealth returns a Health with these alarms.
+func NewHealth(from *queries.Sources, alarms ...func() []api.Alarm) *Health {
+	return &Health{from, alarms}
+}
 
 // Alarms are all that is wrong now, never nil.
 func (s *Health) Alarms() []api.Alarm {
 	all := []api.Alarm{}
-	all = append(all, s.parts.Storage.Alarms()...)
-	all = append(all, s.parts.Pools.Alarms()...)
-	if s.parts.History != nil {
-		all = append(all, s.parts.History.Alarms()...)
+	for _, alarms := range s.alarms {
+		all = append(all, alarms()...)
 	}
-	all = append(all, s.parts.Listeners.Alarms()...)
-	all = append(all, s.parts.Tokens.Alarms()...)
-	all = append(all, s.parts.PolicyFile.Alarms()...)
-	all = append(all, s.parts.Kept.Alarms()...)
-	if s.parts.More != nil {
-		all = append(all, s.parts.More()...)
-	}
-	if s.parts.Regions != nil {
-		all = append(all, s.parts.Regions.Alarms()...)
-	}
-	return append(all, MemoryAlarms(s.parts.Engine.Stats())...)
+	return all
 }
 
 // Ready says whether to send requests here, and what is wrong. A node that can't reach the others is still ready: it
@@ -64,7 +39,7 @@ func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
 	if len(answer.Alarms) > 0 {
 		answer.Status = "degraded"
 	}
-	s.parts.Sources.AddReady(&answer)
+	s.sources.AddReady(&answer)
 	for i := range answer.Alarms {
 		if a := &answer.Alarms[i]; a.Refusing {
 			return answer, a

@@ -194,7 +194,7 @@ func Fingerprint(kind byte, content []byte) uint64 {
 type Parts struct {
 	Engine  *engine.Engine
 	Gate    *access.Gate
-	Storage Storage
+	Storage Journal
 	Pools   *access.Pools
 	Log     *slog.Logger
 	Live    *activity.Log // gets each hit
@@ -226,8 +226,9 @@ const (
 // wait. In a cluster a failure may be an election, which a wait outlasts: there it is in vain once somebody has waited
 // for all of DurableTimeout. LeaveDurable must follow if it did not fail.
 func (s *Service) EnterDurable(client access.Caller) error {
-	if err := s.parts.Storage.RefuseDurable(); err != nil {
-		return err
+	if _, none := s.parts.Storage.(ephemeral); none {
+		return &api.Error{Code: api.CodeEphemeral, Field: "durable",
+			Message: "this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true"}
 	}
 	failing := s.journalFailing()
 	switch {
@@ -323,34 +324,18 @@ type Journal interface {
 	Alarms() []api.Alarm
 }
 
-// Storage is a journal (journaled), or one that keeps nothing (ephemeral).
-type Storage interface {
-	Journal
-	// RefuseDurable is the error for a caller that wants hits on disk; nil: they get there.
-	RefuseDurable() error
-}
-
-// StorageOf is the Storage of a journal, or with nil of none.
-func StorageOf(j Journal) Storage {
+// StorageOf returns a journal, or for nil one that keeps nothing.
+func StorageOf(j Journal) Journal {
 	if j == nil {
 		return ephemeral{}
 	}
-	return journaled{j}
+	return j
 }
-
-type journaled struct{ Journal }
-
-func (journaled) RefuseDurable() error { return nil }
 
 // ephemeral is a Journal that keeps nothing, and says so.
 type ephemeral struct{}
 
-func (ephemeral) RefuseDurable() error {
-	return &api.Error{Code: api.CodeEphemeral, Field: "durable",
-		Message: "this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true"}
-}
-
-func (ephemeral) Sync(context.Context) error { return nil } // who wants more asks RefuseDurable
+func (ephemeral) Sync(context.Context) error { return nil } // who wants more is refused by EnterDurable
 
 func (ephemeral) Backup(context.Context, io.Writer) error {
 	return &api.Error{Code: api.CodeEphemeral, Message: "an ephemeral server has nothing to back up: start it with --data"}

@@ -232,7 +232,7 @@ func (s *Sources) Within(ctx context.Context, scope request.Scope, fresh time.Du
 			return a, err
 		}
 	}
-	a.Answers, a.asOf = &Worldwide{s: s, own: a.Answers, asOf: a.asOf}, time.Time{}
+	a.Answers, a.asOf = &Worldwide{s: s, Answers: a.Answers, asOf: a.asOf}, time.Time{}
 	return a, nil
 }
 

@@ -14,9 +14,10 @@ import (
 // Worldwide answers for all regions. It adds this region's answer and the counts of the other regions' engines on this
 // node.
 type Worldwide struct {
+	Answers // of this region; Delete deletes its hits alone
+
 	s    *Sources
-	own  Answers
-	asOf time.Time // of own; zero: as its answers say
+	asOf time.Time // of Answers; zero: as they say
 
 	// Keep has the part of each region kept of the next counts, for RegionCounts.
 	Keep  bool
@@ -77,7 +78,7 @@ func (w *Worldwide) ownFresh(own api.Freshness) api.Freshness {
 
 func (w *Worldwide) Counts(ctx context.Context, upTo uint64, questions []api.CountQuestion, counts []engine.Count) ([]engine.Count, api.Freshness, error) {
 	others, first := w.others(), len(counts)
-	counts, fresh, err := w.own.Counts(ctx, upTo, questions, counts)
+	counts, fresh, err := w.Answers.Counts(ctx, upTo, questions, counts)
 	if err != nil {
 		return counts, fresh, err
 	}
@@ -125,7 +126,7 @@ func (w *Worldwide) addUnknown(others map[string]api.Region) {
 
 func (w *Worldwide) Series(ctx context.Context, upTo uint64, key string, from, to time.Time, step time.Duration) ([]engine.Point, api.Freshness, error) {
 	others := w.others()
-	points, fresh, err := w.own.Series(ctx, upTo, key, from, to, step)
+	points, fresh, err := w.Answers.Series(ctx, upTo, key, from, to, step)
 	if err != nil {
 		return points, fresh, err
 	}
@@ -148,7 +149,7 @@ func (w *Worldwide) Series(ctx context.Context, upTo uint64, key string, from, t
 
 func (w *Worldwide) Keys(ctx context.Context, upTo uint64, prefix, after string, limit int) ([]string, api.Freshness, error) {
 	others := w.others()
-	keys, fresh, err := w.own.Keys(ctx, upTo, prefix, after, limit)
+	keys, fresh, err := w.Answers.Keys(ctx, upTo, prefix, after, limit)
 	if err != nil {
 		return nil, fresh, err
 	}
@@ -169,7 +170,7 @@ func (w *Worldwide) Keys(ctx context.Context, upTo uint64, prefix, after string,
 // Distinct is the union of all regions' ids.
 func (w *Worldwide) Distinct(ctx context.Context, upTo uint64, q api.CountQuestion) (*distinct.Set, uint64, api.Freshness, error) {
 	others := w.others()
-	set, gone, fresh, err := w.own.Distinct(ctx, upTo, q)
+	set, gone, fresh, err := w.Answers.Distinct(ctx, upTo, q)
 	if err != nil {
 		return nil, 0, fresh, err
 	}
@@ -188,11 +189,6 @@ func (w *Worldwide) Distinct(ctx context.Context, upTo uint64, q api.CountQuesti
 	return set, gone, w.with(fresh, others), err
 }
 
-// Delete deletes what this region has counted of a key, for all regions.
-func (w *Worldwide) Delete(ctx context.Context, key string) (bool, error) {
-	return w.own.Delete(ctx, key)
-}
-
 // RegionCounts are the parts of regions in the count i of the last Counts.
 func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
 	parts := w.parts[i]
@@ -208,7 +204,7 @@ func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
 func (w *Worldwide) Top(ctx context.Context, upTo uint64, at time.Time, window time.Duration, n int, prefix string) ([]engine.KeyCount, api.Freshness, error) {
 	others := w.others()
 	for length := n; ; length = min(4*length, engine.MaxList) {
-		list, fresh, err := w.own.Top(ctx, upTo, at, window, length, prefix)
+		list, fresh, err := w.Answers.Top(ctx, upTo, at, window, length, prefix)
 		if err != nil {
 			return nil, fresh, err
 		}
