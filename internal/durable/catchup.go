@@ -220,7 +220,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 		if time.Now().Before(next) {
 			return true
 		}
-		j.log.Warn("journal: this node's replica does not store although the disk has space; restarting its embedded server", "error", why)
+		j.log.Warn("journal: this node's replica does not store although the disk has space; restarting its embedded server", "error", why, "groups", j.server.Groups())
 		err := j.startAnew(ctx)
 		if ctx.Err() != nil {
 			return false

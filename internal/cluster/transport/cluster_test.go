@@ -75,6 +75,9 @@ func TestFoundersAreCountedOn(t *testing.T) {
 		t.Errorf("a node that was just opened would make a stream with %d replicas of 3", got)
 	}
 	makeStream(t, c.Nodes[0])
+	if groups := c.Nodes[0].Groups(); !strings.Contains(groups, `"quorum_needed":2`) {
+		t.Errorf("groups of the stream's replicas: %s", groups)
+	}
 	c.Down(0)
 	c.Up(t, 0)
 	c.Nodes[0].SetSize(2)

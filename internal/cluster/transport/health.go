@@ -123,6 +123,26 @@ func (n *Node) Store() (s replica.StoreState, known bool) {
 	return s, true
 }
 
+// Groups describes the groups of replicas that this node is in, as the voters see them, for the log: why one has no leader is known
+// to nothing else.
+func (n *Node) Groups() string {
+	server := n.server.Load()
+	if server == nil || !server.Running() {
+		return ""
+	}
+	answer := make(chan []byte, 1)
+	go func() {
+		data, _ := json.Marshal(server.Raftz(&natsserver.RaftzOptions{AccountFilter: "$G"})) // of streams
+		answer <- data
+	}()
+	select {
+	case data := <-answer:
+		return string(data)
+	case <-time.After(probeTime):
+		return "the server does not answer"
+	}
+}
+
 // StreamsHere returns how many streams the embedded server keeps a replica of. known is false with an existing NATS,
 // or if the server could not be asked just now.
 func (n *Node) StreamsHere() (streams int, known bool) {
