@@ -246,16 +246,16 @@ func (l *Live) countHits(d *Decision) {
 
 // spend counts what a key has used of a policy with a cost. Of a reservation it is what was settled.
 func (l *Live) spend(name, key string, n uint64) {
-	if n == 0 {
-		return
-	}
-	if err := l.engine.HitN(HitPrefix+name+SpentOf+key, n); err != nil {
-		l.hitsFailed.Add(1)
+	if spent := HitPrefix + name + ":" + SpentOutcome(key); n > 0 && len(spent) <= engine.MaxKeyBytes {
+		if err := l.engine.HitN(spent, n); err != nil {
+			l.hitsFailed.Add(1)
+		}
 	}
 }
 
-// SpentOf is between the name of a policy with a cost and a key of it, in the key under which its use is counted.
-const SpentOf = ":spent:"
+// SpentOutcome ends the key under which the use of a key of a policy with a cost is counted, after the name of the policy. A key that
+// would be too long is not counted.
+func SpentOutcome(key string) string { return "spent:" + key }
 
 func (l *Live) countHit(key string) {
 	if err := l.engine.Hit(key); err != nil {

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -81,6 +83,15 @@ func TestReportOfTheEdge(t *testing.T) {
 	r, err := ofText(t, []byte(cloudFrontLog), Options{})
 	if err != nil || r.Format != W3C || r.Hits != 2 || r.Malformed != 0 || len(r.Top) != 2 || r.Top[0].Keys[0].Key != "url:/a/b.html?utm_source=mail" {
 		t.Errorf("%v\n%s", err, encode(t, r))
+	}
+	names := []string{filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")}
+	for i, text := range []string{cloudFrontLog, iisLog} {
+		if err := os.WriteFile(names[i], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := Run(t.Context(), Options{Files: names}); err == nil || !strings.Contains(err.Error(), "names other columns") || r.Hits != 2 {
+		t.Error(err)
 	}
 	for text, want := range map[string]string{
 		cloudFrontLog: "key template x:{nobody}: no line has such a field; the lines have {agent} {bytes} {host} {method} {path} {referer} {status} {vhost} {date} {time} {x-edge-location}",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/weir-counter/weir/client"
 )
@@ -188,6 +189,9 @@ func (r *reader) prepare(text []byte) error {
 		plan.columns, plan.reasons = columnsOf(text), reasons
 		plan.has = plan.fieldsOf(text)
 		r.plan = plan
+	}
+	if format == W3C && !slices.Equal(r.plan.columns, columnsOf(text)) {
+		return errors.New("its #Fields line names other columns than the file before: replay them apart")
 	}
 	if r.plan.format != format {
 		return fmt.Errorf("it reads as %s, but the file before as %s: replay them apart, or force one with --format", format, r.plan.format)

@@ -72,7 +72,7 @@ func caddy(t *testing.T, folder, log, weir string) (address string) {
 	}
 }
 
-// The access log of a site gives the same keys and counts as the script in its pages: of 20 pages, 40 visitors and 10 bots.
+// The access log of a site gives the same keys, counts and visitors as the script in its pages: of 20 pages, 40 visitors and 10 bots.
 func TestCaddy(t *testing.T) {
 	testsupport.Program(t, "chromium")
 	const pages, visitors, crawlers = 20, 40, 10
@@ -169,11 +169,14 @@ func TestCaddy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := replay.Run(t.Context(), replay.Options{Files: []string{log}, Top: 1000, Site: &replay.Site{Keys: site.Templates(), Make: func(r replay.Request) []string {
+	report, err := replay.Run(t.Context(), replay.Options{Files: []string{log}, Top: 1000, Site: &replay.Site{Keys: site.Templates(), Views: site.Views(), Filtered: site.Filtered(), Make: func(r replay.Request) []string {
 		return site.Keys(string(r.Method), string(r.Status), &pageviews.View{Path: string(r.Path), Referrer: string(r.Referrer), Agent: string(r.Agent), Prefetch: strings.HasPrefix(string(r.Purpose), "pre")})
 	}}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if d := report.Visitors; d.Estimate != visitors || d.Error != 0 || report.Views != 2*visitors {
+		t.Errorf("the log has %d views of %+v", report.Views, d)
 	}
 	got := map[string]uint64{}
 	for _, list := range report.Top {

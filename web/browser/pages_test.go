@@ -62,6 +62,10 @@ func TestPages(t *testing.T) {
 		p.says("100,000")
 		p.until(`document.querySelector(".plot canvas") && document.querySelector(".spark path").getAttribute("d").length > 100`)
 		p.audit("overview")
+		p.drag()
+		p.until(`/key\/\*\?.*from=\d+/.test(location.hash) && document.querySelector(".said").textContent.includes("each point is")`)
+		p.at("/")
+		p.until(live)
 		p.at("/?by=key")
 		p.until(`[...document.querySelectorAll(".rows tr th")].map(e => e.textContent).join(" ") === "url:/new url:/home url:/cart"`)
 		for i := range 20 {
@@ -252,15 +256,38 @@ func TestBudgets(t *testing.T) {
 		}
 		r.Body.Close()
 	}
+	for team, usd := range map[string]string{"7": "3000000", "8": "1000000"} {
+		r, err := http.Post(w.url+"/v1/allow", "application/json", strings.NewReader(`{"key":"team:`+team+`","costs":{"microusd":`+usd+`}}`))
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatal(r, err)
+		}
+		r.Body.Close()
+	}
 	p := open(t, w.url+"/#/limits/spend")
 	p.says("$500.00 per month, UTC")
-	p.says("$5.00 of $500.00")
-	p.until(`[...document.querySelectorAll("td.reserved")].map(e => e.textContent).join() === "$5.00 in 2 open reservations"`)
+	p.until(`/^Spend of keys of spend: team:7 now /.test([...document.querySelectorAll(".plot")].map(e => e.getAttribute("aria-label"))[1])`)
+	p.until(`[...document.querySelectorAll(".card h2")].some(e => /^Spend over time \(\$\/(s|min|h|d)\)$/.test(e.textContent))`)
+	p.until(`[...document.querySelectorAll(".u-legend .u-label")].map(e => e.textContent).join().includes("team:7,team:8")`)
+	p.says("$8.00 of $500.00")
+	p.until(`[...document.querySelectorAll("td.reserved")].map(e => e.textContent).join() === "$5.00 in 2 open reservations,"`)
 	p.says("3 for each key")
 	p.audit("budgets")
 	p.do(chromedp.EmulateViewport(360, 740))
 	p.until(`document.documentElement.scrollWidth <= 360`)
 	p.audit("budgets on a phone")
+}
+
+// drag moves the pointer over the middle of the first chart, with its button down.
+func (p *tab) drag() {
+	p.Helper()
+	at := value[[]float64](p, `(() => { const e = document.querySelector(".u-over"); e.scrollIntoView({block: "center"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 3, r.x + r.width / 2, r.y + r.height / 2]; })()`)
+	for _, event := range []input.DispatchMouseEventParams{
+		{Type: input.DispatchMouseEventTypeMouseMoved, X: at[0]}, {Type: input.DispatchMouseEventTypeMousePressed, X: at[0], Button: input.MouseButtonLeft, ClickCount: 1},
+		{Type: input.DispatchMouseEventTypeMouseMoved, X: at[1], Button: input.MouseButtonLeft}, {Type: input.DispatchMouseEventTypeMouseReleased, X: at[1], Button: input.MouseButtonLeft, ClickCount: 1},
+	} {
+		event.Y = at[2]
+		p.do(call(input.DispatchMouseEvent, event))
+	}
 }
 
 // Reports are pages without a server.
@@ -270,7 +297,7 @@ func TestReports(t *testing.T) {
 	log := &replay.Report{
 		Files: []replay.FileReport{{Name: "access.log", Totals: replay.Totals{Lines: 9, Hits: 9}}}, Totals: replay.Totals{Lines: 9, Hits: 9}, First: &first, Last: &last, SpanSeconds: 120,
 		Line: &replay.Line{From: first, StepSeconds: 60, Hits: []uint64{4, 5}}, Busiest: []replay.Peak{{WindowSeconds: 1, At: last, Hits: 3}}, Now: []replay.Rate{{WindowSeconds: 60, Hits: 5, PerSecond: 5. / 60}},
-		Top: []replay.Top{{Template: "url:{path}", Keys: []replay.TopKey{{Key: "</script><b>", Hits: 9, Lower: 9, Upper: 9}}}},
+		Top: []replay.Top{{Template: "url:{path}", Keys: []replay.TopKey{{Key: "</script><b>", Hits: 9, Lower: 9, Upper: 9}}, Of: 9}},
 	}
 	limits := &shadow.Report{
 		Files: log.Files, Policies: "policies.yaml", Requests: 9, Allowed: 5, Denied: 4, First: &first, Last: &last, SpanSeconds: 120, Summary: []string{"login: would have denied 4"},

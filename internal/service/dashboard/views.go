@@ -154,11 +154,14 @@ func spend(ctx context.Context, s *service.Service, c access.Caller, a *api.Limi
 	if at < 0 {
 		return nil, nil
 	}
-	keys := a.Keys[:min(len(a.Keys), spending)]
+	keys := slices.Clone(a.Keys[:min(len(a.Keys), spending)])
+	keys = slices.DeleteFunc(keys, func(k api.LimitKey) bool {
+		return len(admit.HitPrefix+a.Of+":"+admit.SpentOutcome(k.Key)) > engine.MaxKeyBytes
+	})
 	var questions []limits.DecisionQuestion
 	for _, k := range keys {
 		for _, q := range divided.append(nil, "", 0) {
-			questions = append(questions, limits.DecisionQuestion{Policy: a.Of, Outcome: strings.TrimPrefix(admit.SpentOf, ":") + k.Key, At: q.At, Window: q.Window})
+			questions = append(questions, limits.DecisionQuestion{Policy: a.Of, Outcome: admit.SpentOutcome(k.Key), At: q.At, Window: q.Window})
 		}
 	}
 	if len(questions) == 0 {
