@@ -298,7 +298,7 @@ func TestHangup(t *testing.T) {
 		t.Errorf("it ended with %v:\n%s", err, log)
 	}
 	for _, want := range []string{`"level":"ERROR","msg":"policy file","problem":"` + path + `:5: limit: `, `the policies in use stay`, `"msg":"policies are in use","file":"` + path + `","policies":2}`,
-		`"msg":"a policy that is in use is gone from the file`, `"policy":"login","keys_in_use":1`} {
+		`"msg":"a policy that keys have used is no longer in the file`, `"policy":"login","keys_in_use":1`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in the log:\n%s", want, log)
 		}
