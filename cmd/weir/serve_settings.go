@@ -131,7 +131,7 @@ func (f *serveFlags) groups() []group {
 		}},
 		{"Operation", []setting{
 			{name: cli.ConfigFlag, to: &f.config, common: true, help: "YAML `file` with settings"},
-			{name: "alerts", to: &cfg.Alerts.File, common: true, help: "YAML `file` with bounds of counts, and where to send events when keys cross them (docs/alerts.md)"},
+			{name: "alerts", to: &cfg.Alerts.File, help: "YAML `file` with bounds of counts, and where to send events when keys cross them (docs/alerts.md)"},
 			{name: "log-level", to: &f.logLevel, words: []string{"debug", "info", "warn", "error"}, help: "lowest level to log"},
 			{name: "log-format", to: &f.logFormat, words: []string{"text", "json"}, help: "format of the log"},
 			{name: "traces", to: &cfg.Traces.To, help: "`URL` of an OpenTelemetry collector, grpc://host:4317 or http://host:4318/v1/traces (docs/metrics.md)"},
