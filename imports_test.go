@@ -57,7 +57,7 @@ var layers = []layer{
 	{"resp", []string{"internal/server/resp"}, "base auth engine settings api policy service listener", ""},
 	{"envoy", []string{"internal/server/envoy/..."}, "base window engine settings api policy tracing service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
 	{"statsd", []string{"internal/server/statsd"}, "base engine settings api service listener", ""},
-	{"topics", []string{"internal/topics"}, "base engine settings api journal cluster durable replay service", "nats-io twmb/franz-go"},
+	{"topics", []string{"internal/topics"}, "base engine settings api journal cluster durable replay service", "nats-io twmb/franz-go google.golang.org/protobuf"},
 	{"alerts", []string{"internal/alerts"}, "base window engine settings api policy journal cluster durable service topics", "nats-io go.yaml.in/yaml"},
 	{"archive", []string{"internal/archive"}, "base engine settings api journal cluster durable", "minio/minio-go filippo.io/age"},
 	{"node", []string{"node/..."}, "alerts topics archive base engine library settings api policy auth journal cluster tracing durable distributed region history service http resp envoy statsd", ""},

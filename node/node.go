@@ -72,7 +72,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if file == nil {
 		set = cfg.Policies.Set
 	}
-	if err := cfg.RLS.CheckLimits(); err != nil {
+	if err := errors.Join(cfg.RLS.CheckLimits(), cfg.Alerts.Check()); err != nil {
 		return nil, err
 	}
 	locks, err := readLocks(&cfg)

@@ -67,6 +67,21 @@ type Alerts struct {
 	sent, failed, dropped atomic.Uint64
 }
 
+// Check reads the file, before anything is opened.
+func (c Config) Check() error {
+	if c.File == "" {
+		return nil
+	}
+	data, err := readFile(c.File)
+	if err == nil {
+		_, err = parse(c.File, data, c.Insecure)
+	}
+	if err != nil {
+		err = fmt.Errorf("--alerts: %w", err)
+	}
+	return err
+}
+
 // Open reads the file of --alerts, and begins to send warnings. name is the region or cluster, and node its node; both may be "".
 func Open(cfg Config, j *durable.Journal, name, node string, log *slog.Logger) (*Alerts, error) {
 	data, err := readFile(cfg.File)

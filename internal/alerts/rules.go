@@ -93,6 +93,10 @@ func parse(path string, data []byte, insecure bool) (*rules, error) {
 		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxFile)
 	}
 	if err := yaml.Load(data, &f, yaml.WithKnownFields()); err != nil {
+		if all, ok := errors.AsType[*yaml.LoadErrors](err); ok && len(all.Errors) > 0 {
+			first, _, _ := strings.Cut(all.Errors[0].Message, " in type ")
+			return nil, fmt.Errorf("%s:%d: %s", path, max(all.Errors[0].Mark.Line, 1), first)
+		}
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(f.Alerts) == 0 || len(f.Alerts) > maxRules {

@@ -288,6 +288,12 @@ func (o *Objects) Set(name string, value []byte) {
 	o.take(at, jsonValue{value, true}, o.line.fields)
 }
 
+// SetNumber is Set for a number.
+func (o *Objects) SetNumber(name string, value []byte) {
+	at, _ := o.places([]byte(name))
+	o.take(at, jsonValue{text: value}, o.line.fields)
+}
+
 // Add gives it the fields of an object, with a prefix before their names.
 func (o *Objects) Add(prefix string, object []byte) error {
 	o.path = append(o.path[:0], prefix...)

@@ -64,6 +64,7 @@ type parser struct {
 	source  *source
 	objects *replay.Objects
 	data    bool // some field belongs to the data of an event
+	proto   *protobuf
 	scratch []byte
 	ahead   time.Duration // how far in the future a time may be
 	role    *ingest.Tally // of the keys that may be counted; nil: all
@@ -75,7 +76,11 @@ func newParser(s *source, ahead time.Duration) (*parser, error) {
 		return nil, err
 	}
 	data := slices.ContainsFunc(o.Fields(), func(name string) bool { return strings.HasPrefix(name, "data.") })
-	return &parser{source: s, objects: o, data: data, ahead: ahead}, nil
+	p := &parser{source: s, objects: o, data: data, ahead: ahead}
+	if s.format == formatProtobuf {
+		p.proto, err = openProtobuf(s.descriptor, s.message, o.Fields())
+	}
+	return p, err
 }
 
 // add appends the hits of a message to p; after an error none.
@@ -99,6 +104,10 @@ func (p *parser) parse(to *piece, m *message, now time.Time) error {
 		p.objects.Set("key", append([]byte{}, key...)) // never nil
 	case formatEvents:
 		if err := p.event(m); err != nil {
+			return err
+		}
+	case formatProtobuf:
+		if err := p.proto.set(p.objects, m.value); err != nil {
 			return err
 		}
 	default:

@@ -28,6 +28,8 @@ type source struct {
 	reader         string // the consumer or group: whose position it is
 	subject, creds string // of NATS: a filter, a file
 	format         string
+	descriptor     string // of Protobuf: a file, and the full name of a type in it
+	message        string
 	keys           []string // templates
 	times, counts  []string // fields; none: as in a log
 	dead           string   // where messages go that can't be counted; "": nowhere
@@ -39,6 +41,8 @@ const (
 	formatJSON   = "json"        // one object, or one on each line
 	formatEvents = "cloudevents" // CloudEvents 1.0, structured or binary
 	formatPlain  = "plain"       // the key alone
+
+	formatProtobuf = "protobuf" // a message of a type in a descriptor file
 )
 
 // maxSources bounds the topics of one server.
@@ -81,7 +85,7 @@ func parseSource(text string) (*source, error) {
 		return nil, fmt.Errorf("%w: write %% as %%25", err)
 	}
 	scheme, secure := strings.CutSuffix(scheme, "+tls")
-	known := []string{"key", "n", "time", "format", "dead", "identity"}
+	known := []string{"key", "n", "time", "format", "descriptor", "message", "dead", "identity"}
 	switch scheme {
 	case "nats":
 		known = append(known, "consumer", "subject", "creds")
@@ -102,7 +106,7 @@ func parseSource(text string) (*source, error) {
 		kafka: scheme == "kafka", tls: secure, servers: strings.Split(hosts[at+1:], ","), user: user, password: password, topic: topic,
 		reader: cmp.Or(values.Get("consumer"), values.Get("group"), "weir"), subject: values.Get("subject"), creds: values.Get("creds"),
 		format: cmp.Or(values.Get("format"), formatJSON), keys: values["key"], dead: values.Get("dead"), identity: values.Get("identity"),
-		times: values["time"], counts: values["n"],
+		times: values["time"], counts: values["n"], descriptor: values.Get("descriptor"), message: values.Get("message"),
 	}
 	if len(s.keys) == 0 {
 		s.keys = []string{"{key}"}
@@ -114,8 +118,10 @@ func (s *source) check(insecure bool) error {
 	switch {
 	case s.topic == "" || strings.ContainsAny(s.topic, "/ "):
 		return fmt.Errorf("a stream or topic stands after the servers: nats://host:4222/STREAM, kafka://host:9092/topic")
-	case s.format != formatJSON && s.format != formatEvents && s.format != formatPlain:
-		return fmt.Errorf("format=%s: it is json, cloudevents or plain", s.format)
+	case !slices.Contains([]string{formatJSON, formatEvents, formatPlain, formatProtobuf}, s.format):
+		return fmt.Errorf("format=%s: it is json, cloudevents, plain or protobuf", s.format)
+	case (s.format == formatProtobuf) != (s.descriptor != "" && s.message != ""):
+		return fmt.Errorf("format=protobuf, descriptor=FILE and message=NAME belong together: give all or none")
 	case s.dead != "" && s.dead == s.topic:
 		return fmt.Errorf("dead=%s: messages that can't be counted would come back", s.dead)
 	}

@@ -39,7 +39,8 @@ func TestSources(t *testing.T) {
 		{"kafka://127.0.0.1:9092/hits?consumer=x", `no parameter "consumer"`},
 		{"nats://127.0.0.1:4222/EVENTS?key={a", "a { without a }"},
 		{"nats://127.0.0.1:4222/EVENTS?n=a&n=b", "stands twice"},
-		{"nats://127.0.0.1:4222/EVENTS?format=xml", "json, cloudevents or plain"},
+		{"nats://127.0.0.1:4222/EVENTS?format=xml", "json, cloudevents, plain or protobuf"},
+		{"nats://127.0.0.1:4222/EVENTS?format=protobuf&message=a.B", "belong together"},
 		{"kafka://127.0.0.1:9092/hits?dead=hits", "would come back"},
 	} {
 		err := Config{From: []string{c.url}}.Validate()
@@ -112,14 +113,18 @@ func TestMessages(t *testing.T) {
 			}
 			continue
 		}
-		var got []string
-		for _, h := range to.hits {
-			got = append(got, fmt.Sprintf("%s %d %d", h.key, h.n, h.at))
-		}
-		if got := strings.Join(got, ", "); got != c.want {
+		if got := hitText(to.hits); got != c.want {
 			t.Errorf("%s of %s: %s, want %s", c.value, c.query, got, c.want)
 		}
 	}
+}
+
+func hitText(hits []hit) string {
+	var list []string
+	for _, h := range hits {
+		list = append(list, fmt.Sprintf("%s %d %d", h.key, h.n, h.at))
+	}
+	return strings.Join(list, ", ")
 }
 
 // A message of a broker without keys can't have one.
