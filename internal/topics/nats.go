@@ -156,7 +156,7 @@ func (b *natsBroker) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	arrive, ended := make(chan jetstream.Msg, 1024), make(chan struct{})
+	arrive, ended := make(chan jetstream.Msg, batchMessages), make(chan struct{}) // a whole batch comes while one is written to disk
 	consuming, err := c.Consume(func(m jetstream.Msg) {
 		select {
 		case arrive <- m:
