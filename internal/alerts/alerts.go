@@ -46,6 +46,7 @@ type Alerts struct {
 	journal *durable.Journal // nil: hits are in memory only, and so is what was announced
 	rules   atomic.Pointer[rules]
 	now     func() time.Time
+	since   time.Time // of its start
 	sleep   func(ctx context.Context, d time.Duration) error
 
 	mu           sync.Mutex // guards the following
@@ -97,7 +98,7 @@ func Open(cfg Config, j *durable.Journal, name, node string, log *slog.Logger) (
 
 func newAlerts(cfg Config, j *durable.Journal, name, node string, log *slog.Logger) *Alerts {
 	return &Alerts{
-		cfg: cfg, source: strings.TrimSuffix("weir/"+name, "/"), node: node, log: log, journal: j, now: time.Now, sleep: concurrency.Sleep,
+		cfg: cfg, source: strings.TrimSuffix("weir/"+name, "/"), node: node, log: log, journal: j, now: time.Now, since: time.Now(), sleep: concurrency.Sleep,
 		destinations: map[destinationSpec]*destination{}, warned: map[warnedKey]time.Time{}, taken: make(chan *crossing, maxOpen),
 	}
 }

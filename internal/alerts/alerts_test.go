@@ -95,7 +95,7 @@ func newWorld(t *testing.T, dir, file string) *world {
 		t.Fatal(err)
 	}
 	w.Alerts = newAlerts(Config{}, w.journal, "eu", "n1", slog.New(slog.DiscardHandler))
-	w.now = func() time.Time { return start }
+	w.now, w.since = func() time.Time { return start }, start
 	w.sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	if err := w.take("alerts.yaml", []byte(file)); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,6 @@ func TestTwoLook(t *testing.T) {
 	if err := other.pass(t.Context(), w.service); err == nil {
 		t.Fatal("both nodes have written the crossing")
 	}
-	other.forget()
 	if err := other.pass(t.Context(), w.service); err != nil {
 		t.Fatal(err)
 	}

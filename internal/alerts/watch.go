@@ -82,17 +82,13 @@ func (a *Alerts) look(ctx context.Context, s *service.Service) {
 			return
 		case c := <-a.taken:
 			if err := a.settle(ctx, c); err != nil {
-				a.forget()
+				a.note(ctx, err)
 			}
 		case <-timer.C:
 			began := time.Now()
-			err := a.pass(ctx, s)
-			if err != nil {
-				a.forget()
-			}
-			a.note(ctx, err)
+			a.note(ctx, a.pass(ctx, s))
 			a.opened.Store(int64(len(a.crossings)))
-			timer.Reset(max(lookEvery, lookShare*time.Since(began)))
+			timer.Reset(min(max(lookEvery, lookShare*time.Since(began)), passTimeout))
 		}
 	}
 }
@@ -135,7 +131,7 @@ func (a *Alerts) pass(ctx context.Context, s *service.Service) error {
 			return fmt.Errorf("bucket %s: %w", bucketName, err)
 		}
 	}
-	rules, full := a.rules.Load(), ""
+	rules, full, failed := a.rules.Load(), "", error(nil)
 	valid := map[string]*rule{}
 	for i := range rules.list {
 		r := &rules.list[i]
@@ -144,7 +140,10 @@ func (a *Alerts) pass(ctx context.Context, s *service.Service) error {
 			continue
 		}
 		if err := a.evaluate(ctx, s, r, &full); err != nil {
-			return fmt.Errorf("alert %s: %w", r.name, err)
+			failed = fmt.Errorf("alert %s: %w", r.name, err)
+			if !a.known {
+				return failed
+			}
 		}
 	}
 	a.setFull(full)
@@ -160,7 +159,7 @@ func (a *Alerts) pass(ctx context.Context, s *service.Service) error {
 			}
 		}
 	}
-	return nil
+	return failed
 }
 
 func (a *Alerts) setFull(full string) {
@@ -284,6 +283,11 @@ func (a *Alerts) put(ctx context.Context, c *crossing) (err error) {
 	if a.bucket == nil {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			a.forget()
+		}
+	}()
 	content, err := json.Marshal(c)
 	if err != nil {
 		return err
@@ -302,7 +306,11 @@ func (a *Alerts) remove(ctx context.Context, c *crossing) error {
 	if a.bucket == nil {
 		return nil
 	}
-	return a.stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucketName+"."+c.entry()), jetstream.WithPurgeSequence(c.revision+1))
+	err := a.stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucketName+"."+c.entry()), jetstream.WithPurgeSequence(c.revision+1))
+	if err != nil {
+		a.forget()
+	}
+	return err
 }
 
 // load reads what was announced.
@@ -334,7 +342,7 @@ func (a *Alerts) load(ctx context.Context) (err error) {
 		}
 	}
 	a.life.Add(1)
-	a.state = state{known: true, since: a.now(), bucket: a.bucket, stream: a.stream, crossings: open}
+	a.state = state{known: true, bucket: a.bucket, stream: a.stream, crossings: open}
 	return nil
 }
 
