@@ -19,14 +19,7 @@ import (
 )
 
 // TLS is the certificates of all listeners, in files of PEM that are read again when they are renewed.
-type TLS struct {
-	Cert string // the server's; "": listeners speak without TLS
-	Key  string
-	// ClientCA is the authorities of clients' certificates, whose names the tokens file has. "":
-	// clients prove by tokens alone who they are.
-	ClientCA string
-	Min      uint16 // tls.VersionTLS12 or tls.VersionTLS13; 0: 13
-}
+type TLS = auth.CertFiles
 
 // Tokens say who may do what.
 type Tokens struct {
@@ -51,8 +44,8 @@ func readLocks(cfg *Config) (l locks, err error) {
 	if err := l.checkStatsD(cfg); err != nil || cfg.TLS.Cert == "" {
 		return l, err
 	}
-	if l.certs, err = auth.LoadCerts(auth.CertFiles(cfg.TLS)); err != nil {
-		return l, fmt.Errorf("%s: %w", cfg.TLS.flagOf(err), err)
+	if l.certs, err = auth.LoadCerts(cfg.TLS); err != nil {
+		return l, fmt.Errorf("%s: %w", tlsFlag(cfg.TLS, err), err)
 	}
 	cfg.HTTP.TLS, cfg.RESP.TLS, cfg.RLS.TLS = l.certs.Config(), l.certs.Config(), l.certs.Config()
 	return l, nil
@@ -74,8 +67,8 @@ func (l *locks) checkStatsD(cfg *Config) error {
 	return nil
 }
 
-// flagOf names the setting of the file at fault, or all of them.
-func (t TLS) flagOf(err error) string {
+// tlsFlag names the setting of the file at fault, or all of them.
+func tlsFlag(t TLS, err error) string {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		switch failed.Path {
 		case t.Cert:

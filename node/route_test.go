@@ -94,7 +94,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 	var keys []string
 	for i := range 20 {
 		key := fmt.Sprint("k", i)
-		partition := engines[0].PartitionOf(key)
+		partition := engines[0].Keyspace().PartitionOf(key)
 		engines[partition%2].Apply(partition, []replication.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
 		keys = append(keys, "key="+key)
 	}

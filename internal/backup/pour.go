@@ -48,7 +48,7 @@ func Pour(c replication.Content, to *engine.Engine, f func(record.Batch) error) 
 	for _, key := range c.Keys {
 		partition := first // of what sampling added to all keys
 		if sampled := strings.TrimPrefix(key.Key, engine.SampledPrefix); sampled != "" {
-			partition = to.PartitionOf(sampled)
+			partition = to.Keyspace().PartitionOf(sampled)
 		}
 		if err := add(partition, key); err != nil {
 			return err
@@ -61,7 +61,7 @@ func Pour(c replication.Content, to *engine.Engine, f func(record.Batch) error) 
 	}
 	var scratch []byte
 	for _, ids := range c.Distinct {
-		b := record.Batch{Partition: to.PartitionOf(ids.Key), Kind: record.KindDistinct, Entries: ids.AppendDistinct(nil, &scratch), N: 1}
+		b := record.Batch{Partition: to.Keyspace().PartitionOf(ids.Key), Kind: record.KindDistinct, Entries: ids.AppendDistinct(nil, &scratch), N: 1}
 		if err := f(b); err != nil {
 			return err
 		}
@@ -165,12 +165,12 @@ func (s *Spool) PourInto(ctx context.Context, e *engine.Engine) error {
 			return err
 		}
 		for _, a := range admissions {
-			if err := e.Limits().ApplyAdmissions(e.PartitionOf(a.Key), []replication.Admission{a}); err != nil {
+			if err := e.Limits().ApplyAdmissions(e.Keyspace().PartitionOf(a.Key), []replication.Admission{a}); err != nil {
 				return err
 			}
 		}
 		for _, one := range openChanges(c) {
-			if err := e.ApplyChanges(e.PartitionOf(replication.KeyOf(one)), []replication.Change{one}); err != nil {
+			if err := e.ApplyChanges(e.Keyspace().PartitionOf(replication.KeyOf(one)), []replication.Change{one}); err != nil {
 				return err
 			}
 		}

@@ -79,7 +79,7 @@ func TestPouredIDs(t *testing.T) {
 	}
 	from := made(4, 24*time.Hour)
 	for i := range 3000 {
-		key := from.Expect(nil, []string{fmt.Sprint("k", i%100%7)})
+		key := from.Keyspace().Expect(nil, []string{fmt.Sprint("k", i%100%7)})
 		if _, err := from.HitDistinct(now.Add(-time.Duration(i)*time.Second), key[0], 1, engine.HashID(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}

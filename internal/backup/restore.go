@@ -372,11 +372,11 @@ func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admi
 	partitions := w.to.Engine.Config().Partitions
 	used, changed := make([][]replication.Admission, partitions), make([][]replication.Change, partitions)
 	for _, a := range admissions {
-		partition := w.to.Engine.PartitionOf(a.Key)
+		partition := w.to.Engine.Keyspace().PartitionOf(a.Key)
 		used[partition] = append(used[partition], a)
 	}
 	for _, one := range changes {
-		partition := w.to.Engine.PartitionOf(replication.KeyOf(one))
+		partition := w.to.Engine.Keyspace().PartitionOf(replication.KeyOf(one))
 		changed[partition] = append(changed[partition], one)
 	}
 	w.used.Begin(time.Now())

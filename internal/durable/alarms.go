@@ -105,7 +105,7 @@ func (j *Journal) quarantineAlarms() []api.Alarm {
 }
 
 // now is the time of day, as the engine has it.
-func (j *Journal) now() time.Time { return j.engine.Wall() }
+func (j *Journal) now() time.Time { return j.engine.Wall().Time() }
 
 // lagAlarms tell of each node whose hits may be missing here, and of this one where what
 // it takes does not reach the journal. A node stays in service meanwhile: its answers say

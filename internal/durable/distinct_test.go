@@ -23,7 +23,7 @@ func idsOf(t *testing.T, e *engine.Engine, key string) string {
 
 func hitID(t *testing.T, e *engine.Engine, key, id string, at int64) {
 	t.Helper()
-	expected := e.Expect(nil, []string{key})
+	expected := e.Keyspace().Expect(nil, []string{key})
 	if _, err := e.HitDistinct(time.Unix(at, 0), expected[0], 1, engine.HashID(id)); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestNodesHaveTheSameIDs(t *testing.T) {
 		}
 	}
 	transporttest.Eventually(t, "the key is gone everywhere", func() bool {
-		return !c.nodes[0].e.Has("few") && !c.nodes[1].e.Has("few")
+		return !c.nodes[0].e.Keyspace().Has("few") && !c.nodes[1].e.Keyspace().Has("few")
 	})
 	hit(500)
 	agree("after a removal")

@@ -98,7 +98,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if j.server, err = startServer(ctx, j.cfg); err != nil {
 		return err
 	}
-	j.clocks = &membership.Clocks{Conn: j.server.Conn(), Log: j.log, Origin: m.Origin, Node: j.cfg.Join.Node, Clock: j.engine, Origins: j.Origins}
+	j.clocks = &membership.Clocks{Conn: j.server.Conn(), Log: j.log, Origin: m.Origin, Node: j.cfg.Join.Node, Clock: j.engine.Wall(), Origins: j.Origins}
 	isNew := m.Epoch == 0
 	var missing []record.Finding
 	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, isNew || j.cfg.AcceptDamage, j.log); err != nil {

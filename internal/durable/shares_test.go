@@ -68,7 +68,7 @@ func (s *sharing) hit(hits int) {
 func (s *sharing) remove(key string) {
 	s.t.Helper()
 	for _, node := range s.nodes {
-		if node != nil && node.e.Holds(node.e.PartitionOf(key)) {
+		if node != nil && node.e.Keyspace().Holds(node.e.Keyspace().PartitionOf(key)) {
 			if _, err := node.e.Delete(key); err != nil {
 				s.t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func (s *sharing) wrong(replicas int) string {
 	for partition := range engineConfig().Partitions {
 		var nodes []string
 		for i, node := range s.nodes {
-			if node != nil && node.e.Holds(partition) {
+			if node != nil && node.e.Keyspace().Holds(partition) {
 				nodes = append(nodes, s.cfgs[i].Join.Node)
 			}
 		}
@@ -118,7 +118,7 @@ func (s *sharing) wrong(replicas int) string {
 		}
 		for k := range 200 {
 			key := fmt.Sprint("k", k)
-			if !node.e.Holds(node.e.PartitionOf(key)) {
+			if !node.e.Keyspace().Holds(node.e.Keyspace().PartitionOf(key)) {
 				continue
 			}
 			if got, err := node.e.CountAt(at, key, time.Hour); err != nil || got.Lower != s.want[key] || got.Upper != s.want[key] {
@@ -193,7 +193,7 @@ func TestShares(t *testing.T) {
 		}
 		sum := replication.NewPartitionSet(engineConfig().Partitions)
 		for partition := range engineConfig().Partitions {
-			if !node.e.Holds(partition) {
+			if !node.e.Keyspace().Holds(partition) {
 				sum.Add(partition)
 			}
 		}

@@ -165,6 +165,7 @@ func (h horizon) limits(c Count, at, seconds int64) Count {
 // Stats are an engine's figures since it was made. Hits are weighted by their n, and exclude keys with SeparatePrefix.
 type Stats struct {
 	Figures
+	keyspace.ReceiptStats
 
 	ForHistory  uint64 `metric:"weir_history_hits_total" doc:"Hits older than the retention. They are in history only, and not in weir_hits_total."`
 	Quarantined uint64 `metric:"weir_quarantined_hits_total" doc:"Hits from other nodes, snapshots or earlier runs that are minutes ahead of this node's clock. They count when their second comes."`
@@ -177,14 +178,6 @@ type Stats struct {
 	HotKeys      int   `metric:"weir_hot_keys" doc:"Keys with slots instead of single hits."`
 	InlineBytes  int64 `metric:"weir_inline_limit_bytes" doc:"Part of weir_limit_bytes for limits sent with requests, at most a quarter of the budget."`
 	InlineBudget int64 // of these
-
-	OnceKeys        int    `metric:"weir_idempotency_keys" doc:"Remembered Idempotency-Keys of all nodes."`
-	OnceBytes       int64  `metric:"weir_idempotency_bytes" doc:"Memory of the Idempotency-Keys that reached this node first."`
-	OnceBudget      int64  `metric:"weir_idempotency_budget_bytes" doc:"The budget of weir_idempotency_bytes; other nodes' keys have twice as much."`
-	OnceOthersBytes int64  // of the others; twice OnceBudget at most
-	OnceRefused     uint64 `metric:"weir_idempotency_refused_total" doc:"Requests that were refused, and not counted, because the memory for Idempotency-Keys was full."`
-	OnceDropped     uint64 `metric:"weir_idempotency_dropped_total" doc:"Idempotency-Keys of other nodes or earlier runs that were forgotten before ten minutes."`
-	OnceDropping    bool   // some of these would still be there
 
 	ClockCorrection  time.Duration `metric:"weir_clock_correction_seconds" doc:"Seconds that this node adds to its machine's time of day to agree with most other nodes."`
 	LimitClockBehind time.Duration `metric:"weir_limit_clock_behind_seconds" doc:"Seconds by which the time of day has moved ahead of the limits' clock since the start, because it was set or the machine was suspended. Limits are not affected."`
@@ -227,15 +220,12 @@ func (e *Engine) Stats() Stats {
 			Bytes: k.Bytes, MemoryBudget: e.cfg.Memory, Partitions: e.cfg.Partitions,
 		},
 		ForHistory: e.refused.forHistory.Load(), HotKeys: k.HotKeys, DistinctKeys: k.DistinctKeys, DistinctBytes: k.DistinctBytes, Waiting: k.Waiting, WaitingBytes: k.WaitingBytes,
-		InlineBytes: l.Inline, InlineBudget: l.InlineBudget,
+		InlineBytes: l.Inline, InlineBudget: l.InlineBudget, ReceiptStats: e.receipts.Stats(),
 	}
-	s.ClockCorrection, s.LimitClockBehind = e.ClockCorrection(), e.LimitClockBehind()
+	s.ClockCorrection, s.LimitClockBehind = e.Wall().Corrected(), e.LimitClockBehind()
 	if hits, at := e.clock.Noted(); hits > 0 {
 		s.Quarantined, s.NewestQuarantined = hits, time.Unix(at, 0)
 	}
-	once := e.receipts.Stats()
-	s.OnceKeys, s.OnceBytes, s.OnceBudget, s.OnceOthersBytes = once.Keys, once.Own, once.Budget, once.Others
-	s.OnceRefused, s.OnceDropped, s.OnceDropping = once.Refused, once.Dropped, once.Dropping
 	if s.Hits > 0 {
 		s.Newest = time.Unix(e.total.newest(), 0)
 	}

@@ -277,7 +277,7 @@ func TestLargeHitKeepsTheCell(t *testing.T) {
 	e.HitAt(unix(20_000), "a", 3)
 	got, _ := e.Count("a", MaxWindow)
 	checkBounds(t, "a", got, 8+1<<28, false)
-	e.keys.Settled(e.PartitionOf("a"), func(key string, w *window.Window) {
+	e.keys.Settled(e.keys.PartitionOf("a"), func(key string, w *window.Window) {
 		if got := w.Total(); key == "a" && got != 5+1<<28 {
 			t.Errorf("%d hits settled, want %d", got, 5+1<<28)
 		}
@@ -312,7 +312,7 @@ func TestCutOfOldCells(t *testing.T) {
 func TestApplyKeepsTheLiveCell(t *testing.T) {
 	e := newTestEngine(t, Config{Clock: EventClock, Retention: time.Hour, Gather: true})
 	e.HitAt(unix(10_000), "a", 7)
-	e.Apply(e.PartitionOf("a"), []replication.Delta{{Key: "a", At: 20_000, N: 1}}, nil)
+	e.Apply(e.keys.PartitionOf("a"), []replication.Delta{{Key: "a", At: 20_000, N: 1}}, nil)
 	e.HitAt(unix(20_001), "a", 1)
 	got, _ := e.Count("a", MaxWindow)
 	checkBounds(t, "a", got, 9, false)

@@ -17,7 +17,7 @@ func TestExpect(t *testing.T) {
 	}
 	keys = append(keys, "", AllKeys)
 	for range 2 {
-		expected := e.Expect(nil, keys)
+		expected := e.keys.Expect(nil, keys)
 		for _, key := range expected[:40_000] {
 			if outcome, err := e.HitExpected(unix(1_700_000_000), key, 1); err != nil || outcome != Counted {
 				t.Fatalf("%s: %v, %v", key.Key(), outcome, err)
@@ -29,7 +29,7 @@ func TestExpect(t *testing.T) {
 			}
 		}
 	}
-	if expected := e.Expect(nil, nil); len(expected) > 0 {
+	if expected := e.keys.Expect(nil, nil); len(expected) > 0 {
 		t.Errorf("of no keys: %v", expected)
 	}
 	for i := range 20_000 {

@@ -20,7 +20,7 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 		n.e.Release(partition)
 		var keys []string
 		for i := 0; len(keys) < 10; i++ {
-			if key := fmt.Sprint("k", i); n.e.PartitionOf(key) == partition {
+			if key := fmt.Sprint("k", i); n.e.keys.PartitionOf(key) == partition {
 				keys = append(keys, key)
 			}
 		}

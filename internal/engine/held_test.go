@@ -34,7 +34,7 @@ func newHeldNode(t *testing.T) *heldNode {
 
 func (n *heldNode) cut(partition int, withState bool) {
 	var c replication.Cut
-	withState = withState && n.e.Holds(partition)
+	withState = withState && n.e.keys.Holds(partition)
 	n.e.Cut(partition, &c, withState)
 	n.then[partition] = append(n.then[partition], c.Deltas...)
 	if withState {
@@ -61,14 +61,14 @@ func TestReleaseAndHold(t *testing.T) {
 			case 0:
 				n.e.Release(partition)
 			case 1:
-				if !n.e.Holds(partition) {
+				if !n.e.keys.Holds(partition) {
 					n.hold(partition)
 				}
 			case 2, 3:
 				n.cut(partition, r.IntN(3) == 0)
 			case 4:
 				was, err := n.e.Delete(key)
-				if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
+				if held := n.e.keys.Holds(n.e.keys.PartitionOf(key)); held != (err == nil) {
 					t.Fatalf("seed %d: held %v, and a removal says %v", seed, held, err)
 				}
 				if err == nil {
@@ -90,7 +90,7 @@ func TestReleaseAndHold(t *testing.T) {
 			n.check(seed, model, key)
 		}
 		for partition := range 4 {
-			if !n.e.Holds(partition) {
+			if !n.e.keys.Holds(partition) {
 				n.hold(partition)
 			}
 			n.cut(partition, false)
@@ -111,7 +111,7 @@ func (n *heldNode) check(seed uint64, model *heldNode, key string) {
 	at := time.Unix(1_700_000_900, 0)
 	for _, w := range []time.Duration{time.Minute, 300 * time.Second, time.Hour} {
 		got, err := n.e.CountAt(at, key, w)
-		if key != AllKeys && !n.e.Holds(n.e.PartitionOf(key)) {
+		if key != AllKeys && !n.e.keys.Holds(n.e.keys.PartitionOf(key)) {
 			var refused *Error
 			if !errors.As(err, &refused) || refused.Code != api.CodeNotHeld {
 				n.t.Fatalf("seed %d: a count of a key that is not held: %v, %v", seed, got, err)
@@ -213,7 +213,7 @@ func TestWhatPassesThroughEvictsNothing(t *testing.T) {
 	}
 	before := e.Stats()
 	for i, n := 0, 0; n < 60_000; i++ {
-		if key := fmt.Sprint("n", i); !e.Holds(e.PartitionOf(key)) {
+		if key := fmt.Sprint("n", i); !e.keys.Holds(e.keys.PartitionOf(key)) {
 			hit(key)
 			n++
 		}
@@ -262,7 +262,7 @@ func TestHoldMakesSpaceEvenly(t *testing.T) {
 func TestQuestionsWhileReleasedAndHeld(t *testing.T) {
 	n := newHeldNode(t)
 	key := "k"
-	partition := n.e.PartitionOf(key)
+	partition := n.e.keys.PartitionOf(key)
 	at := time.Unix(1_700_000_299, 0)
 	for i := range int64(300) {
 		if _, err := n.e.HitAt(time.Unix(1_700_000_000+i, 0), key, 1); err != nil {
@@ -332,7 +332,7 @@ func TestQuestionsAboutSomePartitions(t *testing.T) {
 			t.Errorf("%d keys, %d in the top, %v", len(list), len(top), err)
 		}
 		for _, key := range list {
-			if n.e.PartitionOf(key) != partition || !keys[key] {
+			if n.e.keys.PartitionOf(key) != partition || !keys[key] {
 				t.Errorf("%s is not of partition %d", key, partition)
 			}
 		}

@@ -43,15 +43,8 @@ func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
 	return e.HitExpected(at, e.keys.Find(key), n)
 }
 
-// Expected is a key whose hits come next: Expect makes it, for HitExpected of the same engine.
+// Expected is a key whose hits come next: Keyspace.Expect makes it, for HitExpected of the same engine.
 type Expected = keyspace.Expected
-
-// Expect appends to expected the keys whose hits come next, and returns it. This makes each hit cheaper if an engine
-// has many keys and the caller has some dozens of hits. It looks for all keys at once, so the processor waits for
-// memory once and not key by key. It counts nothing, and keeps the keys' bytes in expected only.
-func (e *Engine) Expect(expected []Expected, keys []string) []Expected {
-	return e.keys.Expect(expected, keys)
-}
 
 // HitExpected is HitAt of a key that Expect has looked for, however long ago.
 func (e *Engine) HitExpected(at time.Time, key Expected, n uint64) (Outcome, error) {

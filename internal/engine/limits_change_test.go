@@ -190,7 +190,7 @@ func TestChangesOfACutHaveOneTimeOfDay(t *testing.T) {
 		}
 	}
 	const by = 1600 * time.Hour
-	c.e.CorrectClock(by)
+	c.e.Wall().Correct(by)
 	var cut replication.Cut
 	c.e.Cut(0, &cut, true)
 	state, err := replication.ReadState(cut.State)

@@ -21,7 +21,7 @@ func TestAppliedSecondsDoNotPoison(t *testing.T) {
 		e := newTestEngine(t, Config{Clock: kind, Retention: time.Hour, Now: func() time.Time { return now }})
 		e.HitAt(now, "a", 2)
 		for _, ahead := range []int64{6, 100, 7200, year} {
-			p := e.PartitionOf("a")
+			p := e.keys.PartitionOf("a")
 			e.Apply(p, []replication.Delta{{Key: "a", At: now.Unix() + ahead, N: 10}}, nil)
 		}
 		for _, key := range []string{"a", "b"} {

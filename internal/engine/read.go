@@ -251,10 +251,6 @@ func (e *Engine) Delete(key string) (bool, error) {
 	return had, ifHeld(held)
 }
 
-// Has reports whether a key is in memory: it was hit, and was neither evicted nor deleted, nor is its retention over. Of
-// a partition that another node's engine holds it is always true. O(1), takes no lock.
-func (e *Engine) Has(key string) bool { return e.keys.Has(key) }
-
 // MaxList is the longest answer of Top and Keys.
 const MaxList = 10_000
 

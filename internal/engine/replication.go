@@ -11,16 +11,6 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// PartitionOf is the number of the key's partition. It depends on the key and the number
-// of partitions alone: nodes must agree on it.
-func (e *Engine) PartitionOf(key string) int { return e.keys.PartitionOf(key) }
-
-// Holds reports whether the engine holds a partition. A new engine holds all.
-func (e *Engine) Holds(partition int) bool { return e.keys.Holds(partition) }
-
-// HoldsKey reports whether the engine holds the key's partition. Cost: a load where it never released one.
-func (e *Engine) HoldsKey(key string) bool { return e.keys.HoldsKey(key) }
-
 // HeldPartitions is the set of those that the engine holds now.
 func (e *Engine) HeldPartitions() replication.PartitionSet {
 	k := e.keys
@@ -33,20 +23,8 @@ func (e *Engine) HeldPartitions() replication.PartitionSet {
 	return s
 }
 
-// Wall is the time of day by the engine's wall clock, corrected, whatever its Clock.
-func (e *Engine) Wall() time.Time { return e.clock.Wall.Time() }
-
-// UncorrectedWall is Wall without what CorrectClock adds.
-func (e *Engine) UncorrectedWall() time.Time { return e.clock.Wall.Raw() }
-
-// CorrectClock adds by to what the wall clock says, from now on. If the caller knows how wrong the clock of this
-// machine is, it need not wait until the clock is set.
-func (e *Engine) CorrectClock(by time.Duration) { e.clock.Wall.Correct(by) }
-
-// ClockCorrection returns the argument of the last CorrectClock.
-func (e *Engine) ClockCorrection() time.Duration {
-	return e.clock.Wall.Corrected()
-}
+// Wall is the engine's wall clock, whatever its Clock: its Time is the time of day, corrected.
+func (e *Engine) Wall() *keyspace.Wall { return &e.clock.Wall }
 
 // LimitClockBehind is how far the time of day is ahead of the clock by which this process keeps what keys have used. It
 // is by how much the time of day was set or corrected, or the process stood still, since the engine was made. Limits
@@ -54,9 +32,6 @@ func (e *Engine) ClockCorrection() time.Duration {
 func (e *Engine) LimitClockBehind() time.Duration {
 	return time.Duration(e.limits.Clock.Ahead())
 }
-
-// LimitClock is the clock that limits are kept by: monotonic, in ns.
-func (e *Engine) LimitClock() int64 { return e.limits.Clock.Now() }
 
 // Cut moves the partition's new hits and admissions into c, whose memory is used again. With Config.Gather, every hit
 // is in exactly one cut: a hit that returned before Cut was called is in this one or an earlier one. With withState,
@@ -80,16 +55,13 @@ func (e *Engine) Cut(partition int, c *replication.Cut, withState bool) {
 // keeps the day of such a second for a key. The hits are in Cut.Past.
 func (e *Engine) TakePast(keeps func(key string, second int64) bool) { e.past.Store(&keeps) }
 
-// Crowded reports whether hits are refused as too much waits for Cut.
-func (e *Engine) Crowded() bool { return e.keys.Crowded() }
-
 // An engine may hold some of its partitions only, while others are held by the
 // engines of other nodes. What is kept of limits where one is not, internal/engine/admission says.
 
 // Release lets a partition go: its windows are forgotten, and of its hits only those are kept that no cut has yet. Only
 // for an engine with Config.Gather, whose journal has the others. O(keys), under the partition's lock.
 func (e *Engine) Release(partition int) {
-	if e.Holds(partition) {
+	if e.keys.Holds(partition) {
 		e.keys.Release(partition)
 	}
 }
@@ -100,7 +72,7 @@ func (e *Engine) Release(partition int) {
 // as Cut. It refuses windows that can't be merged; the partition then stays
 // released.
 func (e *Engine) Hold(partition int, s replication.State, then []replication.Followed) error {
-	if e.Holds(partition) {
+	if e.keys.Holds(partition) {
 		return fmt.Errorf("partition %d is held already", partition)
 	}
 	err := e.keys.Hold(partition, s, then)
@@ -152,7 +124,7 @@ func (e *Engine) restoreLimits(partition int, s *replication.State) error {
 
 // install puts a state into a partition that has had no hits.
 func (e *Engine) install(partition int, s replication.State) error {
-	if !e.Holds(partition) {
+	if !e.keys.Holds(partition) {
 		return e.restoreLimits(partition, &s)
 	}
 	if e.keys.HasKeys(partition) {
@@ -227,13 +199,8 @@ func (e *Engine) MergeEvicted(partition int, list []replication.Evicted) {
 // only for AllKeys. An applied removal does not take own hits that are on their way. own returns the hits of a key that
 // were cut, with the removals between them, in order. nil: there are none.
 func (e *Engine) Apply(partition int, deltas []replication.Delta, own func(key string) []replication.Delta) {
-	e.ApplyOwn(partition, deltas, own)
-	keyspace.EachSecond(deltas, e.total.settle)
-}
-
-// ApplyOwn is Apply of own hits that were cut while their partition was not held: they are in Stats already.
-func (e *Engine) ApplyOwn(partition int, deltas []replication.Delta, own func(key string) []replication.Delta) {
 	e.keys.Apply(partition, deltas, own)
+	keyspace.EachSecond(deltas, e.total.settle)
 }
 
 // Retract takes own hits of a batch back, because the journal has them from another node already. deltas are these hits

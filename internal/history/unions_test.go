@@ -17,7 +17,7 @@ import (
 // visit counts a hit that carries an id.
 func (j *journal) visit(t *testing.T, key string, at int64, id uint64) {
 	t.Helper()
-	expected := j.engine.Expect(nil, []string{key})
+	expected := j.engine.Keyspace().Expect(nil, []string{key})
 	if _, err := j.engine.HitDistinct(time.Unix(at, 0), expected[0], 1, engine.HashID(fmt.Sprint(id))); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func (f *fleet) nameKeys() {
 	f.must(err)
 	for i := range *fleetKeys {
 		key := fmt.Sprintf("user:%08d", i)
-		f.keys = append(f.keys, fleetKey{key, e.PartitionOf(key)})
+		f.keys = append(f.keys, fleetKey{key, e.Keyspace().PartitionOf(key)})
 	}
 	_ = e.Close()
 }

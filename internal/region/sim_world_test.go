@@ -49,7 +49,7 @@ func (w *simWorld) nameKeys() {
 	defer func() { _ = e.Close() }()
 	for i := 0; len(w.keys[0]) < simKeys || len(w.keys[1]) < simKeys; i++ {
 		key := fmt.Sprint("k", i)
-		partition := e.PartitionOf(key)
+		partition := e.Keyspace().PartitionOf(key)
 		w.keys[partition] = append(w.keys[partition], key)
 	}
 }

@@ -361,7 +361,7 @@ func (s *gatherSink) add(key []byte, n uint64) error {
 func (s *gatherSink) handOver() error {
 	block, expected := make([]string, 0, handOverBlock), make([]engine.Expected, 0, handOverBlock)
 	count := func() error {
-		expected = s.engine.Expect(expected[:0], block)
+		expected = s.engine.Keyspace().Expect(expected[:0], block)
 		for _, key := range expected {
 			if _, err := s.engine.HitExpected(s.at, key, s.hits[s.index[key.Key()]]); err != nil {
 				return err

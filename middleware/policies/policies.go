@@ -109,7 +109,7 @@ const reservedFor = 10 * time.Minute
 // takeForOutcome decides where policies count some answers only. outcome is nil if none of them is for the requests.
 func (p *Decider) takeForOutcome(k *work) (outcome func(int, func(error)), err error) {
 	id := rand.Text()
-	reserved, err := p.live.TakeForOutcome(k.requests, engine.Reservation{ID: id, Until: p.engine.Wall().Add(reservedFor)}, &k.decision)
+	reserved, err := p.live.TakeForOutcome(k.requests, engine.Reservation{ID: id, Until: p.engine.Wall().Time().Add(reservedFor)}, &k.decision)
 	if !reserved || err != nil {
 		return nil, err
 	}

@@ -123,12 +123,12 @@ func (l *Limits) serve(i int, token uint64, q *question) (a answer, commits, ok 
 // decide decides a question. An error is a *engine.Error, or of a record that is none: what was reported counts, and what is granted
 // stays so. The caller holds g.mu.
 func (l *Limits) decide(g *group, i int, q *question) (a answer, commits bool, err error) {
-	now := l.cfg.Engine.LimitClock()
+	now := l.cfg.Engine.Limits().Clock.Now()
 	g.sweep(now, l.most)
 	asked := make([]engine.Check, len(q.items))
 	for k := range q.items {
 		it := &q.items[k]
-		if l.cfg.Engine.PartitionOf(it.key)%groupCount != i {
+		if l.cfg.Engine.Keyspace().PartitionOf(it.key)%groupCount != i {
 			return a, false, &engine.Error{Code: api.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
 		keyed, err := l.cfg.Engine.Limits().LimitOfRecord(it.record)
@@ -146,7 +146,7 @@ func (l *Limits) decide(g *group, i int, q *question) (a answer, commits bool, e
 func (l *Limits) change(g *group, q *question, check engine.Check) (a answer, commits bool, err error) {
 	q.change.By = q.node
 	if b := g.books[bookKey{check.Limit.Name(), check.Key}]; b != nil {
-		q.change.Beside = b.Out(l.cfg.Engine.LimitClock(), grant.TermsOf(check.Limit.Limit()))
+		q.change.Beside = b.Out(l.cfg.Engine.Limits().Clock.Now(), grant.TermsOf(check.Limit.Limit()))
 	}
 	made, err := q.change.MakeOnce(l.cfg.Engine, check.Limit, check.Key, check.N)
 	if g.books[bookKey{check.Limit.Name(), check.Key}] != nil {

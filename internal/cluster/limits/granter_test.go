@@ -43,7 +43,7 @@ func TestKeysOfAGranterAreBounded(t *testing.T) {
 	granted := map[string]bool{}
 	for n := range 1600 {
 		key := fmt.Sprint("k", n)
-		if e.PartitionOf(key)%groupCount != 0 {
+		if e.Keyspace().PartitionOf(key)%groupCount != 0 {
 			continue
 		}
 		want := uint64(0)
@@ -57,7 +57,7 @@ func TestKeysOfAGranterAreBounded(t *testing.T) {
 	if asked < 2*l.most || len(granted) != 5 {
 		t.Fatalf("%d keys asked for, of %d something was granted", asked, len(granted))
 	}
-	g.sweep(l.cfg.Engine.LimitClock()+int64(sweepPause), l.most) // those that only know of what was asked make space
+	g.sweep(l.cfg.Engine.Limits().Clock.Now()+int64(sweepPause), l.most) // those that only know of what was asked make space
 	if len(g.books) != len(granted) {
 		t.Errorf("%d books where %d keys have something out", len(g.books), len(granted))
 	}
@@ -81,7 +81,7 @@ func TestANodeWithAnotherGrantIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := e.PartitionOf("k") % groupCount
+	group := e.Keyspace().PartitionOf("k") % groupCount
 	l.learn(group, 1)
 	for number := uint64(1); number <= 2; number++ {
 		q := &question{node: "b", take: true, items: []item{{record: keyed.Record(), key: "k", ask: grant.Ask{ID: grant.ID{Number: number}, Need: 1, Want: 10, Demand: 10}}}}

@@ -139,7 +139,7 @@ func (l *Limits) OwnerStats() OwnerStats {
 // giveBack gives back what is granted to keys of some groups, and reports how much was used.
 func (l *Limits) giveBack(selects func(group int) bool) {
 	left := map[int][]*entry{}
-	now := l.cfg.Engine.LimitClock()
+	now := l.cfg.Engine.Limits().Clock.Now()
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
@@ -166,12 +166,12 @@ func (l *Limits) giveBack(selects func(group int) bool) {
 }
 
 // Group is the group of a key, 0 to groupCount-1.
-func (l *Limits) Group(key string) int { return l.cfg.Engine.PartitionOf(key) % groupCount }
+func (l *Limits) Group(key string) int { return l.cfg.Engine.Keyspace().PartitionOf(key) % groupCount }
 
 // Take decides a request at this node, all limits or none, as far as its grants reach. If it is
 // not decided nothing was taken, and Decide decides.
 func (l *Limits) Take(asked []engine.Check, verdicts []engine.Verdict) (allowed, decided bool) {
-	now := l.cfg.Engine.LimitClock()
+	now := l.cfg.Engine.Limits().Clock.Now()
 	for i := range asked {
 		c := &asked[i]
 		outcome := undecided
@@ -277,7 +277,7 @@ func (l *Limits) resume(name, key string) {
 // Stats returns the figures of leased limits.
 func (l *Limits) Stats() Stats {
 	s := Stats{Local: l.stats.local.Load(), Asked: l.stats.asked.Load(), Served: l.stats.served.Load(), Short: l.stats.short.Load()}
-	now := l.cfg.Engine.LimitClock()
+	now := l.cfg.Engine.Limits().Clock.Now()
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
@@ -332,7 +332,7 @@ func (l *Limits) tick(ctx context.Context) {
 // due are the entries of each group that are due. They are busy from now on. some reports whether there
 // are any that may be due later. No entry of a group that is being asked is due.
 func (l *Limits) due() (due map[int][]*entry, some bool) {
-	now := l.cfg.Engine.LimitClock()
+	now := l.cfg.Engine.Limits().Clock.Now()
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()

@@ -61,7 +61,7 @@ type answer struct {
 
 // message asks the owner of a group for some keys, and takes in its answer. The entries are busy with this message.
 func (l *Limits) message(group int, waiting []pending, take bool, span *tracing.Span) (a answer, err error) {
-	sent, wall := l.cfg.Engine.LimitClock(), time.Now().UnixNano() // before anything of the question is made: grants last from here
+	sent, wall := l.cfg.Engine.Limits().Clock.Now(), time.Now().UnixNano() // before anything of the question is made: grants last from here
 	q := &question{node: l.cfg.Node, take: take, items: make([]item, len(waiting)), span: span}
 	for k := range waiting {
 		c, e, it := waiting[k].check, waiting[k].entry, &q.items[k]
@@ -85,7 +85,7 @@ func (l *Limits) message(group int, waiting []pending, take bool, span *tracing.
 	if a, err = l.owners.ask(group, q); err != nil || a.err != nil {
 		return a, err
 	}
-	now := l.cfg.Engine.LimitClock()
+	now := l.cfg.Engine.Limits().Clock.Now()
 	for k := range waiting {
 		if e := waiting[k].entry; e != nil {
 			sh := l.shard(e.key.key)

@@ -35,7 +35,7 @@ func (q *request) decide() (allowed, answered bool, err error) {
 	until := time.Now().Add(patience)
 	q.here = make([]bool, len(q.asked))
 	for first := true; ; first = false {
-		now := q.cfg.Engine.LimitClock()
+		now := q.cfg.Engine.Limits().Clock.Now()
 		stop, at := q.gather(first, now)
 		switch {
 		case stop == denies:
@@ -152,7 +152,7 @@ func (l *Limits) release(e *entry) {
 func (q *request) wait(c *engine.Check, until time.Time) bool {
 	sh := q.shard(c.Key)
 	sh.mu.Lock()
-	e := q.entry(sh, c, q.cfg.Engine.LimitClock())
+	e := q.entry(sh, c, q.cfg.Engine.Limits().Clock.Now())
 	if e == nil || e.busy == nil {
 		sh.mu.Unlock()
 		return time.Now().Before(until)

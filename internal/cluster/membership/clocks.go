@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/concurrency"
-	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
@@ -30,7 +30,7 @@ type Clocks struct {
 	Log    *slog.Logger
 	Origin uint64 // this node's
 	Node   string // and its name
-	Clock  *engine.Engine
+	Clock  *keyspace.Wall
 
 	Origins func() []replica.OriginStatus // the nodes that are known
 
@@ -43,7 +43,7 @@ type Clocks struct {
 func (c *Clocks) Serve() error {
 	_, err := c.Conn.Subscribe(clockSubject, func(msg *nats.Msg) {
 		answer := binary.LittleEndian.AppendUint64(nil, c.Origin)
-		answer = binary.LittleEndian.AppendUint64(answer, uint64(c.Clock.UncorrectedWall().UnixNano()))
+		answer = binary.LittleEndian.AppendUint64(answer, uint64(c.Clock.Raw().UnixNano()))
 		if err := msg.Respond(append(answer, c.Node...)); err != nil {
 			c.Log.Warn("journal: could not answer a node that asked for the time", "error", err)
 		}
@@ -65,7 +65,7 @@ func (c *Clocks) Ask(ctx context.Context, wanted int) (clocks []replica.Clock, e
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}
 	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
-	sent, ours := time.Now(), c.Clock.UncorrectedWall()
+	sent, ours := time.Now(), c.Clock.Raw()
 	if err := c.Conn.PublishRequest(clockSubject, inbox, nil); err != nil {
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}
@@ -136,9 +136,9 @@ func (c *Clocks) Compare(ctx context.Context, wanted int) {
 	c.is = v
 	if v.Spread > 0 {
 		c.is.Correction = was.Correction // nobody knows better
-	} else if was := c.Clock.ClockCorrection(); v.Correction != 0 || was != 0 {
+	} else if was := c.Clock.Corrected(); v.Correction != 0 || was != 0 {
 		if change := v.Correction - was; v.Correction == 0 || change.Abs() > replica.ClocksAgree/10 {
-			c.Clock.CorrectClock(v.Correction)
+			c.Clock.Correct(v.Correction)
 		}
 	}
 	wrong := v.Spread > 0 || v.Correction != 0
@@ -171,7 +171,7 @@ func (c *Clocks) Run(ctx context.Context) {
 
 // off is how far the clock is from one that is not set.
 func (c *Clocks) off(now time.Time) time.Duration {
-	return c.Clock.UncorrectedWall().Round(0).Sub(clockBase.Round(0)) - now.Sub(clockBase)
+	return c.Clock.Raw().Round(0).Sub(clockBase.Round(0)) - now.Sub(clockBase)
 }
 
 // clockBase has a time of day and a monotonic time of one moment.
@@ -190,7 +190,7 @@ func (c *Clocks) Alarms() (alarms []api.Alarm) {
 	c.mu.Lock()
 	spread := c.is.Spread
 	c.mu.Unlock()
-	correction := c.Clock.ClockCorrection()
+	correction := c.Clock.Corrected()
 	by := func(d time.Duration) time.Duration { return d.Abs().Round(time.Millisecond) }
 	switch {
 	case spread > 0:

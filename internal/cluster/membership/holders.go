@@ -135,7 +135,7 @@ func (k *Keeper) takeMissing(ctx context.Context) (err error) {
 		some, failed := k.Replica.TakeOver(some, &taking{k.Store.Source(ctx), ctx, k, time.Now()})
 		for _, partition := range some {
 			tried.Add(partition)
-			if k.View.engine().Holds(partition) {
+			if k.View.engine().Keyspace().Holds(partition) {
 				taken++
 			}
 		}
@@ -157,7 +157,7 @@ func (k *Keeper) missing() (list []int) {
 	holders := k.View.List()
 	wanted := k.wanted(holders)
 	for partition := range k.View.partitions() {
-		if wanted.Has(partition) && !k.View.engine().Holds(partition) {
+		if wanted.Has(partition) && !k.View.engine().Keyspace().Holds(partition) {
 			list = append(list, partition)
 		}
 	}
@@ -171,7 +171,7 @@ func (k *Keeper) missing() (list []int) {
 // does not know yet who is here.
 func (k *Keeper) Current() bool {
 	asOf := k.Replica.OwnAsOf()
-	return k.View.engine().Wall().Sub(asOf) < k.Promise+replica.LateAfter
+	return k.View.engine().Wall().Time().Sub(asOf) < k.Promise+replica.LateAfter
 }
 
 // surplusOf returns the partitions that a node holds and may release. A partition may be released if enough nodes are

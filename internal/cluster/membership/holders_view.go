@@ -146,7 +146,7 @@ func (v *View) underReplicated(list []Holder) (few int) {
 	for partition := range v.partitions() {
 		have := 0
 		for _, h := range list {
-			if h.Self && v.engine().Holds(partition) || !h.Self && h.Here && h.Held.Has(partition) {
+			if h.Self && v.engine().Keyspace().Holds(partition) || !h.Self && h.Here && h.Held.Has(partition) {
 				have++
 			}
 		}
@@ -188,7 +188,7 @@ func (v *View) newAskTable() *askTable {
 func (v *View) Unheld() (n int) {
 	list := v.List()
 	for partition := range v.partitions() {
-		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !v.engine().Holds(partition) {
+		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !v.engine().Keyspace().Holds(partition) {
 			n++
 		}
 	}

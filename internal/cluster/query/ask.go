@@ -89,7 +89,7 @@ func (r *Router) holds(q *question) bool {
 	if q.wide() {
 		return r.engine.HeldPartitions().Len() == r.partitions
 	}
-	return r.engine.Holds(r.engine.PartitionOf(q.keyed()))
+	return r.engine.Keyspace().Holds(r.engine.Keyspace().PartitionOf(q.keyed()))
 }
 
 // begin starts flights: single keys together, each wide question by itself. They continue if their callers leave.
@@ -289,7 +289,7 @@ func (r *Router) abandon(f *flight) {
 func (r *Router) unanswered(f *flight) *engine.Error {
 	partition := first(f.rest)
 	if !f.q.wide() {
-		partition = r.engine.PartitionOf(f.q.key)
+		partition = r.engine.Keyspace().PartitionOf(f.q.key)
 	}
 	if len(f.trail) == 0 {
 		return &engine.Error{Code: api.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no running node holds partition %d: retry in a second", partition)}

@@ -44,7 +44,7 @@ func BenchmarkCount(b *testing.B) {
 	b.Run("routed, 1000 keys at once", func(b *testing.B) {
 		questions := make([]api.CountQuestion, 0, 1000)
 		for i := 0; len(questions) < cap(questions); i++ {
-			if key := fmt.Sprint("k", i); !n.engine.Holds(n.engine.PartitionOf(key)) {
+			if key := fmt.Sprint("k", i); !n.engine.Keyspace().Holds(n.engine.Keyspace().PartitionOf(key)) {
 				questions = append(questions, api.CountQuestion{Key: key, At: now, Window: time.Hour})
 			}
 		}

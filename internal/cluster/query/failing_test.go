@@ -155,7 +155,7 @@ func TestPartitionsMove(t *testing.T) {
 	states := map[int][]byte{}
 	for p := range parts {
 		for _, n := range f.nodes {
-			if n.engine.Holds(p) {
+			if n.engine.Keyspace().Holds(p) {
 				var c replication.Cut
 				n.engine.Cut(p, &c, true)
 				states[p] = c.State
@@ -193,7 +193,7 @@ func TestPartitionsMove(t *testing.T) {
 		f.mu.Unlock()
 		from, to := f.nodes[int(held[0][1]-'0')], f.nodes[0]
 		for _, n := range f.nodes {
-			if !n.engine.Holds(p) {
+			if !n.engine.Keyspace().Holds(p) {
 				to = n
 			}
 		}

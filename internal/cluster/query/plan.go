@@ -41,8 +41,8 @@ func (r *Router) plan(f *flight, to map[string][]subquery) {
 // holder returns the best holder of a key that has not failed in this round. The order is this node, nodes whose circuit
 // breaker is closed, and others.
 func (r *Router) holder(f *flight) (string, bool) {
-	partition, broken := r.engine.PartitionOf(f.q.key), ""
-	if r.engine.Holds(partition) {
+	partition, broken := r.engine.Keyspace().PartitionOf(f.q.key), ""
+	if r.engine.Keyspace().Holds(partition) {
 		return "", true
 	}
 	for _, node := range r.cfg.Holders(partition) {

@@ -320,7 +320,7 @@ func (r *Router) counts(ctx context.Context, upTo uint64, questions []api.CountQ
 // countHere answers about a key that is held here as start would, without a question to allocate. If it returns false, start
 // finds the error.
 func (r *Router) countHere(q api.CountQuestion) (c engine.Count, fresh api.Freshness, ok bool) {
-	if q.Key == engine.AllKeys || !r.engine.HoldsKey(q.Key) {
+	if q.Key == engine.AllKeys || !r.engine.Keyspace().HoldsKey(q.Key) {
 		return c, fresh, false
 	}
 	fresh = r.own() // before the answer that it describes

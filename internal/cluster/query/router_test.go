@@ -134,10 +134,10 @@ func (f *fleet) open(n *node, change func(cfg *Config)) {
 
 // hit counts hits at all holders and the model.
 func (f *fleet) hit(key string, at int64, n uint64) {
-	partition, deltas := f.model.PartitionOf(key), []replication.Delta{{Key: key, At: at, N: n}}
+	partition, deltas := f.model.Keyspace().PartitionOf(key), []replication.Delta{{Key: key, At: at, N: n}}
 	f.model.Apply(partition, deltas, nil)
 	for _, n := range f.nodes {
-		if n.engine.Holds(partition) {
+		if n.engine.Keyspace().Holds(partition) {
 			n.engine.Apply(partition, deltas, nil)
 		}
 	}
@@ -156,7 +156,7 @@ func (f *fleet) fill(keys int) {
 // keyOf is a key of a partition, another for each i.
 func (f *fleet) keyOf(partition, i int) string {
 	for n := 0; ; n++ {
-		if key := fmt.Sprint("p", n); f.model.PartitionOf(key) == partition {
+		if key := fmt.Sprint("p", n); f.model.Keyspace().PartitionOf(key) == partition {
 			if i--; i < 0 {
 				return key
 			}
@@ -495,7 +495,7 @@ func TestDistinctOfAnyNode(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, 1, nil)
 	hit := func(e *engine.Engine, key string, id int) {
-		if _, err := e.HitDistinct(now, e.Expect(nil, []string{key})[0], 1, engine.HashID(fmt.Sprint(id))); err != nil {
+		if _, err := e.HitDistinct(now, e.Keyspace().Expect(nil, []string{key})[0], 1, engine.HashID(fmt.Sprint(id))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -504,7 +504,7 @@ func TestDistinctOfAnyNode(t *testing.T) {
 			key := f.keyOf(partition, 0)
 			hit(f.model, key, i)
 			for _, n := range f.nodes {
-				if n.engine.Holds(partition) {
+				if n.engine.Keyspace().Holds(partition) {
 					hit(n.engine, key, i)
 				}
 			}

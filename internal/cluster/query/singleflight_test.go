@@ -86,7 +86,7 @@ func TestQuestionsAreBatched(t *testing.T) {
 	const callers = 1000
 	var asking sync.WaitGroup
 	for i, asked := 0, 0; asked < callers; i++ {
-		if key := fmt.Sprint("k", i); f.model.PartitionOf(key)%2 == 1 {
+		if key := fmt.Sprint("k", i); f.model.Keyspace().PartitionOf(key)%2 == 1 {
 			asking.Go(func() { n.count(t, key) })
 			asked++
 		}

@@ -360,7 +360,7 @@ func checkKept(kept string) error {
 
 // Known appends what this engine knows of a key's admissions that still count, the oldest first. Each has the latest
 // time of day at which it may have been, in ns since 1970. It may have been earlier by up to doubt. Known takes
-// nothing. raw is what the engine's UncorrectedWall has just said. Cost: a decision, and O(34).
+// nothing. raw is what Raw of the engine's Wall has just said. Cost: a decision, and O(34).
 func (l *KeyedLimit) Known(key string, raw time.Time, list []limit.Admitted) (_ []limit.Admitted, doubt time.Duration) {
 	if keyspace.CheckKey(key) != nil {
 		return list, 0

@@ -186,7 +186,7 @@ type Wall struct {
 	base   atomic.Pointer[wallBase]
 	sure   atomic.Int64 // the second that it is, for some time to come; 0: ask the system
 
-	correction atomic.Int64 // ns, added to what the clock says: see engine.Engine.CorrectClock
+	correction atomic.Int64 // ns, added to what the clock says: see Correct
 }
 
 const (
@@ -219,7 +219,8 @@ func (w *Wall) Raw() time.Time {
 	return time.Now()
 }
 
-// Correct adds by to what the clock says from now on.
+// Correct adds by to what the clock says from now on. If the caller knows how wrong the clock of this machine is, it need not
+// wait until the clock is set.
 func (w *Wall) Correct(by time.Duration) {
 	w.correction.Store(int64(by))
 	w.base.Store(nil)

@@ -125,7 +125,8 @@ func (p *partition) settleTotal(deltas []replication.Delta, limit int64) {
 	p.shared.bytes.Add(int64(p.total.Size() - before))
 }
 
-// Apply counts deltas that come from a journal: see engine.Engine.Apply.
+// Apply counts deltas that come from a journal: see engine.Engine.Apply. Own hits that were cut while their partition was
+// not held come here alone, because the engine has counted them.
 func (k *Keyspace) Apply(number int, deltas []replication.Delta, own func(key string) []replication.Delta) {
 	p := &k.partitions[number]
 	p.mu.Lock()

@@ -83,7 +83,8 @@ func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *Cell, second
 	return outcome, true
 }
 
-// Has reports whether there is a key, or its partition is held elsewhere. O(1), takes no lock.
+// Has reports whether a key is in memory: it was hit, and was neither evicted nor deleted, nor is its retention over. Of
+// a partition that is held elsewhere it is always true. O(1), takes no lock.
 func (k *Keyspace) Has(key string) bool {
 	p := k.partition(key)
 	return p.away.Load() || p.table.Load().Find(k.hash(key), key) != nil
@@ -219,7 +220,9 @@ func (k *Keyspace) Find(key string) Expected {
 // Key is the key.
 func (e *Expected) Key() string { return e.key }
 
-// Expect appends keys to expected, and loads what Hit of them will read into the processor's cache. A key without a
+// Expect appends keys whose hits come next to expected, and loads what Hit of them will read into the processor's cache.
+// This makes each hit cheaper if there are many keys and the caller has some dozens of hits. It counts nothing, and keeps
+// the keys' bytes in expected only. A key without a
 // recent hit takes two cache misses one after the other, or three if it is long. It takes one more if the key itself
 // has not been read yet. So Expect asks for all keys of a block, then for their buckets, then for their entries. The
 // processor then waits for many of them at once.

@@ -65,7 +65,7 @@ func New(cfg Config) *Keyspace {
 	return k
 }
 
-// PartitionOf is the number of a key's partition, of so many.
+// PartitionOf is the number of a key's partition, of so many. It depends on these two alone: nodes must agree on it.
 func PartitionOf(key string, partitions int) int {
 	return int(xxhash.Sum64String(key) & uint64(partitions-1))
 }

@@ -211,12 +211,13 @@ func (t *Receipts) drop(r *receipt) {
 
 // ReceiptStats are the figures of Receipts.
 type ReceiptStats struct {
-	Keys        int   // receipts, of all nodes
-	Own, Budget int64 // bytes of those that this engine gave, and how many they may be
-	Others      int64 // bytes of the others
-	Refused     uint64
-	Dropped     uint64 // of others, before their time
-	Dropping    bool   // some of these would still be there
+	OnceKeys        int    `metric:"weir_idempotency_keys" doc:"Remembered Idempotency-Keys of all nodes."`
+	OnceBytes       int64  `metric:"weir_idempotency_bytes" doc:"Memory of the Idempotency-Keys that reached this node first."`
+	OnceBudget      int64  `metric:"weir_idempotency_budget_bytes" doc:"The budget of weir_idempotency_bytes; other nodes' keys have twice as much."`
+	OnceOthersBytes int64  // of the others; twice OnceBudget at most
+	OnceRefused     uint64 `metric:"weir_idempotency_refused_total" doc:"Requests that were refused, and not counted, because the memory for Idempotency-Keys was full."`
+	OnceDropped     uint64 `metric:"weir_idempotency_dropped_total" doc:"Idempotency-Keys of other nodes or earlier runs that were forgotten before ten minutes."`
+	OnceDropping    bool   // some of these would still be there
 }
 
 // Stats returns the figures.
@@ -226,8 +227,8 @@ func (t *Receipts) Stats() ReceiptStats {
 	defer t.mu.Unlock()
 	t.expire(now)
 	return ReceiptStats{
-		Keys: len(t.own.list) + len(t.others.list), Own: t.own.bytes, Budget: t.budget, Others: t.others.bytes,
-		Refused: t.refused, Dropped: t.dropped, Dropping: now < t.until,
+		OnceKeys: len(t.own.list) + len(t.others.list), OnceBytes: t.own.bytes, OnceBudget: t.budget, OnceOthersBytes: t.others.bytes,
+		OnceRefused: t.refused, OnceDropped: t.dropped, OnceDropping: now < t.until,
 	}
 }
 

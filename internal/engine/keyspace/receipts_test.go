@@ -31,7 +31,7 @@ func TestClientsAreForgotten(t *testing.T) {
 		t.Errorf("another content: %v", err)
 	}
 	now = now.Add(ReceiptSeconds * time.Second)
-	if s := table.Stats(); s.Keys != 0 || s.Own != 0 || len(table.clients) != 0 {
+	if s := table.Stats(); s.OnceKeys != 0 || s.OnceBytes != 0 || len(table.clients) != 0 {
 		t.Errorf("after ten minutes: %+v, %d clients", s, len(table.clients))
 	}
 }

@@ -151,7 +151,7 @@ func (c *Checkpointer) Run(ctx context.Context) {
 				c.cfg.Hurry() // a round of many flushes would take hours of them, and nothing is trimmed meanwhile
 			}
 		case <-time.After(min(c.cfg.FlushEvery, hurryBeyond)):
-			if c.cfg.FlushEvery > hurryBeyond && c.cfg.Engine.Crowded() {
+			if c.cfg.FlushEvery > hurryBeyond && c.cfg.Engine.Keyspace().Crowded() {
 				c.cfg.Hurry() // or they are refused until the interval is over
 			}
 			if c.cfg.Space.EndsPin() {
@@ -375,7 +375,7 @@ func (c *Checkpointer) toTake() (list []int) {
 	}
 	by := c.takenBy()
 	for partition := range all {
-		if c.cfg.Engine.Holds(partition) && (trims || c.takesFor(holders, by, partition)) {
+		if c.cfg.Engine.Keyspace().Holds(partition) && (trims || c.takesFor(holders, by, partition)) {
 			list = append(list, partition)
 		}
 	}

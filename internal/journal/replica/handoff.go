@@ -144,7 +144,7 @@ func (r *Replica) newHandOff(partitions []int) (*handOff, error) {
 	if err != nil {
 		return nil, err
 	}
-	copied.CorrectClock(r.engine.ClockCorrection())
+	copied.Wall().Correct(r.engine.Wall().Corrected())
 	t := &handOff{
 		partitions: partitions, snaps: make([]*record.Snapshot, cfg.Partitions), wants: replication.NewPartitionSet(cfg.Partitions), copied: copied,
 		empty: copied.Stats().Bytes, most: r.engine.Config().Memory / handOffPart, arrivals: map[int]*arrival{}, stands: make([][]record.OriginPosition, cfg.Partitions), failed: map[int]error{},
@@ -278,7 +278,7 @@ func (r *Replica) beginHandOff(t *handOff) (upTo uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range t.partitions {
-		if r.holding.arrivals[p] != nil || r.engine.Holds(p) {
+		if r.holding.arrivals[p] != nil || r.engine.Keyspace().Holds(p) {
 			t.fail(p, errElsewhere)
 		}
 		if t.failed[p] != nil {
@@ -433,7 +433,7 @@ func (r *Replica) Release(partition int) {
 func (r *Replica) Later(due map[int]bool, snaps []record.Snapshot) (list []int) {
 	for _, partition := range slices.Sorted(maps.Keys(due)) {
 		taken := slices.ContainsFunc(snaps, func(s record.Snapshot) bool { return s.Partition == partition })
-		if !taken && r.engine.Holds(partition) {
+		if !taken && r.engine.Keyspace().Holds(partition) {
 			list = append(list, partition)
 		}
 	}
@@ -443,5 +443,5 @@ func (r *Replica) Later(due map[int]bool, snaps []record.Snapshot) (list []int) 
 // stateReady reports whether a partition may be snapshotted: it is held, and its own hits
 // from before that have come back. The caller holds mu.
 func (r *Replica) stateReady(partition int) bool {
-	return r.engine.Holds(partition) && r.audit.progressOf(r.audit.Origin).positions[partition].Seq >= r.holding.upTo[partition]
+	return r.engine.Keyspace().Holds(partition) && r.audit.progressOf(r.audit.Origin).positions[partition].Seq >= r.holding.upTo[partition]
 }

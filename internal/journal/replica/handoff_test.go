@@ -35,7 +35,7 @@ func newTakingOf(t testing.TB, origin uint64, log *soundLog, cfg engine.Config) 
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	n.e, n.r = e, New(e, origin, "n", true)
-	n.r.Stamp = e.Wall
+	n.r.Stamp = e.Wall().Time
 	n.r.Begin(record.Incarnation{Origin: origin, Epoch: 1})
 	n.log.add(n.r.Hello(n.now))
 	n.follow()
@@ -138,7 +138,7 @@ func TestPartitionIsDueAsItArrives(t *testing.T) {
 	held := n.take(partition, nil, func() {})
 	due := map[int]bool{partition: true}
 	f := n.flush(due)
-	if !n.e.Holds(partition) {
+	if !n.e.Keyspace().Holds(partition) {
 		t.Fatal("the flush did not take the partition")
 	}
 	n.must(held())
@@ -177,7 +177,7 @@ func TestTheClockIsSetAroundAHandOff(t *testing.T) {
 				n.follow()
 			}
 			const key = "k"
-			partition := n.e.PartitionOf(key)
+			partition := n.e.Keyspace().PartitionOf(key)
 			limitOf := func(n *taking) *engine.KeyedLimit {
 				l, err := n.e.Limits().LimitIn("n", limit.WhereLeased, "hourly", engine.Limit{N: 5, Per: time.Hour})
 				n.must(err)

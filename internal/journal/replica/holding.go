@@ -106,14 +106,14 @@ func (h *Holding) hits(b record.Batch, own bool) {
 	case h.countedBefore(b, own):
 		h.retract(b)
 		h.confirm(b)
-	case h.engine.Holds(b.Partition):
+	case h.engine.Keyspace().Holds(b.Partition):
 		h.apply(b, own)
 	}
 }
 
 // retract takes own hits back that another node counts: see requests.
 func (h *Holding) retract(b record.Batch) {
-	if len(b.Less) > 0 && h.engine.Holds(b.Partition) {
+	if len(b.Less) > 0 && h.engine.Keyspace().Holds(b.Partition) {
 		h.engine.Retract(b.Partition, b.Less)
 	}
 }
@@ -126,7 +126,7 @@ func (h *Holding) apply(b record.Batch, own bool) {
 	list := deltas.Get().(*[]replication.Delta)
 	*list = b.AppendDeltas((*list)[:0])
 	if own {
-		h.engine.ApplyOwn(b.Partition, *list, since)
+		h.engine.Keyspace().Apply(b.Partition, *list, since)
 	} else {
 		h.engine.Apply(b.Partition, *list, since)
 	}
@@ -152,7 +152,7 @@ func (h *Holding) limits(b record.Batch, own, deciding bool) error {
 	}
 	var to func(at int64) int64
 	if deciding {
-		now := h.engine.Wall().UnixMilli()
+		now := h.engine.Wall().Time().UnixMilli()
 		to = func(at int64) int64 { return now - max(0, b.CutAt-at) }
 	} else {
 		set := h.sinceSet(b.Message).Milliseconds()
@@ -222,7 +222,7 @@ func (h *Holding) restored(b record.Batch, own bool) error {
 		}
 		return nil
 	}
-	if !h.engine.Holds(b.Partition) {
+	if !h.engine.Keyspace().Holds(b.Partition) {
 		return nil
 	}
 	switch b.Kind {

@@ -36,7 +36,7 @@ func TestReplayTogether(t *testing.T) {
 			if (flush*20+i)%37 == 0 {
 				d = replication.Delta{Key: d.Key} // it is removed
 			}
-			p := parted.PartitionOf(d.Key)
+			p := parted.Keyspace().PartitionOf(d.Key)
 			by[p] = append(by[p], d)
 		}
 		for p, deltas := range by {

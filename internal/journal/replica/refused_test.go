@@ -21,7 +21,7 @@ func TestRefusedBatch(t *testing.T) {
 	r.Begin(record.Incarnation{Origin: 1, Epoch: 1})
 	e := record.NewEncoder(record.Incarnation{Origin: 2, Epoch: 1}, 4)
 	now := time.Now().Truncate(time.Second)
-	partition := eng.PartitionOf("k")
+	partition := eng.Keyspace().PartitionOf("k")
 	for sequence := uint64(1); sequence <= 2; sequence++ {
 		e.Begin(now)
 		if sequence == 1 {

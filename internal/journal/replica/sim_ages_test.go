@@ -160,7 +160,7 @@ func (n *simNode) agesOf(partition int) (ages simAges, by simClock) {
 	ages = simAges{}
 	now := n.c.rightly()
 	for u, age := range n.ages {
-		if n.e.PartitionOf(u.key) == partition {
+		if n.e.Keyspace().PartitionOf(u.key) == partition {
 			ages.learn(u, age, now)
 		}
 	}
@@ -187,7 +187,7 @@ func (n *simNode) inherit(s simSlot) {
 // checkArrived checks that the node holds the partitions that a cut took.
 func (n *simNode) checkArrived(arriving map[int]*arrival) {
 	for _, p := range slices.Sorted(maps.Keys(arriving)) {
-		if !n.e.Holds(p) {
+		if !n.e.Keyspace().Holds(p) {
 			n.c.failf("%s cut partition %d, which was ready to be taken, and does not hold it", n.name, p)
 		}
 	}

@@ -96,7 +96,7 @@ func (n *simNode) passesOver(key string, affected, disordered map[string]bool, n
 // unsound tells whether a key may be wrong on all nodes: its partition had no sound
 // snapshot any more, the journal was trimmed, and who loaded it has said so.
 func (c *simCluster) unsound(n *simNode, key string) bool {
-	return c.unsure[n.e.PartitionOf(key)] || c.blind && len(c.spoiled) > 0 && (key == engine.AllKeys || c.spoiled[n.e.PartitionOf(key)])
+	return c.unsure[n.e.Keyspace().PartitionOf(key)] || c.blind && len(c.spoiled) > 0 && (key == engine.AllKeys || c.spoiled[n.e.Keyspace().PartitionOf(key)])
 }
 
 // affected are the keys that may be wrong on nodes that say nothing, as another
@@ -182,7 +182,7 @@ func (n *simNode) findings() (named func(key string) bool, all []string) {
 				return true
 			}
 			rest, _, _ = strings.Cut(rest, ":")
-			if slices.Contains(strings.Fields(rest), fmt.Sprint(n.e.PartitionOf(key))) {
+			if slices.Contains(strings.Fields(rest), fmt.Sprint(n.e.Keyspace().PartitionOf(key))) {
 				return true
 			}
 		}

@@ -55,7 +55,7 @@ func (n *simNode) remove(key string) {
 	if n.refused(err) {
 		return
 	}
-	if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
+	if held := n.e.Keyspace().Holds(n.e.Keyspace().PartitionOf(key)); held != (err == nil) {
 		n.c.failf("held: %v, %v", held, err)
 	} else if was {
 		n.ops = append(n.ops, simOp{kind: simDelete, key: key, wall: n.wall(), right: n.c.now().UnixMilli()})

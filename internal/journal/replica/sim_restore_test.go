@@ -107,7 +107,7 @@ func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (li
 	var keys []string
 	windows := map[string]*window.Window{"": {}}
 	for _, op := range ops {
-		if n.e.PartitionOf(op.key) != partition {
+		if n.e.Keyspace().PartitionOf(op.key) != partition {
 			continue
 		}
 		list = append(list, op)

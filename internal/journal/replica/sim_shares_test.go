@@ -13,7 +13,7 @@ import (
 // release lets a partition go.
 func (n *simNode) release() {
 	p := n.c.w.IntN(simPartitions)
-	if n.e.Holds(p) {
+	if n.e.Keyspace().Holds(p) {
 		n.c.w.Logf("%s releases partition %d", n.name, p)
 		n.r.Release(p)
 	}
@@ -46,7 +46,7 @@ func (n *simNode) take(partitions []int) {
 
 // takenOtherwise tells whether a partition is held, or being taken.
 func (n *simNode) takenOtherwise(p int) bool {
-	return n.e.Holds(p) || n.r.holding.arrivals[p] != nil
+	return n.e.Keyspace().Holds(p) || n.r.holding.arrivals[p] != nil
 }
 
 // simTaking is the world around a take-over, as holders.taking is the real one.
@@ -188,7 +188,7 @@ func (n *simNode) checkTotal(truth simTruth, now int64, above string) {
 	for _, w := range []int64{60, 1800} {
 		var want uint64
 		for key := range truth.all {
-			if held.Has(n.e.PartitionOf(key)) {
+			if held.Has(n.e.Keyspace().PartitionOf(key)) {
 				for at, hits := range truth.all[key] {
 					if at > now-w && at <= now {
 						want += hits
@@ -204,12 +204,12 @@ func (n *simNode) checkTotal(truth simTruth, now int64, above string) {
 }
 
 // partitionOf is the same on all nodes.
-func (n *simNode) partitionOf(key string) int { return n.e.PartitionOf(key) }
+func (n *simNode) partitionOf(key string) int { return n.e.Keyspace().PartitionOf(key) }
 
 // answers tells whether a node can answer for a key.
 func (n *simNode) answers(key string) bool {
 	if key == engine.AllKeys {
 		return n.e.HeldPartitions().Len() == simPartitions
 	}
-	return n.e.Holds(n.e.PartitionOf(key))
+	return n.e.Keyspace().Holds(n.e.Keyspace().PartitionOf(key))
 }

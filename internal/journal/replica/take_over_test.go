@@ -48,7 +48,7 @@ func TestTakeOverReadsTheJournalOnce(t *testing.T) {
 				tried, err := n.r.TakeOver(n.missing(), by)
 				n.must(err)
 				for _, p := range tried {
-					if !n.e.Holds(p) {
+					if !n.e.Keyspace().Holds(p) {
 						t.Errorf("partition %d was tried and is not held", p)
 					}
 				}
@@ -69,7 +69,7 @@ func TestTakeOverReadsTheJournalOnce(t *testing.T) {
 // missing are the partitions that are not held.
 func (n *taking) missing() (list []int) {
 	for p := range n.e.Config().Partitions {
-		if !n.e.Holds(p) {
+		if !n.e.Keyspace().Holds(p) {
 			list = append(list, p)
 		}
 	}
@@ -118,8 +118,8 @@ func TestTakeOverWithoutAPartitionThatCannotBeTaken(t *testing.T) {
 	}
 	by := &countedReads{takingFrom: takingFrom{n, &snap}}
 	tried, err := n.r.TakeOver([]int{1, 0}, trimmed{by})
-	if err == nil || len(tried) != 2 || !n.e.Holds(0) || n.e.Holds(1) {
-		t.Errorf("tried %v, %v; held: %v, %v; want partition 0 alone", tried, err, n.e.Holds(0), n.e.Holds(1))
+	if err == nil || len(tried) != 2 || !n.e.Keyspace().Holds(0) || n.e.Keyspace().Holds(1) {
+		t.Errorf("tried %v, %v; held: %v, %v; want partition 0 alone", tried, err, n.e.Keyspace().Holds(0), n.e.Keyspace().Holds(1))
 	}
 }
 

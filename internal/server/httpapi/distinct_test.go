@@ -90,7 +90,7 @@ func TestDistinctFull(t *testing.T) {
 	if r := a.get("/v1/count?key=used&distinct=true&window=1d"); !strings.Contains(r.body, `"lower":2,"upper":2`) {
 		t.Error(r.body)
 	}
-	if a.engine.Has("k0") || !a.engine.Has("grows29") {
+	if a.engine.Keyspace().Has("k0") || !a.engine.Keyspace().Has("grows29") {
 		t.Error("another key than the coldest left")
 	}
 }

@@ -59,7 +59,7 @@ func New(svc *service.Service, cfg Config) (*Server, error) {
 	for _, c := range s.commands.list {
 		c.took = svc.Timer("resp", c.name)
 	}
-	s.clock = func() time.Time { return time.Unix(0, svc.Backend().Engine.LimitClock()) }
+	s.clock = func() time.Time { return time.Unix(0, svc.Backend().Engine.Limits().Clock.Now()) }
 	if s.owner != nil {
 		s.owner.Serve(s.runFar)
 	}

@@ -20,7 +20,7 @@ func TestTransactionsWhileCut(t *testing.T) {
 	var ended atomic.Bool
 	var cutting, writing sync.WaitGroup
 	cutting.Go(func() {
-		partition := s.engine.PartitionOf("page:k")
+		partition := s.engine.Keyspace().PartitionOf("page:k")
 		var c replication.Cut
 		for i := 0; !ended.Load(); i++ {
 			s.engine.Receipts().Cut(func() { s.engine.Cut(partition, &c, i%100 == 0) })

@@ -109,7 +109,7 @@ func (r *reading) now() (Moment, api.DenialKnowledge) {
 }
 
 // Moment is one reading of a clock: the time of day as the engine corrects it, and as the clock returned it. They are
-// Wall and UncorrectedWall of replication.Clock.
+// Time and Raw of engine.Engine.Wall.
 type Moment struct{ Wall, Raw time.Time }
 
 // Rule is a limit that said no.

@@ -128,7 +128,7 @@ func (s *Service) Nodes(ctx context.Context, c access.Caller) (api.ClusterAnswer
 		Partitions: s.parts.Engine.Config().Partitions,
 		Nodes:      []api.ClusterNode{}, Servers: []api.ClusterServer{}, Routes: []api.ClusterRoute{}, Problems: []string{}, Alarms: s.parts.Health.Alarms(),
 	}
-	a.Correction, a.LimitBehind = s.parts.Engine.ClockCorrection().Seconds(), s.parts.Engine.LimitClockBehind().Seconds()
+	a.Correction, a.LimitBehind = s.parts.Engine.Wall().Corrected().Seconds(), s.parts.Engine.LimitClockBehind().Seconds()
 	s.parts.Storage.AddNodes(ctx, &a)
 	a.Now, a.Freshness = api.Millis(s.parts.Sources.Wall()), s.parts.Sources.Freshness() // answers took their time
 	return a, nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/internal/engine"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 )
 
 // Memory that will be full soon is said before anything is refused, and what is refused once it is
@@ -14,9 +15,9 @@ func TestEngineAlarms(t *testing.T) {
 		stats engine.Stats
 		says  string
 	}{
-		"idempotency_filling":   {engine.Stats{OnceBytes: 85 << 20, OnceBudget: 100 << 20}, "use 85 % of 100MiB"},
-		"idempotency_full":      {engine.Stats{OnceBytes: 99, OnceBudget: 100, OnceRefused: 7}, "7 so far"},
-		"idempotency_short":     {engine.Stats{OnceDropping: true}, "Raise --idempotency-memory"},
+		"idempotency_filling":   {engine.Stats{ReceiptStats: keyspace.ReceiptStats{OnceBytes: 85 << 20, OnceBudget: 100 << 20}}, "use 85 % of 100MiB"},
+		"idempotency_full":      {engine.Stats{ReceiptStats: keyspace.ReceiptStats{OnceBytes: 99, OnceBudget: 100, OnceRefused: 7}}, "7 so far"},
+		"idempotency_short":     {engine.Stats{ReceiptStats: keyspace.ReceiptStats{OnceDropping: true}}, "Raise --idempotency-memory"},
 		"inline_limits_filling": {engine.Stats{InlineBytes: 80, InlineBudget: 100}, "use 80 % of their quarter"},
 		"inline_limits_full":    {engine.Stats{InlineBytes: 1 << 20, InlineBudget: 1 << 20}, "--limit-memory, 1MiB:"},
 		"limit_memory_filling":  {engine.Stats{Figures: engine.Figures{LimitBytes: 9, LimitBudget: 10}}, "use 90 %"},
@@ -27,7 +28,7 @@ func TestEngineAlarms(t *testing.T) {
 			t.Errorf("%s: %+v", code, got)
 		}
 	}
-	if got := MemoryAlarms(engine.Stats{OnceBytes: 79, OnceBudget: 100}); got != nil {
+	if got := MemoryAlarms(engine.Stats{ReceiptStats: keyspace.ReceiptStats{OnceBytes: 79, OnceBudget: 100}}); got != nil {
 		t.Errorf("while there is space: %+v", got)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Service) Hit(t *Tally, at time.Time, key string, n uint64) error {
 // Expect appends to expected the keys that HitExpected will count next, and returns it: with some dozens of them, each
 // costs less. It counts nothing.
 func (s *Service) Expect(expected []engine.Expected, keys []string) []engine.Expected {
-	return s.parts.Engine.Expect(expected, keys)
+	return s.parts.Engine.Keyspace().Expect(expected, keys)
 }
 
 func (s *Service) HitExpected(t *Tally, at time.Time, key engine.Expected, n uint64) error {

@@ -142,7 +142,7 @@ func (t *Tally) Admits(e *engine.Engine, key string) bool {
 		t.reached(wait, t.stopped)
 		return false
 	}
-	if account.BoundsNewKeys() && !e.Has(key) {
+	if account.BoundsNewKeys() && !e.Keyspace().Has(key) {
 		if wait, ok := account.TakeNewKey(); !ok {
 			t.reached(wait, request.Reject(api.CodeCeiling, "identity "+account.Name()+" has reached its new_keys_per_minute, and this key is new"))
 			return false

@@ -265,7 +265,7 @@ type Service struct {
 
 func New(p Parts) *Service {
 	s := &Service{
-		parts: p, decisions: activity.NewOutcomes(p.Policies), begun: p.Engine.LimitClock(),
+		parts: p, decisions: activity.NewOutcomes(p.Policies), begun: p.Engine.Limits().Clock.Now(),
 	}
 	s.denials = activity.NewDenials(p.Node, s.clockOfDenials)
 	return s

@@ -28,8 +28,8 @@ func (s *Service) NoteDenial(requests []admit.Request, d *admit.Decision) {
 
 func (s *Service) clockOfDenials() (activity.Moment, api.DenialKnowledge) {
 	clock := s.parts.Engine
-	raw := clock.UncorrectedWall()
-	now := activity.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
+	raw := clock.Wall().Raw()
+	now := activity.Moment{Wall: raw.Add(clock.Wall().Corrected()), Raw: raw}
 	return now, s.parts.Sources.AboutDenial(now.Wall)
 }
 

@@ -47,7 +47,7 @@ func permitOfID(id string) (p permitOf, err error) {
 
 // age is for how long the service has answered, by the clock that limits are kept by.
 func (s *Service) age() time.Duration {
-	return time.Duration(s.parts.Engine.LimitClock() - s.begun)
+	return time.Duration(s.parts.Engine.Limits().Clock.Now() - s.begun)
 }
 
 // unlimitedTTL is the TTL of a permit for a key that has no limit.

@@ -29,7 +29,7 @@ func startPermits(t *testing.T) *Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Service{parts: Parts{Engine: e, Policies: live}, begun: e.LimitClock()}
+	return &Service{parts: Parts{Engine: e, Policies: live}, begun: e.Limits().Clock.Now()}
 }
 
 // Whoever is slow, silent or dead, and however often the server is killed and starts anew: never do more than max believe

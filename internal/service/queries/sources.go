@@ -120,7 +120,7 @@ func (s *Sources) Now() time.Time {
 }
 
 // Wall is the engine's time of day, also where it counts by event time.
-func (s *Sources) Wall() time.Time { return s.engine.Wall() }
+func (s *Sources) Wall() time.Time { return s.engine.Wall().Time() }
 
 // MaxBatch bounds the questions of one Batch.
 const MaxBatch = 50_000
