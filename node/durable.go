@@ -201,6 +201,9 @@ func (m *historian) start(e *engine.Engine, j *internaldurable.Journal, sockets 
 	needed := h.Needed
 	m.open.Store(&needed)
 	e.TakePast(h.Keeps)
+	if h.InFile() {
+		j.CopyHistory(h.CopyAt)
+	}
 	parts.opened(func(ctx context.Context) error {
 		m.finish(ctx, h)
 		return h.Close()

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -176,12 +177,15 @@ With --from it is a backup that 'weir serve --backup-to' made: the one with a NA
 			if into {
 				return restoreInto(cmd.Context(), w, &l, given, from, name, server, api.RestoreMode(mode))
 			}
-			info, err := durable.Restore(cmd.Context(), from, dir)
+			info, err := durable.Restore(cmd.Context(), from, dir, func(ctx context.Context, file string, j durable.Messages, taken time.Time) error {
+				return history.Restored(ctx, file, j, taken)
+			})
 			if err != nil {
 				return fmt.Errorf("restore %s: %w", name, err)
 			}
-			fmt.Fprintf(w.Stdout, "%s: restored %s, a backup of %s, taken at %s, with a retention of %s\n",
-				dir, name, units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken), cli.WindowText(info.RetentionS))
+			past := map[bool]string{true: "with history", false: "without history"}[info.History]
+			fmt.Fprintf(w.Stdout, "%s: restored %s, a backup of %s, taken at %s, with a retention of %s, %s\n",
+				dir, name, units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken), cli.WindowText(info.RetentionS), past)
 			return nil
 		}),
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/archive"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/durable"
@@ -125,6 +126,11 @@ func (d *doctor) checkServer(ctx context.Context, c *client.Client) {
 		d.add("alarm "+a.Code, 1, 1, map[bool]float64{true: 1, false: 2}[a.Refusing], "docs/cluster-operations.md lists alarms", "%s", a.Message)
 	}
 	d.add("cluster", float64(cluster.Unheld+len(cluster.Problems)), 1, 1, "weir cluster shows more", "nodes: %d, partitions without a node: %d, problems: %s", max(len(cluster.Nodes), 1), cluster.Unheld, cmp.Or(strings.Join(cluster.Problems, ", "), "none"))
+	for _, n := range cluster.Nodes {
+		if n.Late {
+			d.add("node "+n.Node, n.LagS, 0, 60, "start it, or look at its log; weir cluster remove takes it out for good", "%s, %s behind", n.Why, cli.SecondsText(n.LagS))
+		}
+	}
 	if j := stats.Journal; j != nil {
 		d.add("disk", j.FlushSeconds, 0.1, 1, "use a faster disk, durable hits wait for it", "the last flush took %s", cli.SecondsText(j.FlushSeconds))
 	}
@@ -190,6 +196,13 @@ func (d *doctor) checkMachine(ctx context.Context, f *serveFlags, from cli.Sourc
 		} else {
 			d.add("certificate", -time.Until(c.Leaf.NotAfter).Hours(), -7*24, 0, "renew it", "%s is good until %s", pair[0], c.Leaf.NotAfter.UTC().Format(time.RFC3339))
 		}
+	}
+	if to := f.node.Backups.To; to != "" {
+		p, err := archive.OpenPlace(to, f.insecurePeers)
+		if err == nil {
+			err = p.Try(ctx)
+		}
+		d.addResult("place of backups", err, "let the server write, read and delete there", "a file was written, read and deleted")
 	}
 	if peers := others(join.Peers, join.Addr); len(peers) > 0 {
 		why := unreachable(ctx, peers)

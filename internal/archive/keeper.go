@@ -40,7 +40,8 @@ const (
 	lookEvery = time.Second
 	retry     = time.Minute // after a failure
 	listTime  = 5 * time.Minute
-	maxSkew   = time.Minute // how far a backup's time may be ahead of this machine's clock; beyond that a clock was wrong
+	giveWay   = 10 * time.Second // for which another node may take the lease after a failure
+	maxSkew   = time.Minute      // how far a backup's time may be ahead of this machine's clock; beyond that a clock was wrong
 )
 
 // Keeper makes backups of a journal by itself. In a cluster, the node that has the lease makes them. If a node loses the lease
@@ -49,7 +50,8 @@ type Keeper struct {
 	place   *Place
 	journal *durable.Journal
 	log     *slog.Logger
-	lease   *kv.LeaseHolder // nil: this node is alone
+	lease   *kv.LeaseHolder // nil: this node is alone, or has given the lease away
+	given   time.Time       // when it gave the lease away, because its place failed; zero: never. Of the goroutine that looks
 	end     func()
 	next    time.Time // when to list the place again (see due); only the goroutine of look uses it
 	status  atomic.Pointer[status]
@@ -89,10 +91,18 @@ func (k *Keeper) Close(ctx context.Context) error {
 // look makes a backup if one is due and this node makes them.
 func (k *Keeper) look(ctx context.Context) {
 	now, s := time.Now(), *k.status.Load()
+	if k.lease == nil && !k.given.IsZero() && now.Sub(k.given) >= giveWay {
+		k.lease = k.journal.HoldLease("backup")
+	}
+	if k.lease == nil && !k.given.IsZero() {
+		return
+	}
 	if k.lease != nil {
 		if _, held := k.lease.Held(); !held {
-			k.next = time.Time{}
-			k.status.Store(&status{failures: s.failures})
+			if now.Sub(k.given) > 2*giveWay { // another node has it: what failed here is no alarm any more
+				k.next = time.Time{}
+				k.status.Store(&status{failures: s.failures})
+			}
 			return
 		}
 	}
@@ -110,6 +120,10 @@ func (k *Keeper) look(ctx context.Context) {
 	if k.next = now.Add(min(retry, k.place.every)); s.failure != nil {
 		s.failures++
 		k.log.Warn("could not make a backup or delete old ones; will retry", "to", k.place.String(), "error", s.failure)
+		if k.lease != nil { // another node's place may work
+			_ = k.lease.Close(ctx) // else it runs out
+			k.lease, k.given = nil, now
+		}
 	} else {
 		k.next = s.newest.Taken.Add(k.place.every)
 	}

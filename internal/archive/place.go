@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -197,6 +198,31 @@ func (p *Place) create(ctx context.Context, journal string, take func(context.Co
 		err = fmt.Errorf("it could not be read back: %w", errors.Join(err, p.remove(ctx, b.Name)))
 	}
 	return b, err
+}
+
+// tryTime bounds Try.
+const tryTime = 20 * time.Second
+
+// Try writes a small file into the place, reads it back and removes it.
+func (p *Place) Try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	name := "weir-doctor-" + rand.Text()
+	if err := p.put(ctx, name, func(w io.Writer) error {
+		_, err := io.WriteString(w, name)
+		return err
+	}); err != nil {
+		return err
+	}
+	file, err := p.Open(ctx, name)
+	if err == nil {
+		var text []byte
+		if text, err = io.ReadAll(io.LimitReader(file, 1<<10)); err == nil && string(text) != name {
+			err = errors.New("what was written can't be read back")
+		}
+		err = cmp.Or(err, file.Close())
+	}
+	return cmp.Or(err, p.remove(ctx, name))
 }
 
 // timedWriter ends a Write that takes longer than writeTime, by the timer late. During a Write other backups wait, and the

@@ -417,13 +417,48 @@ func RestoreDirectory(ctx context.Context, r io.Reader, dir string, fill Fill) (
 		return info, fmt.Errorf("%w: section 0 of the backup: %w", record.ErrDamaged, err)
 	}
 	defer engine.Close()
-	if err := b.Load(engine, nil); err != nil {
+	past, err := b.historyInto(filepath.Join(dir, checkpoint.HistoryFile))
+	if err != nil {
 		return b.Info, err
 	}
-	if err := fill(ctx, engine, stage, RestoreEntry{Journal: b.Info.Journal, Origins: b.Origins(), Taken: b.Info.Taken, Began: time.Now().UTC(), Policies: b.Info.Policies}); err != nil {
+	if err := errors.Join(b.Load(engine, nil), past.finish()); err != nil {
+		return b.Info, err
+	}
+	if err := fill(ctx, engine, stage, RestoreEntry{
+		Journal: b.Info.Journal, Origins: b.Origins(), Taken: b.Info.Taken, Began: time.Now().UTC(), Policies: b.Info.Policies, History: past.path,
+	}); err != nil {
 		return b.Info, err
 	}
 	return b.Info, checkpoint.Unstage(stage, dir)
+}
+
+// pastFile is the file that the history of a backup is written to, "": there is none.
+type pastFile struct {
+	*os.File
+	path string
+}
+
+// historyInto has the history of a backup written to a file, while the backup is read.
+func (b *Reader) historyInto(path string) (p pastFile, err error) {
+	if !b.Info.History {
+		return p, nil
+	}
+	if p.File, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return p, err
+	}
+	p.path = path
+	b.history = func(piece []byte) error {
+		_, err := p.Write(piece)
+		return err
+	}
+	return p, nil
+}
+
+func (p pastFile) finish() error {
+	if p.File == nil {
+		return nil
+	}
+	return errors.Join(p.Sync(), p.Close())
 }
 
 // leavingDir has a copy of a cluster node's files while its backup is written. The

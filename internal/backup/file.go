@@ -21,9 +21,9 @@ import (
 // A backup is one file: the partitions' snapshots and the messages of the
 // journal after them, which a restore applies as a start does. So it is the
 // counts of one moment, between two flushes, although it was taken while hits
-// came in. Version 1:
+// came in. Version 1, or 2 with history:
 //
-//	8 bytes    "WEIRBAK" and the version, 1
+//	8 bytes    "WEIRBAK" and the version
 //	sections:
 //	    1 byte   kind
 //	    4 bytes  length of the content, little endian
@@ -37,14 +37,17 @@ import (
 //	'S'  a snapshot, for each partition that has one (see snapshot)
 //	'F'  a message of the journal: its sequence, 8 bytes little endian, and a part
 //	     of a flush (see flush.go); without a gap
+//	'D'  a piece of the SQLite file of the history, which has all hits up to the last message
 //	'Z'  once: SHA-256 of all bytes before this section. The file ends after it.
 const (
-	fileMagic   = "WEIRBAK"
-	fileVersion = 1
+	fileMagic      = "WEIRBAK"
+	fileVersion    = 1
+	historyVersion = 2 // of a file with history
 
 	sectionInfo     = 'H'
 	SectionSnapshot = 'S'
 	SectionFlush    = 'F'
+	sectionHistory  = 'D'
 	sectionEnd      = 'Z'
 
 	sectionHeadBytes = 5
@@ -64,6 +67,8 @@ type Info struct {
 	First      uint64    `json:"first"` // sequence of the first message of the journal in it
 	Last       uint64    `json:"last"`  // and of the last; First-1 if there is none
 
+	History bool `json:"history,omitempty"` // it has the history
+
 	ClockSet record.ClockSets `json:"clock_set,omitempty"` // of the directory: when the time of day was set
 
 	Policies []byte `json:"policies,omitempty"` // that were put by API, as package policy/kept reads them
@@ -82,7 +87,11 @@ type Writer struct {
 // NewWriter begins a file, and writes what it is.
 func NewWriter(w io.Writer, info Info) (*Writer, error) {
 	b := &Writer{w: bufio.NewWriterSize(w, 256<<10), whole: sha256.New()}
-	if err := b.write([]byte(fileMagic), []byte{fileVersion}); err != nil {
+	version := byte(fileVersion)
+	if info.History {
+		version = historyVersion
+	}
+	if err := b.write([]byte(fileMagic), []byte{version}); err != nil {
 		return nil, err
 	}
 	content, err := json.Marshal(info)
@@ -148,6 +157,8 @@ type Reader struct {
 	Info   Info
 	seen   map[uint64]bool // origins of what was read
 	file   io.Closer       // of Spool.Open
+
+	history func(piece []byte) error // takes the file of the history; nil: nobody wants it
 }
 
 // Close ends the reading of a file.
@@ -186,8 +197,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if string(head[:len(fileMagic)]) != fileMagic {
 		return nil, ErrNoBackup
 	}
-	if v := head[len(fileMagic)]; v != fileVersion {
-		return nil, fmt.Errorf("a backup in version %d: this build reads version %d", v, fileVersion)
+	if v := head[len(fileMagic)]; v < fileVersion || v > historyVersion {
+		return nil, fmt.Errorf("a backup in version %d: this build reads versions %d and %d", v, fileVersion, historyVersion)
 	}
 	kind, content, err := b.section()
 	if err != nil {

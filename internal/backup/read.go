@@ -67,6 +67,10 @@ func (b *Reader) each(takeSnapshot func(record.Snapshot) error, takeFlush func(s
 		case kind == SectionFlush && len(content) > 8+record.FlushOriginAt+8:
 			b.saw(binary.LittleEndian.Uint64(content[8+record.FlushOriginAt:]))
 			err = takeFlush(binary.LittleEndian.Uint64(content), bytes.Clone(content[8:])) // of a flush in parts, all are kept until the last
+		case kind == sectionHistory && b.Info.History:
+			if b.history != nil {
+				err = b.history(content)
+			}
 		default:
 			err = fmt.Errorf("%w: a section of kind %q", record.ErrDamaged, kind)
 		}
@@ -262,15 +266,19 @@ type Source struct {
 	Merged   func(context.Context) ([]uint64, error) // the origins of backups that were merged into it
 	Policies *kv.Document
 
+	Last    uint64    // message of the journal that is the backup's last
+	History io.Reader // SQLite file of the history, with all hits up to Last; nil: there is none
+
 	Unwritten [][]byte // parts of flushes that could not be written into the journal, in order; they may be in it all the same
 }
 
 // WriteBackup writes what is in the streams, which nobody may trim meanwhile.
 func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
-	first, last, _, err := s.Store.Bounds(ctx)
+	first, _, _, err := s.Store.Bounds(ctx)
 	if err != nil {
 		return err
 	}
+	last := s.Last
 	lists, _, err := s.Store.ListSnapshots(ctx, s.Partitions)
 	if err != nil {
 		return err
@@ -293,6 +301,7 @@ func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
 	file, err := NewWriter(w, Info{
 		Taken: time.Now().UTC().Truncate(time.Second), Journal: s.Store.ID(), Merged: merged, Origin: s.Own.Origin, Epoch: s.Own.Epoch, Cluster: s.Cluster,
 		Partitions: s.Partitions, RetentionS: int64(s.Retention / time.Second), First: start, Last: last + uint64(len(s.Unwritten)), ClockSet: s.ClockSet(), Policies: policies,
+		History: s.History != nil,
 	})
 	if err != nil {
 		return err
@@ -320,10 +329,25 @@ func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
+	if s.History != nil {
+		if _, err := io.CopyBuffer(historyPieces{file}, struct{ io.Reader }{s.History}, make([]byte, historyPiece)); err != nil {
+			return err
+		}
+	}
 	if err := ctx.Err(); err != nil { // an aborted read must not pass for a whole backup
 		return err
 	}
 	return file.End()
+}
+
+// historyPiece is how many bytes of the history a section has at most.
+const historyPiece = 1 << 20
+
+// historyPieces writes what comes as sections of the history.
+type historyPieces struct{ *Writer }
+
+func (h historyPieces) Write(piece []byte) (int, error) {
+	return len(piece), h.Section(sectionHistory, piece)
 }
 
 // start is the first message that the newest sound snapshots need after

@@ -62,6 +62,7 @@ type RestoreEntry struct {
 	Whole   bool      `json:"whole,omitempty"` // all of it is here, by a replacement
 
 	Policies []byte `json:"-"` // of the backup
+	History  string `json:"-"` // file with the history of the backup; "": it has none
 }
 
 var (

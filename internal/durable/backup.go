@@ -93,15 +93,52 @@ func (j *Journal) pinnedBackup(ctx context.Context, cancel context.CancelCauseFu
 		return err
 	}
 	defer j.checkpoints.Unpin()
-	unwritten, err := j.syncOrUnwritten(ctx)
+	s, err := j.momentWithHistory(ctx)
 	if err != nil {
 		return err
 	}
+	if past, is := s.History.(io.Closer); is {
+		defer past.Close() // it was read only
+	}
 	cfg := j.engine.Config()
-	return backup.Source{
-		Store: j.store, Own: j.own, Cluster: j.cfg.clustered(), Partitions: cfg.Partitions, Retention: cfg.Retention, ClockSet: j.replica.ClockSets, Merged: j.merges.Origins, Policies: j.policies,
-		Unwritten: unwritten,
-	}.WriteBackup(ctx, w)
+	s.Store, s.Own, s.Cluster, s.Partitions, s.Retention = j.store, j.own, j.cfg.clustered(), cfg.Partitions, cfg.Retention
+	s.ClockSet, s.Merged, s.Policies = j.replica.ClockSets, j.merges.Origins, j.policies
+	return s.WriteBackup(ctx, w)
+}
+
+// HistoryCopy has a history stop where it is, calls moment, goes on up to the message that moment returns, and returns a copy.
+type HistoryCopy func(ctx context.Context, moment func(ctx context.Context) (last uint64, err error)) (io.ReadCloser, error)
+
+// CopyHistory has backups contain a history, from now on. It is called before any backup.
+func (j *Journal) CopyHistory(f HistoryCopy) { j.history = f }
+
+// momentWithHistory returns the last message of a backup, with the history up to there. A backup without history is better than none.
+func (j *Journal) momentWithHistory(ctx context.Context) (s backup.Source, err error) {
+	if j.history != nil {
+		past, err := j.history(ctx, func(ctx context.Context) (uint64, error) {
+			if s, err = j.moment(ctx); err == nil && len(s.Unwritten) > 0 {
+				err = errors.New("the journal can't be written")
+			}
+			return s.Last, err
+		})
+		if err == nil {
+			s.History = past
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			return s, context.Cause(ctx)
+		}
+		j.log.Warn("the backup has no history, because it could not be copied", "error", err)
+	}
+	return j.moment(ctx)
+}
+
+// moment returns the last message of a backup that is taken now.
+func (j *Journal) moment(ctx context.Context) (s backup.Source, err error) {
+	if s.Unwritten, err = j.syncOrUnwritten(ctx); err == nil {
+		_, s.Last, err = j.Bounds(ctx)
+	}
+	return s, err
 }
 
 // syncOrUnwritten is Sync; while the flushes of a node alone can't be written, it returns them.
@@ -121,12 +158,26 @@ func (j *Journal) syncOrUnwritten(ctx context.Context) (unwritten [][]byte, err 
 	}
 }
 
-// Restore makes a data directory out of a backup (backup.RestoreDirectory).
-func Restore(ctx context.Context, r io.Reader, dir string) (backup.Info, error) {
-	return backup.RestoreDirectory(ctx, r, dir, fillDir)
+// Restore makes a data directory out of a backup (backup.RestoreDirectory). It calls adopt with the history of the backup, once all hits
+// of the directory's journal are in snapshots. With a nil adopt the history is left behind.
+func Restore(ctx context.Context, r io.Reader, dir string, adopt func(ctx context.Context, file string, j Messages, taken time.Time) error) (backup.Info, error) {
+	return backup.RestoreDirectory(ctx, r, dir, func(ctx context.Context, e *engine.Engine, dir string, entry backup.RestoreEntry) error {
+		return fillWith(ctx, e, dir, entry, func(j *Journal) error {
+			if entry.History == "" || adopt == nil {
+				return nil
+			}
+			j.checkpoints.StartRound()
+			j.finishRound(ctx)
+			return adopt(ctx, entry.History, j.Messages(), entry.Taken)
+		})
+	})
 }
 
 func fillDir(ctx context.Context, e *engine.Engine, dir string, entry backup.RestoreEntry) error {
+	return fillWith(ctx, e, dir, entry, func(*Journal) error { return nil })
+}
+
+func fillWith(ctx context.Context, e *engine.Engine, dir string, entry backup.RestoreEntry, more func(j *Journal) error) error {
 	j, err := Open(ctx, e, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * backup.Unbounded}, nil)
 	if err != nil {
 		return err
@@ -134,6 +185,9 @@ func fillDir(ctx context.Context, e *engine.Engine, dir string, entry backup.Res
 	err = backup.RestorePolicies(ctx, j.policies, entry.Policies, true)
 	if err == nil {
 		err = j.merges.Record(ctx, record.JournalText(record.NewJournalID()), entry)
+	}
+	if err == nil {
+		err = more(j)
 	}
 	if err := errors.Join(err, j.Close(ctx)); err != nil {
 		return err

@@ -38,7 +38,7 @@ func restored(t *testing.T, file []byte) *running {
 func restoredWith(t *testing.T, file []byte, config engine.Config) *running {
 	t.Helper()
 	cfg := testConfig(t, filepath.Join(t.TempDir(), "restored"))
-	if _, err := Restore(t.Context(), bytes.NewReader(file), cfg.Dir); err != nil {
+	if _, err := Restore(t.Context(), bytes.NewReader(file), cfg.Dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := tryStartWith(t, cfg, config)
@@ -207,7 +207,7 @@ func TestDamagedBackup(t *testing.T) {
 		if i%2 == 0 {
 			dir = filepath.Join(empty, "new")
 		}
-		if _, err := Restore(t.Context(), bytes.NewReader(damaged), dir); err == nil {
+		if _, err := Restore(t.Context(), bytes.NewReader(damaged), dir, nil); err == nil {
 			t.Fatalf("%d: took it", i)
 		}
 		if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {
@@ -226,12 +226,12 @@ func TestRestoreStops(t *testing.T) {
 	file := start(t, testConfig(t, t.TempDir())).backup()
 	dir := filepath.Join(t.TempDir(), "new")
 	broken := errors.New("the disk went away")
-	if _, err := Restore(t.Context(), io.MultiReader(bytes.NewReader(file[:40]), failing{broken}), dir); !errors.Is(err, broken) {
+	if _, err := Restore(t.Context(), io.MultiReader(bytes.NewReader(file[:40]), failing{broken}), dir, nil); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Restore(ctx, bytes.NewReader(file), dir); !errors.Is(err, context.Canceled) {
+	if _, err := Restore(ctx, bytes.NewReader(file), dir, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -256,7 +256,7 @@ func TestRestoreRefusesFilled(t *testing.T) {
 	}
 	for dir, want := range map[string]string{cfg.Dir: "is a data directory already", other: "thesis.txt"} {
 		before, _ := os.ReadDir(dir)
-		if _, err := Restore(t.Context(), bytes.NewReader(file), dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Restore(t.Context(), bytes.NewReader(file), dir, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 		if after, _ := os.ReadDir(dir); len(after) != len(before) {

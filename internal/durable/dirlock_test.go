@@ -102,19 +102,19 @@ func TestRestoreThatWasKilled(t *testing.T) {
 			if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
 				t.Error(err)
 			}
-		}}, dir)
+		}}, dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantError(t, opening(t, left), "run weir restore again")
-		for _, name := range []string{checkpoint.ServerDir, checkpoint.WatermarkFile} { // as if it was killed while it moved them
+		for _, name := range []string{checkpoint.ServerDir, checkpoint.WatermarkFile, checkpoint.HistoryFile} { // as if it was killed while it moved them
 			if err := os.MkdirAll(filepath.Join(left, name), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantError(t, opening(t, left), "run weir restore again")
 		cfg := testConfig(t, left)
-		if _, err := Restore(t.Context(), bytes.NewReader(file), left); err != nil {
+		if _, err := Restore(t.Context(), bytes.NewReader(file), left, nil); err != nil {
 			t.Fatal(err)
 		}
 		start(t, cfg).want("a", 7)

@@ -88,6 +88,7 @@ type Journal struct {
 	merges   *backup.Merges
 	policies *kv.Document
 	restores *backup.RestoreTarget
+	history  HistoryCopy // nil: there is none
 	handed   chan handedOver
 	unwrote  chan chan [][]byte // requests for what could not be written
 	stopped  <-chan struct{}    // the flusher takes no more

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history/store"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -46,7 +47,7 @@ type Config struct {
 }
 
 // File is the name of the file in a data directory.
-const File = "history.db"
+const File = checkpoint.HistoryFile
 
 // DefaultKeep is for how long hours and days are kept where nothing else is said.
 func DefaultKeep() []store.Keep {

@@ -58,6 +58,7 @@ type Writer struct {
 	cfg     WriterConfig
 	kick    concurrency.Signal
 	adopted chan adoption
+	copied  chan copying
 
 	mu     sync.Mutex
 	status WriterStatus
@@ -96,7 +97,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)
 	cfg.Slot = cmp.Or(cfg.Slot, time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Writer{cfg: cfg, kick: concurrency.NewSignal(), adopted: make(chan adoption), moved: make(chan struct{})}
+	return &Writer{cfg: cfg, kick: concurrency.NewSignal(), adopted: make(chan adoption), copied: make(chan copying), moved: make(chan struct{})}
 }
 
 // Retries after an error.
@@ -174,6 +175,9 @@ func (w *Writer) step(ctx context.Context) error {
 	select {
 	case a := <-w.adopted:
 		a.done <- w.replace(ctx, a.path)
+		return w.step(ctx)
+	case c := <-w.copied:
+		c.done <- w.copyTo(ctx, c)
 		return w.step(ctx)
 	default:
 	}

@@ -30,6 +30,7 @@ const (
 	WatermarkFile = "mark"
 	SpaceFile     = "space"
 	ServerDir     = "jetstream"
+	HistoryFile   = "history.db" // that package history writes
 )
 
 // DirectoryLock is the lock on a data directory. The kernel lets it go when the process

@@ -137,7 +137,7 @@ func Unstage(stage, dir string) error {
 // DiscardDirectory takes back what a restore that failed has put into dir.
 func DiscardDirectory(dir string, isNew bool) error {
 	var errs []error
-	for _, name := range []string{ManifestFile, WatermarkFile, ServerDir, LockFile} {
+	for _, name := range append(historyFiles(), ManifestFile, WatermarkFile, ServerDir, LockFile) {
 		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	if isNew {
@@ -161,6 +161,7 @@ func RefuseFilled(dir string) error {
 		switch name := entry.Name(); {
 		case name == LockFile, name == RestoreStage:
 		case restoring && (name == ServerDir || name == WatermarkFile): // it was killed as it moved them there
+		case restoring && slices.Contains(historyFiles(), name):
 		default:
 			return fmt.Errorf("%s holds %s: choose a directory that is empty, or not there yet", dir, name)
 		}
@@ -170,9 +171,14 @@ func RefuseFilled(dir string) error {
 
 func isStage(entry fs.DirEntry) bool { return entry.Name() == RestoreStage }
 
+// historyFiles are the history that a restore writes, with the files that SQLite keeps next to it.
+func historyFiles() []string {
+	return []string{HistoryFile, HistoryFile + "-wal", HistoryFile + "-shm", HistoryFile + "-journal"}
+}
+
 // BeginStage makes an empty folder for the restore, in place of what an earlier one has left.
 func BeginStage(dir, stage string) error {
-	for _, name := range []string{ServerDir, WatermarkFile, RestoreStage} {
+	for _, name := range append(historyFiles(), ServerDir, WatermarkFile, RestoreStage) {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

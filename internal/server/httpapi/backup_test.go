@@ -24,7 +24,7 @@ func TestBackup(t *testing.T) {
 		t.Fatalf("%d %v", r.status, r.header)
 	}
 	dir := filepath.Join(t.TempDir(), "restored")
-	if _, err := durable.Restore(t.Context(), strings.NewReader(r.body), dir); err != nil {
+	if _, err := durable.Restore(t.Context(), strings.NewReader(r.body), dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	restored, _ := newDurableAPI(t, dir)
