@@ -290,7 +290,7 @@ func TestBelow(t *testing.T) {
 	if !got["quiet beat:b"] || !got["never beat:never"] {
 		t.Error(got)
 	}
-	w.hit(1, "beat:never", 1)
+	w.hit(1, "beat:never", 2) // so that it is not quiet either
 	w.look()
 	if c := <-calls; c.event.Type != "weir.count.cleared" || c.data.Key != "beat:never" {
 		t.Error(c.body)
