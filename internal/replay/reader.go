@@ -245,10 +245,6 @@ type run struct {
 	n     uint64 // hits
 }
 
-func newChunk() *chunk {
-	return &chunk{buf: make([]byte, chunkBytes), done: make(chan struct{}, 1)}
-}
-
 // reset empties what was found, and keeps the memory.
 func (f *found) reset(templates int) {
 	*f = found{

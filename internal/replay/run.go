@@ -109,7 +109,7 @@ func newPipeline(o *Options, templates []template, e *engine.Engine) *pipeline {
 		problems: make([]error, len(o.Files)),
 	}
 	for range pool {
-		p.free <- newChunk()
+		p.free <- &chunk{buf: make([]byte, chunkBytes), done: make(chan struct{}, 1)}
 	}
 	p.reader = &reader{opts: o, templates: templates, free: p.free, work: p.work, order: p.order}
 	if o.To != nil {
@@ -172,9 +172,9 @@ func (p *pipeline) newSink() sink {
 	case p.lines != nil:
 		return &lineSink{p.lines.NewWorker()}
 	case p.engine != nil:
-		return newGatherSink(p.engine, p.second, p.opts.Site)
+		return &gatherSink{engine: p.engine, at: p.second, index: map[string]int{}, site: p.opts.Site, visitors: distinct.New(1)}
 	}
-	return newSendSink()
+	return &sendSink{index: map[hitKey]int{}}
 }
 
 func (p *pipeline) problem(file int, err error) {
@@ -326,10 +326,6 @@ type gatherSink struct {
 	visitors *distinct.Set // of the site
 }
 
-func newGatherSink(e *engine.Engine, at time.Time, site *Site) *gatherSink {
-	return &gatherSink{engine: e, at: at, index: make(map[string]int), site: site, visitors: distinct.New(1)}
-}
-
 func (s *gatherSink) line(l *line, keys [][]byte) error {
 	for _, key := range keys {
 		if err := s.add(key, l.n); err != nil {
@@ -408,8 +404,6 @@ type hitKey struct {
 	at  int64
 	key string
 }
-
-func newSendSink() *sendSink { return &sendSink{index: make(map[hitKey]int)} }
 
 func (s *sendSink) line(l *line, keys [][]byte) error {
 	for _, key := range keys {

@@ -82,7 +82,7 @@ var hookErrors = sync.OnceFunc(func() {
 // responses documents each status that codes map to, and the codes of any request that asks for something.
 func (to *router) responses(codes ...api.Code) map[string]*huma.Response {
 	codes = append(slices.Clip(codes), api.CodeUnauthorized, api.CodeForbidden, api.CodeCeiling, api.CodeForbiddenOrigin)
-	schema := schemaOf[Problem](to)
+	schema := to.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
 	responses := map[string]*huma.Response{}
 	for _, code := range codes {
 		status := StatusOf[code]
@@ -98,10 +98,6 @@ func (to *router) responses(codes ...api.Code) map[string]*huma.Response {
 		r.Description += " `" + string(code) + "`"
 	}
 	return responses
-}
-
-func schemaOf[T any](to *router) *huma.Schema {
-	return to.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 }
 
 func fileContent(types ...string) map[string]*huma.MediaType {
@@ -174,7 +170,7 @@ func checkParams(ctx huma.Context, next func(huma.Context)) {
 			bad = NewProblem(api.CodeInvalidParameter, p.Name, fmt.Sprintf("%s is given %d times: give it once", p.Name, len(values)))
 		case !slices.Contains(values, "") || slices.Contains(mayBeEmpty, p.Name):
 		case p.Name == "key":
-			bad = emptyKey()
+			bad = NewProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", engine.MaxKeyBytes))
 		default:
 			bad = NewProblem(api.CodeInvalidParameter, p.Name, p.Name+" is empty: give it a value or leave it out")
 		}
@@ -184,10 +180,6 @@ func checkParams(ctx huma.Context, next func(huma.Context)) {
 		}
 	}
 	next(ctx)
-}
-
-func emptyKey() *Problem {
-	return NewProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", engine.MaxKeyBytes))
 }
 
 // The types of package api know no OpenAPI: these say in its document what their own spelling of JSON is.

@@ -21,11 +21,6 @@ func refused(r *request.Rejection) error {
 	return &api.Error{Code: r.Code, Message: r.Message}
 }
 
-// enterHits takes a place for hits, which all requests that arrived together share. settle gives it back.
-func (s *session) enterHits() error {
-	return s.enter(s.server.service.Pools.Hits, &s.hits)
-}
-
 // hit is HIT. It replies with the number of hits counted.
 func (s *session) hit(args [][]byte) error {
 	key, n, at := args[1], uint64(1), s.second
@@ -178,7 +173,7 @@ func (s *session) inline(key []byte, l admit.Limit, n uint64) *admit.Decision {
 
 // beginHits begins a request of hits, whose tally is the session's.
 func (s *session) beginHits() error {
-	if err := s.enterHits(); err != nil {
+	if err := s.enter(s.server.service.Pools.Hits, &s.hits); err != nil {
 		return err
 	}
 	return s.server.service.Ingest(s.caller, &s.tally)
