@@ -238,7 +238,7 @@ func (k *Keyspace) MergeDistinct(number int, list []replication.KeyDistinct) {
 // mergeDistinct is MergeDistinct. The caller holds mu.
 func (k *Keyspace) mergeDistinct(p *partition, list []replication.KeyDistinct, limit int64) {
 	for _, d := range list {
-		if p.gone[d.Key] == 0 && d.Set.Newest() > limit-p.shared.clock.Retention { // else it was before a removal of ours, or is past
+		if p.gone[d.Key] == 0 && d.Set.Newest() > p.shared.clock.Now()-p.shared.clock.Retention { // else it was before a removal of ours, or is past
 			p.mergeIDs(d.Key, d.Set, limit)
 		}
 	}
