@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -238,11 +237,10 @@ const defaultData = "weir-data"
 
 func newVerify(w *cli.World) *cobra.Command {
 	var r cli.Remote // for print alone
-	var l cli.Login
-	dir, server := defaultData, ""
+	dir := defaultData
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Verify a data directory, or servers that run",
+		Short: "Verify a data directory",
 		Long: `Read a whole data directory, and report what it contains and whether it is intact.
 
 Every snapshot and every journal message is checked: checksums, holes, repeats, and the
@@ -251,27 +249,11 @@ copy is made in the directory for temporary files.
 
 For a node of a cluster, its own replica is read. Other nodes may have what it lost.
 
-With --server, running servers are verified without stopping them; name all nodes of a
-cluster. The journal of each is read as a backup, with checksums and running totals. Then
-the counts of up to 1,000 keys and of all keys together are compared: each journal with
-the answers of each server. It needs a token with role admin.
-
-Exit codes: 0 no hit is lost, 1 hits are lost, counts differ or something is unreadable,
-2 invalid command line.`,
-		Example: "  weir verify --data /var/lib/weir\n  weir verify --server 10.0.0.1:8080,10.0.0.2:8080",
+Exit codes: 0 no hit is lost, 1 hits are lost or the directory is unreadable, 2 invalid
+command line.`,
+		Example: "  weir verify --data /var/lib/weir",
 		Args:    cli.Args(),
-		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, given cli.Sources) error {
-			if given["server"] == "--server" {
-				var servers []verifying
-				for name := range strings.SplitSeq(server, ",") {
-					c, err := l.Client(name, "Server", given, client.Options{})
-					if err != nil {
-						return err
-					}
-					servers = append(servers, verifying{name: name, client: c})
-				}
-				return printFindings(w, &r, verifyServers(cmd.Context(), servers))
-			}
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, _ cli.Sources) error {
 			report, err := backup.VerifyDirectory(cmd.Context(), dir)
 			if err != nil {
 				return err
@@ -291,8 +273,6 @@ Exit codes: 0 no hit is lost, 1 hits are lost, counts differ or something is unr
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&dir, "data", dir, "data directory")
-	cmd.Flags().StringVar(&server, "server", "", "address of a running server, or comma-separated addresses of a cluster's nodes, instead of --data")
-	l.Define(cmd)
 	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
 	return cmd
 }

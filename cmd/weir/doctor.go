@@ -92,25 +92,17 @@ command line or settings file.`,
 				d.checkServer(cmd.Context(), c)
 			}
 		}
-		return printFindings(w, &r, d.findings)
+		err := r.Print(w.Stdout, map[string]any{"findings": d.findings}, func(t *cli.Table) {
+			for _, f := range d.findings {
+				t.Row(f.State, f.Check, f.Says)
+			}
+		})
+		if err == nil && slices.ContainsFunc(d.findings, func(f finding) bool { return f.State == "fail" }) {
+			err = errors.New("a check fails")
+		}
+		return err
 	})
 	return cmd
-}
-
-// fails reports whether a check fails.
-func (f finding) fails() bool { return f.State == "fail" }
-
-// printFindings prints findings, and fails if a check does.
-func printFindings(w *cli.World, r *cli.Remote, list []finding) error {
-	err := r.Print(w.Stdout, map[string]any{"findings": list}, func(t *cli.Table) {
-		for _, f := range list {
-			t.Row(f.State, f.Check, f.Says)
-		}
-	})
-	if err == nil && slices.ContainsFunc(list, finding.fails) {
-		err = errors.New("a check fails")
-	}
-	return err
 }
 
 // checkServer checks a server that runs.
