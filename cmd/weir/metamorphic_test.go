@@ -44,7 +44,6 @@ var settingsDomain = map[string][]string{
 	"--durable-timeout":    {"5s", "10s"},
 	"--stop-timeout":       {"5s", "15s"},
 	"--drain-delay":        {"0s", "1ms"},
-	"--metrics-keys":       {"user:", "nothing begins so"},
 	"--history":            {"true", "false"},
 	"--history-keep":       {"2d/2d", "400d/3653d"},
 	"--history-slot":       {"15m", "1h"},

@@ -135,7 +135,6 @@ func (f *serveFlags) groups() []group {
 			{name: "log-level", to: &f.logLevel, words: []string{"debug", "info", "warn", "error"}, help: "lowest level to log"},
 			{name: "log-format", to: &f.logFormat, words: []string{"text", "json"}, help: "format of the log"},
 			{name: "traces", to: &cfg.Traces.To, help: "`URL` of an OpenTelemetry collector, grpc://host:4317 or http://host:4318/v1/traces (docs/metrics.md)"},
-			{name: "metrics-keys", to: (*repeated)(&h.MetricsKeys), help: "key `prefix` whose busiest keys get series in /metrics; may be repeated"},
 			{name: "max-in-flight", to: &s.MaxInFlight, help: "concurrent requests of each kind (docs/crowding.md)"},
 			{name: "max-conns", to: &h.MaxConns, help: "open connections per listener; a further connection closes an idle one"},
 			{name: "durable-timeout", to: &s.DurableTimeout, help: "how long a durable hit may wait for the disk"},

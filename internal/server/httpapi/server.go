@@ -24,17 +24,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/server/listener"
 	"github.com/weir-counter/weir/internal/server/metrics"
 	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/dashboard"
 	"github.com/weir-counter/weir/internal/service/pageviews"
-	"github.com/weir-counter/weir/internal/service/request"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/tracing"
 )
@@ -85,7 +82,7 @@ func New(svc *service.Service, cfg Config) (*Server, error) {
 	s.hitRequests.New = func() any { return new(requestMemory) }
 	s.decisions.New = newAllowing
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
-	s.metrics = metrics.New(svc, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns, Keys: cfg.MetricsKeys})
+	s.metrics = metrics.New(svc, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns})
 	handler, err := s.routes()
 	if err != nil {
 		return nil, err
@@ -310,10 +307,6 @@ type Config struct {
 	// Default none; 100 at most.
 	Web []string
 
-	// MetricsKeys are prefixes of keys: those keys with most hits have series of their own among the
-	// metrics, 1,000 at most in all. Default none; 16 prefixes of at most 512 bytes, none of them empty.
-	MetricsKeys []string
-
 	// MaxLineBytes bounds one line, or one element of a JSON array. A longer
 	// one is rejected alone. Default 8 KiB, 1 KiB to 1 MiB.
 	MaxLineBytes int
@@ -376,9 +369,6 @@ func (c Config) Validate(durable time.Duration) error {
 	if err := c.origins().Validate(); err != nil {
 		return err
 	}
-	if err := checkMetricsKeys(c.MetricsKeys); err != nil {
-		return err
-	}
 	if _, err := pageviews.ParseSites(c.Web); err != nil {
 		return settings.Invalid("Web", err.Error())
 	}
@@ -397,21 +387,6 @@ func (c Config) Validate(durable time.Duration) error {
 		settings.Duration{Field: "DrainDelay", Value: c.DrainDelay, Low: 0, High: settings.MaxTimeout},
 		settings.Duration{Field: "StopTimeout", Value: c.StopTimeout, Low: time.Millisecond, High: settings.MaxTimeout},
 	)
-}
-
-// maxMetricsKeys is how many prefixes MetricsKeys has at most: keys are searched for each.
-const maxMetricsKeys = 16
-
-func checkMetricsKeys(prefixes []string) error {
-	if len(prefixes) > maxMetricsKeys {
-		return settings.Invalid("MetricsKeys", fmt.Sprintf("%d prefixes: %d at most", len(prefixes), maxMetricsKeys))
-	}
-	for _, prefix := range prefixes {
-		if prefix == "" || len(prefix) > engine.MaxKeyBytes || !utf8.ValidString(prefix) {
-			return settings.Invalid("MetricsKeys", fmt.Sprintf("%q is no beginning of keys: write 1 to %d bytes of UTF-8, such as url:", request.Clip(prefix), engine.MaxKeyBytes))
-		}
-	}
-	return nil
 }
 
 func (c Config) origins() GuardConfig {

@@ -2,11 +2,7 @@ package metrics
 
 import (
 	"context"
-	"slices"
-	"strings"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
@@ -193,102 +189,4 @@ func newRequestCollector(listeners func() []access.ListenerFigures) *collector {
 			}
 		}
 	})
-}
-
-const (
-	// MaxKeySeries bounds the series of keys, of all prefixes together.
-	MaxKeySeries = 1000
-
-	loadWindow = 5 * time.Minute // of weir_key_hits
-	rateWindow = time.Minute     // of weir_key_hits_per_second
-	keySeries  = 6               // of each key
-	maxKeys    = (MaxKeySeries - 1) / keySeries
-
-	// Which keys are shown is chosen anew after this time at least, and after so many times what it took.
-	minChoice   = 10 * time.Second
-	choiceShare = 20
-)
-
-// keyCollector tells how often keys were hit lately that begin with chosen prefixes: those with most hits.
-type keyCollector struct {
-	*collector
-
-	service  *service.Service
-	prefixes []string // none within another
-	clock    func() time.Time
-
-	mu   sync.Mutex
-	keys []string
-	more bool      // some are left out
-	next time.Time // when keys are chosen again
-}
-
-func newKeyCollector(s *service.Service, prefixes []string) *keyCollector {
-	c := &keyCollector{service: s, prefixes: outermost(prefixes), clock: time.Now}
-	metrics := []metric{{"weir_key_series_left_out", "1 while keys of --metrics-keys with fewer hits have no series: there are 1,000 at most.", ""}}
-	for name, help := range map[string]string{
-		"weir_key_hits":            "Hits of a key in the last 5 minutes, of all nodes: do not sum it over nodes.",
-		"weir_key_hits_per_second": "Hits of a key per second, the mean of the last minute, of all nodes: do not sum it over nodes.",
-	} {
-		metrics = append(metrics, metric{name, help, "key"}, metric{name + "_lower", "The least that " + name + " may be.", "key"},
-			metric{name + "_upper", "The most that " + name + " may be. There is none while a node is late.", "key"})
-	}
-	c.collector = newCollector(metrics, c.read)
-	return c
-}
-
-// outermost leaves out prefixes that begin with another.
-func outermost(prefixes []string) (list []string) {
-	sorted := slices.Sorted(slices.Values(prefixes))
-	for _, p := range sorted {
-		if len(list) == 0 || !strings.HasPrefix(p, list[len(list)-1]) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// read passes the counts. Where other nodes do not answer in time there are no series: a gap says more than an old number.
-func (c *keyCollector) read(emit emit) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
-	defer cancel()
-	keys, more := c.chosen(ctx)
-	emit("weir_key_series_left_out", oneIf(more))
-	counts, err := c.service.KeyFigures(ctx, keys, []time.Duration{loadWindow, rateWindow})
-	if err != nil {
-		return
-	}
-	for i, key := range keys {
-		load, rate := counts[2*i], counts[2*i+1].Per(int64(rateWindow/time.Second))
-		emit("weir_key_hits", float64(load.Estimate), key)
-		emit("weir_key_hits_lower", float64(load.Lower), key)
-		emit("weir_key_hits_per_second", rate.Estimate, key)
-		emit("weir_key_hits_per_second_lower", rate.Lower, key)
-		if load.Upper != nil {
-			emit("weir_key_hits_upper", float64(*load.Upper), key)
-		}
-		if rate.Upper != nil {
-			emit("weir_key_hits_per_second_upper", *rate.Upper, key)
-		}
-	}
-}
-
-// chosen are the keys with most hits, as of some time ago: to find them takes long where there are many.
-func (c *keyCollector) chosen(ctx context.Context) (keys []string, more bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	began := c.clock()
-	if began.Before(c.next) {
-		return c.keys, c.more
-	}
-	keys, err := c.service.BusiestKeys(ctx, loadWindow, maxKeys+1, c.prefixes)
-	if err != nil {
-		return c.keys, c.more // the next scrape asks again
-	}
-	c.more = len(keys) > maxKeys
-	keys = keys[:min(len(keys), maxKeys)]
-	c.keys = slices.DeleteFunc(keys, func(key string) bool { return !utf8.ValidString(key) }) // Prometheus has no other labels
-	ended := c.clock()
-	c.next = ended.Add(max(minChoice, choiceShare*ended.Sub(began)))
-	return c.keys, c.more
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
 	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/ingest"
@@ -32,7 +33,7 @@ func described(t *testing.T) map[string][]string {
 	t.Helper()
 	all := []prometheus.Collector{
 		newAlarmCollector(nil), newRequestCollector(nil), newDecisionCollector(nil, nil), newClusterCollector(nil),
-		newRegionCollector(nil), newLimitCollector(nil), newKeyCollector(nil, nil),
+		newRegionCollector(nil), newLimitCollector(nil),
 	}
 	for _, stats := range []any{
 		engine.Stats{}, durable.Stats{}, query.Stats{}, limits.OwnerStats{}, limits.Stats{}, history.Stats{}, ingest.RequestStats{}, alerts.Figures{},
@@ -41,7 +42,15 @@ func described(t *testing.T) map[string][]string {
 	} {
 		all = append(all, figures(func() any { return stats }))
 	}
-	_, s := newService(t, nil)
+	e, err := engine.New(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	s, err := service.New(service.Backend{Engine: e}, service.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	m := New(s, HTTP{})
 	all = append(all, m.duration, m.listeners, m.forbidden)
 	metrics := map[string][]string{}

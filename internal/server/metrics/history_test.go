@@ -1,9 +1,13 @@
 package metrics
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/weir-counter/weir/internal/history"
 )
 
@@ -25,4 +29,17 @@ func TestHistoryFigures(t *testing.T) {
 	if stats.Lag = nil; strings.Contains(scrape(t, c), "\nweir_history_lag_seconds ") {
 		t.Error("a figure that is not known has a series")
 	}
+}
+
+// scrape is what Prometheus reads of a collector.
+func scrape(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatal(w.Code, w.Body)
+	}
+	return w.Body.String()
 }

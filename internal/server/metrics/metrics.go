@@ -2,7 +2,7 @@
 // that it is asked through. It is a listener of its own kind, which asks for nothing but figures.
 //
 // Its invariants: a scrape waits a second at most for other nodes. The number of
-// series is bounded by routes, pools, policies and nodes. The series of keys are 1,000 at most. Each metric is declared once:
+// series is bounded by routes, pools, policies and nodes. Each metric is declared once:
 // by tags of the struct that has it (figures), or in the table of a collector.
 package metrics
 
@@ -34,7 +34,6 @@ type Metrics struct {
 type HTTP struct {
 	InFlight func() int64              // requests
 	Conns    func() *listener.Listener // nil, or returns nil, if Weir does not listen itself
-	Keys     []string                  // keys that begin with one of these have series of their own
 }
 
 func New(s *service.Service, server HTTP) *Metrics {
@@ -86,9 +85,6 @@ func New(s *service.Service, server HTTP) *Metrics {
 	}
 	if b.Kept != nil {
 		m.registry.MustRegister(figures(func() any { return b.Kept.Stats() }))
-	}
-	if len(server.Keys) > 0 {
-		m.registry.MustRegister(newKeyCollector(s, server.Keys))
 	}
 	return m
 }

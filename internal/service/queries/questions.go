@@ -162,33 +162,6 @@ type Service struct{ parts Parts }
 
 func New(p Parts) *Service { return &Service{p} }
 
-// BusiestKeys returns the n keys with most hits in a window that begin with one of prefixes, of which none begins with
-// another. It checks no caller: only a caller that MayReadFigures (package access) may see the answer. O(keys) for each prefix.
-func (s *Service) BusiestKeys(ctx context.Context, w time.Duration, n int, prefixes []string) ([]string, error) {
-	top, _, err := topOf(ctx, &Asked{Answers: s.parts.Sources.Own()}, s.parts.Sources.Now(), TopQuery{Window: w, N: n}, prefixes)
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]string, len(top))
-	for i, k := range top {
-		keys[i] = k.Key
-	}
-	return keys, nil
-}
-
-// KeyFigures counts keys in windows that end now: for each key, each window. It is for the same callers as BusiestKeys.
-func (s *Service) KeyFigures(ctx context.Context, keys []string, windows []time.Duration) ([]api.Bounds, error) {
-	now := s.parts.Sources.Now()
-	questions := make([]api.CountQuestion, 0, len(keys)*len(windows))
-	for _, key := range keys {
-		for _, w := range windows {
-			questions = append(questions, api.CountQuestion{Key: key, At: now, Window: w})
-		}
-	}
-	bounds, _, err := s.parts.Sources.BoundsOf(ctx, questions)
-	return bounds, err
-}
-
 // Batch answers many questions about keys, each with a time and window of its own, in their order. It
 // is for listeners that put views together: one question of a client, and one of its requests.
 func (s *Service) Batch(ctx context.Context, c access.Caller, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {

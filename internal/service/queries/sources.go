@@ -125,15 +125,11 @@ func (s *Sources) Wall() time.Time { return s.engine.Wall().Time() }
 // MaxBatch bounds the questions of one Batch.
 const MaxBatch = 50_000
 
-// Batch is BoundsOf for questions of a client, whose number is bounded.
+// Batch answers the questions of a client, MaxBatch at most, in their order.
 func (s *Sources) Batch(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	if len(questions) > MaxBatch {
 		return nil, api.Freshness{}, &api.Error{Code: api.CodeTooManyAnswers, Message: fmt.Sprintf("%d questions: ask for at most %d at once", len(questions), MaxBatch)}
 	}
-	return s.BoundsOf(ctx, questions)
-}
-
-func (s *Sources) BoundsOf(ctx context.Context, questions []api.CountQuestion) ([]api.Bounds, api.Freshness, error) {
 	counts, fresh, err := s.own.Counts(ctx, 0, questions, make([]engine.Count, 0, len(questions)))
 	if err != nil {
 		return nil, fresh, err
