@@ -44,7 +44,7 @@ var layers = []layer{
 	{"durable", []string{"internal/durable", "internal/backup"}, "base engine api policy journal cluster tracing", "nats-io"},
 	{"distributed", []string{"internal/cluster/limits", "internal/cluster/query"}, "base window engine api settings policy journal cluster tracing durable", "nats-io"},
 	{"region", []string{"internal/region"}, "base window engine api settings journal cluster durable", "nats-io"},
-	{"calendar", []string{"internal/history/calendar"}, "", "klauspost/compress"},
+	{"calendar", []string{"internal/history/calendar"}, "", ""},
 	{"history", []string{"internal/history", "internal/history/store/..."}, "base window engine api journal", "modernc.org/sqlite jackc/pgx go-sql-driver/mysql pressly/goose"},
 	{"client", []string{"client", "clients"}, "base api", "klauspost/compress"},
 	{"replay", []string{"internal/replay/..."}, "base window engine settings api policy client", "klauspost/compress"},

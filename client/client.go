@@ -215,10 +215,9 @@ func (c *Client) Metrics(ctx context.Context) (text []byte, err error) {
 	return c.do(ctx, request{method: http.MethodGet, path: "/metrics"})
 }
 
-// ExportQuery asks for the history of keys as a file.
+// ExportQuery asks for the history of keys as a CSV file.
 type ExportQuery struct {
 	Unit     string // of a row: day or hour; "" is day
-	Format   string // csv or parquet; "" is csv
 	Prefix   string // only keys that begin with it
 	From, To string // as the API takes them: RFC 3339, Unix seconds, or a duration before now such as -365d; "": all
 }
@@ -226,7 +225,7 @@ type ExportQuery struct {
 // Export streams history as a file from a node. The caller closes it. Only ctx bounds the time. missing says in words for which
 // times hits may be missing; "": for none.
 func (c *Client) Export(ctx context.Context, q ExportQuery) (file io.ReadCloser, missing string, err error) {
-	v := values("unit", q.Unit, "format", q.Format, "prefix", q.Prefix, "from", q.From, "to", q.To)
+	v := values("unit", q.Unit, "prefix", q.Prefix, "from", q.From, "to", q.To)
 	answer, err := c.download(ctx, "/v1/export", v)
 	if err != nil {
 		return nil, "", err

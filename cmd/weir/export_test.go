@@ -8,24 +8,22 @@ import (
 	"testing"
 )
 
-// The end of a file's name says that it is Parquet; --format is above that.
+// A file is CSV, and not made under the name of another format.
 func TestExportFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	serveOnce(t, filepath.Join(dir, "data"), func(server string) {
-		for _, test := range []struct {
-			name, begin string
-			flags       []string
-		}{
-			{"a.parquet", "PAR1", nil},
-			{"a.csv", "key,start,", nil},
-			{"b.parquet", "key,start,", []string{"--format", "csv"}},
-		} {
-			path := filepath.Join(dir, test.name)
-			mustWeir(t, exitOK, "", append([]string{"export", path, "--server", server}, test.flags...)...)
-			if got, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(got, []byte(test.begin)) {
-				t.Errorf("%s begins with %.10q, want %q; %v", test.name, got, test.begin, err)
-			}
+		path := filepath.Join(dir, "a.csv")
+		mustWeir(t, exitOK, "", "export", path, "--server", server)
+		if got, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(got, []byte("key,start,")) {
+			t.Errorf("begins with %.10q; %v", got, err)
+		}
+		path = filepath.Join(dir, "a.parquet")
+		if got := mustWeir(t, exitUsage, "", "export", path, "--server", server); !strings.Contains(got, "writes CSV") {
+			t.Error(got)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it was made")
 		}
 	})
 }

@@ -73,21 +73,21 @@ func newExport(w *cli.World) *cobra.Command {
 		Use:   "export FILE|-",
 		Short: "Write history to a file: the hits of keys per day or hour",
 		Long: `Write history to a file, or with - to standard output: the hits of keys in each UTC
-day or hour, as CSV or Parquet. See docs/history.md.
+day or hour, as CSV. See docs/history.md.
 
 The columns are key, start, hits and doubt: the true number is between hits and
 hits + doubt. doubt is 0 except for hits that were filled in from snapshots. For sampled
 StatsD lines, hits is what was seen, and doubt is 18446744073709551615: no upper bound.
 Summed days come first, by key; then days that are not summed yet. An existing file is
 not overwritten without --force.`,
-		Example: "  weir export --from -30d --format parquet days.parquet\n  weir export --unit hour --prefix url: --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z -",
+		Example: "  weir export --from -30d days.csv\n  weir export --unit hour --prefix url: --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z -",
 		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			if strings.HasSuffix(args[0], ".parquet") {
+				return cli.Usage(fmt.Errorf("%s: weir export writes CSV: name a file such as days.csv", args[0]))
+			}
 			if err := checkNew(args[0], force); err != nil {
 				return err
-			}
-			if q.Format == "" && strings.HasSuffix(args[0], ".parquet") {
-				q.Format = "parquet"
 			}
 			c, err := l.Client(server, "Server", from, client.Options{})
 			if err != nil {
@@ -109,7 +109,6 @@ not overwritten without --force.`,
 	flags.StringVar(&server, "server", server, "address of the server")
 	l.Define(cmd)
 	cli.Choice(cmd, &q.Unit, "unit", "how long each span is (default day)", "day", "hour")
-	cli.Choice(cmd, &q.Format, "format", "of the file (default parquet of a FILE that ends in .parquet, else csv)", "csv", "parquet")
 	flags.StringVar(&q.Prefix, "prefix", "", "only keys with this prefix")
 	flags.StringVar(&q.From, "from", "", "a time in the first day: RFC 3339, Unix seconds, or a duration before now such as -365d (default the beginning)")
 	flags.StringVar(&q.To, "to", "", "a time in the last day (default now)")

@@ -1,9 +1,13 @@
 // Package calendar has the hours, days, weeks, months and years of a time zone in seconds. It is pure. A day may have 23 or 25
-// hours, and need not begin at midnight.
+// hours, and need not begin at midnight. Export writes the hits in such spans as CSV.
 package calendar
 
 import (
+	"encoding/csv"
 	"fmt"
+	"io"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -93,4 +97,33 @@ func Bounds(u Unit, from, to time.Time, zone *time.Location, most int) ([]int64,
 		}
 	}
 	return bounds, nil
+}
+
+// Export writes rows of history as CSV, one after the other: its memory does not grow with their number.
+type Export struct{ to *csv.Writer }
+
+// NewExport begins a file with the names of the columns.
+func NewExport(to io.Writer) (*Export, error) {
+	e := &Export{csv.NewWriter(to)}
+	return e, e.to.Write([]string{"key", "start", "hits", "doubt"})
+}
+
+// Write adds a row: the hits of a key in a span that begins at start, Unix seconds, are n to n+doubt.
+func (e *Export) Write(key string, start int64, n, doubt uint64) error {
+	return e.to.Write([]string{csvText(key), time.Unix(start, 0).UTC().Format(time.RFC3339), strconv.FormatUint(n, 10), strconv.FormatUint(doubt, 10)})
+}
+
+// csvText puts a ' before a key that a spreadsheet would take for a formula, or that begins with ' itself. Without it, the text is
+// the key.
+func csvText(key string) string {
+	if key != "" && (key[0] < ' ' || strings.IndexByte("=+-@'", key[0]) >= 0) {
+		return "'" + key
+	}
+	return key
+}
+
+// Close ends the file; without it, it is not whole.
+func (e *Export) Close() error {
+	e.to.Flush()
+	return e.to.Error()
 }

@@ -1,6 +1,7 @@
 package calendar_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +70,28 @@ func TestRefusesTooMany(t *testing.T) {
 	}
 	if _, err := calendar.ParseUnit("fortnight"); err == nil {
 		t.Error("a fortnight is a unit")
+	}
+}
+
+// No key of a file is a formula to a spreadsheet, and each can be had back.
+func TestCSVFormulas(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"=1+1", "+1", "-1", "@x", "\tx", "\rx", "\x1b[2J", "'x", "a=1", "plain"} {
+		var b strings.Builder
+		w, err := calendar.NewExport(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(key, 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, line, _ := strings.Cut(b.String(), "\n")
+		line = strings.TrimPrefix(line, `"`)
+		if marked := strings.HasPrefix(line, "'"); marked != strings.ContainsAny(key[:1], "=+-@\t\r\x1b'") {
+			t.Errorf("%q: %q", key, line)
+		}
 	}
 }

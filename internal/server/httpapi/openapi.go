@@ -100,12 +100,8 @@ func (to *router) responses(codes ...api.Code) map[string]*huma.Response {
 	return responses
 }
 
-func fileContent(types ...string) map[string]*huma.MediaType {
-	content := map[string]*huma.MediaType{}
-	for _, kind := range types {
-		content[kind] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
-	}
-	return content
+func fileContent(kind string) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{kind: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 }
 
 // docsFiles is a page of our own, because the usual ones load their scripts from the internet.

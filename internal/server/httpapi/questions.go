@@ -266,7 +266,7 @@ func (s *Server) registerKeys(to *router) {
 		codes:   []api.Code{api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidTime, api.CodeInvalidRange, api.CodeNoHistory},
 		summary: "Export history", description: exportDescription,
 	}, s.export)
-	responses["200"].Description, responses["200"].Content = "The rows", fileContent(calendar.ExportFormats["csv"], calendar.ExportFormats["parquet"])
+	responses["200"].Description, responses["200"].Content = "The rows", fileContent(exportType)
 }
 
 type whyQuestion struct {
@@ -286,11 +286,13 @@ type whoQuestion struct {
 
 type exportParams struct {
 	Unit   string `query:"unit" doc:"day (the default) or hour."`
-	Format string `query:"format" doc:"csv (the default) or parquet."`
+	Format string `query:"format" doc:"csv, as without it."`
 	Prefix string `query:"prefix" doc:"Only keys that begin with this."`
 	From   string `query:"from" doc:"A moment in the first day, or a duration before now (-365d). Default: the beginning."`
 	To     string `query:"to" doc:"The last day, by a moment after it begins. Default: now."`
 }
+
+const exportType = "text/csv; charset=utf-8"
 
 const exportDescription = `The hits of keys per UTC day, or hour, from history: key, start, hits and doubt (the true number is
 hits to hits + doubt). With sampled hits, hits is what was seen, doubt is 18446744073709551615 (no upper bound), and key
@@ -305,7 +307,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q.Missing = func(times string) { w.Header().Set("Weir-Missing", times) }
-	s.download(w, calendar.ExportFormats[q.Format], "weir-history."+q.Format, func(to io.Writer) error {
+	s.download(w, exportType, "weir-history.csv", func(to io.Writer) error {
 		return s.service.Export(r.Context(), clientOf(r), q, to)
 	})
 }
@@ -315,9 +317,12 @@ func (s *Server) exportQuery(r *http.Request) (q queries.ExportQuery, err error)
 	if err != nil {
 		return q, err
 	}
+	if format := values.Get("format"); format != "" && format != "csv" {
+		return q, &api.Error{Code: api.CodeInvalidParameter, Field: "format", Message: "format must be csv: other programs convert it"}
+	}
 	p := params{now: s.service.Now()}
 	q = queries.ExportQuery{
-		Prefix: values.Get("prefix"), Unit: calendar.Unit(cmp.Or(values.Get("unit"), string(calendar.Day))), Format: cmp.Or(values.Get("format"), "csv"),
+		Prefix: values.Get("prefix"), Unit: calendar.Unit(cmp.Or(values.Get("unit"), string(calendar.Day))),
 		From: p.ago("from", values.Get("from")), To: p.ago("to", values.Get("to")),
 	}
 	return q, p.err

@@ -314,7 +314,6 @@ type ExportQuery struct {
 	Prefix   string        // only keys that begin with it
 	From, To time.Time     // whole days of UTC; zero: the beginning; Now
 	Unit     calendar.Unit // Day, or Hour: the slots of history
-	Format   string        // of package export
 
 	// Missing, if not nil, is called before the first byte if hits of some times may be missing, with these times.
 	Missing func(times string)
@@ -332,9 +331,6 @@ func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to
 	}
 	if q.Unit != calendar.Day && q.Unit != calendar.Hour {
 		return &api.Error{Code: api.CodeInvalidParameter, Field: "unit", Message: "unit must be day or hour"}
-	}
-	if calendar.ExportFormats[q.Format] == "" {
-		return &api.Error{Code: api.CodeInvalidParameter, Field: "format", Message: "format must be csv or parquet"}
 	}
 	if q.To.IsZero() {
 		q.To = s.parts.Sources.Now().Add(time.Second)
@@ -361,13 +357,11 @@ func (s *Service) export(ctx context.Context, q ExportQuery, to io.Writer) error
 	if missing != "" && q.Missing != nil {
 		q.Missing(missing)
 	}
-	w, err := calendar.NewExport(q.Format, to)
+	w, err := calendar.NewExport(to)
 	if err != nil {
 		return err
 	}
-	if err := s.parts.History.Export(ctx, q.Prefix, q.From, q.To, q.Unit == calendar.Day, func(key string, start int64, n, doubt uint64) error {
-		return w.Write(calendar.ExportRow{Key: key, Start: start, N: n, Doubt: doubt})
-	}); err != nil {
+	if err := s.parts.History.Export(ctx, q.Prefix, q.From, q.To, q.Unit == calendar.Day, w.Write); err != nil {
 		return err
 	}
 	return w.Close()

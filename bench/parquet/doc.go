@@ -1,2 +1,0 @@
-// Package parquet reads what weir export writes with a module that others read Parquet with.
-package parquet
