@@ -223,7 +223,7 @@ type DenialLimit struct {
 	NoPart     bool         `json:"no_part,omitempty" doc:"The limit is divided among regions, and the asked region has no part of it."`
 	Region     string       `json:"region,omitempty" doc:"For a limit divided among regions (where: global): the asked region. limit and burst are its part."`
 	Regions    []RegionPart `json:"regions,omitempty" doc:"For a limit divided among regions: each region's part of the burst, by the current policy."`
-	Whole      *EnoughLimit `json:"whole,omitempty" doc:"For a limit divided among regions: the whole limit, by the current policy."`
+	Whole      *WholeLimit  `json:"whole,omitempty" doc:"For a limit divided among regions: the whole limit, by the current policy."`
 	Elsewhere  bool         `json:"elsewhere,omitempty" doc:"Another node decided; admissions are the ones that this node knew."`
 	Limit      uint64       `json:"limit" doc:"How many per per_s."`
 	PerSeconds float64      `json:"per_s"`
@@ -236,9 +236,8 @@ type DenialLimit struct {
 	RetryAt    *Time        `json:"retry_at,omitempty" doc:"When the request would have passed if nothing else had happened; absent if it was for more than the burst."`
 	ResetAt    Time         `json:"reset_at" doc:"When the whole burst would have been free again."`
 
-	Admissions []Admission  `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
-	Doubt      float64      `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 256 and at most 32 admissions, else at most the interval."`
-	Enough     *EnoughLimit `json:"enough,omitempty" doc:"The smallest limit that would have admitted the request after the same admissions; absent if none would have (banned, no_part)."`
+	Admissions []Admission `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
+	Doubt      float64     `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 256 and at most 32 admissions, else at most the interval."`
 }
 
 // Per is PerSeconds as a duration.
@@ -250,15 +249,15 @@ type Admission struct {
 	N  uint64 `json:"n"`
 }
 
-// EnoughLimit is a limit that would have been enough.
-type EnoughLimit struct {
+// WholeLimit is a limit that regions divide.
+type WholeLimit struct {
 	Limit      uint64  `json:"limit"`
 	PerSeconds float64 `json:"per_s"`
 	Burst      uint64  `json:"burst"`
 }
 
 // Per is PerSeconds as a duration.
-func (l EnoughLimit) Per() time.Duration { return fromSeconds(l.PerSeconds) }
+func (l WholeLimit) Per() time.Duration { return fromSeconds(l.PerSeconds) }
 
 // WhoAnswer is the keys that limits deny now, most denied first.
 type WhoAnswer struct {

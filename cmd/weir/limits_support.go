@@ -239,10 +239,6 @@ func printDenialLimit(t *cli.Table, d api.DenialAnswer, l api.DenialLimit) {
 	if l.RetryAt != nil {
 		t.Row("  it would have passed at " + exactTime(*l.RetryAt))
 	}
-	if l.Enough == nil {
-		return
-	}
-	t.Row("  enough would have been " + cli.LimitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm, l.Calendar))
 }
 
 // ruleText describes the policy that a limit belongs to.

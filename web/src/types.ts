@@ -42,7 +42,7 @@ export interface Denial {
   limits: {
     name: string; inline?: boolean; asked: string; key: string; keys?: string; by?: string; line?: number; changed?: boolean; where: string; away?: string; banned?: boolean; no_part?: boolean;
     limit: number; per_s: number; burst: number; algorithm: string; n: number; used: number; remaining: number; retry_at?: number; reset_at: number;
-    admissions: { at: number; n: number }[]; doubt_s: number; /** absent where no limit would have been */ enough?: { limit: number; per_s: number; burst: number };
+    admissions: { at: number; n: number }[]; doubt_s: number;
   }[];
 }
 export interface Limits extends Freshness {

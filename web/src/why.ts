@@ -40,7 +40,6 @@ function why(l: Denial["limits"][number]): [string, string][] {
   return [
     ["Used then", `${number(l.used)} of ${number(l.burst)}`],
     ["Would have passed", l.retry_at === undefined ? "never: it is more than the burst" : moment(l.retry_at)], ["Whole again", moment(l.reset_at)],
-    ...(l.enough ? [["Enough would have been", rule(l.enough)] as [string, string]] : []),
   ];
 }
 
@@ -53,7 +52,7 @@ function limitCard(l: Denial["limits"][number]): HTMLElement {
   ];
   return card([l.inline ? name(l.name) : h("a", { href: link("limits", l.name) }, name(l.name))], null,
     h("dl", { class: "facts" }, ...facts.map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value)))),
-    l.enough && l.admissions.length ? h("details", { class: "values" }, h("summary", {}, "What filled it"),
+    !l.banned && !l.no_part && l.admissions.length ? h("details", { class: "values" }, h("summary", {}, "What filled it"),
       h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Admissions" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Admitted"), h("th", { scope: "col", class: "n" }, "How many"))),
         h("tbody", {}, ...l.admissions.map((a) => h("tr", {}, h("td", {}, moment(a.at)), h("td", { class: "n" }, number(a.n)))))),
         l.doubt_s ? h("p", { class: "said" }, `Each may have been up to ${duration(l.doubt_s)} earlier.`) : null)) : null);

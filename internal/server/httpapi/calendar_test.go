@@ -30,7 +30,7 @@ func TestCalendarAnswers(t *testing.T) {
 		t.Errorf("%v", r.header)
 	}
 	l := answerOf[api.DenialAnswer](t, a.get("/v1/denials/"+id)).Limits[0]
-	if l.Calendar != "month from day 30, Europe/Berlin" || !l.RetryAt.Equal(time.Date(2026, 2, 27, 23, 0, 0, 0, time.UTC)) || l.Enough.Limit != 3 || l.Where != "strict" && l.Where != "shared" {
+	if l.Calendar != "month from day 30, Europe/Berlin" || !l.RetryAt.Equal(time.Date(2026, 2, 27, 23, 0, 0, 0, time.UTC)) || l.Where != "strict" && l.Where != "shared" {
 		t.Errorf("%+v", l)
 	}
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"calendar":"month from day 30, Europe/Berlin"`) {

@@ -147,9 +147,6 @@ func TestBan(t *testing.T) {
 	}
 	why := a.do("GET", "/v1/denials/"+denied.Denial, "", "")
 	a.wants(why, 200, `"banned":true`)
-	if strings.Contains(why.body, `"enough"`) {
-		t.Errorf("no limit would have been enough: %s", why.body)
-	}
 	a.wants(a.do("GET", "/v1/limits/login/keys", "", ""), 200, `"key":"login:bob"`, `"used":1`, `"reset_s":7200`, `"banned_s":7200`)
 	a.wants(a.do("GET", "/v1/limits/who", "", ""), 200, `"login:bob"`)
 	a.wants(ban("GET", ""), 200, `{"bans":[{"name":"login","key":"login:bob","until":`)

@@ -273,8 +273,8 @@ type whyQuestion struct {
 	ID string `path:"id" maxLength:"128" doc:"The ID of a denial: denial in the answer, or the header field Weir-Denial." example:"4v8k0zq2m1b7c"`
 }
 
-const whyDescription = `The limits that denied the request, the admissions that filled them, with times as exact as the algorithm knows, and the smallest limit that would have
-admitted it. Each node keeps its newest 8192 denials, 64 for each 128th of all keys, so that one busy key displaces few others.
+const whyDescription = `The limits that denied the request, the admissions that filled them, with times as exact as the algorithm knows.
+Each node keeps its newest 8192 denials, 64 for each 128th of all keys, so that one busy key displaces few others.
 A forgotten denial has another error than an unknown one. In a cluster an ID begins with the name of the node to ask.`
 
 type whoQuestion struct {

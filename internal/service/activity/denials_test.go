@@ -290,68 +290,6 @@ func TestWhoWithin(t *testing.T) {
 	check(Pause)
 }
 
-// The limit that would have been enough is: with the same admissions before it, it lets the request pass, and one of
-// a burst less does not.
-func TestEnough(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	denied := 0
-	for round := range 3000 {
-		rule := limit.Limit{N: 1 + random.Uint64N(15), Per: time.Duration(1+random.IntN(1000)) * time.Second, Algorithm: limit.Algorithm(round % 3)}
-		switch {
-		case rule.Algorithm == limit.Window && random.IntN(2) == 0:
-			rule.N += 100
-		case random.IntN(2) == 0:
-			rule.Burst = 1 + random.Uint64N(15)
-		}
-		plan, err := limit.New(rule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rule = plan.Limit()
-		var state limit.State
-		now := int64(1e18)
-		for range 300 {
-			now += random.Int64N(int64(rule.Interval()) / 50)
-			n := 1 + random.Uint64N(min(3, rule.Burst))
-			v := plan.Take(&state, now, n)
-			if v.Allowed {
-				continue
-			}
-			denied++
-			known, _ := plan.AppendKnown(nil, &state, now)
-			r := Rule{Limit: rule, N: n, Remaining: v.Remaining, Known: known}
-			passes := func(l limit.Limit) bool {
-				with, err := limit.New(l)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var other limit.State
-				for _, a := range r.Known {
-					with.Charge(&other, a.At, a.N)
-				}
-				return with.Peek(&other, now, n).Allowed
-			}
-			sufficient := r.Sufficient()
-			if !passes(sufficient) {
-				t.Fatalf("%+v, %d: %+v does not suffice: %+v", rule, n, sufficient, r)
-			}
-			less := sufficient
-			less.Burst--
-			if rule.Burst == rule.N && rule.Algorithm != limit.GCRA {
-				less.N = less.Burst
-			}
-			if passes(less) {
-				t.Fatalf("%+v, %d: %+v suffices too, of %+v: %+v", rule, n, less, sufficient, r)
-			}
-			break
-		}
-	}
-	if denied < 1000 {
-		t.Errorf("only %d denials", denied)
-	}
-}
-
 // A record that is used again shows nothing of the denial before it: those of few limits take the places of those of many.
 func TestLimitsOfADenial(t *testing.T) {
 	t.Parallel()

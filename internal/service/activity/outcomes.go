@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service/request"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -284,39 +282,4 @@ func (r *Denials) Who(now time.Time, window time.Duration, most int, keep func(*
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), b.Last.Compare(a.Last.Time), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Key, b.Key))
 	})
 	return list[:min(most, len(list))], over
-}
-
-// Sufficient returns the smallest limit that would have let the request pass, with the admissions before it. It has a
-// larger burst in the same interval; a token bucket keeps its rate. It is at most what package limit accepts.
-func (r *Rule) Sufficient() limit.Limit {
-	l := r.Limit
-	used := l.Burst - min(r.Remaining, l.Burst)
-	known := uint64(0)
-	for _, a := range r.Known {
-		known += a.N
-	}
-	if l.Algorithm != limit.GCRA { // whose bucket may have more in it than it lets use
-		used = max(used, known)
-	}
-	burst := min(used+min(r.N, limit.MaxBurst), limit.MaxBurst)
-	switch {
-	case l.Algorithm == limit.GCRA:
-		return limit.Limit{N: l.N, Per: l.Per, Burst: burst, Algorithm: l.Algorithm}
-	case l.Burst == l.N:
-		return limit.Limit{N: burst, Per: l.Per, Burst: burst, Algorithm: l.Algorithm}
-	}
-	// The rate goes up as the burst does, rounded up: the interval is no longer.
-	n := uint64(math.MaxUint64)
-	if hi, lo := bits.Mul64(l.N, burst); hi < l.Burst {
-		rest := uint64(0)
-		if n, rest = bits.Div64(hi, lo, l.Burst); rest > 0 {
-			n++
-		}
-	}
-	return limit.Limit{N: min(n, mostPer(l.Per)), Per: l.Per, Burst: burst, Algorithm: l.Algorithm}
-}
-
-// mostPer is the most that package limit takes in a period.
-func mostPer(per time.Duration) uint64 {
-	return uint64(math.Ceil(per.Seconds() * limit.MaxRate))
 }

@@ -112,10 +112,6 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 		at := api.Millis(d.At.Add(request.Milliseconds(r.RetryAfter)))
 		l.RetryAt = &at
 	}
-	if !r.Banned && !r.NoPart {
-		passes := r.Sufficient()
-		l.Enough = &api.EnoughLimit{Limit: passes.N, PerSeconds: passes.Per.Seconds(), Burst: passes.Burst}
-	}
 	if r.Inline {
 		return l
 	}
@@ -134,7 +130,7 @@ func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.
 		}
 		if parts := m.Parts(); parts != nil {
 			l.Region, l.Regions = s.parts.Policies.Region(), parts
-			l.Whole = &api.EnoughLimit{Limit: m.Limit.N, PerSeconds: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}
+			l.Whole = &api.WholeLimit{Limit: m.Limit.N, PerSeconds: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}
 		}
 		here, _, err := s.parts.Policies.Here(&m.Policy, m.Limit)
 		l.Changed = err != nil || here != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
