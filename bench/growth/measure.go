@@ -90,7 +90,7 @@ func keys(b *strings.Builder, most int) error {
 		blocks, err := cost(picked, func(round int) {
 			at, expected := time.Unix(start+100+int64(round), 0), make([]engine.Expected, 0, block)
 			for some := range slices.Chunk(picks, block) {
-				for _, key := range e.Expect(expected, some) {
+				for _, key := range e.Keyspace().Expect(expected, some) {
 					_, _ = e.HitExpected(at, key, 1) // all are keys, and none is late
 				}
 			}

@@ -50,7 +50,7 @@ func kinds() []kind {
 				log.Fatal(err)
 			}
 			defer e.Close()
-			return func(i int) int { return e.PartitionOf(k.key(i)) }
+			return func(i int) int { return e.Keyspace().PartitionOf(k.key(i)) }
 		}})
 	}
 	return append(all, kind{"by chance", func(partitions int) func(int) int {
