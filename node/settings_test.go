@@ -1,11 +1,15 @@
 package node
 
 import (
+	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/alerts"
 	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/internal/engine"
 	"github.com/weir-counter/weir/internal/history"
@@ -34,6 +38,11 @@ func TestSettingsOfACluster(t *testing.T) {
 		if change != nil {
 			change(&n.cfg)
 		}
+		if n.cfg.Alerts.File != "" {
+			if n.alerts, err = alerts.Open(n.cfg.Alerts, nil, "", "", slog.New(slog.DiscardHandler)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		return n.settings(live)
 	}
 	const file = "limits: [{name: a, keys: 'a:*', limit: 5, per: 1m}]"
@@ -41,7 +50,12 @@ func TestSettingsOfACluster(t *testing.T) {
 	if again := settings(file, func(c *Config) { c.History.Keep = history.DefaultKeep() }); !maps.Equal(again, all) {
 		t.Errorf("%v, want %v", again, all)
 	}
+	rules := filepath.Join(t.TempDir(), "alerts.yaml")
+	if err := os.WriteFile(rules, []byte("{to: [{name: x, url: 'http://127.0.0.1:1'}], alerts: [{name: a, keys: b, window: 1m, above: 1, to: x}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	others := map[string]membership.Settings{
+		"--alerts":         settings(file, func(c *Config) { c.Alerts.File = rules }),
 		"--policy":         settings("limits: [{name: a, keys: 'a:*', limit: 6, per: 1m}]", nil),
 		"--policies-api":   settings(file, func(c *Config) { c.Policies.API = APIWins }),
 		"--max-inline-per": settings(file, func(c *Config) { c.Service.MaxInlinePer++ }),

@@ -149,7 +149,7 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	})
 
 	// The journal is kept for a node that can't write.
-	locker, err := sql.Open("sqlite", filepath.Join(dir2, "history.db"))
+	locker, err := sql.Open("sqlite", "file:"+filepath.Join(dir2, "history.db")+"?_pragma=busy_timeout(60000)")
 	if err != nil {
 		t.Fatal(err)
 	}
