@@ -30,8 +30,7 @@ const (
 
 // state is what was announced. It belongs to the goroutine that looks.
 type state struct {
-	known     bool // all below is as the bucket has it
-	since     time.Time
+	known     bool               // all below is as the bucket has it
 	bucket    jetstream.KeyValue // nil: not open, or there is none
 	stream    jetstream.Stream   // of the bucket
 	crossings map[crossingKey]*crossing

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func TestLogsOfTheEdge(t *testing.T) {
 		var lines []string
 		for text := range strings.Lines(test.log) {
 			if strings.HasPrefix(text, "#") {
-				if err := p.parse([]byte(text), &l); err != errComment {
+				if err := p.parse([]byte(text), &l); !errors.Is(err, errComment) {
 					t.Errorf("%s: %v", test.name, err)
 				}
 				continue
