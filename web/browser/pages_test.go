@@ -108,7 +108,7 @@ func TestPages(t *testing.T) {
 		p.at("/key/url%3A%2Fhome?window=1d")
 		p.says("Hits over 1 day")
 		p.until(`/\(hits\/(s|min|h|d)\)/.test(document.querySelector("figure.chart").parentElement.querySelector("h2").textContent)`)
-		p.until(`[...document.querySelectorAll(".u-legend .u-value")].every(e => e.textContent !== "" && e.textContent !== "--")`) // nothing is pointed at
+		p.until(`[...document.querySelector(".u-legend").querySelectorAll(".u-value")].every(e => e.textContent !== "" && e.textContent !== "--")`) // nothing is pointed at; bars of today alone have a value "so far" only
 		p.until(live)
 		p.do(chromedp.Click(`//button[@aria-label="Closer"]`))
 		p.until(`location.hash.includes("from=") && document.querySelector(".said").textContent.includes("each point is")`)
