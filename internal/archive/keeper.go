@@ -91,11 +91,11 @@ func (k *Keeper) Close(ctx context.Context) error {
 // look makes a backup if one is due and this node makes them.
 func (k *Keeper) look(ctx context.Context) {
 	now, s := time.Now(), *k.status.Load()
-	if k.lease == nil && !k.given.IsZero() && now.Sub(k.given) >= giveWay {
-		k.lease = k.journal.HoldLease("backup")
-	}
 	if k.lease == nil && !k.given.IsZero() {
-		return
+		if now.Sub(k.given) < giveWay {
+			return
+		}
+		k.lease = k.journal.HoldLease("backup")
 	}
 	if k.lease != nil {
 		if _, held := k.lease.Held(); !held {

@@ -500,12 +500,8 @@ func (c *Conversion) writeBackup(ctx context.Context, w io.Writer, ofMany bool) 
 	if err := d.lackOf(ctx, dir, m, ofMany); err != nil && !c.AcceptDamage {
 		return fmt.Errorf("%w; to go on without the hits that may be missing, add --accept-damage", err)
 	}
-	_, last, _, err := d.store.Bounds(ctx)
-	if err != nil {
-		return err
-	}
 	return Source{
-		Store: d.store, Last: last, Own: record.Incarnation{Origin: m.Origin, Epoch: m.Epoch}, Cluster: ofMany, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second,
+		Store: d.store, Own: record.Incarnation{Origin: m.Origin, Epoch: m.Epoch}, Cluster: ofMany, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second,
 		ClockSet: func() record.ClockSets { return m.ClockSet }, Merged: (&Merges{JetStream: d.server.JetStream()}).Origins,
 		Policies: &kv.Document{JetStream: d.server.JetStream()},
 	}.WriteBackup(ctx, w)

@@ -266,19 +266,21 @@ type Source struct {
 	Merged   func(context.Context) ([]uint64, error) // the origins of backups that were merged into it
 	Policies *kv.Document
 
-	Last    uint64    // message of the journal that is the backup's last
-	History io.Reader // SQLite file of the history, with all hits up to Last; nil: there is none
+	History io.Reader // SQLite file of the history; nil: there is none
+	Last    uint64    // with History, the last message of the journal that is in it, and the backup's last
 
 	Unwritten [][]byte // parts of flushes that could not be written into the journal, in order; they may be in it all the same
 }
 
 // WriteBackup writes what is in the streams, which nobody may trim meanwhile.
 func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
-	first, _, _, err := s.Store.Bounds(ctx)
+	first, last, _, err := s.Store.Bounds(ctx)
 	if err != nil {
 		return err
 	}
-	last := s.Last
+	if s.History != nil {
+		last = s.Last
+	}
 	lists, _, err := s.Store.ListSnapshots(ctx, s.Partitions)
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func (j *Journal) momentWithHistory(ctx context.Context) (s backup.Source, err e
 	return j.moment(ctx)
 }
 
-// moment returns the last message of a backup that is taken now.
+// moment returns the last message of the journal now, and what could not be written into it.
 func (j *Journal) moment(ctx context.Context) (s backup.Source, err error) {
 	if s.Unwritten, err = j.syncOrUnwritten(ctx); err == nil {
 		_, s.Last, err = j.Bounds(ctx)
