@@ -45,24 +45,12 @@ func startClocked(t *testing.T) *clocked {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	var starting sync.WaitGroup
-	for i := range c.nodes {
-		cfg := config(t, members.Configs[i].Dir)
-		cfg.Journal.Join, cfg.Policies.File = members.Configs[i], file
+	t.Cleanup(func() { nodetest.Close(t, c.nodes...) })
+	startNodes(t, c.nodes, members, func(i int, cfg *node.Config) {
+		cfg.Policies.File = file
 		cfg.Engine.Now = func() time.Time { return time.Now().Add(time.Duration(c.off[i].Load())) }
 		cfg.Engine.Elapsed = func() time.Duration { return time.Since(begin) }
-		starting.Go(func() {
-			var err error
-			if c.nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	starting.Wait()
-	t.Cleanup(func() { nodetest.Close(t, c.nodes...) })
-	if t.Failed() {
-		t.FailNow()
-	}
+	})
 	return c
 }
 

@@ -104,22 +104,8 @@ func TestABackupHasTheHistory(t *testing.T) {
 func TestABackupOfAClusterHasTheHistory(t *testing.T) {
 	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
-	var starting sync.WaitGroup
-	for i := range nodes {
-		cfg := config(t, members.Configs[i].Dir)
-		cfg.Journal.Join, cfg.History.On, cfg.History.Every = members.Configs[i], true, 100*time.Millisecond
-		starting.Go(func() {
-			var err error
-			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	starting.Wait()
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
-	if t.Failed() {
-		t.FailNow()
-	}
+	startNodes(t, nodes, members, func(_ int, cfg *node.Config) { cfg.History.On, cfg.History.Every = true, 100*time.Millisecond })
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	for i, n := range nodes {
 		hitAt(t, n, "a", today.AddDate(0, 0, -60), uint64(1+i))
@@ -151,20 +137,7 @@ func TestBackupsOfAnotherNode(t *testing.T) {
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
 	up := func(to string, which ...int) {
 		t.Helper()
-		var starting sync.WaitGroup
-		for _, i := range which {
-			cfg := config(t, members.Configs[i].Dir)
-			cfg.Journal.Join, cfg.Backups.To = members.Configs[i], "file:"+to+"?every=1s&keep=2"
-			starting.Go(func() {
-				var err error
-				if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		if starting.Wait(); t.Failed() {
-			t.FailNow()
-		}
+		startNodes(t, nodes, members, func(_ int, cfg *node.Config) { cfg.Backups.To = "file:" + to + "?every=1s&keep=2" }, which...)
 	}
 	up(filepath.Join(good, "missing", "place"), 0, 1, 2)
 	transporttest.Eventually(t, "a backup fails, which is an alarm", func() bool {

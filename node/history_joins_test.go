@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,22 +37,10 @@ func TestEveryNodeHasTheWholeHistory(t *testing.T) {
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
 	up := func(which ...int) {
 		t.Helper()
-		var starting sync.WaitGroup
-		for _, i := range which {
-			starting.Go(func() {
-				cfg := config(t, members.Configs[i].Dir)
-				cfg.Logger = transporttest.Logger(t, slog.LevelWarn) // says why a copy fails
-				cfg.Journal.Join = members.Configs[i]
-				cfg.History.On, cfg.History.Every = true, 100*time.Millisecond
-				var err error
-				if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		if starting.Wait(); t.Failed() {
-			t.FailNow()
-		}
+		startNodes(t, nodes, members, func(_ int, cfg *node.Config) {
+			cfg.Logger = transporttest.Logger(t, slog.LevelWarn) // says why a copy fails
+			cfg.History.On, cfg.History.Every = true, 100*time.Millisecond
+		}, which...)
 	}
 	want := uint64(7)
 	same := func(what string, which ...int) {

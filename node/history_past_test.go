@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -164,21 +163,7 @@ func TestHitsOfThePastInACluster(t *testing.T) {
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
 	up := func(which ...int) {
 		t.Helper()
-		var starting sync.WaitGroup
-		for _, i := range which {
-			starting.Go(func() {
-				cfg := config(t, members.Configs[i].Dir)
-				cfg.Journal.Join = members.Configs[i]
-				cfg.History.On, cfg.History.Every = true, 100*time.Millisecond
-				var err error
-				if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		if starting.Wait(); t.Failed() {
-			t.FailNow()
-		}
+		startNodes(t, nodes, members, func(_ int, cfg *node.Config) { cfg.History.On, cfg.History.Every = true, 100*time.Millisecond }, which...)
 	}
 	up(0, 1, 2)
 	old := time.Now().AddDate(0, 0, -days)

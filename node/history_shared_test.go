@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -19,23 +18,10 @@ func TestFreshHistoryOfASharedDatabase(t *testing.T) {
 	url := server.URL(t)
 	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
-	var starting sync.WaitGroup
-	for i := range nodes {
-		starting.Go(func() {
-			cfg := config(t, members.Configs[i].Dir)
-			cfg.Journal.Join = members.Configs[i]
-			cfg.History.On, cfg.History.URL, cfg.History.Every = true, url, time.Minute
-			var err error
-			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	starting.Wait()
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
-	if t.Failed() {
-		t.FailNow()
-	}
+	startNodes(t, nodes, members, func(_ int, cfg *node.Config) {
+		cfg.History.On, cfg.History.URL, cfg.History.Every = true, url, time.Minute
+	})
 	for i, n := range nodes {
 		hitAt(t, n, "k", time.Now(), 1)
 		if p := aligned(t, n, "key=k&align=year&from=-1s").Points[0]; !p.Exact || p.Lower != uint64(i+1) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +33,31 @@ func config(t *testing.T, dir string) node.Config {
 		Journal: durable.Config{Dir: dir, MaxBytes: 256 << 20},
 		HTTP:    httpapi.Config{Addr: "127.0.0.1:0"},
 		Logger:  transporttest.Logger(t, slog.LevelError),
+	}
+}
+
+// startNodes starts nodes of a cluster side by side: those of these places, or all. change, if not nil, may change a node's configuration before.
+func startNodes(t *testing.T, nodes []*node.Node, members *transporttest.Cluster, change func(i int, cfg *node.Config), places ...int) {
+	t.Helper()
+	var starting sync.WaitGroup
+	for i := range nodes {
+		if len(places) > 0 && !slices.Contains(places, i) {
+			continue
+		}
+		cfg := config(t, members.Configs[i].Dir)
+		cfg.Journal.Join = members.Configs[i]
+		if change != nil {
+			change(i, &cfg)
+		}
+		starting.Go(func() {
+			var err error
+			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if starting.Wait(); t.Failed() {
+		t.FailNow()
 	}
 }
 
@@ -120,20 +146,7 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
 	up := func(which ...int) {
 		t.Helper()
-		var starting sync.WaitGroup
-		for _, i := range which {
-			cfg := config(t, members.Configs[i].Dir)
-			cfg.Journal.Join = members.Configs[i]
-			starting.Go(func() {
-				var err error
-				if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		if starting.Wait(); t.Failed() {
-			t.FailNow()
-		}
+		startNodes(t, nodes, members, nil, which...)
 	}
 	up(0, 1, 2)
 	for i, n := range nodes {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -326,25 +325,12 @@ func TestRegionOfSomeNodes(t *testing.T) {
 	t.Parallel()
 	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
-	var starting sync.WaitGroup
-	for i := range nodes {
-		starting.Go(func() {
-			cfg := config(t, members.Configs[i].Dir)
-			cfg.Journal.Join = members.Configs[i]
-			if i > 0 {
-				cfg.Regions.Region = "eu"
-			}
-			var err error
-			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	starting.Wait()
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
-	if t.Failed() {
-		t.FailNow()
-	}
+	startNodes(t, nodes, members, func(i int, cfg *node.Config) {
+		if i > 0 {
+			cfg.Regions.Region = "eu"
+		}
+	})
 	for i, want := range []bool{true, false} {
 		c, err := client.New("http://"+nodes[1+i].Addr(), client.Options{})
 		if err != nil {

@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -155,15 +153,6 @@ const (
 	secretKey              = "user:secret"
 )
 
-func limitsOf(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // A request that its caller traces has spans of its decision and of the flush that it waited for, whichever protocol it and the collector
 // use. Others have none. Spans have no keys unless asked for, histograms and the log have the trace.
 func TestTracesOfANode(t *testing.T) {
@@ -175,7 +164,7 @@ func TestTracesOfANode(t *testing.T) {
 			to = r.overGRPC
 		}
 		cfg.Traces.To = to(t) + options
-		cfg.Policies.File = limitsOf(t, "limits: [{name: few, keys: 'user:*', limit: 1, per: 1h}]\n")
+		cfg.Policies.File = written(t, "limits: [{name: few, keys: 'user:*', limit: 1, per: 1h}]\n")
 		cfg.RLS.Addr, cfg.RLS.Limits = "127.0.0.1:0", rlsLimits(t)
 		cfg.Logger = log.logger()
 		n := nodetest.Open(t, cfg)
@@ -227,23 +216,9 @@ func TestTracesOfANode(t *testing.T) {
 func TestTracesOfACluster(t *testing.T) {
 	r, members := &receiver{}, transporttest.New(t, 3, nil)
 	nodes, to := make([]*node.Node, 3), r.overGRPC(t)
-	file := limitsOf(t, "limits: [{name: all, keys: 'user:*', limit: 1000, per: 1h, where: strict}]\n")
-	var starting sync.WaitGroup
-	for i := range nodes {
-		cfg := config(t, members.Configs[i].Dir)
-		cfg.Journal.Join, cfg.Journal.Replicas, cfg.Policies.File, cfg.Traces.To = members.Configs[i], 1, file, to
-		starting.Go(func() {
-			var err error
-			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	starting.Wait()
+	file := written(t, "limits: [{name: all, keys: 'user:*', limit: 1000, per: 1h, where: strict}]\n")
 	t.Cleanup(func() { nodetest.Close(t, nodes...) })
-	if t.Failed() {
-		t.FailNow()
-	}
+	startNodes(t, nodes, members, func(_ int, cfg *node.Config) { cfg.Journal.Replicas, cfg.Policies.File, cfg.Traces.To = 1, file, to })
 	// Each asks again: at first one node may hold all keys, and a limit has no owner.
 	transporttest.Eventually(t, "a query that crosses nodes", func() bool {
 		for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
